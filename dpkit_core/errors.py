@@ -1,0 +1,89 @@
+"""Every error dpkit raises on purpose, one tree.
+
+A message says what is wrong, names both sides, and says what to do about it. The command line prints it
+without a traceback and exits with 2; nothing has been spent when one of these is raised before a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class DpkitError(Exception):
+    """Base of all errors that are meant for a person to read."""
+
+
+class InvalidBudget(DpkitError):
+    """An epsilon or delta that no mechanism can honor."""
+
+
+class InvalidSchema(DpkitError):
+    """Public facts that contradict each other or that cannot be read."""
+
+
+class InvalidData(DpkitError):
+    """A table that does not fit its schema, or holds values no part can use."""
+
+
+class InvalidOption(DpkitError):
+    """An option that a part does not have, or a value that it does not accept."""
+
+
+class InvalidRelease(DpkitError):
+    """A release or plan file that cannot be read or does not add up."""
+
+
+class MissingDependency(DpkitError):
+    """An optional library that the requested work needs."""
+
+    def __init__(self, library: str, purpose: str, install: str) -> None:
+        super().__init__(f"{purpose} needs {library}, which is not installed: {install}")
+
+
+class UnknownName(DpkitError):
+    """A component name that no installed distribution offers."""
+
+
+class AmbiguousName(DpkitError):
+    """A component name that two installed distributions offer."""
+
+
+class BrokenPlugin(DpkitError):
+    """An installed component that fails to load."""
+
+
+class IncompatiblePlugin(DpkitError):
+    """An installed component written for another plugin API, or with other signatures."""
+
+
+class Unsuitable(DpkitError):
+    """A part saying, while planning, why it cannot do what is asked; the composer collects these."""
+
+
+class UnsupportedEvent(DpkitError):
+    """An event that an accountant cannot account for."""
+
+
+class CalibrationFailed(DpkitError):
+    """No noise scale in the searched range meets the budget."""
+
+
+class CannotCompose(DpkitError):
+    """All the reasons why these parts cannot work together on this schema and budget."""
+
+    def __init__(self, what: str, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        lines = "\n".join(f"  - {problem}" for problem in self.problems)
+        super().__init__(f"cannot compose {what}:\n{lines}")
+
+
+class PlanViolation(DpkitError):
+    """A part that did something else than its plan: the run is void and returns nothing."""
+
+
+class Vetoed(DpkitError):
+    """An observer that stopped a release before it left the process."""
+
+
+class PartFailed(DpkitError):
+    """A part that raised while it ran: nothing is released, and the planned budget counts as spent."""

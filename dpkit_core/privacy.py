@@ -1,0 +1,98 @@
+"""The words every part uses to speak about privacy: neighboring relation, budget, sensitivity."""
+
+from __future__ import annotations
+
+import enum
+import math
+
+import attrs
+
+from dpkit_core.errors import InvalidBudget
+from dpkit_core.validators import positive
+
+
+class Neighboring(enum.Enum):
+    """Which two datasets must be indistinguishable.
+
+    Under ``ADD_OR_REMOVE_ONE`` the number of records is private; under ``REPLACE_ONE`` it is public.
+    A sensitivity or an event that holds for one relation says nothing about the other.
+    """
+
+    ADD_OR_REMOVE_ONE = "add-remove"
+    REPLACE_ONE = "replace-one"
+
+
+@attrs.frozen(order=False)
+class Budget:
+    """An (epsilon, delta) guarantee, with the partial order that it really has.
+
+    ``a <= b`` means that a mechanism with guarantee ``a`` also has guarantee ``b``. Two budgets may be
+    incomparable, in which case both ``a <= b`` and ``b <= a`` are false.
+
+    >>> Budget(1.0, 1e-6) <= Budget(2.0, 1e-6)
+    True
+    >>> Budget(1.0, 1e-5) <= Budget(2.0, 1e-6), Budget(2.0, 1e-6) <= Budget(1.0, 1e-5)
+    (False, False)
+    """
+
+    epsilon: float = attrs.field(converter=float)
+    delta: float = attrs.field(default=0.0, converter=float)
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 < self.epsilon < math.inf:
+            raise InvalidBudget(
+                f"epsilon is {self.epsilon}; it must be a finite number above 0 (1 is a common choice)"
+            )
+        if not 0 <= self.delta < 1:
+            raise InvalidBudget(
+                f"delta is {self.delta}; it must be at least 0 and below 1, and should be far below "
+                "1 / (number of records), for example 1e-6"
+            )
+
+    def __le__(self, other: Budget) -> bool:
+        return self.epsilon <= other.epsilon and self.delta <= other.delta
+
+    def share(self, epsilon: float, delta: float) -> Budget:
+        """Return the part of this budget with these fractions of epsilon and of delta."""
+        return Budget(self.epsilon * epsilon, self.delta * delta)
+
+
+@attrs.frozen
+class Sensitivity:
+    """How far a vector of scores can move between two neighboring datasets.
+
+    Attributes
+    ----------
+    linf
+        Largest change of one score, ``sup |q_j(D') - q_j(D)|``.
+    range
+        Largest difference between the changes of two scores,
+        ``sup |(q_a(D') - q_a(D)) - (q_b(D') - q_b(D))|``. Never above ``2 * linf``; equal to ``linf`` when all
+        scores move in one direction. Selection needs noise for this number only.
+    neighboring
+        The relation for which both hold.
+
+    >>> Sensitivity.general(1.0, Neighboring.ADD_OR_REMOVE_ONE).range
+    2.0
+    """
+
+    linf: float = attrs.field(converter=float, validator=positive)
+    range: float = attrs.field(converter=float, validator=positive)
+    neighboring: Neighboring
+
+    def __attrs_post_init__(self) -> None:
+        if self.range > 2 * self.linf:
+            raise ValueError(
+                f"range sensitivity {self.range} above twice the sensitivity {self.linf}; "
+                "two scores cannot move further apart than that"
+            )
+
+    @classmethod
+    def general(cls, linf: float, neighboring: Neighboring) -> Sensitivity:
+        """Return the sensitivity of scores of which nothing but the largest change is known."""
+        return cls(linf, 2 * linf, neighboring)
+
+    @classmethod
+    def monotone(cls, linf: float, neighboring: Neighboring) -> Sensitivity:
+        """Return the sensitivity of scores that all move in one direction, such as counts."""
+        return cls(linf, linf, neighboring)

@@ -1,0 +1,283 @@
+"""Public facts about a table: what may be used without noise.
+
+Whatever is not in the schema may not be used un-noised: bounds, categories, scales and, under add/remove,
+the number of records. A schema is written by a person who knows the data's domain, not computed from the data::
+
+    neighboring = "add-remove"
+    target = "price"
+
+    [columns.carat]
+    kind = "numeric"
+    lower = 0.0
+    upper = 5.0
+
+    [columns.cut]
+    kind = "categorical"
+    categories = ["Fair", "Good", "Ideal"]
+
+    [columns.price]
+    kind = "numeric"
+
+Columns are features unless they are the target. A categorical column becomes one 0/1 feature per category
+(full one-hot), named ``cut=Fair`` and so on; a value outside the list is 0 in all of them.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from dpkit_core.errors import InvalidSchema
+from dpkit_core.privacy import Neighboring
+
+KINDS = ("numeric", "categorical")
+
+
+def _bound(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+@attrs.frozen
+class Column:
+    """One column of the table as the public knows it.
+
+    ``lower`` and ``upper`` are the bounds of a numeric column, or None where no bound is public; parts that need
+    bounds clip to them. ``categories`` lists the values of a categorical column.
+    """
+
+    name: str
+    kind: str = "numeric"
+    lower: float | None = attrs.field(default=None, converter=_bound)
+    upper: float | None = attrs.field(default=None, converter=_bound)
+    categories: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+
+    def __attrs_post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InvalidSchema(
+                f"column {self.name!r} has kind {self.kind!r}; it must be one of {', '.join(KINDS)}"
+            )
+        for word, bound in (("lower", self.lower), ("upper", self.upper)):
+            if bound is not None and not math.isfinite(bound):
+                raise InvalidSchema(f"column {self.name!r} has {word} = {bound}; bounds must be finite")
+        if self.lower is not None and self.upper is not None and not self.lower < self.upper:
+            raise InvalidSchema(
+                f"column {self.name!r} has lower = {self.lower} and upper = {self.upper}; "
+                "lower must be below upper"
+            )
+        if len(set(self.categories)) != len(self.categories):
+            raise InvalidSchema(f"column {self.name!r} lists a category twice")
+        if self.kind == "categorical" and (self.lower is not None or self.upper is not None):
+            raise InvalidSchema(f"column {self.name!r} is categorical and cannot have bounds")
+        if self.kind == "numeric" and self.categories:
+            raise InvalidSchema(
+                f'column {self.name!r} is numeric but lists categories; set kind = "categorical"'
+            )
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Both bounds, or None unless both are public."""
+        if self.lower is None or self.upper is None:
+            return None
+        return self.lower, self.upper
+
+
+@attrs.frozen
+class Feature:
+    """One number per record, as parts see it: a numeric column or one category of a categorical column."""
+
+    name: str
+    column: str
+    category: str | None = None
+    bounds: tuple[float, float] | None = None
+
+
+@attrs.frozen
+class Schema:
+    """All public facts: columns in order, the target, the neighboring relation.
+
+    Attributes
+    ----------
+    columns
+        The columns that become features, in order.
+    target
+        The column to be predicted; numeric.
+    neighboring
+        The relation that the release protects.
+    records
+        The number of records, where it is public: only under ``REPLACE_ONE``.
+    assertions
+        What the user declares to be public beyond this schema, word for word; repeated in the certificate.
+
+    Examples
+    --------
+    >>> schema = Schema.numeric(["carat", "depth"], target="price")
+    >>> [feature.name for feature in schema.features]
+    ['carat', 'depth']
+    """
+
+    columns: tuple[Column, ...] = attrs.field(converter=tuple)
+    target: Column
+    neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE
+    records: int | None = None
+    assertions: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+
+    def __attrs_post_init__(self) -> None:
+        names = [column.name for column in (*self.columns, self.target)]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise InvalidSchema(
+                f"column {doubled[0]!r} appears twice (or is also the target); names must be unique"
+            )
+        if not self.columns:
+            raise InvalidSchema("the schema has no feature column beside the target; add at least one")
+        if self.target.kind != "numeric":
+            raise InvalidSchema(
+                f"target {self.target.name!r} is {self.target.kind}; a regression needs a numeric target"
+            )
+        if self.records is not None and self.neighboring is not Neighboring.REPLACE_ONE:
+            raise InvalidSchema(
+                "the schema gives the number of records, which is private under add-remove; "
+                'remove "records" or set neighboring = "replace-one"'
+            )
+
+    @classmethod
+    def numeric(
+        cls,
+        names: Iterable[str],
+        target: str,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE,
+    ) -> Schema:
+        """Return the schema of a table of numbers; ``bounds`` names the columns whose bounds are public."""
+        known = dict(bounds or {})
+
+        def column(name: str) -> Column:
+            lower, upper = known.pop(name, (None, None))
+            return Column(name, lower=lower, upper=upper)
+
+        schema = cls(tuple(column(name) for name in names), column(target), neighboring)
+        if known:
+            raise InvalidSchema(f"bounds given for {sorted(known)[0]!r}, which is not a column")
+        return schema
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """Every feature after one-hot encoding, in the order of the columns and categories."""
+        features: list[Feature] = []
+        for column in self.columns:
+            if column.kind == "numeric":
+                features.append(Feature(column.name, column.name, bounds=column.bounds))
+                continue
+            if not column.categories:
+                raise InvalidSchema(
+                    f"column {column.name!r} is categorical but lists no categories; list them in the schema "
+                    "(from public knowledge, not from the data) or leave the column out with --features"
+                )
+            features.extend(
+                Feature(f"{column.name}={category}", column.name, category, (0.0, 1.0))
+                for category in column.categories
+            )
+        return tuple(features)
+
+    def restrict(self, names: Iterable[str]) -> Schema:
+        """Return the schema with only these feature columns, in this order."""
+        by_name = {column.name: column for column in self.columns}
+        wanted = list(names)
+        unknown = [name for name in wanted if name not in by_name]
+        if unknown:
+            raise InvalidSchema(
+                f"no feature column {unknown[0]!r} in the schema; it has {', '.join(by_name)}"
+            )
+        return attrs.evolve(self, columns=tuple(by_name[name] for name in wanted))
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the schema as plain data, the shape of its TOML file."""
+        document: dict[str, Any] = {"neighboring": self.neighboring.value, "target": self.target.name}
+        if self.records is not None:
+            document["records"] = self.records
+        if self.assertions:
+            document["assertions"] = list(self.assertions)
+        document["columns"] = {
+            column.name: {
+                key: list(value) if isinstance(value, tuple) else value
+                for key, value in attrs.asdict(column).items()
+                if key != "name" and value not in (None, ())
+            }
+            for column in (*self.columns, self.target)
+        }
+        return document
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Schema:
+        """Return the schema that plain data describes.
+
+        Raises
+        ------
+        InvalidSchema
+            If a key is unknown or missing, or two facts contradict each other.
+        """
+        known = {"neighboring", "target", "records", "assertions", "columns"}
+        unknown = sorted(set(document) - known)
+        if unknown:
+            raise InvalidSchema(
+                f"unknown key {unknown[0]!r} in the schema; it may have {', '.join(sorted(known))}"
+            )
+        table = document.get("columns")
+        if not isinstance(table, Mapping) or not all(isinstance(c, Mapping) for c in table.values()):
+            raise InvalidSchema("the schema needs a table [columns.NAME] for each column")
+        target = document.get("target")
+        if target not in table:
+            raise InvalidSchema(
+                f"the schema's target is {target!r}, which is not among its columns {', '.join(table)}; "
+                'set target = "NAME" and describe it under [columns.NAME]'
+            )
+        columns = {name: _column(name, facts) for name, facts in table.items()}
+        try:
+            neighboring = Neighboring(document.get("neighboring", "add-remove"))
+        except ValueError as error:
+            raise InvalidSchema(
+                f"neighboring is {document['neighboring']!r}; it must be add-remove or replace-one"
+            ) from error
+        records = document.get("records")
+        if records is not None and (not isinstance(records, int) or records < 1):
+            raise InvalidSchema(f"records is {records!r}; it must be a whole number of at least 1")
+        return cls(
+            tuple(column for name, column in columns.items() if name != target),
+            columns[target],
+            neighboring,
+            records,
+            tuple(document.get("assertions", ())),
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> Schema:
+        """Return the schema in a TOML file."""
+        try:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InvalidSchema(f"cannot read schema {path}: {error.strerror}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InvalidSchema(f"schema {path} is not valid TOML: {error}") from error
+        return cls.from_document(document)
+
+
+def _column(name: str, facts: Mapping[str, Any]) -> Column:
+    allowed = {field.name for field in attrs.fields(Column)} - {"name"}
+    unknown = sorted(set(facts) - allowed)
+    if unknown:
+        raise InvalidSchema(
+            f"column {name!r} has an unknown key {unknown[0]!r}; it may have {', '.join(sorted(allowed))}"
+        )
+    for word in ("lower", "upper"):
+        value = facts.get(word)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise InvalidSchema(f"column {name!r} has {word} = {value!r}; a bound is a number")
+    categories = facts.get("categories", ())
+    if not all(isinstance(category, str) for category in categories):
+        raise InvalidSchema(f"column {name!r} has a category that is not text; write it in quotes")
+    return Column(name, **facts)

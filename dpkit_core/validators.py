@@ -1,0 +1,32 @@
+"""Validators of options, for attrs fields of the core and of any part."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import attrs
+
+
+def positive(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    """Accept a finite number above 0."""
+    if not 0 < value < math.inf:
+        raise ValueError(f"{attribute.name} is {value}; it must be a finite number above 0")
+
+
+def probability(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    """Accept a number from 0 to below 1."""
+    if not 0 <= value < 1:
+        raise ValueError(f"{attribute.name} is {value}; it must be at least 0 and below 1")
+
+
+def fraction(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    """Accept a number strictly between 0 and 1."""
+    if not 0 < value < 1:
+        raise ValueError(f"{attribute.name} is {value}; it must be above 0 and below 1")
+
+
+def rate(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    """Accept a number above 0 and at most 1."""
+    if not 0 < value <= 1:
+        raise ValueError(f"{attribute.name} is {value}; it must be above 0 and at most 1")
