@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpkit_core.calibrate import calibrate as calibrate
-    from dpkit_core.compose import Pipeline as Pipeline
-    from dpkit_core.compose import Plan as Plan
-    from dpkit_core.compose import compose as compose
+    from dpkit_core.composer import Pipeline as Pipeline
+    from dpkit_core.composer import Plan as Plan
+    from dpkit_core.composer import compose as compose
     from dpkit_core.dataset import Dataset as Dataset
     from dpkit_core.dataset import Matrix as Matrix
     from dpkit_core.dataset import Vector as Vector
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "calibrate": "calibrate",
-    "compose": "Pipeline Plan compose",
+    "composer": "Pipeline Plan compose",
     "dataset": "Dataset Matrix Vector",
     "meter": "Meter",
     "models": "LinearModel",
