@@ -81,9 +81,7 @@ class Meter:
         Where all bits come from.
     """
 
-    def __init__(
-        self, stage: str, plan: StagePlan, neighboring: Neighboring, randomness: Randomness
-    ) -> None:
+    def __init__(self, stage: str, plan: StagePlan, neighboring: Neighboring, randomness: Randomness) -> None:
         self._stage = stage
         self._neighboring = neighboring
         self._pending = deque(_expand(plan.events))
@@ -166,9 +164,7 @@ class Meter:
         permute-and-flip (McKenna and Sheldon 2020), which has no such law, so there ``k`` must be 1.
         """
         if isinstance(event, PermuteAndFlip) and k != 1:
-            raise ValueError(
-                f"permute-and-flip picks one item per draw, not {k}; call it once a pick"
-            )
+            raise ValueError(f"permute-and-flip picks one item per draw, not {k}; call it once a pick")
         scale = scores.sensitivity.range / event.epsilon
         for _ in range(k):
             self._spend(event, scale, scores.values.shape)

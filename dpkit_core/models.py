@@ -34,8 +34,7 @@ class LinearModel:
     def __attrs_post_init__(self) -> None:
         if len(self.features) != len(self.coefficients):
             raise ValueError(
-                f"{len(self.features)} features but {len(self.coefficients)} coefficients; "
-                "give one for each"
+                f"{len(self.features)} features but {len(self.coefficients)} coefficients; give one for each"
             )
         if not all(map(math.isfinite, (*self.coefficients, self.intercept))):
             raise ValueError("a coefficient is not finite")

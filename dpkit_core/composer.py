@@ -1,0 +1,620 @@
+"""From parts to a release: compose, plan, run. The only place that orders calls.
+
+    pipeline = compose(scorer="kendall", selector="peel", regressor="tukey")
+    plan = pipeline.plan(schema, Budget(1.0, 1e-6), k=5)     touches no data; finds every mismatch, all at once
+    release = plan.run(dataset)                              spends what the plan says, nothing else
+
+The budget is divided between the stages by public shares. Stages are then enlarged together for as long as the
+accountant's total over all their events stays within the budget, so that what joint composition saves is not lost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+import dpkit_core
+from dpkit_core.calibrate import calibrate
+from dpkit_core.errors import (
+    CalibrationFailed,
+    CannotCompose,
+    DpkitError,
+    InvalidData,
+    InvalidOption,
+    PartFailed,
+    PlanViolation,
+    Unsuitable,
+)
+from dpkit_core.events import Event, NonPrivate, walk
+from dpkit_core.privacy import Budget
+from dpkit_core.protocols import (
+    Accountant,
+    Model,
+    Refusal,
+    RegressionRequest,
+    Regressor,
+    Scorer,
+    Scores,
+    SelectionRequest,
+    StagePlan,
+    TopKSelector,
+)
+from dpkit_core.registry import Registry
+from dpkit_core.release import Certificate, PartRecord, Release, StageEvent, total
+from dpkit_core.schema import Schema
+from dpkit_core.validators import fraction
+
+if TYPE_CHECKING:
+    from dpkit_core.dataset import Dataset
+    from dpkit_core.hooks import Observers
+    from dpkit_core.randomness import Randomness
+
+Progress = Callable[[str, int, int], None]
+"""Called with a stage, the steps done and the steps in all."""
+
+DEFAULT_K = 5
+DEFAULT_SELECT_SHARE = 0.05  # DPKendall, section 4: 5% for the selection, the rest for the regression
+
+_ROLES = {
+    "scorer": "scorers",
+    "selector": "selectors",
+    "regressor": "regressors",
+    "accountant": "accountants",
+}
+
+
+@attrs.frozen
+class Part:
+    """One part of a pipeline: the instance and where it came from."""
+
+    role: str
+    instance: Any
+    name: str
+    distribution: str
+    version: str
+
+    @property
+    def record(self) -> PartRecord:
+        """What a certificate says of the part."""
+        return PartRecord(
+            self.role,
+            self.name,
+            self.distribution,
+            self.version,
+            options_of(self.instance),
+            getattr(type(self.instance), "proof", ""),
+            getattr(type(self.instance), "reference", ""),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.name}"
+
+
+def options_of(instance: Any) -> dict[str, Any]:
+    """Return the options of a part as plain data: its attrs fields but the relation and private state."""
+    return {
+        field.name: attrs.asdict(instance)[field.name]
+        for field in attrs.fields(type(instance))
+        if field.init and field.name != "neighboring" and field.metadata.get("option", True)
+    }
+
+
+def make_part(role: str, given: Any, options: Mapping[str, Any] | None = None) -> Part:
+    """Return the part for an instance, or for the name of an installed component.
+
+    Raises
+    ------
+    InvalidOption
+        If the component has no such option or refuses its value.
+    """
+    registry = Registry()
+    kind = _ROLES[role]
+    if isinstance(given, str):
+        ref = registry.find(kind, given)
+        component = registry.load(ref)
+        instance = _instantiate(component, f"{role} {ref.name}", dict(options or {}))
+    else:
+        instance = given
+        provenance = registry.provenance(type(instance), kind)
+        if provenance is None:
+            return Part(role, instance, type(instance).__name__, "", "")
+        ref = provenance
+    return Part(role, instance, ref.name, ref.distribution, ref.version)
+
+
+def _instantiate(component: Any, what: str, options: dict[str, Any]) -> Any:
+    known = {field.name: field for field in attrs.fields(component) if field.init}
+    for name in options:
+        if name not in known:
+            raise InvalidOption(f"{what} has no option {name!r}; it has {', '.join(known) or 'no options'}")
+    try:
+        return component(**options)
+    except (TypeError, ValueError) as error:
+        raise InvalidOption(f"{what} does not accept {options}: {error}") from error
+
+
+@attrs.frozen
+class Pipeline:
+    """Parts that are to work together. Built by ``compose``."""
+
+    scorer: Part | None
+    selector: Part | None
+    regressor: Part | None
+    accountant: Part | str
+    accountant_options: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        parts = [part.name for part in (self.scorer, self.selector, self.regressor) if part]
+        return " + ".join(parts) or "nothing"
+
+    def plan(
+        self,
+        schema: Schema,
+        budget: Budget,
+        *,
+        k: int | None = None,
+        select_share: float = DEFAULT_SELECT_SHARE,
+    ) -> Plan:
+        """Return what each part will spend; touches no data.
+
+        Parameters
+        ----------
+        schema
+            Public facts about the table.
+        budget
+            What all parts together may cost.
+        k
+            Number of features to select; 5, or all where there are fewer.
+        select_share
+            Fraction of the budget for the selection, where a regression follows it.
+
+        Raises
+        ------
+        CannotCompose
+            With every reason, not only the first.
+        """
+        return _Planner(self, schema, budget, k, select_share).plan()
+
+
+def compose(
+    *,
+    scorer: Scorer | str | None = None,
+    selector: TopKSelector | str | None = None,
+    regressor: Regressor | str | None = None,
+    accountant: Accountant | str = "rdp",
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Pipeline:
+    """Return a pipeline of parts, each given as an instance or by the name of an installed component.
+
+    Parameters
+    ----------
+    scorer, selector
+        Both or neither; without them the regressor uses every feature.
+    regressor
+        May be left out for a selection alone.
+    accountant
+        A fresh accountant of the schema's relation, or a name.
+    options
+        For parts given by name: role -> option -> value.
+    """
+    given = {"scorer": scorer, "selector": selector, "regressor": regressor}
+    settings = {role: dict(values) for role, values in (options or {}).items()}
+    for role, values in settings.items():
+        instance = accountant if role == "accountant" else given.get(role)
+        if role not in _ROLES:
+            raise InvalidOption(f"no part is called {role!r}; parts are {', '.join(_ROLES)}")
+        if values and not isinstance(instance, str):
+            raise InvalidOption(
+                f"options {sorted(values)} are given for {role}, "
+                + ("which is not part of this pipeline" if instance is None else "which is an instance")
+            )
+    parts = {
+        role: None if part is None else make_part(role, part, settings.get(role))
+        for role, part in given.items()
+    }
+    return Pipeline(
+        parts["scorer"],
+        parts["selector"],
+        parts["regressor"],
+        accountant if isinstance(accountant, str) else make_part("accountant", accountant),
+        settings.get("accountant", {}),
+    )
+
+
+@attrs.frozen
+class Stage:
+    """One stage of a plan.
+
+    Attributes
+    ----------
+    name
+        ``selection`` or ``regression``.
+    share
+        Its fraction of the budget before joint composition.
+    budget
+        What its events may cost when accounted alone.
+    plan
+        The events and settings of the part that releases something.
+    """
+
+    name: str
+    share: float
+    budget: Budget
+    plan: StagePlan
+
+
+@attrs.frozen
+class Plan:
+    """Who will spend what. Running it spends exactly that.
+
+    Attributes
+    ----------
+    epsilon
+        The accountant's total over all events at ``budget.delta``; None where an event is not private.
+    reasons
+        Why the release will not be private, known before the run; empty otherwise.
+    """
+
+    pipeline: Pipeline
+    schema: Schema
+    budget: Budget
+    k: int
+    select_share: float
+    accountant: Part
+    stages: tuple[Stage, ...]
+    epsilon: float | None
+    reasons: tuple[str, ...]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Every part, the accountant last."""
+        chosen = (self.pipeline.scorer, self.pipeline.selector, self.pipeline.regressor)
+        return (*(part for part in chosen if part), self.accountant)
+
+    @property
+    def events(self) -> tuple[StageEvent, ...]:
+        """Every event in order."""
+        return tuple(StageEvent(stage.name, e) for stage in self.stages for e in stage.plan.events)
+
+    def stage(self, name: str) -> Stage | None:
+        """Return the stage of that name, if the plan has it."""
+        return next((stage for stage in self.stages if stage.name == name), None)
+
+    def run(
+        self,
+        data: Dataset,
+        *,
+        randomness: Randomness | None = None,
+        observers: Observers | None = None,
+        progress: Progress | None = None,
+    ) -> Release:
+        """Return the release: selected features, model, certificate.
+
+        Parameters
+        ----------
+        data
+            A dataset of this plan's schema.
+        randomness
+            A fresh cryptographic source by default; a seeded one makes the release reproducible and not private.
+        observers
+            Told of the release; may veto it.
+        progress
+            Called after each step.
+
+        Raises
+        ------
+        InvalidData
+            If the data do not fit the schema; nothing is spent.
+        PlanViolation
+            If a part did something else than its plan; nothing is returned.
+        """
+        return _Run(self, data, randomness, observers, progress).release()
+
+
+class _Planner:
+    """Collects every problem of a composition, then calibrates its stages together."""
+
+    def __init__(
+        self, pipeline: Pipeline, schema: Schema, budget: Budget, k: int | None, select_share: float
+    ) -> None:
+        self.pipeline = pipeline
+        self.schema = schema
+        self.budget = budget
+        self.features = len(schema.features)
+        selecting = pipeline.selector is not None
+        self.k = min(DEFAULT_K, self.features) if k is None and selecting else k or self.features
+        self.k_given = k
+        self.select_share = select_share
+        self.problems: list[str] = []
+
+    def plan(self) -> Plan:
+        self._check_shape()
+        accountant = self._accountant()
+        self._raise_problems()
+        self.fresh: Accountant = accountant.instance
+        stages = self._collect(1.0)
+        self._check_events(stages, accountant)
+        self._raise_problems()
+        reasons = _reasons(stages)
+        epsilon = None
+        if not reasons:
+            stages, epsilon = self._enlarge(stages)
+        return Plan(
+            self.pipeline,
+            self.schema,
+            self.budget,
+            self.k,
+            self.select_share,
+            accountant,
+            stages,
+            epsilon,
+            reasons,
+        )
+
+    def _check_shape(self) -> None:
+        pipeline, problems = self.pipeline, self.problems
+        if pipeline.scorer and not pipeline.selector:
+            problems.append(f"{pipeline.scorer} has no selector to release its scores; add a selector")
+        if pipeline.selector and not pipeline.scorer:
+            problems.append(f"{pipeline.selector} has no scores to select by; add a scorer")
+        if not (pipeline.selector or pipeline.regressor):
+            problems.append("nothing would be released; add a regressor, or a scorer and a selector")
+        if self.k_given is not None and not 1 <= self.k_given <= self.features:
+            problems.append(
+                f"k is {self.k_given}, the schema has {self.features} features; k must be from 1 to "
+                f"{self.features}"
+            )
+        if self.k_given is not None and not pipeline.selector and self.k_given != self.features:
+            problems.append(
+                f"k is {self.k_given}, but nothing selects features; add a scorer and a selector or leave k out"
+            )
+        if pipeline.selector and pipeline.regressor:
+            try:
+                fraction(self, attrs.fields(Stage).share, self.select_share)
+            except ValueError as error:
+                problems.append(f"select_{error}")
+
+    def _accountant(self) -> Part:
+        given = self.pipeline.accountant
+        relation = self.schema.neighboring
+        if isinstance(given, str):
+            return make_part(
+                "accountant", given, {**self.pipeline.accountant_options, "neighboring": relation}
+            )
+        if given.instance.neighboring is not relation:
+            self.problems.append(
+                f"neighboring relation differs: {given}: {given.instance.neighboring.value}; "
+                f"schema: {relation.value}. Build the accountant with the schema's relation"
+            )
+        return given
+
+    def _raise_problems(self) -> None:
+        if self.problems:
+            raise CannotCompose(str(self.pipeline), self.problems)
+
+    def _shares(self) -> dict[str, float]:
+        selection, regression = bool(self.pipeline.selector), bool(self.pipeline.regressor)
+        if selection and regression:
+            return {"selection": self.select_share, "regression": 1 - self.select_share}
+        return {"selection": 1.0} if selection else {"regression": 1.0}
+
+    def _collect(self, scale: float) -> tuple[Stage, ...]:
+        """Plan each stage with its share times ``scale``, noting every problem."""
+        stages = []
+        for name, share in self._shares().items():
+            budget = self.budget.share(share * scale, share)
+            part = self.pipeline.selector if name == "selection" else self.pipeline.regressor
+            try:
+                plan = (self._selection if name == "selection" else self._regression)(budget)
+            except (Unsuitable, CalibrationFailed) as error:
+                self.problems.append(f"{part}: {error}")
+            else:
+                stages.append(Stage(name, share, budget, plan))
+        return tuple(stages)
+
+    def _selection(self, budget: Budget) -> StagePlan:
+        scorer: Scorer = self.pipeline.scorer.instance  # type: ignore[union-attr]
+        selector: TopKSelector = self.pipeline.selector.instance  # type: ignore[union-attr]
+        picks = (1,) * self.k if scorer.adaptive else (self.k,)
+        try:
+            sensitivities = tuple(scorer.sensitivity(self.schema, r) for r in range(len(picks)))
+        except Unsuitable as error:
+            raise Unsuitable(f"cannot plan, because {self.pipeline.scorer} says: {error}") from error
+        for sensitivity in sensitivities:
+            if sensitivity.neighboring is not self.schema.neighboring:
+                raise Unsuitable(
+                    f"neighboring relation differs: {self.pipeline.scorer}: "
+                    f"{sensitivity.neighboring.value}; schema: {self.schema.neighboring.value}"
+                )
+        return selector.plan(SelectionRequest(self.features, picks, sensitivities, budget, self.fresh))
+
+    def _regression(self, budget: Budget) -> StagePlan:
+        regressor: Regressor = self.pipeline.regressor.instance  # type: ignore[union-attr]
+        return regressor.plan(RegressionRequest(self.schema, self.k, budget, self.fresh))
+
+    def _check_events(self, stages: Sequence[Stage], accountant: Part) -> None:
+        for stage in stages:
+            part = self.pipeline.selector if stage.name == "selection" else self.pipeline.regressor
+            if not stage.plan.events:
+                self.problems.append(
+                    f"{part} plans no event, so nothing would show what it releases; a release without "
+                    "privacy must be planned as NonPrivate"
+                )
+            for event in stage.plan.events:
+                if event.neighboring is not self.schema.neighboring:
+                    self.problems.append(
+                        f"neighboring relation differs: {part} plans {event} for "
+                        f"{event.neighboring.value}; schema: {self.schema.neighboring.value}"
+                    )
+                elif not _non_private(event) and not self.fresh.supports(event):
+                    self.problems.append(f"{accountant} cannot account for {event} of {part}")
+
+    def _enlarge(self, stages: tuple[Stage, ...]) -> tuple[tuple[Stage, ...], float]:
+        """Return the stages at the largest common scale whose joint total is within the budget."""
+        plans: dict[float, tuple[Stage, ...]] = {1.0: stages}
+
+        def joint(scale: float) -> float:
+            if scale not in plans:
+                plans[scale] = self._collect(scale)
+                if self.problems:
+                    self.problems.clear()
+                    return math.inf
+            events = [event for stage in plans[scale] for event in stage.plan.events]
+            return total(events, self.fresh, self.budget.delta)
+
+        try:
+            scale = calibrate(joint, self.budget.epsilon, relative_error=1e-4)
+        except CalibrationFailed as error:
+            self.problems.append(str(error))
+        self._raise_problems()
+        return plans[scale], joint(scale)
+
+
+def _non_private(event: Event) -> bool:
+    return any(isinstance(inner, NonPrivate) for inner in walk(event))
+
+
+def _reasons(stages: Sequence[Stage]) -> tuple[str, ...]:
+    return tuple(
+        dict.fromkeys(
+            inner.reason
+            for stage in stages
+            for event in stage.plan.events
+            for inner in walk(event)
+            if isinstance(inner, NonPrivate)
+        )
+    )
+
+
+class _Run:
+    """One execution of a plan."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        data: Dataset,
+        randomness: Randomness | None,
+        observers: Observers | None,
+        progress: Progress | None,
+    ) -> None:
+        from dpkit_core.hooks import Observers
+        from dpkit_core.randomness import Randomness
+
+        if data.features != plan.schema.features or data.target != plan.schema.target.name:
+            raise InvalidData(
+                f"the dataset has features {', '.join(data.names)} and target {data.target}; the plan was "
+                f"made for {', '.join(f.name for f in plan.schema.features)} and "
+                f"{plan.schema.target.name}. Make the plan from the dataset's schema"
+            )
+        self.plan = plan
+        self.data = data
+        self.randomness = Randomness.from_os() if randomness is None else randomness
+        self.observers = Observers.none() if observers is None else observers
+        self.progress = progress or (lambda stage, done, steps: None)
+        self.arithmetic: dict[str, None] = {}
+
+    def release(self) -> Release:
+        indices: Sequence[int] = range(len(self.data.features))
+        selected: tuple[str, ...] = ()
+        model: Model | None = None
+        refusal: str | None = None
+        if (stage := self.plan.stage("selection")) is not None:
+            indices = self._guard(self.plan.pipeline.selector, lambda: self._select(stage))
+            selected = tuple(self.data.names[i] for i in indices)
+        if (stage := self.plan.stage("regression")) is not None:
+            outcome = self._guard(self.plan.pipeline.regressor, lambda: self._fit(stage, indices))
+            if isinstance(outcome, Refusal):
+                refusal = outcome.reason
+            else:
+                model = outcome
+        release = Release(selected, model, refusal, self._certificate(refusal))
+        self.observers.before_release(release)
+        self.observers.released(release)
+        return release
+
+    def _guard(self, part: Part | None, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except DpkitError:
+            raise
+        except Exception as error:
+            raise PartFailed(
+                f"{part} failed while running ({type(error).__name__}): nothing is released, and the planned "
+                "budget counts as spent because the failure itself may depend on the data. This is a fault "
+                "of the part: report it to its authors with the traceback of --debug"
+            ) from error
+
+    def _meter(self, stage: Stage) -> Any:
+        from dpkit_core.meter import Meter
+
+        return Meter(stage.name, stage.plan, self.plan.schema.neighboring, self.randomness)
+
+    def _select(self, stage: Stage) -> tuple[int, ...]:
+        import numpy as np
+
+        scorer: Scorer = self.plan.pipeline.scorer.instance  # type: ignore[union-attr]
+        selector: TopKSelector = self.plan.pipeline.selector.instance  # type: ignore[union-attr]
+        meter = self._meter(stage)
+        k, d = self.plan.k, len(self.data.features)
+        picks = (1,) * k if scorer.adaptive else (k,)
+        prepared = scorer.prepare(self.data)
+        candidates = np.ones(d, dtype=bool)
+        selected: list[int] = []
+        for r, count in enumerate(picks):
+            self.progress(stage.name, r, len(picks))
+            scores = Scores(
+                prepared.scores(tuple(selected)),
+                scorer.sensitivity(self.plan.schema, r),
+                candidates.copy(),
+                r,
+            )
+            chosen = [int(i) for i in selector.select(scores, count, stage.plan, meter)]
+            if len(set(chosen)) != count or not all(0 <= i < d and candidates[i] for i in chosen):
+                raise PlanViolation(
+                    f"{self.plan.pipeline.selector} returned {chosen} where {count} distinct candidates "
+                    f"among {d} features were planned. Nothing is released"
+                )
+            candidates[chosen] = False
+            selected += chosen
+        meter.finish()
+        self.arithmetic.update(dict.fromkeys(meter.arithmetic))
+        self.progress(stage.name, len(picks), len(picks))
+        return tuple(selected)
+
+    def _fit(self, stage: Stage, indices: Sequence[int]) -> Model | Refusal:
+        regressor: Regressor = self.plan.pipeline.regressor.instance  # type: ignore[union-attr]
+        meter = self._meter(stage)
+        self.progress(stage.name, 0, 1)
+        outcome = regressor.fit(self.data.select(indices), stage.plan, meter)
+        meter.finish(refused=isinstance(outcome, Refusal))
+        self.arithmetic.update(dict.fromkeys(meter.arithmetic))
+        self.progress(stage.name, 1, 1)
+        return outcome
+
+    def _certificate(self, refusal: str | None) -> Certificate:
+        plan = self.plan
+        reasons = list(plan.reasons)
+        if self.randomness.reproducible:
+            reasons.append("the noise comes from a seed, so whoever knows or guesses it can remove the noise")
+        assumptions = [a for stage in plan.stages for a in stage.plan.assumptions]
+        assumptions += [f"declared public by the user: {a}" for a in plan.schema.assertions]
+        return Certificate(
+            private=not reasons,
+            reasons=tuple(reasons),
+            epsilon=plan.epsilon,
+            delta=plan.budget.delta,
+            neighboring=plan.schema.neighboring,
+            accountant=plan.accountant.name,
+            events=plan.events,
+            parts=tuple(part.record for part in plan.parts),
+            assumptions=tuple(dict.fromkeys(assumptions)),
+            randomness=self.randomness.describe(),
+            arithmetic=tuple(self.arithmetic),
+            schema=plan.schema,
+            budget=plan.budget,
+            outcome="released" if refusal is None else "refused",
+            dpkit=dpkit_core.__version__,
+        )
