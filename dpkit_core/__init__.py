@@ -1,7 +1,7 @@
 """dpkit: differentially private feature selection and regression, assembled from published parts.
 
-The whole public API. Names load on first use, so that importing the package, ``dpkit list`` and ``dpkit --help``
-cost no numerical library.
+The whole public API. Names load on first use, so that importing the package, ``dpkit list`` and ``dpkit
+--help`` cost no numerical library.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ def calibrate(
 ) -> float:
     """Return the largest parameter found whose cost is at most ``limit``.
 
-    The returned parameter always satisfies ``cost(parameter) <= limit`` as evaluated: bisection keeps a safe and an
-    unsafe end and returns the safe one, so rounding errors cost utility and never privacy. To calibrate a noise
-    multiplier, which should be small, search its inverse.
+    The returned parameter always satisfies ``cost(parameter) <= limit`` as evaluated: bisection keeps a safe
+    and an unsafe end and returns the safe one, so rounding errors cost utility and never privacy. To
+    calibrate a noise multiplier, which should be small, search its inverse.
 
     Parameters
     ----------

@@ -1,23 +1,26 @@
 """From parts to a release: compose, plan, run. The only place that orders calls.
 
     pipeline = compose(scorer="kendall", selector="peel", regressor="tukey")
-    plan = pipeline.plan(schema, Budget(1.0, 1e-6), k=5)     touches no data; finds every mismatch, all at once
+    plan = pipeline.plan(schema, Budget(1.0, 1e-6), k=5)     touches no data; finds every mismatch at once
     release = plan.run(dataset)                              spends what the plan says, nothing else
 
-The budget is divided between the stages by public shares. Stages are then enlarged together for as long as the
-accountant's total over all their events stays within the budget, so that what joint composition saves is not lost.
+The budget is divided between the stages by public shares. Stages are then enlarged together for as long as
+the accountant's total over all their events stays within the budget, so that what joint composition saves is
+not lost.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
+import numpy as np
 
 import dpkit_core
 from dpkit_core.calibrate import calibrate
+from dpkit_core.dataset import Dataset
 from dpkit_core.errors import (
     CalibrationFailed,
     CannotCompose,
@@ -29,6 +32,8 @@ from dpkit_core.errors import (
     Unsuitable,
 )
 from dpkit_core.events import Event, NonPrivate, walk
+from dpkit_core.hooks import Observers
+from dpkit_core.meter import Meter
 from dpkit_core.privacy import Budget
 from dpkit_core.protocols import (
     Accountant,
@@ -42,15 +47,11 @@ from dpkit_core.protocols import (
     StagePlan,
     TopKSelector,
 )
+from dpkit_core.randomness import Randomness
 from dpkit_core.registry import Registry
 from dpkit_core.release import Certificate, PartRecord, Release, StageEvent, total
 from dpkit_core.schema import Schema
 from dpkit_core.validators import fraction
-
-if TYPE_CHECKING:
-    from dpkit_core.dataset import Dataset
-    from dpkit_core.hooks import Observers
-    from dpkit_core.randomness import Randomness
 
 Progress = Callable[[str, int, int], None]
 """Called with a stage, the steps done and the steps in all."""
@@ -298,7 +299,8 @@ class Plan:
         data
             A dataset of this plan's schema.
         randomness
-            A fresh cryptographic source by default; a seeded one makes the release reproducible and not private.
+            A fresh cryptographic source by default; a seeded one makes the release reproducible and not
+            private.
         observers
             Told of the release; may veto it.
         progress
@@ -369,7 +371,8 @@ class _Planner:
             )
         if self.k_given is not None and not pipeline.selector and self.k_given != self.features:
             problems.append(
-                f"k is {self.k_given}, but nothing selects features; add a scorer and a selector or leave k out"
+                f"k is {self.k_given}, but nothing selects features; add a scorer and a selector, or "
+                "leave k out"
             )
         if pipeline.selector and pipeline.regressor:
             try:
@@ -500,9 +503,6 @@ class _Run:
         observers: Observers | None,
         progress: Progress | None,
     ) -> None:
-        from dpkit_core.hooks import Observers
-        from dpkit_core.randomness import Randomness
-
         if data.features != plan.schema.features or data.target != plan.schema.target.name:
             raise InvalidData(
                 f"the dataset has features {', '.join(data.names)} and target {data.target}; the plan was "
@@ -521,11 +521,11 @@ class _Run:
         selected: tuple[str, ...] = ()
         model: Model | None = None
         refusal: str | None = None
-        if (stage := self.plan.stage("selection")) is not None:
-            indices = self._guard(self.plan.pipeline.selector, lambda: self._select(stage))
+        if (selection := self.plan.stage("selection")) is not None:
+            indices = self._guard(self.plan.pipeline.selector, lambda: self._select(selection))
             selected = tuple(self.data.names[i] for i in indices)
-        if (stage := self.plan.stage("regression")) is not None:
-            outcome = self._guard(self.plan.pipeline.regressor, lambda: self._fit(stage, indices))
+        if (regression := self.plan.stage("regression")) is not None:
+            outcome = self._guard(self.plan.pipeline.regressor, lambda: self._fit(regression, indices))
             if isinstance(outcome, Refusal):
                 refusal = outcome.reason
             else:
@@ -547,14 +547,10 @@ class _Run:
                 "of the part: report it to its authors with the traceback of --debug"
             ) from error
 
-    def _meter(self, stage: Stage) -> Any:
-        from dpkit_core.meter import Meter
-
+    def _meter(self, stage: Stage) -> Meter:
         return Meter(stage.name, stage.plan, self.plan.schema.neighboring, self.randomness)
 
     def _select(self, stage: Stage) -> tuple[int, ...]:
-        import numpy as np
-
         scorer: Scorer = self.plan.pipeline.scorer.instance  # type: ignore[union-attr]
         selector: TopKSelector = self.plan.pipeline.selector.instance  # type: ignore[union-attr]
         meter = self._meter(stage)

@@ -35,9 +35,9 @@ def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
 class Dataset:
     """A feature matrix ``X`` (n x d), a target ``y`` (n) and the public facts about both.
 
-    The arrays are read-only float64 views; nothing is copied that already is float64. Every value is finite, the
-    shapes agree with ``features``, and there are at least two records: this is checked here, before anything is
-    spent.
+    The arrays are read-only float64 views; nothing is copied that already is float64. Every value is finite,
+    the shapes agree with ``features``, and there are at least two records: this is checked here, before
+    anything is spent.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def _require_finite(matrix: Matrix, names: Sequence[str]) -> None:
     # The sum is finite unless some value is not (or the sum overflows): one pass without an n x d mask.
     with np.errstate(over="ignore", invalid="ignore"):
         suspects = np.flatnonzero(~np.isfinite(matrix.sum(axis=0)))
-    for j in suspects:
+    for j in map(int, suspects):
         column = matrix[:, j]
         if not np.isfinite(column).all():
             kind = "missing (NaN)" if np.isnan(column).any() else "infinite"

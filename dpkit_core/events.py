@@ -27,13 +27,9 @@ import attrs
 from dpkit_core import validators
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.privacy import Neighboring
-from dpkit_core.validators import positive, probability
+from dpkit_core.validators import frozen_floats, frozen_tuple, positive, probability
 
 ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
-
-
-def _floats(values: object) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)  # type: ignore[attr-defined]
 
 
 @attrs.frozen
@@ -56,7 +52,7 @@ class Gaussian:
 class NonSphericalGaussian:
     """Gaussian noise with its own standard deviation, over its own sensitivity, per group of coordinates."""
 
-    noise_multipliers: tuple[float, ...] = attrs.field(converter=_floats)
+    noise_multipliers: tuple[float, ...] = attrs.field(converter=frozen_floats)
     neighboring: Neighboring = ADD_REMOVE
 
     @noise_multipliers.validator
@@ -67,7 +63,7 @@ class NonSphericalGaussian:
     @property
     def noise_multiplier(self) -> float:
         """The multiplier of the spherical Gaussian with the same privacy: 1/m^2 = sum 1/m_i^2."""
-        return sum(multiplier**-2 for multiplier in self.noise_multipliers) ** -0.5
+        return 1 / math.sqrt(math.fsum(multiplier**-2 for multiplier in self.noise_multipliers))
 
 
 @attrs.frozen
@@ -114,8 +110,8 @@ class ApproxDP:
 class Renyi:
     """Any mechanism of which Renyi divergences at some orders are known, in both directions."""
 
-    orders: tuple[float, ...] = attrs.field(converter=_floats)
-    divergences: tuple[float, ...] = attrs.field(converter=_floats)
+    orders: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    divergences: tuple[float, ...] = attrs.field(converter=frozen_floats)
     neighboring: Neighboring = ADD_REMOVE
 
     def __attrs_post_init__(self) -> None:
@@ -159,7 +155,7 @@ class Repeated:
 class Sequence:
     """Several events, each chosen with knowledge of the results before it."""
 
-    events: tuple[Event, ...] = attrs.field(converter=tuple)
+    events: tuple[Event, ...] = attrs.field(converter=frozen_tuple)
 
     @events.validator
     def _check(self, attribute: attrs.Attribute[Any], value: tuple[Event, ...]) -> None:

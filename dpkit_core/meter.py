@@ -1,8 +1,8 @@
 """The meter: the only source of noise inside a run.
 
-A part never adds noise by itself. It asks the meter, and the meter draws the noise and records the event in one
-call. What is recorded is compared with the plan at once: an event that was not planned, or planned for later,
-voids the run before anything is returned.
+A part never adds noise by itself. It asks the meter, and the meter draws the noise and records the event in
+one call. What is recorded is compared with the plan at once: an event that was not planned, or planned for
+later, voids the run before anything is returned.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Draw:
     event
         The event recorded.
     scale
-        Scale (Laplace, Gumbel, exponential) or standard deviation (Gaussian) of the noise; None for a custom draw.
+        Scale (Laplace, Gumbel, exponential) or standard deviation (Gaussian) of the noise; None for a custom
+        draw.
     shape
         Shape of what was noised.
     """
@@ -158,9 +159,9 @@ class Meter:
     ) -> tuple[int, ...]:
         """Return the indices of ``k`` candidates, best noisy score first; records ``event`` ``k`` times.
 
-        Gumbel noise of scale ``range sensitivity / epsilon`` makes this the exponential mechanism; keeping the
-        ``k`` best of one draw has the law of ``k`` exponential mechanisms in turn, each without the items picked
-        before (Durfee and Rogers 2019, Lemma 4.2). Exponential noise of the same scale makes one pick
+        Gumbel noise of scale ``range sensitivity / epsilon`` makes this the exponential mechanism; keeping
+        the ``k`` best of one draw has the law of ``k`` exponential mechanisms in turn, each without the items
+        picked before (Durfee and Rogers 2019, Lemma 4.2). Exponential noise of the same scale makes one pick
         permute-and-flip (McKenna and Sheldon 2020), which has no such law, so there ``k`` must be 1.
         """
         if isinstance(event, PermuteAndFlip) and k != 1:
@@ -202,8 +203,9 @@ class Meter:
         Raises
         ------
         PlanViolation
-            If anything was emitted that was not planned, even where the part swallowed the error, or if a planned
-            event is missing: a release that did not go through the meter is not covered by the certificate.
+            If anything was emitted that was not planned, even where the part swallowed the error, or if a
+            planned event is missing: a release that did not go through the meter is not covered by the
+            certificate.
         """
         if self._violation is None and self._pending and not refused:
             self._violation = (

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from dpkit_core.errors import InvalidRelease
+from dpkit_core.validators import frozen_floats, frozen_tuple
 
 if TYPE_CHECKING:
     from dpkit_core.dataset import Matrix, Vector
-
-
-def _floats(values: object) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)  # type: ignore[attr-defined]
 
 
 @attrs.frozen
@@ -27,8 +24,8 @@ class LinearModel:
     [5000.0, 1500.0]
     """
 
-    features: tuple[str, ...] = attrs.field(converter=tuple)
-    coefficients: tuple[float, ...] = attrs.field(converter=_floats)
+    features: tuple[str, ...] = attrs.field(converter=frozen_tuple)
+    coefficients: tuple[float, ...] = attrs.field(converter=frozen_floats)
     intercept: float = attrs.field(default=0.0, converter=float)
 
     def __attrs_post_init__(self) -> None:

@@ -67,8 +67,8 @@ class Sensitivity:
         Largest change of one score, ``sup |q_j(D') - q_j(D)|``.
     range
         Largest difference between the changes of two scores,
-        ``sup |(q_a(D') - q_a(D)) - (q_b(D') - q_b(D))|``. Never above ``2 * linf``; equal to ``linf`` when all
-        scores move in one direction. Selection needs noise for this number only.
+        ``sup |(q_a(D') - q_a(D)) - (q_b(D') - q_b(D))|``. Never above ``2 * linf``; equal to ``linf`` when
+        all scores move in one direction. Selection needs noise for this number only.
     neighboring
         The relation for which both hold.
 

@@ -1,26 +1,27 @@
-"""The four kinds of parts and what each promises.
+r"""The four kinds of parts and what each promises.
 
 A release is assembled from parts::
 
     Scorer --scores--> TopKSelector --columns--> Regressor --model
-        \\_________________ | _____________________/
+        \_________________ | _____________________/
                           Meter    draws the noise and records the event, in one call
 
 and every published method is one combination: DPKendall with the Tukey mechanism is ``kendall`` + ``peel`` +
 ``tukey``; the two-stage method of Kifer et al. is ``lasso_votes`` + ``peel``; DP-SIS is ``correlation`` +
 ``canonical_lipschitz``.
 
-Parts are frozen attrs classes whose fields are their options. They inherit from nothing: a class that has these
-members is a part. Rules that all parts keep:
+Parts are frozen attrs classes whose fields are their options. They inherit from nothing: a class that has
+these members is a part. Rules that all parts keep:
 
-1. Planning (``sensitivity``, ``plan``) sees public facts only and raises ``Unsuitable`` with a sentence when the
+1. Planning (``sensitivity``, ``plan``) sees public facts only and raises ``Unsuitable`` with a sentence when
+the
    part cannot serve; running sees the data.
 2. Noise and private randomness come from the meter alone, by the events of the plan, in their order.
 3. No exception, shape, number of rounds or draws depends on private values.
 4. A part never changes its input and keeps no state between calls.
 
-Class-level facts: ``api`` is the plugin API that the class was written for; ``proof`` says where the argument for
-its privacy claim is; ``reference`` names the paper.
+Class-level facts: ``api`` is the plugin API that the class was written for; ``proof`` says where the argument
+for its privacy claim is; ``reference`` names the paper.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ import attrs
 from dpkit_core.events import Event
 from dpkit_core.privacy import Budget, Neighboring, Sensitivity
 from dpkit_core.schema import Schema
+from dpkit_core.validators import frozen_tuple
 
 if TYPE_CHECKING:
     from dpkit_core.dataset import Dataset, Matrix, Vector
@@ -56,9 +58,9 @@ class StagePlan:
         Sentences that the privacy claim rests on beyond the schema; repeated in the certificate.
     """
 
-    events: tuple[Event, ...] = attrs.field(converter=tuple)
+    events: tuple[Event, ...] = attrs.field(converter=frozen_tuple)
     settings: Any = None
-    assumptions: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    assumptions: tuple[str, ...] = attrs.field(default=(), converter=frozen_tuple)
 
 
 @attrs.frozen
@@ -70,8 +72,8 @@ class SelectionRequest:
     features
         Number of candidates d.
     picks
-        How many to select in each round: ``(k,)`` for fixed scores, ``(1,) * k`` when scores depend on what was
-        already picked.
+        How many to select in each round: ``(k,)`` for fixed scores, ``(1,) * k`` when scores depend on what
+        was already picked.
     sensitivities
         The sensitivity of the scores of each round.
     budget

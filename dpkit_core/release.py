@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from dpkit_core.errors import DpkitError, InvalidRelease
-from dpkit_core.events import Event, NonPrivate, event_from_json, event_to_json, walk
+from dpkit_core.events import Event, NonPrivate, Repeated, Sequence, event_from_json, event_to_json, walk
 from dpkit_core.models import LinearModel
 from dpkit_core.privacy import Budget, Neighboring
 from dpkit_core.registry import Registry
@@ -183,11 +183,13 @@ class Certificate:
 
 
 def _count(event: Event) -> int:
-    repeated = getattr(event, "count", 1)
-    inner = getattr(event, "events", None)
-    if inner is not None:
-        return sum(map(_count, inner))
-    return repeated * _count(event.event) if repeated > 1 else 1  # type: ignore[union-attr]
+    match event:
+        case Repeated():
+            return event.count * _count(event.event)
+        case Sequence():
+            return sum(map(_count, event.events))
+        case _:
+            return 1
 
 
 @attrs.frozen
@@ -239,7 +241,7 @@ class Release:
         InvalidRelease
             If it is not a release, was written by a newer dpkit, or lacks something.
         """
-        if not isinstance(document, Mapping) or document.get("format") != FORMAT:
+        if document.get("format") != FORMAT:
             raise InvalidRelease("this is not a dpkit release; give a file written by dpkit compose or run")
         if document.get("format_version") != FORMAT_VERSION:
             raise InvalidRelease(
@@ -270,6 +272,8 @@ class Release:
             raise InvalidRelease(f"cannot read release {path}: {error.strerror}") from error
         except ValueError as error:
             raise InvalidRelease(f"release {path} is not valid JSON: {error}") from error
+        if not isinstance(document, dict):
+            raise InvalidRelease(f"release {path} holds a {type(document).__name__}, not a dpkit release")
         return cls.from_document(document)
 
 
@@ -314,8 +318,8 @@ def verify(release: Release, accountant: Accountant | str | None = None) -> Veri
     release
         The release to check; nothing but its certificate is used.
     accountant
-        A fresh accountant, or the name of an installed one; the one that the certificate names by default. Another
-        accountant may prove a larger total only; then the claim is neither confirmed nor refuted.
+        A fresh accountant, or the name of an installed one; the one that the certificate names by default.
+        Another accountant may prove a larger total only; then the claim is neither confirmed nor refuted.
     """
     certificate = release.certificate
     name = accountant if isinstance(accountant, str) else certificate.accountant
@@ -346,13 +350,20 @@ def verify(release: Release, accountant: Accountant | str | None = None) -> Veri
             epsilon = total([item.event for item in certificate.events], accountant, certificate.delta)
         except DpkitError as error:
             problems.append(str(error))
-        if epsilon is not None and certificate.epsilon is not None:
-            if epsilon > certificate.epsilon * (1 + RELATIVE_TOLERANCE):
-                problems.append(
-                    f"accountant {name} proves epsilon {epsilon:.6g} at delta {certificate.delta:.3g}; "
-                    f"the certificate claims {certificate.epsilon:.6g}"
-                )
+        problems += _disagreement(epsilon, certificate, name)
     return Verification(not problems, epsilon, certificate.epsilon, name, tuple(problems))
+
+
+def _disagreement(epsilon: float | None, certificate: Certificate, name: str) -> list[str]:
+    claimed = certificate.epsilon
+    if claimed is None:
+        return ["the certificate says private but claims no epsilon"] if certificate.private else []
+    if epsilon is not None and epsilon > claimed * (1 + RELATIVE_TOLERANCE):
+        return [
+            f"accountant {name} proves epsilon {epsilon:.6g} at delta {certificate.delta:.3g}; the "
+            f"certificate claims {claimed:.6g}"
+        ]
+    return []
 
 
 def total(events: list[Event], accountant: Accountant, delta: float) -> float:

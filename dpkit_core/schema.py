@@ -1,7 +1,8 @@
 """Public facts about a table: what may be used without noise.
 
 Whatever is not in the schema may not be used un-noised: bounds, categories, scales and, under add/remove,
-the number of records. A schema is written by a person who knows the data's domain, not computed from the data::
+the number of records. A schema is written by a person who knows the data's domain, not computed from the
+data::
 
     neighboring = "add-remove"
     target = "price"
@@ -34,6 +35,7 @@ import attrs
 
 from dpkit_core.errors import InvalidSchema
 from dpkit_core.privacy import Neighboring
+from dpkit_core.validators import frozen_tuple
 
 KINDS = ("numeric", "categorical")
 
@@ -46,15 +48,15 @@ def _bound(value: float | None) -> float | None:
 class Column:
     """One column of the table as the public knows it.
 
-    ``lower`` and ``upper`` are the bounds of a numeric column, or None where no bound is public; parts that need
-    bounds clip to them. ``categories`` lists the values of a categorical column.
+    ``lower`` and ``upper`` are the bounds of a numeric column, or None where no bound is public; parts that
+    need bounds clip to them. ``categories`` lists the values of a categorical column.
     """
 
     name: str
     kind: str = "numeric"
     lower: float | None = attrs.field(default=None, converter=_bound)
     upper: float | None = attrs.field(default=None, converter=_bound)
-    categories: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    categories: tuple[str, ...] = attrs.field(default=(), converter=frozen_tuple)
 
     def __attrs_post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -120,11 +122,11 @@ class Schema:
     ['carat', 'depth']
     """
 
-    columns: tuple[Column, ...] = attrs.field(converter=tuple)
+    columns: tuple[Column, ...] = attrs.field(converter=frozen_tuple)
     target: Column
     neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE
     records: int | None = None
-    assertions: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    assertions: tuple[str, ...] = attrs.field(default=(), converter=frozen_tuple)
 
     def __attrs_post_init__(self) -> None:
         names = [column.name for column in (*self.columns, self.target)]

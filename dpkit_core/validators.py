@@ -1,8 +1,9 @@
-"""Validators of options, for attrs fields of the core and of any part."""
+"""Validators and converters of options, for attrs fields of the core and of any part."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -30,3 +31,13 @@ def rate(instance: object, attribute: attrs.Attribute[Any], value: float) -> Non
     """Accept a number above 0 and at most 1."""
     if not 0 < value <= 1:
         raise ValueError(f"{attribute.name} is {value}; it must be above 0 and at most 1")
+
+
+def frozen_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return ``values`` as a tuple, so that a frozen class holds nothing that can change."""
+    return tuple(values)
+
+
+def frozen_floats(values: Iterable[float]) -> tuple[float, ...]:
+    """Return ``values`` as a tuple of floats."""
+    return tuple(float(value) for value in values)
