@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+
+from dpkit_core import Dataset, Schema
+from dpkit_core.errors import InvalidData
+
+SCHEMA = Schema.numeric(["a", "b"], target="y")
+
+
+def dataset(X, y=(1.0, 2.0, 3.0)):
+    return Dataset.from_arrays(X, y, SCHEMA)
+
+
+def test_arrays_are_not_copied_and_cannot_be_changed():
+    X = np.arange(6.0).reshape(3, 2)
+    data = dataset(X)
+    assert np.shares_memory(data.X, X)
+    with pytest.raises(ValueError, match="read-only"):
+        data.X[0, 0] = 1
+    X[0, 0] = 5  # the caller's own array stays writable
+
+
+def test_selected_columns_keep_names_and_order():
+    chosen = dataset(np.arange(6.0).reshape(3, 2)).select([1, 0])
+    assert chosen.names == ("b", "a")
+    assert chosen.X.tolist() == [[1, 0], [3, 2], [5, 4]]
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ([[1, 2], [3, np.nan], [5, 6]], (1, 2, 3), r"column 'b' has missing"),
+        ([[1, 2], [np.inf, 4], [5, 6]], (1, 2, 3), r"column 'a' has infinite"),
+        ([[1, 2], [3, 4], [5, 6]], (1, np.nan, 3), r"column 'y' has missing"),
+        ([["p", "q"], ["r", "s"], ["t", "u"]], (1, 2, 3), r"X holds values that are not numbers"),
+        ([[1, 2], [3, 4], [5, 6]], ("p", "q", "r"), r"target 'y' holds values that are not numbers"),
+        ([[1, 2, 3]] * 3, (1, 2, 3), r"3 columns but the schema has 2 features"),
+        ([[1, 2]] * 3, (1, 2), r"3 rows but target 'y' has 2"),
+        ([[1, 2]], (1,), r"has 1 rows; at least 2"),
+        (np.empty((0, 2)), (), r"has 0 rows; at least 2"),
+        ([1, 2, 3], (1, 2, 3), r"1 dimensions; it must have 2"),
+    ],
+)
+def test_bad_data_is_named_with_a_remedy(X, y, message):
+    with pytest.raises(InvalidData, match=message):
+        dataset(X, y)
+
+
+def test_finite_values_whose_sum_overflows_are_accepted():
+    dataset(np.full((3, 2), 1e308))

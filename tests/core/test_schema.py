@@ -1,0 +1,100 @@
+import pytest
+
+from dpkit_core import Column, Neighboring, Schema
+from dpkit_core.errors import InvalidSchema
+
+DIAMONDS = """
+neighboring = "replace-one"
+target = "price"
+records = 500
+assertions = ["carat was rounded by the jeweler"]
+
+[columns.carat]
+kind = "numeric"
+lower = 0
+upper = 5.0
+
+[columns.cut]
+kind = "categorical"
+categories = ["Fair", "Ideal"]
+
+[columns.price]
+"""
+
+
+@pytest.fixture
+def diamonds(tmp_path):
+    path = tmp_path / "schema.toml"
+    path.write_text(DIAMONDS, encoding="utf-8")
+    return Schema.read(path)
+
+
+def test_a_schema_file_says_what_is_public(diamonds):
+    assert diamonds.neighboring is Neighboring.REPLACE_ONE
+    assert diamonds.records == 500
+    assert diamonds.target == Column("price")
+    assert diamonds.columns[0].bounds == (0.0, 5.0)
+
+
+def test_categories_become_one_feature_each(diamonds):
+    assert [f.name for f in diamonds.features] == ["carat", "cut=Fair", "cut=Ideal"]
+    assert diamonds.features[1].bounds == (0.0, 1.0)
+
+
+def test_a_schema_survives_its_document(diamonds):
+    assert Schema.from_document(diamonds.to_document()) == diamonds
+
+
+def test_restricting_keeps_order_and_names_what_is_missing(diamonds):
+    assert [c.name for c in diamonds.restrict(["cut", "carat"]).columns] == ["cut", "carat"]
+    with pytest.raises(InvalidSchema, match=r"'color'.*carat, cut"):
+        diamonds.restrict(["color"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("lower = 0", "lower = 9"), r"lower = 9.0 and upper = 5.0"),
+        (("lower = 0", "lower = '0'"), r"a bound is a number"),
+        (("lower = 0", "lower = nan"), r"bounds must be finite"),
+        (("lower = 0", "minimum = 0"), r"unknown key 'minimum'"),
+        (('kind = "numeric"', 'kind = "float"'), r"kind 'float'"),
+        (('kind = "categorical"', 'kind = "numeric"'), r'kind = "categorical"'),
+        (('["Fair", "Ideal"]', "[1, 2]"), r"not text"),
+        (('["Fair", "Ideal"]', '["Fair", "Fair"]'), r"twice"),
+        (('target = "price"', 'target = "cost"'), r"'cost'.*not among"),
+        (('target = "price"', 'target = "cut"'), r"numeric target"),
+        (('"replace-one"', '"add-remove"'), r"number of records, which is private"),
+        (('"replace-one"', '"swap"'), r"add-remove or replace-one"),
+        (("records = 500", "records = 0"), r"whole number"),
+        (("records = 500", "rows = 500"), r"unknown key 'rows'"),
+        (("[columns.price]", "[columns.price"), r"not valid TOML"),
+    ],
+)
+def test_a_wrong_fact_is_named(tmp_path, change, message):
+    path = tmp_path / "schema.toml"
+    path.write_text(DIAMONDS.replace(*change), encoding="utf-8")
+    with pytest.raises(InvalidSchema, match=message):
+        Schema.read(path)
+
+
+def test_an_unreadable_file_is_named(tmp_path):
+    with pytest.raises(InvalidSchema, match=r"missing\.toml"):
+        Schema.read(tmp_path / "missing.toml")
+
+
+def test_unlisted_categories_are_an_error_only_where_they_are_needed():
+    schema = Schema((Column("cut", kind="categorical"), Column("carat")), Column("price"))
+    assert [f.name for f in schema.restrict(["carat"]).features] == ["carat"]
+    with pytest.raises(InvalidSchema, match=r"'cut'.*list them"):
+        _ = schema.features
+
+
+def test_names_are_unique():
+    with pytest.raises(InvalidSchema, match="'a' appears twice"):
+        Schema.numeric(["a", "b"], target="a")
+
+
+def test_bounds_of_an_unknown_column_are_refused():
+    with pytest.raises(InvalidSchema, match="'z'"):
+        Schema.numeric(["a"], target="y", bounds={"z": (0, 1)})
