@@ -1,0 +1,238 @@
+import attrs
+import numpy as np
+import pytest
+
+from dpkit_core import Budget, Dataset, Neighboring, Randomness, Schema, StagePlan, compose
+from dpkit_core.errors import (
+    CannotCompose,
+    InvalidData,
+    InvalidOption,
+    PartFailed,
+    PlanViolation,
+    UnknownName,
+)
+from dpkit_core.events import ExponentialMechanism, Laplace, NonPrivate, Repeated
+
+RO = Neighboring.REPLACE_ONE
+
+
+@pytest.fixture
+def pipeline(toys):
+    return compose(
+        scorer=toys.SumScorer(),
+        selector=toys.BestSelector(),
+        regressor=toys.MeanRegressor(),
+        accountant=toys.PureAccountant(),
+    )
+
+
+def test_the_plan_says_who_spends_what(pipeline, schema):
+    plan = pipeline.plan(schema, Budget(2.0), k=2, select_share=0.25)
+    assert [(e.stage, e.event) for e in plan.events] == [
+        ("selection", Repeated(ExponentialMechanism(0.25), 2)),
+        ("regression", Laplace(1 / 1.5)),
+    ]
+    assert plan.epsilon == pytest.approx(2.0, rel=2e-4)
+    assert plan.epsilon <= 2.0
+
+
+def test_what_joint_composition_saves_goes_back_to_the_stages(toys, schema):
+    pipeline = compose(
+        scorer=toys.SumScorer(),
+        selector=toys.BestSelector(),
+        regressor=toys.MeanRegressor(),
+        accountant=toys.SquareRootAccountant(),
+    )
+    plan = pipeline.plan(schema, Budget(1.0), k=1, select_share=0.5)
+    selection, regression = (stage.plan.settings for stage in plan.stages)
+    # Two equal stages of cost c: sqrt(2) c = 1, so each gets 0.707 and not 0.5.
+    assert selection.epsilon == pytest.approx(0.5**0.5, rel=1e-3)
+    assert 1 / regression.noise_multiplier == pytest.approx(0.5**0.5, rel=1e-3)
+    assert plan.epsilon <= 1.0
+
+
+def test_a_run_returns_what_was_planned(pipeline, schema, data):
+    plan = pipeline.plan(schema, Budget(1000.0), k=2)
+    release = plan.run(data)
+    assert release.selected == ("b", "d")
+    assert release.model.features == ("b", "d")
+    assert release.model.intercept == pytest.approx(data.y.mean(), abs=0.01)
+    assert release.certificate.private
+    assert release.certificate.reasons == ()
+    assert release.certificate.events == plan.events
+    assert release.certificate.assumptions == ("about 100 records",)
+    assert release.certificate.outcome == "released"
+
+
+def test_an_adaptive_scorer_is_asked_once_a_pick(toys, schema, data):
+    pipeline = compose(
+        scorer=toys.SumScorer(adaptive=True), selector=toys.BestSelector(), accountant=toys.PureAccountant()
+    )
+    plan = pipeline.plan(schema, Budget(1000.0), k=3)
+    assert [e.event.count for e in plan.events] == [1, 1, 1]
+    assert plan.run(data).selected == ("b", "d", "c")
+
+
+def test_a_regressor_alone_uses_every_feature(toys, schema, data):
+    pipeline = compose(regressor=toys.MeanRegressor(), accountant=toys.PureAccountant())
+    release = pipeline.plan(schema, Budget(1.0)).run(data)
+    assert release.selected == ()
+    assert release.model.features == data.names
+
+
+def test_a_refusal_is_charged_and_is_not_an_error(toys, schema, data):
+    pipeline = compose(regressor=toys.MeanRegressor(refuse=True), accountant=toys.PureAccountant())
+    plan = pipeline.plan(schema, Budget(1.0))
+    release = plan.run(data)
+    assert release.model is None
+    assert release.refusal == "too few records"
+    assert release.certificate.outcome == "refused"
+    assert release.certificate.events == plan.events
+    assert release.certificate.epsilon == plan.epsilon
+
+
+def test_a_seed_makes_a_release_reproducible_and_not_private(pipeline, schema, data):
+    plan = pipeline.plan(schema, Budget(1.0), k=2)
+    first, second = (plan.run(data, randomness=Randomness.from_seed(7)) for _ in range(2))
+    assert first == second
+    assert first.certificate.private is False
+    assert "seed" in first.certificate.reasons[0]
+    assert plan.run(data) != plan.run(data)
+
+
+def test_every_problem_is_reported_at_once(toys):
+    schema = Schema.numeric(["a", "b"], target="y", neighboring=RO)
+    pipeline = compose(
+        selector=toys.BestSelector(), regressor=toys.MeanRegressor(), accountant=toys.PureAccountant()
+    )
+    with pytest.raises(CannotCompose) as error:
+        pipeline.plan(schema, Budget(1.0), k=5)
+    assert len(error.value.problems) == 3
+    message = str(error.value)
+    assert "add a scorer" in message
+    assert "k is 5, the schema has 2 features" in message
+    assert "add-remove; schema: replace-one" in message
+
+
+def test_a_part_that_cannot_serve_says_why(toys):
+    pipeline = compose(regressor=toys.MeanRegressor(), accountant=toys.PureAccountant())
+    with pytest.raises(CannotCompose, match="MeanRegressor: needs bounds of the target"):
+        pipeline.plan(Schema.numeric(["a"], target="y"), Budget(1.0))
+
+
+@pytest.mark.parametrize("k", [0, -1, 5])
+def test_k_is_from_one_to_the_number_of_features(pipeline, schema, k):
+    with pytest.raises(CannotCompose, match=f"k is {k}, the schema has 4 features"):
+        pipeline.plan(schema, Budget(1.0), k=k)
+
+
+def test_k_defaults_to_five_or_all(pipeline, schema):
+    assert pipeline.plan(schema, Budget(1.0)).k == 4
+    wide = Schema.numeric([f"x{i}" for i in range(9)], target="y", bounds={"y": (-1, 1)})
+    assert pipeline.plan(wide, Budget(1.0)).k == 5
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, float("nan")])
+def test_a_share_leaves_something_for_both(pipeline, schema, share):
+    with pytest.raises(CannotCompose, match="select_share"):
+        pipeline.plan(schema, Budget(1.0), k=2, select_share=share)
+
+
+def test_an_event_that_the_accountant_does_not_know_is_found_in_the_plan(toys, schema):
+    from dpkit_core.events import Gaussian
+
+    @attrs.frozen
+    class GaussianRegressor(toys.MeanRegressor):
+        def plan(self, request, /):
+            return StagePlan([Gaussian(1.0)])
+
+    pipeline = compose(regressor=GaussianRegressor(), accountant=toys.PureAccountant())
+    with pytest.raises(CannotCompose, match=r"PureAccountant cannot account for Gaussian"):
+        pipeline.plan(schema, Budget(1.0))
+
+
+def test_a_part_without_events_is_refused(toys, schema):
+    @attrs.frozen
+    class SilentRegressor(toys.MeanRegressor):
+        def plan(self, request, /):
+            return StagePlan([])
+
+    pipeline = compose(regressor=SilentRegressor(), accountant=toys.PureAccountant())
+    with pytest.raises(CannotCompose, match="must be planned as NonPrivate"):
+        pipeline.plan(schema, Budget(1.0))
+
+
+def test_a_release_without_privacy_says_so_and_claims_no_epsilon(toys, schema, data):
+    @attrs.frozen
+    class PlainMean(toys.MeanRegressor):
+        def plan(self, request, /):
+            return StagePlan([NonPrivate("the mean is released as it is")])
+
+        def fit(self, data, plan, meter, /):
+            meter.custom(plan.events[0], proof="none: not private", arithmetic="float64")
+            from dpkit_core import LinearModel
+
+            return LinearModel(data.names, np.zeros(len(data.names)), data.y.mean())
+
+    pipeline = compose(regressor=PlainMean(), accountant=toys.PureAccountant())
+    certificate = pipeline.plan(schema, Budget(1.0)).run(data).certificate
+    assert certificate.private is False
+    assert certificate.reasons == ("the mean is released as it is",)
+    assert certificate.epsilon is None
+    assert certificate.in_words()[0].startswith("NOT PRIVATE")
+
+
+@pytest.mark.parametrize("picks", [lambda k: [0] * k, lambda k: [0], lambda k: [-1, 0], lambda k: [0, 99]])
+def test_a_selector_returns_distinct_candidates(toys, schema, data, picks):
+    @attrs.frozen
+    class Wrong(toys.BestSelector):
+        def select(self, scores, k, plan, meter, /):
+            meter.select(scores, k, event=plan.settings)
+            return picks(k)
+
+    pipeline = compose(scorer=toys.SumScorer(), selector=Wrong(), accountant=toys.PureAccountant())
+    with pytest.raises(PlanViolation, match="2 distinct candidates among 4"):
+        pipeline.plan(schema, Budget(1.0), k=2).run(data)
+
+
+def test_a_part_that_raises_releases_nothing(toys, schema, data):
+    @attrs.frozen
+    class Failing(toys.MeanRegressor):
+        def fit(self, data, plan, meter, /):
+            raise RuntimeError(f"private value {data.y[0]}")
+
+    pipeline = compose(regressor=Failing(), accountant=toys.PureAccountant())
+    with pytest.raises(PartFailed, match=r"regressor Failing failed.*RuntimeError") as error:
+        pipeline.plan(schema, Budget(1.0)).run(data)
+    assert "private value" not in str(error.value)
+
+
+def test_data_of_another_schema_are_refused_before_anything_is_spent(pipeline, schema):
+    plan = pipeline.plan(schema, Budget(1.0), k=2)
+    other = Schema.numeric(["a", "b", "c", "e"], target="y", bounds={"y": (-1, 1)})
+    stranger = Dataset.from_arrays(np.zeros((3, 4)), np.zeros(3), other)
+    with pytest.raises(InvalidData, match="plan was made for a, b, c, d"):
+        plan.run(stranger)
+
+
+def test_options_need_a_part_given_by_name(toys):
+    with pytest.raises(InvalidOption, match="which is an instance"):
+        compose(regressor=toys.MeanRegressor(), options={"regressor": {"refuse": True}})
+    with pytest.raises(InvalidOption, match="not part of this pipeline"):
+        compose(regressor=toys.MeanRegressor(), options={"scorer": {"adaptive": True}})
+    with pytest.raises(InvalidOption, match="no part is called 'filter'"):
+        compose(regressor=toys.MeanRegressor(), options={"filter": {}})
+
+
+def test_an_unknown_name_is_refused():
+    with pytest.raises(UnknownName, match="kendal"):
+        compose(scorer="kendal", selector="peel")
+
+
+def test_progress_counts_the_rounds(toys, schema, data):
+    pipeline = compose(
+        scorer=toys.SumScorer(adaptive=True), selector=toys.BestSelector(), accountant=toys.PureAccountant()
+    )
+    seen = []
+    pipeline.plan(schema, Budget(1.0), k=2).run(data, progress=lambda *step: seen.append(step))
+    assert seen == [("selection", 0, 2), ("selection", 1, 2), ("selection", 2, 2)]
