@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from dpkit_core.protocols import Refusal as Refusal
     from dpkit_core.protocols import RegressionRequest as RegressionRequest
     from dpkit_core.protocols import Regressor as Regressor
+    from dpkit_core.protocols import ReleasingScorer as ReleasingScorer
     from dpkit_core.protocols import Scorer as Scorer
     from dpkit_core.protocols import Scores as Scores
+    from dpkit_core.protocols import ScoringRequest as ScoringRequest
     from dpkit_core.protocols import SelectionRequest as SelectionRequest
     from dpkit_core.protocols import StagePlan as StagePlan
     from dpkit_core.protocols import TopKSelector as TopKSelector
@@ -54,8 +56,8 @@ _HOMES = {
     "models": "LinearModel",
     "privacy": "Budget Neighboring Sensitivity",
     "protocols": (
-        "API API_FLOOR Accountant Model PreparedScores Refusal RegressionRequest Regressor Scorer Scores "
-        "SelectionRequest StagePlan TopKSelector"
+        "API API_FLOOR Accountant Model PreparedScores Refusal RegressionRequest Regressor ReleasingScorer "
+        "Scorer Scores ScoringRequest SelectionRequest StagePlan TopKSelector"
     ),
     "randomness": "Randomness",
     "registry": "Registry",

@@ -38,11 +38,14 @@ from dpkit_core.privacy import Budget
 from dpkit_core.protocols import (
     Accountant,
     Model,
+    PreparedScores,
     Refusal,
     RegressionRequest,
     Regressor,
+    ReleasingScorer,
     Scorer,
     Scores,
+    ScoringRequest,
     SelectionRequest,
     StagePlan,
     TopKSelector,
@@ -57,6 +60,7 @@ Progress = Callable[[str, int, int], None]
 """Called with a stage, the steps done and the steps in all."""
 
 DEFAULT_K = 5
+SCORE_SHARE = 0.1  # of the selection's budget, for a scorer that needs a private number first
 DEFAULT_SELECT_SHARE = 0.05  # DPKendall, section 4: 5% for the selection, the rest for the regression
 
 _ROLES = {
@@ -232,7 +236,9 @@ class Stage:
     Attributes
     ----------
     name
-        ``selection`` or ``regression``.
+        ``scoring``, ``selection`` or ``regression``.
+    part
+        The part that releases something here.
     share
         Its fraction of the budget before joint composition.
     budget
@@ -242,6 +248,7 @@ class Stage:
     """
 
     name: str
+    part: Part
     share: float
     budget: Budget
     plan: StagePlan
@@ -398,25 +405,37 @@ class _Planner:
         if self.problems:
             raise CannotCompose(str(self.pipeline), self.problems)
 
-    def _shares(self) -> dict[str, float]:
-        selection, regression = bool(self.pipeline.selector), bool(self.pipeline.regressor)
-        if selection and regression:
-            return {"selection": self.select_share, "regression": 1 - self.select_share}
-        return {"selection": 1.0} if selection else {"regression": 1.0}
+    def _stages(self) -> list[tuple[str, Part, float, Callable[[Budget], StagePlan]]]:
+        """Return name, part, share and planning function of each stage."""
+        pipeline = self.pipeline
+        select = 0.0 if not pipeline.selector else self.select_share if pipeline.regressor else 1.0
+        stages: list[tuple[str, Part, float, Callable[[Budget], StagePlan]]] = []
+        if pipeline.scorer and pipeline.selector:
+            score = SCORE_SHARE if isinstance(pipeline.scorer.instance, ReleasingScorer) else 0.0
+            if score:
+                stages.append(("scoring", pipeline.scorer, select * score, self._scoring))
+            stages.append(("selection", pipeline.selector, select * (1 - score), self._selection))
+        if pipeline.regressor:
+            stages.append(("regression", pipeline.regressor, 1 - select, self._regression))
+        return stages
 
     def _collect(self, scale: float) -> tuple[Stage, ...]:
         """Plan each stage with its share times ``scale``, noting every problem."""
         stages = []
-        for name, share in self._shares().items():
+        for name, part, share, plan_stage in self._stages():
             budget = self.budget.share(share * scale, share)
-            part = self.pipeline.selector if name == "selection" else self.pipeline.regressor
             try:
-                plan = (self._selection if name == "selection" else self._regression)(budget)
+                plan = plan_stage(budget)
             except (Unsuitable, CalibrationFailed) as error:
                 self.problems.append(f"{part}: {error}")
             else:
-                stages.append(Stage(name, share, budget, plan))
+                if plan.events or name != "scoring":
+                    stages.append(Stage(name, part, share, budget, plan))
         return tuple(stages)
+
+    def _scoring(self, budget: Budget) -> StagePlan:
+        scorer: ReleasingScorer = self.pipeline.scorer.instance  # type: ignore[union-attr]
+        return scorer.plan(ScoringRequest(self.schema, budget, self.fresh))
 
     def _selection(self, budget: Budget) -> StagePlan:
         scorer: Scorer = self.pipeline.scorer.instance  # type: ignore[union-attr]
@@ -440,7 +459,7 @@ class _Planner:
 
     def _check_events(self, stages: Sequence[Stage], accountant: Part) -> None:
         for stage in stages:
-            part = self.pipeline.selector if stage.name == "selection" else self.pipeline.regressor
+            part = stage.part
             if not stage.plan.events:
                 self.problems.append(
                     f"{part} plans no event, so nothing would show what it releases; a release without "
@@ -522,10 +541,10 @@ class _Run:
         model: Model | None = None
         refusal: str | None = None
         if (selection := self.plan.stage("selection")) is not None:
-            indices = self._guard(self.plan.pipeline.selector, lambda: self._select(selection))
+            indices = self._guard(selection.part, lambda: self._select(selection))
             selected = tuple(self.data.names[i] for i in indices)
         if (regression := self.plan.stage("regression")) is not None:
-            outcome = self._guard(self.plan.pipeline.regressor, lambda: self._fit(regression, indices))
+            outcome = self._guard(regression.part, lambda: self._fit(regression, indices))
             if isinstance(outcome, Refusal):
                 refusal = outcome.reason
             else:
@@ -547,16 +566,32 @@ class _Run:
                 "of the part: report it to its authors with the traceback of --debug"
             ) from error
 
+    def _prepare(self) -> PreparedScores:
+        scorer = self.plan.pipeline.scorer.instance  # type: ignore[union-attr]
+        stage = self.plan.stage("scoring")
+        if stage is None:
+            unreleased: Scorer = scorer
+            return unreleased.prepare(self.data)
+        releasing: ReleasingScorer = scorer
+        meter = self._meter(stage)
+        prepared = releasing.prepare_released(self.data, stage.plan, meter)
+        self._finish(meter)
+        return prepared
+
+    def _finish(self, meter: Meter, *, refused: bool = False) -> None:
+        meter.finish(refused=refused)
+        self.arithmetic.update(dict.fromkeys(meter.arithmetic))
+
     def _meter(self, stage: Stage) -> Meter:
         return Meter(stage.name, stage.plan, self.plan.schema.neighboring, self.randomness)
 
     def _select(self, stage: Stage) -> tuple[int, ...]:
         scorer: Scorer = self.plan.pipeline.scorer.instance  # type: ignore[union-attr]
-        selector: TopKSelector = self.plan.pipeline.selector.instance  # type: ignore[union-attr]
+        selector: TopKSelector = stage.part.instance
         meter = self._meter(stage)
         k, d = self.plan.k, len(self.data.features)
         picks = (1,) * k if scorer.adaptive else (k,)
-        prepared = scorer.prepare(self.data)
+        prepared = self._guard(self.plan.pipeline.scorer, self._prepare)
         candidates = np.ones(d, dtype=bool)
         selected: list[int] = []
         for r, count in enumerate(picks):
@@ -570,23 +605,21 @@ class _Run:
             chosen = [int(i) for i in selector.select(scores, count, stage.plan, meter)]
             if len(set(chosen)) != count or not all(0 <= i < d and candidates[i] for i in chosen):
                 raise PlanViolation(
-                    f"{self.plan.pipeline.selector} returned {chosen} where {count} distinct candidates "
+                    f"{stage.part} returned {chosen} where {count} distinct candidates "
                     f"among {d} features were planned. Nothing is released"
                 )
             candidates[chosen] = False
             selected += chosen
-        meter.finish()
-        self.arithmetic.update(dict.fromkeys(meter.arithmetic))
+        self._finish(meter)
         self.progress(stage.name, len(picks), len(picks))
         return tuple(selected)
 
     def _fit(self, stage: Stage, indices: Sequence[int]) -> Model | Refusal:
-        regressor: Regressor = self.plan.pipeline.regressor.instance  # type: ignore[union-attr]
+        regressor: Regressor = stage.part.instance
         meter = self._meter(stage)
         self.progress(stage.name, 0, 1)
         outcome = regressor.fit(self.data.select(indices), stage.plan, meter)
-        meter.finish(refused=isinstance(outcome, Refusal))
-        self.arithmetic.update(dict.fromkeys(meter.arithmetic))
+        self._finish(meter, refused=isinstance(outcome, Refusal))
         self.progress(stage.name, 1, 1)
         return outcome
 

@@ -27,7 +27,7 @@ for its privacy claim is; ``reference`` names the paper.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import attrs
 
@@ -85,6 +85,20 @@ class SelectionRequest:
     features: int
     picks: tuple[int, ...]
     sensitivities: tuple[Sensitivity, ...]
+    budget: Budget
+    accountant: Accountant
+
+    @property
+    def neighboring(self) -> Neighboring:
+        """The relation to be protected."""
+        return self.accountant.neighboring
+
+
+@attrs.frozen
+class ScoringRequest:
+    """What a scorer with a release of its own is to plan for."""
+
+    schema: Schema
     budget: Budget
     accountant: Accountant
 
@@ -161,6 +175,22 @@ class Scorer(Protocol):
 
     def prepare(self, data: Dataset, /) -> PreparedScores:
         """Return the scores of ``data``, ready to be asked; work shared by all rounds is done here."""
+        ...
+
+
+@runtime_checkable
+class ReleasingScorer(Protocol):
+    """A scorer that needs a private number before it can score, such as a center of the target.
+
+    An optional capability beside ``Scorer``. What it releases is a stage of its own, before the selection.
+    """
+
+    def plan(self, request: ScoringRequest, /) -> StagePlan:
+        """Return the events of the release; none where the options make it unnecessary."""
+        ...
+
+    def prepare_released(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> PreparedScores:
+        """Return what ``prepare`` returns, after the release."""
         ...
 
 
