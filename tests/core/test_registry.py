@@ -1,0 +1,427 @@
+"""The registry: found without import, told apart by distribution, loaded alone."""
+
+import json
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from dpkit_core import registry as registry_module
+from dpkit_core.errors import AmbiguousName, BrokenPlugin, IncompatiblePlugin, UnknownName
+from dpkit_core.protocols import Accountant, Scorer
+from dpkit_core.registry import KINDS, ComponentRef, Registry, kind_named
+from dpkit_core.signatures import departures
+
+SCORER = """
+class MyScorer:
+    api = {api}
+    adaptive = False
+    def sensitivity(self, schema, round, /): ...
+    def prepare(self, data, /): ...
+"""
+
+
+def load(kind, name):
+    registry = Registry()
+    return registry.load(registry.find(kind, name))
+
+
+# Finding
+
+
+def test_the_first_party_parts_are_found_with_their_distributions():
+    found = {(ref.kind, ref.qualified) for ref in Registry().refs()}
+    assert found >= {
+        ("scorers", "dpkit-scorer-kendall:kendall"),
+        ("selectors", "dpkit-selector-peel:peel"),
+        ("accountants", "dpkit-accountant-basic:basic"),
+        ("accountants", "dpkit-accountant-rdp:rdp"),
+        ("regressors", "dpkit-regressor-tukey:tukey"),
+    }
+
+
+def test_a_reference_says_what_the_metadata_says(site):
+    site.install_zoo("prints")
+    assert Registry().find("scorers", "prints") == ComponentRef(
+        kind="scorers",
+        name="prints",
+        target="zoo_prints:ZooScorer",
+        distribution="zoo-prints",
+        version="0.3",
+        summary="Prints while it is imported",
+    )
+
+
+def test_a_distribution_without_summary_has_an_empty_one(site):
+    site.install("quiet", entry_points={"dpkit.scorers": {"quiet": "quiet:Scorer"}})
+    assert Registry().find("scorer", "quiet").summary == ""
+
+
+def test_an_entry_point_of_no_distribution_is_of_an_unknown_one():
+    ref = Registry([EntryPoint("mine", "my_module:MyScorer", "dpkit.scorers")]).find("scorer", "mine")
+    assert (ref.distribution, ref.version, ref.qualified) == ("unknown", "unknown", "unknown:mine")
+    assert str(ref) == "scorer 'mine' (unknown unknown)"
+
+
+def test_damaged_metadata_does_not_hide_the_parts(site):
+    site.install("damaged", entry_points={"dpkit.scorers": {"damaged": "damaged:Scorer"}})
+    (site.folder / "damaged-1.0.dist-info" / "METADATA").unlink()
+    assert Registry().find("scorer", "damaged").distribution == "unknown"
+
+
+def test_parts_come_by_kind_and_then_by_name_however_they_are_found():
+    points = [
+        EntryPoint("b", "m:B", "dpkit.scorers"),
+        EntryPoint("a", "m:A", "dpkit.regressors"),
+        EntryPoint("a", "m:A", "dpkit.scorers"),
+        EntryPoint("c", "m:C", "dpkit.selectors"),
+    ]
+    order = [("scorers", "a"), ("scorers", "b"), ("selectors", "c"), ("regressors", "a")]
+    for found in (points, points[::-1]):
+        assert [(ref.kind, ref.name) for ref in Registry(found).refs()] == order
+
+
+def test_a_folder_that_is_searched_twice_offers_its_parts_once(site, monkeypatch):
+    site.install_zoo("prints")
+    monkeypatch.syspath_prepend(site.folder)
+    assert [ref.name for ref in Registry().refs("scorers")].count("prints") == 1
+    point = EntryPoint("mine", "m:A", "dpkit.scorers")
+    assert len(Registry([point, point]).refs()) == 1
+
+
+def test_other_groups_are_no_parts():
+    points = [EntryPoint("a", "m:A", "dpkit.hooks"), EntryPoint("b", "m:B", "console_scripts")]
+    assert Registry(points).refs() == ()
+
+
+def test_the_environment_is_read_at_the_first_question_and_again_after_a_refresh(site):
+    registry = Registry()
+    assert "prints" not in {ref.name for ref in registry.refs()}
+    site.install_zoo("prints")
+    assert "prints" not in {ref.name for ref in registry.refs()}
+    registry.refresh()
+    assert "prints" in {ref.name for ref in registry.refs()}
+
+
+@pytest.mark.parametrize("word", ["scorer", "scorers"])
+def test_a_kind_may_be_named_by_its_role(word):
+    assert kind_named(word) == "scorers"
+    assert Registry().find(word, "kendall").name == "kendall"
+
+
+def test_an_unknown_kind_is_told_the_kinds():
+    with pytest.raises(UnknownName, match="'scorrer'; the kinds are scorers, selectors, accountants, regre"):
+        Registry().refs("scorrer")
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["dpkit-scorer-kendall:kendall", "dpkit_scorer_kendall:kendall", "DPKit.Scorer-Kendall:kendall"],
+)
+def test_a_qualified_name_is_found_in_any_spelling_of_its_distribution(spelling):
+    assert Registry().find("scorer", spelling).name == "kendall"
+
+
+def test_two_distributions_with_one_name_are_ambiguous_and_both_spellings_are_told(site):
+    site.install_zoo("twin_a", "twin_b")
+    with pytest.raises(AmbiguousName) as caught:
+        Registry().find("scorer", "twin")
+    assert "zoo-twin-a:twin" in str(caught.value)
+    assert "zoo-twin-b:twin" in str(caught.value)
+    assert Registry().find("scorer", "zoo-twin-b:twin").target == "zoo_twin_b:ZooScorer"
+
+
+def test_a_third_party_cannot_take_the_name_of_a_first_party_part(site):
+    site.install("intruder", entry_points={"dpkit.scorers": {"kendall": "intruder:Scorer"}})
+    with pytest.raises(AmbiguousName, match=r"dpkit-scorer-kendall:kendall.*intruder:kendall"):
+        Registry().find("scorer", "kendall")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "message"),
+    [
+        ("accountant", "rdp1", r"installed accountants: basic, rdp\. Did you mean 'rdp'\?"),
+        ("scorer", "peel", "'peel' is one of the selectors: use it as the selector"),
+        ("scorer", "elsewhere:kendall", r"Did you mean dpkit-scorer-kendall:kendall\?"),
+        ("scorer", "qqq", "installed scorers: kendall. Install the distribution that offers it"),
+    ],
+)
+def test_an_unknown_name_is_told_what_is_meant(kind, name, message):
+    with pytest.raises(UnknownName, match=message):
+        Registry().find(kind, name)
+
+
+@pytest.mark.parametrize("name", ["tukey", "tuckey"])
+def test_a_first_party_part_that_is_missing_comes_with_the_line_that_installs_it(name):
+    with pytest.raises(UnknownName, match=r"installed regressors: none.*uv add dpkit-regressor-tukey"):
+        Registry([]).find("regressor", name)
+
+
+def test_the_install_hints_name_the_distributions_that_exist():
+    hints = {(kind, name) for kind, names in registry_module.FIRST_PARTY.items() for name in names}
+    installed = {
+        (ref.kind, ref.name): ref for ref in Registry().refs() if ref.distribution.startswith("dpkit-")
+    }
+    assert hints == set(installed)
+    for (kind, name), ref in installed.items():
+        assert registry_module._install(kind, name).endswith(f"pip install {ref.distribution})")
+
+
+# Loading
+
+
+def test_a_missing_dependency_is_named_and_kept_as_the_cause(site):
+    site.install_zoo("missing_dependency")
+    with pytest.raises(BrokenPlugin) as caught:
+        load("scorer", "missing_dependency")
+    message = str(caught.value)
+    for fact in (
+        "scorer 'missing_dependency'",
+        "zoo-missing-dependency 0.3",
+        "while importing zoo_missing_dependency",
+        "ModuleNotFoundError: No module named 'a_library_that_nobody_has'",
+    ):
+        assert fact in message
+    assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+
+
+def test_an_attribute_that_is_not_there_is_named(site):
+    site.install_zoo("missing_attribute")
+    with pytest.raises(BrokenPlugin, match="while looking up OldName in zoo_missing_attribute: AttributeErr"):
+        load("scorer", "missing_attribute")
+
+
+def test_a_part_that_exits_while_imported_does_not_end_the_process(site):
+    site.install_zoo("exits")
+    with pytest.raises(BrokenPlugin, match="SystemExit: 3") as caught:
+        load("scorer", "exits")
+    assert isinstance(caught.value.__cause__, SystemExit)
+
+
+def test_an_interrupt_from_the_keyboard_passes(site):
+    points = {"dpkit.scorers": {"interrupts": "interrupts:Scorer"}}
+    site.install("interrupts", entry_points=points, modules={"interrupts": "raise KeyboardInterrupt"})
+    with pytest.raises(KeyboardInterrupt):
+        load("scorer", "interrupts")
+
+
+def test_what_a_part_prints_while_imported_stays_off_standard_output(site, capsys):
+    site.install_zoo("prints")
+    assert load("scorer", "prints").__name__ == "ZooScorer"
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Thank you" in err
+
+
+@pytest.mark.parametrize("target", ["no_such_module:Scorer", "json", "not a module:Scorer", ":Scorer", ""])
+def test_a_target_that_leads_nowhere_breaks_only_this_part(target):
+    ref = ComponentRef("scorers", "lost", target)
+    with pytest.raises((BrokenPlugin, IncompatiblePlugin), match="scorer 'lost'"):
+        Registry().load(ref)
+
+
+def test_a_target_that_is_no_class_is_refused():
+    with pytest.raises(
+        IncompatiblePlugin, match=r"points to json:dumps, a function; .* must point to its class"
+    ):
+        Registry().load(ComponentRef("scorers", "function", "json:dumps"))
+
+
+def test_an_extra_after_the_target_is_ignored(site):
+    points = {"dpkit.scorers": {"mine": "mine:MyScorer [fast]"}}
+    site.install("mine", entry_points=points, modules={"mine": SCORER.format(api=1)})
+    assert load("scorer", "mine").__name__ == "MyScorer"
+
+
+# Plugin API
+
+
+def test_a_part_of_a_newer_api_is_refused_with_both_sides_and_the_remedy(site):
+    site.install_zoo("wrong_api")
+    sentence = (
+        r"scorer 'wrong_api' \(zoo-wrong-api 0\.3\) targets plugin API 99; this dpkit \S+ accepts 1\. "
+        "Upgrade dpkit, or install an older zoo-wrong-api"
+    )
+    with pytest.raises(IncompatiblePlugin, match=sentence):
+        load("scorer", "wrong_api")
+
+
+@pytest.mark.parametrize(("api", "fits"), [(1, False), (2, True), (3, True), (4, False)])
+def test_the_api_window_includes_both_ends(api, fits, site, monkeypatch):
+    monkeypatch.setattr(registry_module, "API", 3)
+    monkeypatch.setattr(registry_module, "API_FLOOR", 2)
+    points = {"dpkit.scorers": {"mine": "mine:MyScorer"}}
+    site.install("mine", entry_points=points, modules={"mine": SCORER.format(api=api)})
+    if fits:
+        assert load("scorer", "mine").api == api
+    else:
+        with pytest.raises(IncompatiblePlugin, match=f"API {api}; .* accepts 2-3. Upgrade"):
+            load("scorer", "mine")
+
+
+@pytest.mark.parametrize("declaration", ["", "api = '1'"])
+def test_a_part_that_does_not_state_its_api_is_told_the_line_to_add(declaration, site):
+    source = SCORER.replace("api = {api}", declaration)
+    site.install("mine", entry_points={"dpkit.scorers": {"mine": "mine:MyScorer"}}, modules={"mine": source})
+    with pytest.raises(IncompatiblePlugin, match=r"needs `api: ClassVar\[int\] = 1`"):
+        load("scorer", "mine")
+
+
+# Signatures
+
+
+def test_every_member_that_departs_from_the_protocol_is_named(site):
+    site.install_zoo("wrong_signatures")
+    with pytest.raises(IncompatiblePlugin) as caught:
+        load("scorer", "wrong_signatures")
+    message = str(caught.value)
+    assert "is no Scorer" in message
+    assert "adaptive is a method and must be a property" in message
+    assert "sensitivity(schema) cannot be called as sensitivity(schema, round)" in message
+    assert "prepare(X, y) cannot be called as prepare(data)" in message
+
+
+class Fitting:
+    adaptive = True
+
+    def sensitivity(self, schema, round): ...
+
+    def prepare(self, data): ...
+
+
+def scorer(**members):
+    return type("Mine", (Fitting,), members)
+
+
+class Computed(Fitting):
+    @property
+    def adaptive(self): ...
+
+
+class Annotated:
+    adaptive: bool
+
+    sensitivity = Fitting.sensitivity
+    prepare = Fitting.prepare
+
+
+class Inheriting(Scorer):
+    def prepare(self, data, /): ...
+
+
+@pytest.mark.parametrize(
+    ("cls", "expected"),
+    [
+        (Fitting, ()),
+        (Computed, ()),
+        (Annotated, ()),
+        (scorer(prepare=lambda self, table, extra=None: ...), ()),
+        (scorer(prepare=lambda self, *tables: ...), ()),
+        (scorer(prepare=staticmethod(lambda data: ...)), ()),
+        (scorer(prepare=classmethod(lambda cls, data: ...)), ()),
+        (scorer(prepare=None), ("prepare is a NoneType and must be a method",)),
+        (
+            type("Mine", (), {"adaptive": None, "prepare": Fitting.prepare}),
+            ("method sensitivity(schema, round) is missing",),
+        ),
+        (scorer(prepare=3), ("prepare is a int and must be a method",)),
+        (scorer(prepare=lambda self: ...), ("method prepare() cannot be called as prepare(data)",)),
+        (
+            scorer(prepare=lambda self, data, *, rng: ...),
+            ("method prepare(data, rng) cannot be called as prepare(data)",),
+        ),
+        (
+            scorer(prepare=staticmethod(lambda self, data: ...)),
+            ("method prepare(self, data) cannot be called as prepare(data)",),
+        ),
+        (
+            Inheriting,
+            (
+                "property adaptive is missing",
+                "method sensitivity(schema, round) is missing",
+            ),
+        ),
+    ],
+)
+def test_a_class_is_compared_with_the_scorer_protocol_by_calls(cls, expected):
+    assert departures(cls, Scorer) == expected
+
+
+def test_an_optional_argument_of_the_protocol_must_be_optional_in_the_part():
+    def accountant(compose):
+        members = {name: lambda self, value: ... for name in ("supports", "epsilon", "delta")}
+        return type("Mine", (), {**members, "neighboring": None, "compose": compose})
+
+    assert departures(accountant(lambda self, event, count=1: ...), Accountant) == ()
+    for compose in (lambda self, event: ..., lambda self, event, count: ...):
+        (fault,) = departures(accountant(compose), Accountant)
+        assert fault.endswith("cannot be called as compose(event, count)")
+
+
+# Provenance
+
+
+def test_provenance_finds_the_distribution_of_a_class_and_of_an_instance(site):
+    site.install_zoo("prints", "twin_a", "twin_b")
+    registry = Registry()
+    for name in ("zoo-prints:prints", "zoo-twin-b:twin"):
+        ref = registry.find("scorer", name)
+        cls = registry.load(ref)
+        assert registry.provenance(cls, "scorer") == ref
+        assert registry.provenance(cls(), "scorers") == ref
+
+
+def test_a_class_in_an_inner_module_of_its_package_is_found():
+    cls = type("MyScorer", (), {"__module__": "my_package.inner.module"})
+    registry = Registry([EntryPoint("mine", "my_package:MyScorer", "dpkit.scorers")])
+    assert registry.provenance(cls, "scorer") == registry.find("scorer", "mine")
+
+
+@pytest.mark.parametrize(("module", "name"), [("elsewhere", "MyScorer"), ("my_package", "Other")])
+def test_a_class_that_nobody_offers_has_no_provenance(module, name):
+    cls = type(name, (), {"__module__": module})
+    registry = Registry([EntryPoint("mine", "my_package:MyScorer", "dpkit.scorers")])
+    assert registry.provenance(cls, "scorer") is None
+    assert registry.provenance(cls, "selector") is None
+
+
+def test_a_class_that_two_distributions_offer_has_no_provenance(site):
+    for name in ("one", "two"):
+        site.install(name, entry_points={"dpkit.scorers": {name: "shared:MyScorer"}})
+    cls = type("MyScorer", (), {"__module__": "shared"})
+    assert Registry().provenance(cls, "scorer") is None
+
+
+# Import cost
+
+LISTING = """
+import json, sys, time
+started = time.process_time()
+import dpkit_core
+from dpkit_core.registry import Registry
+names = [ref.name for ref in Registry().refs()]
+seconds = time.process_time() - started
+loaded = sorted({name.partition(".")[0] for name in sys.modules})
+print(json.dumps({"names": names, "seconds": seconds, "loaded": loaded}))
+"""
+
+
+def test_listing_imports_no_library_and_no_plugin(record_property):
+    done = subprocess.run([sys.executable, "-c", LISTING], capture_output=True, text=True, check=True)
+    listed = json.loads(done.stdout)
+    record_property("seconds", listed["seconds"])
+    assert "kendall" in listed["names"]
+    plugins = {name for name in listed["loaded"] if name.startswith("dpkit_")}
+    assert plugins == {"dpkit_core"}
+    heavy = {"numpy", "scipy", "typer", "rich", "pluggy", "pyarrow", "randomgen"}
+    assert not heavy & set(listed["loaded"])
+    # 0.2 s of processor time on a slow machine; a numerical library would add at least as much.
+    assert listed["seconds"] < 1.0
+
+
+def test_kinds_have_one_protocol_each():
+    assert set(registry_module._PROTOCOLS) == set(registry_module.FIRST_PARTY) == set(KINDS)

@@ -1,0 +1,2 @@
+class NewName:
+    api = 1

@@ -1,0 +1,3 @@
+import a_library_that_nobody_has
+
+ZooScorer = a_library_that_nobody_has.Scorer
