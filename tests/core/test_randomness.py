@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import multiprocessing
 import os
 import pickle
@@ -81,7 +82,14 @@ def test_seeded_streams_repeat_by_seed_and_name_only() -> None:
 
 
 def test_seed_and_name_are_not_confused() -> None:
-    assert words(Randomness.from_seed(1).stream("1:a")) != words(Randomness.from_seed(11).stream("a"))
+    assert words(Randomness.from_seed(1).stream("1a")) != words(Randomness.from_seed(11).stream("a"))
+
+
+def test_keys_have_128_bits_of_the_system_or_of_the_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = hashlib.sha256(b"5:a").digest()
+    assert words(Randomness.from_seed(5).stream("a")) == words(Stream("a", digest[:16]))
+    monkeypatch.setattr(os, "urandom", lambda count: digest[-count:])
+    assert words(Randomness.from_os().stream("a")) == words(Stream("a", digest[-16:]))
 
 
 def test_asking_again_for_a_name_continues_the_stream() -> None:
