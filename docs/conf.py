@@ -1,0 +1,74 @@
+"""Sphinx settings. The lists of parts and of commands are read from the code at build time."""
+
+import importlib.metadata
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+from typer.testing import CliRunner
+
+from dpkit_core.cli._app import app
+from dpkit_core.registry import KINDS, Registry
+
+project = "dpkit"
+author = "the dpkit authors"
+copyright = "2025, the dpkit authors"
+release = version = importlib.metadata.version("dpkit")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+]
+exclude_patterns = ["_build", "data"]
+html_theme = "furo"
+html_title = "dpkit"
+
+nitpicky = True
+# The inventories of other projects need a network, and a build must not.
+nitpick_ignore = [("py:class", "Event")]  # events that hold events name the union before it exists
+nitpick_ignore_regex = [
+    (r"py:.*", r"(attrs?|collections|fractions|importlib|np|npt|numpy|pathlib|pluggy|typer|typing)\..*"),
+]
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+napoleon_google_docstring = False
+# Attribute lists such as "epsilon, delta" are plain lists, not types to be linked.
+napoleon_custom_sections = [("Attributes", "params_style")]
+
+
+def parts_table() -> str:
+    """Return a Markdown table of the installed parts."""
+    rows = [
+        f"| {ref.role} | `{ref.name}` | {ref.summary} | `{ref.distribution}` {ref.version} |"
+        for kind in KINDS
+        for ref in Registry().refs(kind)
+    ]
+    return "\n".join(["| kind | name | what it is | distribution |", "|---|---|---|---|", *rows])
+
+
+def commands() -> str:
+    """Return the help of every command as Markdown."""
+    runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
+    sections = []
+    for name in (str(command.name) for command in app.registered_commands):
+        shown = runner.invoke(app, [name, "--help"], prog_name="dpkit").stdout.strip()
+        sections.append(f"## dpkit {name}\n\n```text\n{shown}\n```\n")
+    return "\n".join(sections)
+
+
+myst_enable_extensions = ["deflist", "dollarmath", "substitution"]
+myst_substitutions = {"commands": commands(), "parts_table": parts_table()}
+
+
+def keep_bars(*event: Any) -> None:
+    """Let ``|x|`` in a docstring be an absolute value; reStructuredText would look up a substitution."""
+    lines: list[str] = event[-1]
+    lines[:] = [re.sub(r"\|(\S[^|]*)\|", r"\|\1\|", line) for line in lines]
+
+
+def setup(sphinx: Sphinx) -> None:
+    """Connect the hook above."""
+    sphinx.connect("autodoc-process-docstring", keep_bars)

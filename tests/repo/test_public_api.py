@@ -1,0 +1,73 @@
+"""The public names exist, say what they are, and are all in the reference."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+import dpkit_core
+
+ROOT = Path(__file__).parents[2]
+NAMES = sorted(dpkit_core._HOME_OF)
+MODULES = sorted(dpkit_core._MODULES)
+
+
+def declared_to_type_checkers() -> dict[str, str]:
+    """Return public name -> module, from the ``if TYPE_CHECKING`` block of the package."""
+    tree = ast.parse((ROOT / "dpkit_core/__init__.py").read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    return {
+        str(alias.asname): str(node.module)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def public_members(owner: Any) -> dict[str, Any]:
+    """Return the methods and properties of a class itself whose names do not start with an underscore."""
+    kinds = (FunctionType, classmethod, property)
+    return {
+        name: member
+        for name, member in vars(owner).items()
+        if isinstance(member, kinds) and not name.startswith("_")
+    }
+
+
+def test_type_checkers_see_the_names_that_load_at_run_time() -> None:
+    declared = declared_to_type_checkers()
+    assert sorted(declared) == sorted(NAMES)
+    for name, module in declared.items():
+        assert f"dpkit_core.{dpkit_core._HOME_OF[name]}" == module
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_public_names_are_documented(name: str) -> None:
+    thing = getattr(dpkit_core, name)
+    if not (inspect.isclass(thing) or inspect.isfunction(thing)):
+        return  # a constant or a type alias: the reference page says what it is
+    assert inspect.getdoc(thing), name
+    if inspect.isclass(thing):
+        for member, value in public_members(thing).items():
+            assert inspect.getdoc(value), f"{name}.{member}"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_public_modules_are_documented(name: str) -> None:
+    module = getattr(dpkit_core, name)
+    assert inspect.getdoc(module)
+    for member, thing in vars(module).items():
+        if inspect.isclass(thing) and thing.__module__ == module.__name__ and not member.startswith("_"):
+            assert inspect.getdoc(thing), f"{name}.{member}"
+
+
+def test_the_reference_has_every_public_name_once() -> None:
+    pages = "\n".join(
+        page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs/reference").glob("*.md"))
+    )
+    documented = re.findall(r"^\.\. (?:auto\w+|py:type):: dpkit_core\.(\w+)$", pages, flags=re.MULTILINE)
+    assert sorted(documented) == sorted(dpkit_core.__all__)
