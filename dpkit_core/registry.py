@@ -40,6 +40,7 @@ from dpkit_core.protocols import (
     API_FLOOR,
     Accountant,
     Regressor,
+    ReleasingScorer,
     Scorer,
     TopKSelector,
 )
@@ -61,6 +62,8 @@ _PROTOCOLS: Mapping[str, type[Any]] = {
     "accountants": Accountant,
     "regressors": Regressor,
 }
+# What a part of the kind may offer besides; one that has the names must have the signatures too.
+_CAPABILITIES: Mapping[str, tuple[type[Any], ...]] = {"scorers": (ReleasingScorer,)}
 _UNKNOWN = "unknown"
 
 
@@ -335,7 +338,8 @@ def admit(ref: ComponentRef, target: Any) -> type[Any]:
         )
     _require_api(ref, getattr(target, "api", None))
     protocol = _PROTOCOLS[ref.kind]
-    faults = departures(target, protocol)
+    offered = [capability for capability in _CAPABILITIES.get(ref.kind, ()) if issubclass(target, capability)]
+    faults = [fault for promise in (protocol, *offered) for fault in departures(target, promise)]
     if faults:
         raise IncompatiblePlugin(
             f"{ref} is no {protocol.__name__}: {'; '.join(faults)}. Upgrade {ref.distribution}, or tell its "

@@ -285,6 +285,15 @@ def test_every_member_that_departs_from_the_protocol_is_named(site):
     assert "prepare(X, y) cannot be called as prepare(data)" in message
 
 
+def test_a_capability_with_other_signatures_is_refused(site):
+    source = (
+        SCORER.format(api=1) + "    def plan(self, request): ...\n    def prepare_released(self, data): ...\n"
+    )
+    site.install("mine", entry_points={"dpkit.scorers": {"mine": "mine:MyScorer"}}, modules={"mine": source})
+    with pytest.raises(IncompatiblePlugin, match=r"called as prepare_released\(data, plan, meter\)"):
+        load("scorer", "mine")
+
+
 class Fitting:
     adaptive = True
 
