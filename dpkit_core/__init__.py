@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dpkit_core.composer import compose as compose
     from dpkit_core.dataset import Dataset as Dataset
     from dpkit_core.dataset import Matrix as Matrix
+    from dpkit_core.dataset import SparseDataset as SparseDataset
+    from dpkit_core.dataset import StreamedDataset as StreamedDataset
     from dpkit_core.dataset import Vector as Vector
     from dpkit_core.meter import Meter as Meter
     from dpkit_core.models import LinearModel as LinearModel
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "calibrate": "calibrate",
     "composer": "Pipeline Plan compose",
-    "dataset": "Dataset Matrix Vector",
+    "dataset": "Dataset Matrix SparseDataset StreamedDataset Vector",
     "meter": "Meter",
     "models": "LinearModel",
     "privacy": "Budget Neighboring Sensitivity",

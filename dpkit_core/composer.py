@@ -20,7 +20,7 @@ import numpy as np
 
 import dpkit_core
 from dpkit_core.calibrate import calibrate
-from dpkit_core.dataset import Dataset
+from dpkit_core.dataset import AnyDataset
 from dpkit_core.errors import (
     CalibrationFailed,
     CannotCompose,
@@ -31,7 +31,7 @@ from dpkit_core.errors import (
     PlanViolation,
     Unsuitable,
 )
-from dpkit_core.events import Event, NonPrivate, walk
+from dpkit_core.events import Event, ExponentialMechanism, NonPrivate, PermuteAndFlip, walk
 from dpkit_core.hooks import Observers
 from dpkit_core.meter import Meter
 from dpkit_core.privacy import Budget
@@ -53,6 +53,7 @@ from dpkit_core.protocols import (
 from dpkit_core.randomness import Randomness
 from dpkit_core.registry import Registry
 from dpkit_core.release import Certificate, PartRecord, Release, StageEvent, total
+from dpkit_core.sampling import SMALLEST_EPSILON
 from dpkit_core.schema import Schema
 from dpkit_core.validators import fraction
 
@@ -293,7 +294,7 @@ class Plan:
 
     def run(
         self,
-        data: Dataset,
+        data: AnyDataset,
         *,
         randomness: Randomness | None = None,
         observers: Observers | None = None,
@@ -471,6 +472,11 @@ class _Planner:
                         f"neighboring relation differs: {part} plans {event} for "
                         f"{event.neighboring.value}; schema: {self.schema.neighboring.value}"
                     )
+                elif (tiny := _tiny_selection(event)) is not None:
+                    self.problems.append(
+                        f"{part} plans a selection at epsilon {tiny:.2g}, below {SMALLEST_EPSILON:.2g} where "
+                        "the rounding of its noise is no longer covered; give a larger budget or select fewer"
+                    )
                 elif not _non_private(event) and not self.fresh.supports(event):
                     self.problems.append(f"{accountant} cannot account for {event} of {part}")
 
@@ -495,6 +501,17 @@ class _Planner:
         return plans[scale], joint(scale)
 
 
+def _tiny_selection(event: Event) -> float | None:
+    return next(
+        (
+            inner.epsilon
+            for inner in walk(event)
+            if isinstance(inner, ExponentialMechanism | PermuteAndFlip) and inner.epsilon < SMALLEST_EPSILON
+        ),
+        None,
+    )
+
+
 def _non_private(event: Event) -> bool:
     return any(isinstance(inner, NonPrivate) for inner in walk(event))
 
@@ -517,7 +534,7 @@ class _Run:
     def __init__(
         self,
         plan: Plan,
-        data: Dataset,
+        data: AnyDataset,
         randomness: Randomness | None,
         observers: Observers | None,
         progress: Progress | None,
@@ -527,6 +544,13 @@ class _Run:
                 f"the dataset has features {', '.join(data.names)} and target {data.target}; the plan was "
                 f"made for {', '.join(f.name for f in plan.schema.features)} and "
                 f"{plan.schema.target.name}. Make the plan from the dataset's schema"
+            )
+        scorer = plan.pipeline.scorer
+        forms = getattr(type(scorer.instance), "forms", ("dense",)) if scorer else ()
+        if scorer is not None and data.form not in forms:
+            raise InvalidData(
+                f"the data are {data.form}; {scorer} accepts {', '.join(forms)} data only. Load them "
+                "densely, or choose a scorer that accepts them"
             )
         self.plan = plan
         self.data = data
@@ -567,14 +591,14 @@ class _Run:
             ) from error
 
     def _prepare(self) -> PreparedScores:
-        scorer = self.plan.pipeline.scorer.instance  # type: ignore[union-attr]
         stage = self.plan.stage("scoring")
+        data: Any = self.data  # of a form that the scorer accepts
         if stage is None:
-            unreleased: Scorer = scorer
-            return unreleased.prepare(self.data)
-        releasing: ReleasingScorer = scorer
+            scorer: Scorer = self.plan.pipeline.scorer.instance  # type: ignore[union-attr]
+            return scorer.prepare(data)
+        releasing: ReleasingScorer = stage.part.instance
         meter = self._meter(stage)
-        prepared = releasing.prepare_released(self.data, stage.plan, meter)
+        prepared = releasing.prepare_released(data, stage.plan, meter)
         self._finish(meter)
         return prepared
 

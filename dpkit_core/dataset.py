@@ -1,8 +1,15 @@
-"""The private table as parts see it: numbers, checked once, never changed."""
+"""The private table as parts see it: numbers, checked once, never changed.
+
+Three forms, which a scorer may accept or not (``Scorer.forms``): ``Dataset``, dense in memory, which every
+part accepts; ``SparseDataset``, in which most entries are zero and no part may make it dense;
+``StreamedDataset``, which is read in blocks and may be larger than memory. A regressor always gets a
+``Dataset`` of the selected columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 import numpy as np
@@ -10,6 +17,9 @@ import numpy.typing as npt
 
 from dpkit_core.errors import InvalidData
 from dpkit_core.schema import Feature, Schema
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 Matrix = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.float64]
@@ -45,6 +55,8 @@ class Dataset:
         Naming the column and the remedy.
     """
 
+    form: ClassVar[str] = "dense"
+
     X: Matrix
     y: Vector
     features: tuple[Feature, ...]
@@ -54,24 +66,12 @@ class Dataset:
     @classmethod
     def from_arrays(cls, X: npt.ArrayLike, y: npt.ArrayLike, schema: Schema) -> Dataset:
         """Return the dataset of an encoded matrix whose columns are ``schema.features``, in order."""
-        features = schema.features
         matrix = _numbers(X, "X", 2)
         target = _numbers(y, f"target {schema.target.name!r}", 1)
-        if matrix.shape[1] != len(features):
-            raise InvalidData(
-                f"X has {matrix.shape[1]} columns but the schema has {len(features)} features "
-                "(after one-hot encoding); give one column for each"
-            )
-        if matrix.shape[0] != target.shape[0]:
-            raise InvalidData(
-                f"X has {matrix.shape[0]} rows but target {schema.target.name!r} has {target.shape[0]}; "
-                "they must be equal"
-            )
-        if matrix.shape[0] < 2:
-            raise InvalidData(f"the table has {matrix.shape[0]} rows; at least 2 are needed")
-        _require_finite(matrix, [f.name for f in features])
+        _require_shape(matrix.shape, target.shape[0], schema)
+        _require_finite(matrix, [feature.name for feature in schema.features])
         _require_finite(target[:, np.newaxis], [schema.target.name])
-        return cls(matrix, target, features, schema.target.name, schema.target.bounds)
+        return cls(matrix, target, schema.features, schema.target.name, schema.target.bounds)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,6 +83,101 @@ class Dataset:
         columns = np.ascontiguousarray(self.X[:, list(indices)])
         columns.flags.writeable = False
         return attrs.evolve(self, X=columns, features=tuple(self.features[i] for i in indices))
+
+
+@attrs.frozen(eq=False)
+class SparseDataset:
+    """A sparse feature matrix ``X`` (n x d, CSR or CSC), a target ``y`` (n) and the public facts about both.
+
+    Checked like ``Dataset``. Zeros that are not stored are values like any other.
+    """
+
+    form: ClassVar[str] = "sparse"
+
+    X: sparse.csr_array | sparse.csc_array
+    y: Vector
+    features: tuple[Feature, ...]
+    target: str = "y"
+    target_bounds: tuple[float, float] | None = None
+
+    @classmethod
+    def from_arrays(cls, X: Any, y: npt.ArrayLike, schema: Schema) -> SparseDataset:
+        """Return the dataset of any SciPy sparse matrix whose columns are ``schema.features``, in order."""
+        from scipy import sparse  # noqa: PLC0415 - only sparse data pay for the import
+
+        if not sparse.issparse(X):
+            raise InvalidData("X is not a SciPy sparse matrix; use Dataset.from_arrays for a dense one")
+        matrix = X if X.format in {"csr", "csc"} else X.tocsr()
+        target = _numbers(y, f"target {schema.target.name!r}", 1)
+        _require_shape(matrix.shape, target.shape[0], schema)
+        if not np.isfinite(matrix.data).all():
+            raise InvalidData("X has missing (NaN) or infinite values; remove or fill them before running")
+        _require_finite(target[:, np.newaxis], [schema.target.name])
+        return cls(matrix, target, schema.features, schema.target.name, schema.target.bounds)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features, in order."""
+        return tuple(feature.name for feature in self.features)
+
+    def select(self, indices: Sequence[int]) -> Dataset:
+        """Return the dense dataset of only these feature columns, in this order."""
+        columns = np.asarray(self.X[:, list(indices)].toarray(), dtype=np.float64)
+        columns.flags.writeable = False
+        features = tuple(self.features[i] for i in indices)
+        return Dataset(columns, self.y, features, self.target, self.target_bounds)
+
+
+@attrs.frozen(eq=False)
+class StreamedDataset:
+    """Records that are read in blocks, each time anew; nothing larger than a block is held in memory.
+
+    Attributes
+    ----------
+    blocks
+        Called for each pass; yields (X, y) with the columns of ``features``, the same records in the same
+        order every time. Blocks are checked as they come, so a missing value is found by the pass that meets
+        it: a reader should make one pass before anything is spent, as ``dpkit_core.tables`` does.
+    """
+
+    form: ClassVar[str] = "streamed"
+
+    blocks: Callable[[], Iterator[tuple[Matrix, Vector]]]
+    features: tuple[Feature, ...]
+    target: str = "y"
+    target_bounds: tuple[float, float] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features, in order."""
+        return tuple(feature.name for feature in self.features)
+
+    def select(self, indices: Sequence[int]) -> Dataset:
+        """Return the dense dataset of only these feature columns, in this order, by one pass."""
+        columns = list(indices)
+        parts = [(X[:, columns], y) for X, y in self.blocks()]
+        features = tuple(self.features[i] for i in columns)
+        X = np.concatenate([X for X, _ in parts])
+        y = np.concatenate([y for _, y in parts])
+        return Dataset(X, y, features, self.target, self.target_bounds)
+
+
+AnyDataset = Dataset | SparseDataset | StreamedDataset
+
+
+def _require_shape(shape: tuple[int, ...], targets: int, schema: Schema) -> None:
+    rows, columns = shape
+    if columns != len(schema.features):
+        raise InvalidData(
+            f"X has {columns} columns but the schema has {len(schema.features)} features "
+            "(after one-hot encoding); give one column for each"
+        )
+    if rows != targets:
+        raise InvalidData(
+            f"X has {rows} rows but target {schema.target.name!r} has {targets}; they must be equal"
+        )
+    if rows < 2:
+        raise InvalidData(f"the table has {rows} rows; at least 2 are needed")
 
 
 def _require_finite(matrix: Matrix, names: Sequence[str]) -> None:

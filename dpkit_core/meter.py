@@ -44,8 +44,8 @@ class Draw:
     event
         The event recorded.
     scale
-        Scale (Laplace, Gumbel, exponential) or standard deviation (Gaussian) of the noise; None for a custom
-        draw.
+        Scale (Laplace, Gumbel, exponential) or standard deviation (Gaussian) of the noise before the grid and
+        the arithmetic widen it, by less than 1e-4; None for a custom draw.
     shape
         Shape of what was noised.
     """
@@ -159,13 +159,11 @@ class Meter:
     ) -> tuple[int, ...]:
         """Return the indices of ``k`` candidates, best noisy score first; records ``event`` ``k`` times.
 
-        Gumbel noise of scale ``range sensitivity / epsilon`` makes this the exponential mechanism; keeping
-        the ``k`` best of one draw has the law of ``k`` exponential mechanisms in turn, each without the items
-        picked before (Durfee and Rogers 2019, Lemma 4.2). Exponential noise of the same scale makes one pick
-        permute-and-flip (McKenna and Sheldon 2020), which has no such law, so there ``k`` must be 1.
+        Gumbel noise of scale ``range sensitivity / epsilon`` makes each pick an exponential mechanism over
+        what the picks before left; exponential noise of the same scale makes it permute-and-flip (McKenna
+        and Sheldon 2020). Fresh noise is drawn for each pick; with Gumbel noise that has the law of keeping
+        the ``k`` best of one draw (Durfee and Rogers 2019, Lemma 4.2).
         """
-        if isinstance(event, PermuteAndFlip) and k != 1:
-            raise ValueError(f"permute-and-flip picks one item per draw, not {k}; call it once a pick")
         scale = scores.sensitivity.range / event.epsilon
         for _ in range(k):
             self._spend(event, scale, scores.values.shape)

@@ -157,7 +157,11 @@ class PreparedScores(Protocol):
 
 
 class Scorer(Protocol):
-    """How relevant is each feature? A scorer releases nothing, so it adds no noise."""
+    """How relevant is each feature? A scorer releases nothing, so it adds no noise.
+
+    A scorer that also accepts sparse or streamed data says so by the optional class-level fact
+    ``forms = ("dense", "sparse", "streamed")``; without it the composer hands it dense data only.
+    """
 
     api: ClassVar[int]
 

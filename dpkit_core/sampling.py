@@ -51,6 +51,9 @@ SCALE_LIMIT = 2**50
 #: Selections add this to their scale, relatively; ``Sampler.select`` derives what it covers.
 INFLATION = 2.0**-20
 GAP_LIMIT = 64.0
+
+#: Smallest epsilon of a pick that the inflation covers; planners refuse selections below it.
+SMALLEST_EPSILON = 2.0**-18
 CANDIDATE_LIMIT = 2**24
 
 # Proposals per pass: a few arrays of this length stay in the processor's cache.

@@ -151,6 +151,11 @@ def test_an_event_that_the_accountant_does_not_know_is_found_in_the_plan(toys, s
         pipeline.plan(schema, Budget(1.0))
 
 
+def test_a_selection_too_noisy_for_its_arithmetic_is_refused(pipeline, schema):
+    with pytest.raises(CannotCompose, match=r"selection at epsilon .*give a larger budget"):
+        pipeline.plan(schema, Budget(1e-4), k=4, select_share=0.01)
+
+
 def test_a_part_without_events_is_refused(toys, schema):
     @attrs.frozen
     class SilentRegressor(toys.MeanRegressor):

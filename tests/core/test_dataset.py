@@ -48,3 +48,31 @@ def test_bad_data_is_named_with_a_remedy(X, y, message):
 
 def test_finite_values_whose_sum_overflows_are_accepted():
     dataset(np.full((3, 2), 1e308))
+
+
+def test_sparse_data_are_checked_and_give_dense_selected_columns():
+    from scipy import sparse
+
+    from dpkit_core import SparseDataset
+
+    X = np.array([[0.0, 2.0], [3.0, 0.0], [0.0, 0.0]])
+    data = SparseDataset.from_arrays(sparse.coo_array(X), (1, 2, 3), SCHEMA)
+    assert data.form == "sparse"
+    assert data.select([1, 0]).X.tolist() == X[:, [1, 0]].tolist()
+    with pytest.raises(InvalidData, match="missing"):
+        SparseDataset.from_arrays(sparse.csr_array(X * np.nan), (1, 2, 3), SCHEMA)
+    with pytest.raises(InvalidData, match="not a SciPy sparse matrix"):
+        SparseDataset.from_arrays(X, (1, 2, 3), SCHEMA)
+    with pytest.raises(InvalidData, match="3 rows but target 'y' has 2"):
+        SparseDataset.from_arrays(sparse.csr_array(X), (1, 2), SCHEMA)
+
+
+def test_streamed_data_give_the_selected_columns_of_all_blocks():
+    from dpkit_core import StreamedDataset
+
+    X, y = np.arange(10.0).reshape(5, 2), np.arange(5.0)
+    data = StreamedDataset(lambda: iter([(X[:3], y[:3]), (X[3:], y[3:])]), SCHEMA.features)
+    chosen = data.select([1])
+    assert chosen.names == ("b",)
+    assert chosen.X.ravel().tolist() == X[:, 1].tolist()
+    assert chosen.y.tolist() == y.tolist()
