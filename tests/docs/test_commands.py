@@ -1,9 +1,10 @@
 """Every command and every Python block of the README and the documentation runs.
 
-A block marked ``sh`` holds commands; one marked ``console`` holds commands after ``$``, each followed by lines that
-it prints. The blocks of one page run in order, in one folder that holds what a clone has beside the code. There
-``dpkit`` is the installed one; the set-up in front of a command, exactly ``SETUP``, is left to the slow test, which
-types the line into a fresh copy of the repository. ``TESTS`` is this suite; ``.ci/run`` types it.
+A block marked ``sh`` holds commands; one marked ``console`` holds commands after ``$``, each followed by
+lines that it prints. The blocks of one page run in order, in one folder that holds what a clone has
+beside the code. There ``dpkit`` is the installed one; the set-up in front of a command, exactly
+``SETUP``, is left to the slow test, which types the line into a fresh copy of the repository. ``TESTS``
+is this suite; ``.ci/run`` types it.
 """
 
 import os
