@@ -11,7 +11,9 @@ not lost.
 
 from __future__ import annotations
 
+import contextlib
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,9 +32,10 @@ from dpkit_core.errors import (
     PartFailed,
     PlanViolation,
     Unsuitable,
+    Vetoed,
 )
 from dpkit_core.events import Event, ExponentialMechanism, NonPrivate, PermuteAndFlip, walk
-from dpkit_core.hooks import Observers
+from dpkit_core.hooks import Observers, Outcome
 from dpkit_core.meter import Meter
 from dpkit_core.privacy import Budget
 from dpkit_core.protocols import (
@@ -310,7 +313,7 @@ class Plan:
             A fresh cryptographic source by default; a seeded one makes the release reproducible and not
             private.
         observers
-            Told of the release; may veto it.
+            Told of the plan and of the release, which they may veto; those installed by default.
         progress
             Called after each step.
 
@@ -321,7 +324,22 @@ class Plan:
         PlanViolation
             If a part did something else than its plan; nothing is returned.
         """
-        return _Run(self, data, randomness, observers, progress).release()
+        observers = Observers.installed() if observers is None else observers
+        run = _Run(self, data, randomness, observers, progress)
+        observers.planned(self)
+        outcome: Outcome = "failed"
+        try:
+            release = run.release()
+            outcome = "released"
+        except Vetoed:
+            outcome = "vetoed"
+            raise
+        except PlanViolation:
+            outcome = "violated"
+            raise
+        finally:
+            observers.finished(self, outcome)
+        return release
 
 
 class _Planner:
@@ -536,7 +554,7 @@ class _Run:
         plan: Plan,
         data: AnyDataset,
         randomness: Randomness | None,
-        observers: Observers | None,
+        observers: Observers,
         progress: Progress | None,
     ) -> None:
         if data.features != plan.schema.features or data.target != plan.schema.target.name:
@@ -555,7 +573,7 @@ class _Run:
         self.plan = plan
         self.data = data
         self.randomness = Randomness.from_os() if randomness is None else randomness
-        self.observers = Observers.none() if observers is None else observers
+        self.observers = observers
         self.progress = progress or (lambda stage, done, steps: None)
         self.arithmetic: dict[str, None] = {}
 
@@ -580,10 +598,11 @@ class _Run:
 
     def _guard(self, part: Part | None, action: Callable[[], Any]) -> Any:
         try:
-            return action()
+            with contextlib.redirect_stdout(sys.stderr):  # standard output belongs to the caller
+                return action()
         except DpkitError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PartFailed(
                 f"{part} failed while running ({type(error).__name__}): nothing is released, and the planned "
                 "budget counts as spent because the failure itself may depend on the data. This is a fault "
@@ -627,10 +646,11 @@ class _Run:
                 r,
             )
             chosen = [int(i) for i in selector.select(scores, count, stage.plan, meter)]
-            if len(set(chosen)) != count or not all(0 <= i < d and candidates[i] for i in chosen):
+            distinct = len(chosen) == len(set(chosen)) == count
+            if not distinct or not all(0 <= i < d and candidates[i] for i in chosen):
                 raise PlanViolation(
-                    f"{stage.part} returned {chosen} where {count} distinct candidates "
-                    f"among {d} features were planned. Nothing is released"
+                    f"{stage.part} did not return the {count} distinct candidates among {d} features that "
+                    "were planned. Nothing is released"
                 )
             candidates[chosen] = False
             selected += chosen

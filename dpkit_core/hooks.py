@@ -59,7 +59,7 @@ class Hooks:
 
     @hookspec
     def dpkit_planned(self, plan: Plan) -> None:
-        """Called when a plan is complete, before any data is touched.
+        """Called when a plan is about to be run, before any data is touched.
 
         .. versionadded:: 0.1
         """

@@ -234,6 +234,41 @@ def test_an_unknown_name_is_refused():
         compose(scorer="kendal", selector="peel")
 
 
+def test_observers_hear_of_the_plan_and_of_the_end(toys, schema, data):
+    from dpkit_core.hooks import Observers, hookimpl
+
+    class Diary:
+        def __init__(self):
+            self.entries = []
+
+        @hookimpl
+        def dpkit_planned(self, plan):
+            self.entries.append("planned")
+
+        @hookimpl
+        def dpkit_released(self, release):
+            self.entries.append("released")
+
+        @hookimpl
+        def dpkit_finished(self, plan, outcome):
+            self.entries.append(outcome)
+
+    @attrs.frozen
+    class Failing(toys.MeanRegressor):
+        def fit(self, data, plan, meter, /):
+            raise RuntimeError
+
+    diary = Diary()
+    plan = compose(regressor=toys.MeanRegressor(), accountant=toys.PureAccountant()).plan(schema, Budget(1.0))
+    plan.run(data, observers=Observers([diary]))
+    assert diary.entries == ["planned", "released", "released"]
+    diary.entries.clear()
+    plan = compose(regressor=Failing(), accountant=toys.PureAccountant()).plan(schema, Budget(1.0))
+    with pytest.raises(PartFailed):
+        plan.run(data, observers=Observers([diary]))
+    assert diary.entries == ["planned", "failed"]
+
+
 def test_progress_counts_the_rounds(toys, schema, data):
     pipeline = compose(
         scorer=toys.SumScorer(adaptive=True), selector=toys.BestSelector(), accountant=toys.PureAccountant()

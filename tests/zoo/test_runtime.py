@@ -217,13 +217,7 @@ SELECTORS = [OwnNoise(), NoNoise(), OneTooMany(), LessNoise(), OtherRelation()]
         *((selector, adaptive) for selector in SELECTORS for adaptive in (False, True)),
         (MeteredOnce(), False),
         (Repeats(), False),
-        pytest.param(
-            Repeats(),
-            True,
-            marks=pytest.mark.xfail(
-                reason="the composer counts distinct picks of a round, not picks", strict=True
-            ),
-        ),
+        (Repeats(), True),
     ],
     ids=lambda value: type(value).__name__ if value not in (False, True) else f"adaptive={value}",
 )
@@ -397,7 +391,6 @@ class Prints(Mean):
         return super().fit(data, plan, meter)
 
 
-@pytest.mark.xfail(reason="the composer leaves standard output to the parts", strict=True)
 def test_what_a_part_prints_stays_off_standard_output(run, capsys):
     release = run(regressor=Prints())
     assert release.model == run().model
@@ -417,12 +410,7 @@ class Raises(Mean):
 @pytest.mark.parametrize(
     "regressor",
     [
-        pytest.param(
-            Exits(),
-            marks=pytest.mark.xfail(
-                raises=SystemExit, reason="the composer lets SystemExit through", strict=True
-            ),
-        ),
+        Exits(),
         Raises(),
     ],
     ids=["exits", "raises"],
