@@ -226,6 +226,16 @@ def test_closed_forms_are_upper_bounds_to_nine_digits(order, epsilon):
         assert value <= bound <= value * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(
+    ("event", "share"), [(Laplace(1e5), 2), (PureDP(1e-5), 2), (ExponentialMechanism(1e-5), 8)]
+)
+def test_tiny_epsilons_cost_their_leading_term(event, share):
+    """Order * epsilon^2 over 2, or over 8: the variance of the loss is epsilon^2, or a quarter."""
+    spent = RdpAccountant(orders=(1.1, 2.0, 64.0)).compose(event)
+    expected = [order * 1e-10 / share for order in spent.orders]
+    assert spent.divergences == pytest.approx(expected, rel=1e-4)
+
+
 @pytest.mark.parametrize("epsilon", [1e-4, 0.05, 1.0, 6.0, 40.0])
 def test_no_bounded_range_mechanism_has_a_larger_divergence(epsilon):
     orders = (1.1, 2.0, 3.5, 20.0, 200.0)
