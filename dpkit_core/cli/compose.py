@@ -27,7 +27,7 @@ def compose(
     data: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[DATA]",
+            metavar="DATA",
             help="The private table: .csv, .parquet, or .npz with arrays X, y and names. Not needed for a "
             "--dry-run with --schema.",
         ),
@@ -185,15 +185,17 @@ def compose(
             table, path=schema, target=target, features=split_names(features), neighboring=neighboring
         )
         plan = pipeline.plan(facts, budget, k=k, select_share=select_share)
+    # Data that cannot be used are found before anything is printed or written.
+    records = None if dry_run or table is None else dataset(table, facts)
     if save is not None:
         write_plan(plan, save)
         note(f"wrote {save}")
-    if dry_run and format is Format.JSON:
-        print(json.dumps({"plan": plan_document(plan)}, indent=2, allow_nan=False))
     if format is Format.TABLE:
         _execute.show_plan(plan)
-    if not dry_run and table is not None:
-        _execute.execute(plan, dataset(table, facts), seed=seed, output=output, format=format)
+    elif dry_run:
+        print(json.dumps({"plan": plan_document(plan)}, indent=2, allow_nan=False))
+    if records is not None:
+        _execute.execute(plan, records, seed=seed, output=output, format=format)
 
 
 def _one_k(k: int | None, options: dict[str, dict[str, Any]]) -> int | None:

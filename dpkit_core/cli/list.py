@@ -16,7 +16,7 @@ def list_parts(
     kind: Annotated[
         str | None,
         typer.Argument(
-            metavar="[KIND]",
+            metavar="KIND",
             help="scorers, selectors, regressors or accountants; all by default.",
             autocompletion=kinds,
         ),
