@@ -71,8 +71,12 @@ class BasicAccountant:
     reference: ClassVar[str] = "doi:10.1561/0400000042"
 
     neighboring: Neighboring = attrs.field(default=Neighboring.ADD_OR_REMOVE_ONE, converter=Neighboring)
-    total_epsilon: float = attrs.field(default=0.0, converter=float, validator=_not_negative, kw_only=True)
-    total_delta: float = attrs.field(default=0.0, converter=float, validator=_not_negative, kw_only=True)
+    total_epsilon: float = attrs.field(
+        default=0.0, converter=float, validator=_not_negative, kw_only=True, metadata={"state": True}
+    )
+    total_delta: float = attrs.field(
+        default=0.0, converter=float, validator=_not_negative, kw_only=True, metadata={"state": True}
+    )
 
     def supports(self, event: Event, /) -> bool:
         """Return whether every event inside ``event`` has an (epsilon, delta) of this relation."""

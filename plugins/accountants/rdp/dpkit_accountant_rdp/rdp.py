@@ -136,9 +136,15 @@ class RdpAccountant:
 
     neighboring: Neighboring = attrs.field(default=Neighboring.ADD_OR_REMOVE_ONE, converter=Neighboring)
     orders: tuple[float, ...] = attrs.field(default=ORDERS, converter=_floats, validator=_orders)
-    divergences: tuple[float, ...] = attrs.field(converter=_floats, kw_only=True, repr=False)
-    pure: float = attrs.field(default=0.0, converter=float, validator=_not_negative, kw_only=True)
-    leaked: float = attrs.field(default=0.0, converter=float, validator=_not_negative, kw_only=True)
+    divergences: tuple[float, ...] = attrs.field(
+        converter=_floats, kw_only=True, repr=False, metadata={"state": True}
+    )
+    pure: float = attrs.field(
+        default=0.0, converter=float, validator=_not_negative, kw_only=True, metadata={"state": True}
+    )
+    leaked: float = attrs.field(
+        default=0.0, converter=float, validator=_not_negative, kw_only=True, metadata={"state": True}
+    )
 
     @divergences.default
     def _nothing(self) -> tuple[float, ...]:
