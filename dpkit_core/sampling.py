@@ -197,8 +197,8 @@ class Sampler:
     source: Stream | np.random.Generator
 
     @property
-    def _bits(self) -> np.random.Generator:
-        # Read at each use: a stream replaces its generator after a fork.
+    def generator(self) -> np.random.Generator:
+        """The generator behind this sampler; read it anew at each use, as a fork replaces it."""
         return self.source.generator if isinstance(self.source, Stream) else self.source
 
     # Coins
@@ -238,7 +238,7 @@ class Sampler:
 
     def _toss(self, gamma: Floats, exact: Callable[[int], Fraction]) -> Booleans:
         """Return coins of bias exp(-exact(i)), where exp(-gamma[i]) is computed to within 2^-48."""
-        uniform = self._bits.random(gamma.size)
+        uniform = self.generator.random(gamma.size)
         with np.errstate(under="ignore"):
             margin = np.exp(-gamma) - uniform
         coins = margin > 0.0
@@ -257,7 +257,7 @@ class Sampler:
                 return True
             if Fraction(prefix, 2**length) >= upper:
                 return False
-            prefix = (prefix << 64) | int(self._bits.integers(2**64, dtype=np.uint64))
+            prefix = (prefix << 64) | int(self.generator.integers(2**64, dtype=np.uint64))
             length, digits = length + 64, digits + 20
 
     # Integers
@@ -285,10 +285,10 @@ class Sampler:
         rounds = -(-NOISE_LIMIT // t)
 
         def propose(count: int) -> Integers:
-            low = self._bits.integers(t, size=count)
+            low = self.generator.integers(t, size=count)
             low = low[self._toss(low / t, lambda i: Fraction(int(low[i]), t))]
             magnitude: Integers = np.minimum(low + t * self._geometric(low.size, rounds), NOISE_LIMIT) // s
-            minus = self._bits.integers(2, size=low.size, dtype=np.bool_)
+            minus = self.generator.integers(2, size=low.size, dtype=np.bool_)
             signed: Integers = np.where(minus, -magnitude, magnitude)
             drawn_once: Booleans = (magnitude > 0) | ~minus
             return signed[drawn_once]
@@ -416,7 +416,7 @@ class Sampler:
         relative 2v of a continuous variable, and the result within 11v.
         """
         half = 0.5 * self._unit(math.prod(np.broadcast_shapes(size)))
-        upper = self._bits.integers(2, size=half.size, dtype=np.bool_)
+        upper = self.generator.integers(2, size=half.size, dtype=np.bool_)
         result = np.empty(half.size)
         result[upper] = np.log(half[upper])
         result[~upper] = np.log1p(-half[~upper])
@@ -433,7 +433,7 @@ class Sampler:
 
     def _unit(self, size: int) -> Floats:
         """Return uniform variables in (0, 1], each with 53 significant bits."""
-        unit = self._bits.random(size) + 2.0**-53 * self._bits.random(size)
+        unit = self.generator.random(size) + 2.0**-53 * self.generator.random(size)
         # Below 2^-53 the first term is 0 and the sum has lost its leading bits: zoom in and draw again there.
         tiny = np.flatnonzero(unit < 2.0**-53)
         if tiny.size:
@@ -513,7 +513,7 @@ class Sampler:
                 gaps = np.maximum((scores - top) / wide, -GAP_LIMIT)
             noisy = np.where(left, gaps + draw(scores.size), -np.inf)
             best = np.flatnonzero(noisy == noisy.max())
-            picks[turn] = best[self._bits.integers(best.size)]
+            picks[turn] = best[self.generator.integers(best.size)]
             left[picks[turn]] = False
         return picks
 
