@@ -17,7 +17,7 @@ finally:
     loaded = {name.partition(".")[0] for name in sys.modules}
     print(sorted(loaded), file=sys.stderr)
 """
-HEAVY = {"numpy", "scipy", "pyarrow", "randomgen"}
+HEAVY = {"pydantic", "numpy", "scipy", "pyarrow", "randomgen"}
 
 
 def run(*arguments, code=PROBE, **environment):
