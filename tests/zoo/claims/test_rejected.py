@@ -4,8 +4,12 @@ The statistical attacks have seeds that are fixed and a false-alarm probability 
 and law attacks cannot raise a false alarm at all.
 """
 
+from pathlib import Path
+
 import pytest
-from falsehoods import SPECIMENS
+from falsehoods import SPECIMENS, rows
+
+PAGE = Path(__file__).parents[3] / "docs/reference/kit.md"
 
 MARKED = [pytest.param(s, id=s.name, marks=[pytest.mark.slow] if s.slow else []) for s in SPECIMENS]
 
@@ -22,3 +26,12 @@ def test_the_falsehood_is_caught(specimen):
 def test_the_corrected_twin_is_not(specimen):
     finding = specimen.twin(0)
     assert not finding.caught, finding.detail
+
+
+def test_the_documentation_lists_exactly_the_specimens():
+    _, _, table = PAGE.read_text(encoding="utf-8").partition("|---|---|---|---|---|\n")
+    assert table.partition("\n\n")[0].splitlines() == rows()
+
+
+def test_names_are_unique():
+    assert len({specimen.name for specimen in SPECIMENS}) == len(SPECIMENS)
