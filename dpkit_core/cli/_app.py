@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 import dpkit_core
 from dpkit_core.cli._options import note
+from dpkit_core.cli.check import check
 from dpkit_core.cli.compose import compose
 from dpkit_core.cli.doctor import doctor
 from dpkit_core.cli.list import list_parts
@@ -115,4 +116,5 @@ app.command("compose")(compose)
 app.command("run")(run)
 app.command("predict")(predict)
 app.command("verify")(verify)
+app.command("check")(check)
 app.command("doctor")(doctor)
