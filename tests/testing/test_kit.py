@@ -3,12 +3,23 @@
 import json
 import subprocess
 import sys
+from functools import partial
 
 import attrs
+import numpy as np
 import pytest
 
-from dpkit_core import Neighboring, Sensitivity
-from dpkit_core.testing import ReferenceAccountant, checks_for, kind_of, run_checks, trial_for
+from dpkit_core import Neighboring, Sensitivity, StagePlan
+from dpkit_core.events import Laplace
+from dpkit_core.testing import (
+    CheckFailed,
+    ReferenceAccountant,
+    Trial,
+    checks_for,
+    kind_of,
+    run_checks,
+    trial_for,
+)
 from dpkit_core.testing.kit import FALSE_ALARM, KINDS
 from dpkit_core.testing.pytest import parametrize_with_checks
 
@@ -35,9 +46,47 @@ class _Zeros:
     features: int
 
     def scores(self, selected, /):
-        import numpy as np
-
         return np.zeros(self.features)
+
+
+@attrs.frozen
+class Centered:
+    """Sums of values clipped to [-1, 1], about a released number of records: any release will do."""
+
+    api = 1
+    proof = "Laplace mechanism; one record adds at most 1"
+    reference = "none"
+    adaptive = False
+
+    def sensitivity(self, schema, round, /):
+        return Sensitivity.general(2.0, schema.neighboring)
+
+    def plan(self, request, /):
+        event = Laplace(1 / request.budget.epsilon, request.neighboring)
+        return StagePlan([event], event)
+
+    def prepare(self, data, /):
+        raise AssertionError("a releasing scorer is prepared by its release")
+
+    def prepare_released(self, data, plan, meter, /):
+        records = self.release(data, plan.settings.noise_multiplier, meter)
+        return _Fixed(np.clip(data.X, -1, 1).sum(axis=0) + np.sin(records))
+
+    def release(self, data, multiplier, meter):
+        return float(meter.laplace(len(data.y), sensitivity=1.0, noise_multiplier=multiplier))
+
+
+class ScaledByTheCount(Centered):
+    def release(self, data, multiplier, meter):
+        return float(meter.laplace(1.0, sensitivity=1 / len(data.y), noise_multiplier=multiplier))
+
+
+@attrs.frozen(eq=False)
+class _Fixed:
+    values: np.ndarray
+
+    def scores(self, selected, /):
+        return self.values
 
 
 class Mutating(Constant):
@@ -50,6 +99,27 @@ class Mutating(Constant):
 class Raises(Constant):
     def prepare(self, data, /):
         raise RuntimeError("the part broke")
+
+
+@attrs.frozen
+class Forgetful(ReferenceAccountant):
+    """Charges one event however many were composed."""
+
+    neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE
+
+    def compose(self, event, count=1, /):
+        return ReferenceAccountant.compose(self, event)
+
+
+FORGETFUL = {
+    "check_repetition_is_a_loop": "counts are forgotten",
+    "check_never_below_the_exact_law": "counts are forgotten",
+}
+
+
+def run_one(make, name, trial):
+    (check,) = (check for check in checks_for(kind_of(make)) if check.name == name)
+    return check.run(make, trial)
 
 
 def result(report, name):
@@ -89,21 +159,34 @@ def test_a_failure_is_reported_with_its_remedy():
 
 
 def test_a_part_that_changes_its_input_fails_that_check():
-    assert result(run_checks(Mutating), "check_input_is_unchanged").status == "failed"
+    with pytest.raises(CheckFailed, match="changed its input"):
+        run_one(Mutating, "check_input_is_unchanged", Trial())
+
+
+def test_a_releasing_scorer_is_judged_for_every_release_it_may_make():
+    trial = Trial(seed=1)
+    for name in ("check_sensitivity_add_remove", "check_release_keeps_its_plan"):
+        assert run_one(Centered, name, trial).samples > 0
+
+
+def test_a_release_with_noise_scaled_by_the_data_fails():
+    with pytest.raises(CheckFailed, match="scale"):
+        run_one(ScaledByTheCount, "check_release_keeps_its_plan", Trial())
 
 
 def test_an_expected_failure_needs_a_reason_and_must_fail():
-    reason = {"check_input_is_unchanged": "known"}
-    assert (
-        result(run_checks(Mutating, expected_failures=reason), "check_input_is_unchanged").status == "xfail"
-    )
-    surprise = run_checks(Constant, expected_failures=reason)
+    name = "check_repetition_is_a_loop"
+    failing = run_checks(Forgetful, expected_failures={name: "known"})
+    assert result(failing, name).status == "xfail"
+    assert result(run_checks(Forgetful), name).status == "failed"
+    honest = partial(ReferenceAccountant, neighboring=Neighboring.ADD_OR_REMOVE_ONE)
+    surprise = run_checks(honest, expected_failures={name: "known"})
     assert not surprise.ok
-    assert "expected to fail" in result(surprise, "check_input_is_unchanged").detail
+    assert "expected to fail" in result(surprise, name).detail
     with pytest.raises(ValueError, match="no reason"):
-        run_checks(Constant, expected_failures={"check_input_is_unchanged": " "})
+        run_checks(Forgetful, expected_failures={name: " "})
     with pytest.raises(ValueError, match="no check is called"):
-        run_checks(Constant, expected_failures={"check_nothing": "because"})
+        run_checks(Forgetful, expected_failures={"check_nothing": "because"})
 
 
 def test_the_kind_is_told_from_the_methods():
@@ -120,11 +203,11 @@ def test_the_reference_accountant_passes():
 
 def test_progress_is_told_before_each_check():
     told = []
-    run_checks(Constant, progress=lambda check, done, checks: told.append((done, checks)))
+    run_checks(Forgetful, progress=lambda check, done, checks: told.append((done, checks)))
     assert told == [(i, 12) for i in range(12)]
 
 
-@parametrize_with_checks([Constant], expected_failures={})
+@parametrize_with_checks([Forgetful], expected_failures=FORGETFUL)
 def test_parametrized_checks_run(check):
     check()
 
