@@ -15,6 +15,7 @@ from dpkit_core.cli.check import check
 from dpkit_core.cli.compose import compose
 from dpkit_core.cli.doctor import doctor
 from dpkit_core.cli.list import list_parts
+from dpkit_core.cli.new import new
 from dpkit_core.cli.predict import predict
 from dpkit_core.cli.run import run
 from dpkit_core.cli.schema import schema
@@ -117,4 +118,5 @@ app.command("run")(run)
 app.command("predict")(predict)
 app.command("verify")(verify)
 app.command("check")(check)
+app.command("new")(new)
 app.command("doctor")(doctor)
