@@ -219,7 +219,8 @@ class Release:
     Attributes
     ----------
     selected
-        Names of the selected features, best first; empty where nothing was selected.
+        Names of the selected features in the order that the selector released; empty where nothing was
+        selected.
     model
         The released model; None for a selection alone or a refusal.
     refusal

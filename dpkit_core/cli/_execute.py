@@ -71,7 +71,7 @@ def show_plan(plan: Plan) -> None:
 def show_release(release: Release) -> None:
     """Print what was released, and the certificate in words."""
     if release.selected:
-        _render.heading("Selected features, best first")
+        _render.heading("Selected features, in the order released")
         _render.lines([", ".join(release.selected)])
         print()
     if release.model is not None:
