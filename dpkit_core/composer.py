@@ -22,7 +22,7 @@ import numpy as np
 
 import dpkit_core
 from dpkit_core.calibration import calibrate
-from dpkit_core.dataset import AnyDataset
+from dpkit_core.dataset import AnyDataset, StreamedDataset
 from dpkit_core.errors import (
     CalibrationFailed,
     CannotCompose,
@@ -58,7 +58,7 @@ from dpkit_core.randomness import Randomness
 from dpkit_core.registry import Registry
 from dpkit_core.release import Certificate, PartRecord, Release, StageEvent, total
 from dpkit_core.sampling import SMALLEST_EPSILON
-from dpkit_core.schema import Schema
+from dpkit_core.schema import Feature, Schema
 from dpkit_core.validators import fraction
 
 Progress = Callable[[str, int, int], None]
@@ -66,6 +66,7 @@ Progress = Callable[[str, int, int], None]
 
 DEFAULT_K = 5
 SCORE_SHARE = 0.1  # of the selection's budget, for a scorer that needs a private number first
+LARGEST_SCALE = 1024.0  # far more than joint composition saves
 DEFAULT_SELECT_SHARE = 0.05  # DPKendall, section 4: 5% for the selection, the rest for the regression
 
 _ROLES = {
@@ -153,7 +154,9 @@ def _instantiate(component: Any, what: str, options: dict[str, Any]) -> Any:
     try:
         return component(**options)
     except (TypeError, ValueError) as error:
-        raise InvalidOption(f"{what} does not accept {options}: {error}") from error
+        # Validators of attrs add their own objects to the arguments of an error.
+        reason = error.args[0] if error.args else error
+        raise InvalidOption(f"{what} does not accept {options}: {reason}") from error
 
 
 @attrs.frozen
@@ -514,6 +517,8 @@ class _Planner:
         plans: dict[float, tuple[Stage, ...]] = {1.0: stages}
 
         def joint(scale: float) -> float:
+            if scale > LARGEST_SCALE:  # some parts have noise that no budget makes smaller
+                return math.inf
             if scale not in plans:
                 plans[scale] = self._collect(scale)
                 if self.problems:
@@ -557,6 +562,29 @@ def _reasons(stages: Sequence[Stage]) -> tuple[str, ...]:
     )
 
 
+def _require_same_facts(schema: Schema, data: AnyDataset) -> None:
+    """Raise unless what a part reads from ``data`` is what it was planned for."""
+    names = [feature.name for feature in schema.features]
+    if list(data.names) != names or data.target != schema.target.name:
+        raise InvalidData(
+            f"the dataset has features {', '.join(data.names)} and target {data.target}; the plan was "
+            f"made for {', '.join(names)} and {schema.target.name}. Make the plan from the dataset's schema"
+        )
+    ours = (*schema.features, Feature(data.target, data.target, bounds=schema.target.bounds))
+    theirs = (*data.features, Feature(data.target, data.target, bounds=data.target_bounds))
+    for mine, its in zip(ours, theirs, strict=True):
+        if mine != its:
+            raise InvalidData(
+                f"the dataset was made with bounds {its.bounds} of {its.name}, the plan with {mine.bounds}. "
+                "Make the plan from the dataset's schema"
+            )
+    if schema.records is not None and not isinstance(data, StreamedDataset) and len(data.y) != schema.records:
+        raise InvalidData(
+            f"the dataset has {len(data.y)} records but the plan's schema says records = {schema.records}; "
+            "correct the schema, or use the table it describes"
+        )
+
+
 class _Run:
     """One execution of a plan."""
 
@@ -568,12 +596,7 @@ class _Run:
         observers: Observers,
         progress: Progress | None,
     ) -> None:
-        if data.features != plan.schema.features or data.target != plan.schema.target.name:
-            raise InvalidData(
-                f"the dataset has features {', '.join(data.names)} and target {data.target}; the plan was "
-                f"made for {', '.join(f.name for f in plan.schema.features)} and "
-                f"{plan.schema.target.name}. Make the plan from the dataset's schema"
-            )
+        _require_same_facts(plan.schema, data)
         scorer = plan.pipeline.scorer
         forms = getattr(type(scorer.instance), "forms", ("dense",)) if scorer else ()
         if scorer is not None and data.form not in forms:
@@ -587,6 +610,7 @@ class _Run:
         self.observers = observers
         self.progress = progress or (lambda stage, done, steps: None)
         self.arithmetic: dict[str, None] = {}
+        self.meters: list[Meter] = []
 
     def release(self) -> Release:
         indices: Sequence[int] = range(len(self.data.features))
@@ -611,9 +635,12 @@ class _Run:
         try:
             with contextlib.redirect_stdout(sys.stderr):  # standard output belongs to the caller
                 return action()
-        except DpkitError:
+        except (PlanViolation, PartFailed):
             raise
         except (Exception, SystemExit) as error:
+            # Before the first draw, a part may refuse the data by a sentence of its own: nothing is spent.
+            if isinstance(error, DpkitError) and not any(meter.draws for meter in self.meters):
+                raise
             raise PartFailed(
                 f"{part} failed while running ({type(error).__name__}): nothing is released, and the planned "
                 "budget counts as spent because the failure itself may depend on the data. This is a fault "
@@ -637,7 +664,9 @@ class _Run:
         self.arithmetic.update(dict.fromkeys(meter.arithmetic))
 
     def _meter(self, stage: Stage) -> Meter:
-        return Meter(stage.name, stage.plan, self.plan.schema.neighboring, self.randomness)
+        meter = Meter(stage.name, stage.plan, self.plan.schema.neighboring, self.randomness)
+        self.meters.append(meter)
+        return meter
 
     def _select(self, stage: Stage) -> tuple[int, ...]:
         scorer: Scorer = self.plan.pipeline.scorer.instance  # type: ignore[union-attr]
@@ -675,6 +704,11 @@ class _Run:
         self.progress(stage.name, 0, 1)
         outcome = regressor.fit(self.data.select(indices), stage.plan, meter)
         self._finish(meter, refused=isinstance(outcome, Refusal))
+        if not (isinstance(outcome, Refusal) or callable(getattr(outcome, "predict", None))):
+            raise PlanViolation(
+                f"{stage.part} returned a {type(outcome).__name__}, neither a model nor a Refusal. "
+                "Nothing is released"
+            )
         self.progress(stage.name, 1, 1)
         return outcome
 
