@@ -72,7 +72,8 @@ def environment(*folders: Path) -> dict[str, str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(ROOT / "docs/data", tmp_path / "docs/data")
+    for name in ("data", "results"):
+        shutil.copytree(ROOT / "docs" / name, tmp_path / "docs" / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
