@@ -16,6 +16,7 @@ import difflib
 import importlib
 import itertools
 import math
+import re
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -209,20 +210,14 @@ def pyarrow(module: str = "pyarrow") -> Any:
 
 def _read_csv(path: Path) -> Table:
     arrow, csv = pyarrow(), pyarrow("pyarrow.csv")
-    ragged: list[tuple[int, int]] = []
-
-    def note(row: Any) -> str:
-        ragged.append((row.expected_columns, row.actual_columns))
-        return "error"
-
     try:
-        content = csv.read_csv(path, parse_options=csv.ParseOptions(invalid_row_handler=note))
+        content = csv.read_csv(path)
         columns = _arrow_columns(content.schema)
     except (arrow.ArrowInvalid, UnicodeDecodeError) as error:
         # Arrow's own sentence quotes the row; records do not belong in messages.
         detail = "it is not CSV in UTF-8 with a header line"
-        if ragged:
-            detail = "a row has {1} fields where the header has {0}".format(*ragged[0])
+        if ragged := re.search(r"Expected (\d+) columns, got (\d+)", str(error)):
+            detail = f"a row has {ragged[2]} fields where the header has {ragged[1]}"
         raise InvalidData(f"cannot read {path}: {detail}; correct the file") from error
 
     def meanings(position: int) -> npt.NDArray[Any]:

@@ -167,6 +167,7 @@ TABLES = {
     "empty": ("t.csv", b"", ["t.csv is empty"]),
     "only a header": ("t.csv", "a,y\n", ["no rows"]),
     "only blank lines": ("t.csv", "\n\n", ["cannot read", "header"]),
+    "bytes": ("t.csv", bytes(range(256)) * 10, ["cannot read"]),
     "ragged": ("t.csv", "a,y\n1,2\n1,secret,3\n", ["a row has 3 fields where the header has 2"]),
     "not UTF-8": ("t.csv", b"\xff\xfe\x00,y\n1,2\n", ["cannot read", "UTF-8"]),
     "bytes in a column": ("t.csv", b"a,y\n\xff,2\n1,2\n", ["'a' holds binary", "--features"]),
