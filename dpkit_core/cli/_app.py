@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 import dpkit_core
 from dpkit_core.cli._options import note
+from dpkit_core.cli.audit import audit
 from dpkit_core.cli.check import check
 from dpkit_core.cli.compose import compose
 from dpkit_core.cli.doctor import doctor
@@ -118,5 +119,6 @@ app.command("run")(run)
 app.command("predict")(predict)
 app.command("verify")(verify)
 app.command("check")(check)
+app.command("audit")(audit)
 app.command("new")(new)
 app.command("doctor")(doctor)
