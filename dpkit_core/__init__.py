@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpkit_core.calibrate import calibrate as calibrate
+    from dpkit_core.calibration import calibrate as calibrate
     from dpkit_core.composer import Pipeline as Pipeline
     from dpkit_core.composer import Plan as Plan
     from dpkit_core.composer import compose as compose
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from dpkit_core.schema import Schema as Schema
 
 _HOMES = {
-    "calibrate": "calibrate",
+    "calibration": "calibrate",
     "composer": "Pipeline Plan compose",
     "dataset": "Dataset Matrix SparseDataset StreamedDataset Vector",
     "meter": "Meter",

@@ -21,7 +21,7 @@ import attrs
 import numpy as np
 
 import dpkit_core
-from dpkit_core.calibrate import calibrate
+from dpkit_core.calibration import calibrate
 from dpkit_core.dataset import AnyDataset
 from dpkit_core.errors import (
     CalibrationFailed,
@@ -102,12 +102,22 @@ class Part:
         return f"{self.role} {self.name}"
 
 
+def option_fields(component: type[Any]) -> tuple[attrs.Attribute[Any], ...]:
+    """Return the attrs fields that are options: all but the relation and those with metadata ``state``."""
+    return tuple(
+        field
+        for field in attrs.fields(component)
+        if field.init and field.name != "neighboring" and not field.metadata.get("state")
+    )
+
+
 def options_of(instance: Any) -> dict[str, Any]:
-    """Return the options of a part as plain data: its attrs fields but the relation and private state."""
+    """Return the options of a part that differ from their defaults, as plain data."""
+    values = attrs.asdict(instance)
     return {
-        field.name: attrs.asdict(instance)[field.name]
-        for field in attrs.fields(type(instance))
-        if field.init and field.name != "neighboring" and field.metadata.get("option", True)
+        field.name: values[field.name]
+        for field in option_fields(type(instance))
+        if getattr(instance, field.name) != field.default
     }
 
 

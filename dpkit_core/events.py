@@ -63,7 +63,7 @@ class NonSphericalGaussian:
     @property
     def noise_multiplier(self) -> float:
         """The multiplier of the spherical Gaussian with the same privacy: 1/m^2 = sum 1/m_i^2."""
-        return 1 / math.sqrt(math.fsum(multiplier**-2 for multiplier in self.noise_multipliers))
+        return 1 / math.hypot(*(1 / multiplier for multiplier in self.noise_multipliers))
 
 
 @attrs.frozen

@@ -53,8 +53,15 @@ class Budget:
         return self.epsilon <= other.epsilon and self.delta <= other.delta
 
     def share(self, epsilon: float, delta: float) -> Budget:
-        """Return the part of this budget with these fractions of epsilon and of delta."""
-        return Budget(self.epsilon * epsilon, self.delta * delta)
+        """Return the part of this budget with these fractions of epsilon and of delta, rounded down.
+
+        Rounded down, so that the parts of a whole never add up to more than the whole.
+        """
+        return Budget(_below(self.epsilon * epsilon, epsilon), _below(self.delta * delta, delta))
+
+
+def _below(product: float, fraction: float) -> float:
+    return product if fraction == 1 else math.nextafter(product, 0)
 
 
 @attrs.frozen

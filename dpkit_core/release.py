@@ -30,7 +30,10 @@ RELATIVE_TOLERANCE = 1e-9
 
 @attrs.frozen
 class PartRecord:
-    """Which code ran, from which distribution, with which options, and where its proof is."""
+    """Which code ran, from which distribution, and where its proof is.
+
+    ``options`` are those that differ from the defaults of that version.
+    """
 
     role: str
     name: str

@@ -19,7 +19,7 @@ class PureAccountant:
 
     api = 1
     neighboring: Neighboring = AR
-    spent: float = attrs.field(default=0.0, metadata={"option": False})
+    spent: float = attrs.field(default=0.0, metadata={"state": True})
 
     def _cost(self, event):
         match event:

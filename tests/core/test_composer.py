@@ -11,7 +11,7 @@ from dpkit_core.errors import (
     PlanViolation,
     UnknownName,
 )
-from dpkit_core.events import ExponentialMechanism, Laplace, NonPrivate, Repeated
+from dpkit_core.events import ExponentialMechanism, NonPrivate, Repeated
 
 RO = Neighboring.REPLACE_ONE
 
@@ -28,10 +28,11 @@ def pipeline(toys):
 
 def test_the_plan_says_who_spends_what(pipeline, schema):
     plan = pipeline.plan(schema, Budget(2.0), k=2, select_share=0.25)
-    assert [(e.stage, e.event) for e in plan.events] == [
-        ("selection", Repeated(ExponentialMechanism(0.25), 2)),
-        ("regression", Laplace(1 / 1.5)),
-    ]
+    selection, regression = plan.events
+    assert (selection.stage, regression.stage) == ("selection", "regression")
+    assert selection.event == Repeated(ExponentialMechanism(selection.event.event.epsilon), 2)
+    assert selection.event.event.epsilon == pytest.approx(0.25, rel=2e-4)
+    assert 1 / regression.event.noise_multiplier == pytest.approx(1.5, rel=2e-4)
     assert plan.epsilon == pytest.approx(2.0, rel=2e-4)
     assert plan.epsilon <= 2.0
 

@@ -1,0 +1,3 @@
+"""Renyi differential privacy accounting, as a dpkit accountant."""
+
+from dpkit_accountant_rdp.rdp import RdpAccountant as RdpAccountant

@@ -42,6 +42,8 @@ def calibrate(
     >>> round(calibrate(lambda epsilon: 5 * epsilon, 1.0), 6)
     0.2
     """
+    if not 0 < start < math.inf:
+        raise ValueError(f"start is {start}; it must be a finite number above 0")
     safe = start
     steps = 0
     while not cost(safe) <= limit:  # also rejects NaN
@@ -62,6 +64,8 @@ def calibrate(
             )
     while unsafe - safe > relative_error * safe:
         middle = (safe + unsafe) / 2
+        if not safe < middle < unsafe:  # the two ends are adjacent floating-point numbers
+            break
         if cost(middle) <= limit:
             safe = middle
         else:

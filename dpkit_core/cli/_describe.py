@@ -1,0 +1,242 @@
+"""What ``dpkit show`` tells about a part, as plain data.
+
+Facts that a part could state wrongly in prose (its needs, sensitivity and events) are asked of the part, by
+planning a small public example: ten numeric columns, five to be selected, epsilon 1, delta 1e-6.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+
+from dpkit_core.cli._words import events_in_words
+from dpkit_core.errors import DpkitError
+from dpkit_core.events import (
+    ApproxDP,
+    Event,
+    ExponentialMechanism,
+    Gaussian,
+    Laplace,
+    NonSphericalGaussian,
+    PermuteAndFlip,
+    PoissonSampled,
+    PureDP,
+    Renyi,
+)
+from dpkit_core.privacy import Budget, Neighboring, Sensitivity
+from dpkit_core.protocols import (
+    Accountant,
+    RegressionRequest,
+    ReleasingScorer,
+    ScoringRequest,
+    SelectionRequest,
+    StagePlan,
+)
+from dpkit_core.registry import ComponentRef, Registry
+from dpkit_core.schema import Schema
+
+EXAMPLE = "10 columns, k = 5, epsilon 1, delta 1e-6"
+_COLUMNS, _K, _RECORDS = 10, 5, 10_000
+_BUDGET = Budget(1.0, 1e-6)
+_PURE = Budget(1.0, 0.0)
+
+_REQUIRED = "(required)"
+
+Facts = dict[str, Any]
+
+
+def describe(ref: ComponentRef, component: type[Any]) -> Facts:
+    """Return everything that can be said about a part without data."""
+    facts: Facts = {
+        "kind": ref.kind,
+        "name": ref.name,
+        "summary": _first_paragraph(component),
+        "distribution": ref.distribution,
+        "version": ref.version,
+        "proof": getattr(component, "proof", ""),
+        "reference": getattr(component, "reference", ""),
+        "options": list(_options(component)),
+    }
+    ask = {
+        "scorers": _scorer,
+        "selectors": _selector,
+        "regressors": _regressor,
+        "accountants": _accountant,
+    }[ref.kind]
+    required = [option["name"] for option in facts["options"] if option["default"] == _REQUIRED]
+    if required:
+        return facts | {"needs": [f"a value for {name}, which has no default" for name in required]}
+    return facts | ask(component)
+
+
+def _first_paragraph(component: type[Any]) -> str:
+    return " ".join((inspect.getdoc(component) or "").split("\n\n")[0].split())
+
+
+def _options(component: type[Any]) -> Iterator[Facts]:
+    about = _documented_fields(component)
+    for field in attrs.fields(component):
+        if field.init and field.name != "neighboring" and field.metadata.get("option", True):
+            yield {
+                "name": field.name,
+                "type": field.type if isinstance(field.type, str) else getattr(field.type, "__name__", ""),
+                "default": _default(field),
+                "accepts": _accepts(field.validator),
+                "about": about.get(field.name, ""),
+            }
+
+
+def _default(field: attrs.Attribute[Any]) -> Any:
+    if field.default is attrs.NOTHING:
+        return _REQUIRED
+    if getattr(field.default, "takes_self", False):
+        return "(depends on other options)"
+    return getattr(field.default, "factory", lambda: field.default)()
+
+
+def _accepts(validator: Any) -> str:
+    """Return what a validator accepts: the words of its docstring, the choices, or the bound."""
+    if validator is None:
+        return ""
+    if inspect.isfunction(validator):
+        return (validator.__doc__ or "").split("\n")[0].removeprefix("Accept ").rstrip(".")
+    parts = getattr(validator, "_validators", None)
+    if parts is not None:
+        return ", ".join(filter(None, map(_accepts, parts)))
+    choices = getattr(validator, "options", None)
+    if choices is not None:
+        return "one of " + ", ".join(map(str, choices))
+    bound = getattr(validator, "bound", None)
+    if bound is not None:
+        return f"{validator.compare_op} {bound}"
+    return ""
+
+
+def _documented_fields(component: type[Any]) -> dict[str, str]:
+    """Return field -> description from the NumPy-style ``Attributes`` or ``Parameters`` section."""
+    text = inspect.getdoc(component) or ""
+    section = re.search(r"^(?:Attributes|Parameters)\n-+\n(.*?)(?=^\S.*\n-{3,}\n|\Z)", text, re.M | re.S)
+    if section is None:
+        return {}
+    entries = re.findall(r"^(\w[\w, ]*?)(?: *:.*)?\n((?:^[ ]+.*\n?|^\n)+)", section[1] + "\n", re.M)
+    return {name.strip(): " ".join(body.split()) for names, body in entries for name in names.split(",")}
+
+
+def _example_schema(relation: Neighboring, *, bounds: bool) -> Schema:
+    names = [f"x{j + 1}" for j in range(_COLUMNS)]
+    known = dict.fromkeys([*names, "y"], (0.0, 1.0)) if bounds else None
+    schema = Schema.numeric(names, "y", known, relation)
+    public_records = bounds and relation is Neighboring.REPLACE_ONE
+    return attrs.evolve(schema, records=_RECORDS) if public_records else schema
+
+
+def _example_accountant(relation: Neighboring) -> Accountant | None:
+    registry = Registry()
+    for ref in sorted(registry.refs("accountants"), key=lambda ref: ref.name != "rdp"):
+        try:
+            accountant: Accountant = registry.load(ref)(neighboring=relation)
+        except DpkitError:
+            continue
+        return accountant
+    return None
+
+
+def _asked(ask: Callable[[Neighboring, Budget, Schema], Any], what: str) -> Facts:
+    """Return the answers for both relations, and as needs what the part says where a fact is missing."""
+    answers: Facts = {}
+    needs: Facts = {}
+    for relation in Neighboring:
+        sentences: dict[str, None] = {}
+        bare, full = (_example_schema(relation, bounds=bounds) for bounds in (False, True))
+        for budget, schema in ((_PURE, full), (_BUDGET, bare), (_BUDGET, full)):
+            try:
+                answers[relation.value] = ask(relation, budget, schema)
+            except DpkitError as error:
+                sentences[str(error)] = None
+        needs[relation.value] = list(sentences)
+    return {what: answers, "needs": needs}
+
+
+def _scorer(component: type[Any]) -> Facts:
+    scorer = component()
+
+    def sensitivity(relation: Neighboring, budget: Budget, schema: Schema) -> Facts:
+        first, later = (scorer.sensitivity(schema, r) for r in (0, 1))
+        rounds = {"every round": first} if first == later else {"first round": first, "later rounds": later}
+        return {word: {"linf": value.linf, "range": value.range} for word, value in rounds.items()}
+
+    def events(relation: Neighboring, budget: Budget, schema: Schema) -> list[str]:
+        return _words(scorer.plan(ScoringRequest(schema, budget, _require_accountant(relation))))
+
+    facts = _asked(sensitivity, "sensitivity")
+    facts["scores"] = "change with each pick" if scorer.adaptive else "do not change"
+    if isinstance(scorer, ReleasingScorer):
+        facts |= _asked(events, "events")
+    return facts
+
+
+def _selector(component: type[Any]) -> Facts:
+    selector = component()
+
+    def events(relation: Neighboring, budget: Budget, schema: Schema) -> Facts:
+        accountant = _require_accountant(relation)
+        sensitivity = Sensitivity.general(1.0, relation)
+        return {
+            how: _words(
+                selector.plan(
+                    SelectionRequest(_COLUMNS, picks, (sensitivity,) * len(picks), budget, accountant)
+                )
+            )
+            for how, picks in (("one a round", (1,) * _K), ("all at once", (_K,)))
+        }
+
+    return _asked(events, "events")
+
+
+def _regressor(component: type[Any]) -> Facts:
+    regressor = component()
+
+    def events(relation: Neighboring, budget: Budget, schema: Schema) -> list[str]:
+        return _words(regressor.plan(RegressionRequest(schema, _K, budget, _require_accountant(relation))))
+
+    return _asked(events, "events")
+
+
+def _accountant(component: type[Any]) -> Facts:
+    supported: Facts = {}
+    for relation in Neighboring:
+        accountant = component(neighboring=relation)
+        examples = _examples(relation)
+        supported[relation.value] = [name for name, event in examples.items() if accountant.supports(event)]
+    return {"events": supported}
+
+
+def _examples(relation: Neighboring) -> dict[str, Event]:
+    gaussian = Gaussian(4.0, relation)
+    events: tuple[Event, ...] = (
+        Laplace(4.0, relation),
+        gaussian,
+        NonSphericalGaussian((4.0, 8.0), relation),
+        ExponentialMechanism(0.5, relation),
+        PermuteAndFlip(0.5, relation),
+        PureDP(0.5, relation),
+        ApproxDP(0.5, 1e-9, relation),
+        Renyi((2.0, 4.0), (0.1, 0.2), relation),
+    )
+    named = {type(event).__name__: event for event in events}
+    return named | {"PoissonSampled(Gaussian)": PoissonSampled(0.1, gaussian)}
+
+
+def _require_accountant(relation: Neighboring) -> Accountant:
+    accountant = _example_accountant(relation)
+    if accountant is None:
+        raise DpkitError("no accountant is installed to plan an example with; install dpkit-accountant-rdp")
+    return accountant
+
+
+def _words(plan: StagePlan) -> list[str]:
+    return events_in_words(plan.events)

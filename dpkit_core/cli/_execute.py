@@ -1,0 +1,102 @@
+"""The end of ``compose`` and ``run``: spend what a plan says, write the release, show it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from dpkit_core.cli import _render
+from dpkit_core.cli._options import Format, note
+from dpkit_core.cli._words import budget_line, stage_rows
+from dpkit_core.composer import Plan
+from dpkit_core.dataset import Dataset
+from dpkit_core.errors import InvalidOption
+from dpkit_core.hooks import Observers
+from dpkit_core.randomness import Randomness
+from dpkit_core.release import Release
+
+REFUSED = 3
+
+
+def require_writable(path: Path) -> None:
+    """Raise unless ``path`` can be written, before anything is spent on what is to go there."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise InvalidOption(
+            f"cannot write {path}: there is no folder {folder}; create it, or write elsewhere"
+        )
+    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise InvalidOption(f"cannot write {path}: no permission, or it is a folder; write elsewhere")
+
+
+def execute(plan: Plan, data: Dataset, *, seed: int | None, output: Path, format: Format) -> None:
+    """Run the plan, write the release to ``output``, print it, and exit with 3 if the mechanism refused."""
+    randomness = Randomness.from_os() if seed is None else Randomness.from_seed(seed)
+    # Standard output belongs to the result, whatever a part prints.
+    with contextlib.redirect_stdout(sys.stderr), _render.progress() as progress:
+        observers = Observers.installed(report=note)
+        release = plan.run(data, randomness=randomness, observers=observers, progress=progress)
+    try:
+        release.write(output)
+    finally:  # it is paid for: if it cannot be written, it is at least shown
+        if format is Format.JSON:
+            print(json.dumps(release.to_document(), indent=2, allow_nan=False))
+        else:
+            show_release(release)
+    note(f"wrote {output}")
+    if release.refusal is not None:
+        raise typer.Exit(REFUSED)
+
+
+def show_plan(plan: Plan) -> None:
+    """Print who will spend what."""
+    _render.heading(f"Plan: {plan.pipeline}, k = {plan.k} of {len(plan.schema.features)} features")
+    _render.table(
+        ("stage", "part", "releases", "epsilon alone", "share"),
+        stage_rows(plan),
+        numeric=("epsilon alone", "share"),
+    )
+    print()
+    _render.lines([budget_line(plan)])
+    print()
+
+
+def show_release(release: Release) -> None:
+    """Print what was released, and the certificate in words."""
+    if release.selected:
+        _render.heading("Selected features, best first")
+        _render.lines([", ".join(release.selected)])
+        print()
+    if release.model is not None:
+        _render.heading("Model")
+        _show_model(release.model.to_document())
+        print()
+    if release.refusal is not None:
+        _render.heading("Refused: no model is released")
+        _render.lines(
+            [
+                f"{release.refusal}.",
+                "This is an honest outcome of the mechanism and counts as spent. What helps another time: "
+                "more records, a larger epsilon, fewer features (-k).",
+            ]
+        )
+        print()
+    _render.heading("Certificate")
+    _render.lines(release.certificate.in_words())
+
+
+def _show_model(document: Mapping[str, Any]) -> None:
+    coefficients = document.get("coefficients")
+    if not isinstance(coefficients, Mapping):
+        _render.lines([f"{document['kind']}; see the release file"])
+        return
+    rows = [(name, f"{value:.6g}") for name, value in coefficients.items()]
+    rows.append(("(intercept)", f"{document['intercept']:.6g}"))
+    _render.table(("feature", "coefficient"), rows, numeric=("coefficient",))

@@ -1,0 +1,112 @@
+"""From what the user typed to a table and its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from dpkit_core.cli._options import note
+from dpkit_core.dataset import Dataset
+from dpkit_core.errors import InvalidData, InvalidOption, InvalidSchema
+from dpkit_core.privacy import Neighboring
+from dpkit_core.schema import Schema
+from dpkit_core.tables import Table, encode, infer_schema, unused_columns
+from dpkit_core.toml import read_toml
+
+
+def find_schema(
+    table: Table | None,
+    *,
+    path: Path | None,
+    target: str | None,
+    features: Sequence[str] | None,
+    neighboring: Neighboring | None,
+) -> Schema:
+    """Return the public facts to plan with.
+
+    They are in ``path``, or in the file ``<table>.schema.toml`` beside the table, or are only the names of
+    its columns. What the user says on the command line wins over a schema file: ``target``, the choice of
+    ``features``, ``neighboring``.
+    """
+    if path is None and table is not None:
+        path = _beside(table)
+    if path is None:
+        if table is None:
+            raise InvalidOption("a plan needs public facts: give DATA, or --schema with --dry-run")
+        return _inferred(table, target, features, neighboring or Neighboring.ADD_OR_REMOVE_ONE)
+    schema = _with_target(path, target, features)
+    if features is not None:
+        schema = schema.restrict(features)
+    return schema if neighboring is None else attrs.evolve(schema, neighboring=neighboring)
+
+
+def dataset(table: Table, schema: Schema) -> Dataset:
+    """Return the encoded table, with a note on the columns that the schema leaves out."""
+    data = encode(table, schema)
+    unused = unused_columns(table, schema)
+    if unused:
+        note(f"not used, because the schema or --features leaves them out: {', '.join(unused)}")
+    return data
+
+
+def _beside(table: Table) -> Path | None:
+    path = table.path.with_name(f"{table.path.stem}.schema.toml")
+    if not path.is_file():
+        return None
+    note(f"public facts from {path}, which lies beside the table")
+    return path
+
+
+def _inferred(
+    table: Table, target: str | None, features: Sequence[str] | None, neighboring: Neighboring
+) -> Schema:
+    schema = infer_schema(table, target, features=features, neighboring=neighboring)
+    text = [column.name for column in schema.columns if column.kind == "categorical"]
+    if text:
+        columns = ", ".join(map(repr, text))
+        raise InvalidData(
+            f"{table.path} holds text, not numbers, in {columns}; declare categories in a schema, from "
+            "public knowledge and not from the data (`dpkit schema DATA > schema.toml` writes a start), or "
+            "choose other columns with --features"
+        )
+    note(f"no schema given; taken as public about {table.path}: the names of its columns, and nothing else")
+    return schema
+
+
+def _with_target(path: Path, target: str | None, features: Sequence[str] | None) -> Schema:
+    document = read_toml(path, "schema", InvalidSchema)
+    if target is not None:
+        document.setdefault("target", target)
+    if "target" not in document:
+        raise InvalidSchema(f"schema {path} names no target; name the column to predict with --target")
+    schema = Schema.from_document(document)
+    if target is not None and target != schema.target.name:
+        schema = _retarget(schema, target, features or ())
+    if features is not None and schema.target.name in features:
+        raise InvalidSchema(
+            f"column {schema.target.name!r} is the target and also among the features; remove it from "
+            "--features"
+        )
+    return schema
+
+
+def _retarget(schema: Schema, target: str, features: Sequence[str]) -> Schema:
+    """Return the schema with another of its columns as target.
+
+    The schema's own target is an outcome too, often one that determines the new target, so it becomes a
+    feature only if it is asked for.
+    """
+    columns = {column.name: column for column in (*schema.columns, schema.target)}
+    if target not in columns:
+        raise InvalidSchema(
+            f"the schema has no column {target!r} to be the target; describe it under [columns.{target}], or "
+            f"choose one of {', '.join(columns)}"
+        )
+    old = schema.target.name
+    note(f"target {target!r} (--target) instead of the schema's {old!r}")
+    if old not in features:
+        note(f"{old!r} is not used as a feature; list it with --features to use it")
+    kept = [c for name, c in columns.items() if name != target and (name != old or old in features)]
+    return attrs.evolve(schema, columns=tuple(kept), target=columns[target])

@@ -1,0 +1,76 @@
+"""Everything that is drawn: the only module that imports rich."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.padding import Padding
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from dpkit_core.composer import Progress as Report
+
+# Seconds. What is over sooner needs no bar.
+_PATIENCE = 2.0
+
+
+def heading(text: str) -> None:
+    """Print a heading on standard output."""
+    _stdout().print(Text(text, style="bold"))
+
+
+def lines(texts: Iterable[str]) -> None:
+    """Print sentences on standard output, indented and wrapped."""
+    width = _stdout().width
+    for text in texts:
+        print(textwrap.fill(text, width, initial_indent="  ", subsequent_indent="    "))
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Sequence[str] = ()) -> None:
+    """Print a table on standard output; columns named in ``numeric`` are aligned on the right."""
+    drawn = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for title in header:
+        drawn.add_column(title, justify="right" if title in numeric else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*map(Text, row))
+    _stdout().print(Padding(drawn, (0, 0, 0, 2), expand=False))
+
+
+@contextmanager
+def progress() -> Iterator[Report]:
+    """Give a report function; after two seconds of work it draws a bar on stderr, if that is a terminal."""
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield lambda stage, done, steps: None
+        return
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+    )
+    tasks = {}
+
+    def report(stage: str, done: int, steps: int) -> None:
+        if stage not in tasks:
+            tasks[stage] = bar.add_task(stage)
+        # A stage of one step tells nothing on the way, so its bar only moves.
+        bar.update(tasks[stage], completed=done, total=steps if steps > 1 or done else None)
+
+    start = threading.Timer(_PATIENCE, bar.start)
+    start.start()
+    try:
+        yield report
+    finally:
+        start.cancel()
+        bar.stop()
+
+
+def _stdout() -> Console:
+    return Console(file=sys.stdout, highlight=False)

@@ -1,0 +1,210 @@
+"""``dpkit compose``: from parts, public facts and a table to a release, in one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpkit_core.cli._options import (
+    Format,
+    FormatOption,
+    SeedOption,
+    names_of,
+    note,
+    parse_settings,
+    split_names,
+)
+from dpkit_core.errors import InvalidOption
+from dpkit_core.privacy import Budget, Neighboring
+
+_PARTS = "Parts"
+_PRIVACY = "Privacy"
+
+
+def compose(
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="DATA",
+            help="The private table: .csv, .parquet, or .npz with arrays X, y and names. Not needed for a "
+            "--dry-run with --schema.",
+        ),
+    ] = None,
+    *,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="COLUMN", help="The column to predict, unless the schema names it."),
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option("--features", metavar="A,B,C", help="Use only these columns; all others by default."),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            "--schema",
+            metavar="FILE",
+            help="Public facts: bounds, categories, neighboring. [default: TABLE.schema.toml beside the "
+            "table, else only the column names]",
+        ),
+    ] = None,
+    scorer: Annotated[
+        str | None,
+        typer.Option(
+            "--scorer",
+            metavar="NAME",
+            help="How relevant is each feature? Needs a selector.",
+            autocompletion=names_of("scorers"),
+            rich_help_panel=_PARTS,
+        ),
+    ] = None,
+    selector: Annotated[
+        str | None,
+        typer.Option(
+            "--selector",
+            metavar="NAME",
+            help="Releases the best features by their noisy scores.",
+            autocompletion=names_of("selectors"),
+            rich_help_panel=_PARTS,
+        ),
+    ] = None,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "-k", metavar="K", help="How many features to select. [default: 5]", rich_help_panel=_PARTS
+        ),
+    ] = None,
+    regressor: Annotated[
+        str | None,
+        typer.Option(
+            "--regressor",
+            metavar="NAME",
+            help="Fits the model; leave it out to release a selection alone.",
+            autocompletion=names_of("regressors"),
+            rich_help_panel=_PARTS,
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="ROLE.OPTION=VALUE",
+            help="Set an option of a part, such as scorer.penalty=mean; repeatable. `dpkit show` lists them.",
+            rich_help_panel=_PARTS,
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            "--epsilon",
+            help="Privacy loss allowed in all: one record changes no probability by more than e^epsilon. "
+            "1 is a common choice.",
+            rich_help_panel=_PRIVACY,
+        ),
+    ] = 1.0,
+    delta: Annotated[
+        float,
+        typer.Option(
+            "--delta",
+            help="Probability with which that may fail: far below 1 / records; 0 for pure privacy.",
+            rich_help_panel=_PRIVACY,
+        ),
+    ] = 1e-6,
+    neighboring: Annotated[
+        Neighboring | None,
+        typer.Option(
+            "--neighboring",
+            help="What one record may do: be added or removed (their number is private), or be replaced "
+            "(their number is public). [default: the schema's, else add-remove]",
+            rich_help_panel=_PRIVACY,
+        ),
+    ] = None,
+    accountant: Annotated[
+        str,
+        typer.Option(
+            "--accountant",
+            metavar="NAME",
+            help="Computes the total from the events: rdp is tight, basic is simple and needs no delta.",
+            autocompletion=names_of("accountants"),
+            rich_help_panel=_PRIVACY,
+        ),
+    ] = "rdp",
+    select_share: Annotated[
+        float,
+        typer.Option(
+            "--select-share",
+            help="Part of the budget for the selection where a regression follows; the rest is the "
+            "regression's.",
+            rich_help_panel=_PRIVACY,
+        ),
+    ] = 0.05,
+    seed: SeedOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and stop: no data is used, nothing is spent.")
+    ] = False,
+    output: Annotated[
+        Path, typer.Option("--output", metavar="FILE", help="Where to write the release.")
+    ] = Path("release.json"),
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", metavar="FILE", help="Also write the plan as TOML, for `dpkit run`."),
+    ] = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Compose parts, plan what each will spend, run the plan on DATA, and certify the release.
+
+    The plan is checked before the data is used. Exit codes: 0 released, 2 wrong use or bad data (nothing
+    spent), 3 the mechanism refused (an honest outcome, spent).
+    """
+    import contextlib
+    import json
+    import sys
+
+    import dpkit_core
+    from dpkit_core.cli import _execute
+    from dpkit_core.cli._inputs import dataset, find_schema
+    from dpkit_core.planfile import plan_document, write_plan
+    from dpkit_core.tables import read_table
+
+    budget = Budget(epsilon, delta)
+    options = parse_settings(settings or [])
+    k = _one_k(k, options)
+    if data is None and not (dry_run and schema):
+        raise InvalidOption("which table? Give DATA, or --schema with --dry-run to see a plan without data")
+    for path in (save, None if dry_run else output):
+        if path is not None:
+            _execute.require_writable(path)
+    with contextlib.redirect_stdout(sys.stderr):
+        pipeline = dpkit_core.compose(
+            scorer=scorer, selector=selector, regressor=regressor, accountant=accountant, options=options
+        )
+        table = None if data is None else read_table(data)
+        facts = find_schema(
+            table, path=schema, target=target, features=split_names(features), neighboring=neighboring
+        )
+        plan = pipeline.plan(facts, budget, k=k, select_share=select_share)
+    # Data that cannot be used are found before anything is printed or written.
+    records = None if dry_run or table is None else dataset(table, facts)
+    if save is not None:
+        write_plan(plan, save)
+        note(f"wrote {save}")
+    if format is Format.TABLE:
+        _execute.show_plan(plan)
+    elif dry_run:
+        print(json.dumps({"plan": plan_document(plan)}, indent=2, allow_nan=False))
+    if records is not None:
+        _execute.execute(plan, records, seed=seed, output=output, format=format)
+
+
+def _one_k(k: int | None, options: dict[str, dict[str, Any]]) -> int | None:
+    """Return k, which belongs to the pipeline though it may be written as an option of the selector."""
+    if "k" not in options.get("selector", {}):
+        return k
+    value = options["selector"].pop("k")
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidOption(f"selector.k is {value!r}; it must be a whole number of at least 1")
+    if k is not None and k != value:
+        raise InvalidOption(f"-k is {k} and --set selector.k is {value}; give k once")
+    return value

@@ -1,0 +1,49 @@
+"""``dpkit doctor``: how every installed part fares when it is loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpkit_core.cli._options import Format, FormatOption
+
+if TYPE_CHECKING:
+    from dpkit_core.doctor import Diagnosis
+
+
+def doctor(
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 unless every part is ok.")] = False,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Load every installed part in a process of its own, and print one line each."""
+    import json
+
+    from dpkit_core.doctor import examine
+
+    diagnoses = examine()
+    if format is Format.JSON:
+        print(json.dumps([_document(diagnosis) for diagnosis in diagnoses], indent=2))
+    for diagnosis in diagnoses if format is Format.TABLE else ():
+        print(_line(diagnosis))
+    if strict and any(diagnosis.status != "ok" for diagnosis in diagnoses):
+        raise typer.Exit(1)
+
+
+def _line(diagnosis: Diagnosis) -> str:
+    seconds = "" if diagnosis.seconds is None else f"{diagnosis.seconds:.2f} s"
+    ref = diagnosis.ref
+    who = f"{ref.role} {ref.name} ({ref.distribution} {ref.version})"
+    return f"{diagnosis.status:12}  {seconds:>7}  {who}: {diagnosis.detail.removeprefix(f'{ref} ')}"
+
+
+def _document(diagnosis: Diagnosis) -> dict[str, Any]:
+    return {
+        "kind": diagnosis.ref.kind,
+        "name": diagnosis.ref.name,
+        "distribution": diagnosis.ref.distribution,
+        "version": diagnosis.ref.version,
+        "status": diagnosis.status,
+        "detail": diagnosis.detail,
+        "seconds": diagnosis.seconds,
+    }

@@ -1,0 +1,92 @@
+"""``dpkit predict``: a released model, applied to a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from dpkit_core.dataset import Matrix, Vector
+    from dpkit_core.release import Release
+    from dpkit_core.tables import Table
+
+_COLUMN = "prediction"
+
+
+def predict(
+    release: Annotated[
+        Path, typer.Argument(metavar="RELEASE", help="A release written by `dpkit compose` or `dpkit run`.")
+    ],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA", help="A table with the columns that the model uses; no target needed."
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", metavar="FILE", help="A .csv or .parquet file. Default: CSV on standard output."
+        ),
+    ] = None,
+) -> None:
+    """Print one prediction for each record of DATA. Costs no privacy: the model is public."""
+    import sys
+
+    from dpkit_core.cli._execute import require_writable
+    from dpkit_core.cli._options import note
+    from dpkit_core.errors import InvalidOption
+    from dpkit_core.release import Release
+    from dpkit_core.tables import read_table
+
+    if output is not None:
+        if output.suffix.lower() not in {".csv", ".parquet"}:
+            raise InvalidOption(f"--output is {output}; its name must end in .csv or .parquet")
+        require_writable(output)
+    released = Release.read(release)
+    predictions = released.predict(_model_matrix(released, read_table(data)))
+    if output is None:
+        sys.stdout.write(_csv(predictions))
+        return
+    if output.suffix.lower() == ".csv":
+        output.write_text(_csv(predictions), encoding="utf-8")
+    else:
+        _write_parquet(predictions, output)
+    note(f"wrote {output}: {len(predictions)} predictions")
+
+
+def _model_matrix(release: Release, table: Table) -> Matrix:
+    import numpy as np
+
+    from dpkit_core.errors import InvalidData, InvalidRelease
+    from dpkit_core.tables import feature_matrix
+
+    known = {feature.name: feature for feature in release.certificate.schema.features}
+    wanted = () if release.model is None else release.model.features
+    missing = [name for name in wanted if name not in known]
+    if missing:
+        raise InvalidRelease(
+            f"the model uses {missing[0]!r}, which is no feature of the certificate's schema; the release "
+            "file was changed or is damaged"
+        )
+    features = [known[name] for name in wanted]
+    X = feature_matrix(table, features)
+    for feature, column in zip(features, X.T, strict=True):
+        if not np.isfinite(column).all():
+            raise InvalidData(
+                f"column {feature.column!r} has missing or infinite values, for which the model has no "
+                "prediction; remove or fill them"
+            )
+    return X
+
+
+def _csv(predictions: Vector) -> str:
+    return "\n".join([_COLUMN, *map(repr, predictions.tolist())]) + "\n"
+
+
+def _write_parquet(predictions: Vector, path: Path) -> None:
+    from dpkit_core.tables import pyarrow
+
+    pyarrow("pyarrow.parquet").write_table(pyarrow().table({_COLUMN: predictions}), path)

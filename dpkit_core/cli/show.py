@@ -1,0 +1,108 @@
+"""``dpkit show``: everything about one part, asked of the part itself. Imports that part."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from dpkit_core.cli._options import Format, FormatOption, kinds
+from dpkit_core.registry import Registry
+
+
+def _names(ctx: typer.Context, incomplete: str) -> list[str]:
+    kind = ctx.params.get("kind")
+    return [ref.name for ref in Registry().refs(kind) if ref.name.startswith(incomplete)]
+
+
+def show(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND", help="scorer, selector, regressor or accountant.", autocompletion=kinds
+        ),
+    ],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="A name that `dpkit list` prints.", autocompletion=_names),
+    ],
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Show one part: options, needs, sensitivity, events, proof, distribution."""
+    import contextlib
+    import json
+    import sys
+
+    from dpkit_core.cli._describe import EXAMPLE, describe
+
+    registry = Registry()
+    ref = registry.find(kind, name)
+    with contextlib.redirect_stdout(sys.stderr):
+        facts = describe(ref, registry.load(ref))
+    if format is Format.JSON:
+        print(json.dumps(facts, indent=2, default=str))
+    else:
+        _show(facts, ref.role, EXAMPLE)
+
+
+def _show(facts: Mapping[str, Any], role: str, example: str) -> None:
+    from dpkit_core.cli import _render
+
+    _render.heading(f"{role} {facts['name']} ({facts['distribution']} {facts['version']})")
+    _render.lines([_plain(facts["summary"])])
+    if facts["options"]:
+        print()
+        _render.heading(f"Options, set with --set {role}.OPTION=VALUE")
+        rows = [
+            (
+                option["name"],
+                option["type"],
+                reprlib.repr(option["default"]).strip("'"),
+                "\n".join(filter(None, (_plain(option["about"]), option["accepts"]))),
+            )
+            for option in facts["options"]
+        ]
+        _render.table(("option", "type", "default", "about"), rows)
+    titles = {
+        "scores": "Scores",
+        "needs": "Needs",
+        "sensitivity": "Sensitivity (linf: largest change of a score; range: of the difference of two)",
+        "events": "Accounts for" if role == "accountant" else f"Events, for example with {example}",
+        "proof": "Proof",
+        "reference": "Reference",
+    }
+    for key, title in titles.items():
+        if facts.get(key):
+            print()
+            _render.heading(title)
+            _render.lines(_lines(facts[key], separator=", " if role == "accountant" else None))
+
+
+def _plain(text: str) -> str:
+    return text.replace("``", "")
+
+
+def _lines(fact: Any, path: tuple[str, ...] = (), *, separator: str | None = None) -> Iterator[str]:
+    """Yield one line for each fact, behind the words that lead to it; a ``separator`` joins lists."""
+    lead = ", ".join(path) + ": " if path else ""
+    match fact:
+        case Mapping() if all(isinstance(value, float) for value in fact.values()):
+            yield lead + ", ".join(f"{key} {value:.6g}" for key, value in fact.items())
+        case Mapping() if len(fact) > 1 and _same(list(fact.values())):  # the relation makes no difference
+            yield from _lines(next(iter(fact.values())), path, separator=separator)
+        case Mapping():
+            for key, value in fact.items():
+                yield from _lines(value, (*path, key), separator=separator)
+        case []:
+            yield lead + "nothing beyond column names"
+        case list():
+            for item in [separator.join(fact)] if separator else fact:
+                yield lead + str(item)
+        case _:
+            yield lead + str(fact)
+
+
+def _same(values: list[Any]) -> bool:
+    return all(value == values[0] for value in values)

@@ -1,0 +1,51 @@
+"""The conformance kit: claims that are tested, not believed.
+
+    from dpkit_core.testing import run_checks
+    report = run_checks(MyScorer)
+    assert report.ok, report.statement
+
+``run_checks`` tries every promise of a kind of part; ``attack_sensitivity`` and ``attack_mechanism`` attack
+one statistic or one mechanism that is not a part yet. Nothing here needs pytest but
+``dpkit_core.testing.pytest``.
+"""
+
+from dpkit_core.testing.audit import Audit, attack_mechanism, audit, clopper_pearson
+from dpkit_core.testing.checks.parts import kind_of
+from dpkit_core.testing.exact import enumerate_law, hockey_stick, max_log_ratio, same_law
+from dpkit_core.testing.fuzz import SensitivityAttack, attack_sensitivity
+from dpkit_core.testing.kit import Check, Report, Result, checks_for, run_checks, trial_for
+from dpkit_core.testing.reference import ReferenceAccountant, gaussian_delta
+from dpkit_core.testing.trace import trace_difference
+from dpkit_core.testing.trial import CheckFailed, Evidence, NotApplicable, Trial
+from dpkit_core.testing.worlds import Pair, Population, box, schemas
+
+__all__ = [
+    "Audit",
+    "Check",
+    "CheckFailed",
+    "Evidence",
+    "NotApplicable",
+    "Pair",
+    "Population",
+    "ReferenceAccountant",
+    "Report",
+    "Result",
+    "SensitivityAttack",
+    "Trial",
+    "attack_mechanism",
+    "attack_sensitivity",
+    "audit",
+    "box",
+    "checks_for",
+    "clopper_pearson",
+    "enumerate_law",
+    "gaussian_delta",
+    "hockey_stick",
+    "kind_of",
+    "max_log_ratio",
+    "run_checks",
+    "same_law",
+    "schemas",
+    "trace_difference",
+    "trial_for",
+]

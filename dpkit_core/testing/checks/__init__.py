@@ -1,0 +1,6 @@
+"""The checks of the kit, one module for each kind of part and one for what all parts share.
+
+Every check is a plain function ``check_<property>(make, trial)``. It returns ``Evidence``, raises
+``CheckFailed`` with a witness, or raises ``NotApplicable``. The last paragraph of its docstring says what to
+do if it fails.
+"""

@@ -1,0 +1,352 @@
+"""What an accountant promises: totals that only grow, do not depend on the order, and are never too small."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import pickle
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+from scipy import special  # type: ignore[import-untyped]
+
+from dpkit_core.errors import UnsupportedEvent
+from dpkit_core.events import (
+    ApproxDP,
+    Event,
+    ExponentialMechanism,
+    Gaussian,
+    Laplace,
+    NonPrivate,
+    NonSphericalGaussian,
+    PermuteAndFlip,
+    PoissonSampled,
+    PureDP,
+    Renyi,
+    Repeated,
+    Sequence,
+)
+from dpkit_core.privacy import Neighboring
+from dpkit_core.protocols import Accountant
+from dpkit_core.testing.reference import gaussian_delta
+from dpkit_core.testing.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, require
+
+Exact = Callable[[float], float]
+"""delta(epsilon) of a mechanism, by a closed form."""
+
+DELTAS = (1e-9, 1e-6, 1e-3, 0.1)
+EPSILONS = (0.01, 0.1, 0.5, 1.0, 2.0, 5.0)
+
+# Sums in another order may differ in the last digits.
+TOLERANCE = 1e-9
+
+
+def events(neighboring: Neighboring) -> tuple[Event, ...]:
+    """Return one event of each type, and some nested ones."""
+    gaussian, laplace = Gaussian(3.0, neighboring), Laplace(8.0, neighboring)
+    curve = (1.5, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+    return (
+        laplace,
+        gaussian,
+        NonSphericalGaussian((4.0, 6.0), neighboring),
+        ExponentialMechanism(0.1, neighboring),
+        PermuteAndFlip(0.1, neighboring),
+        PureDP(0.2, neighboring),
+        ApproxDP(0.1, 1e-8, neighboring),
+        Renyi(curve, tuple(order / 50 for order in curve), neighboring),
+        PoissonSampled(0.1, gaussian),
+        PoissonSampled(0.1, laplace),
+        Repeated(laplace, 3),
+        Sequence((laplace, gaussian)),
+        Repeated(Sequence((laplace, PureDP(0.05, neighboring))), 2),
+    )
+
+
+def check_supports_tells_the_truth(make: Factory, trial: Trial) -> Evidence:
+    """``compose`` takes an event exactly where ``supports`` says so, and refuses by ``UnsupportedEvent``.
+
+    If this fails: decide in one place. An event that is not known must be refused, never guessed; one inside
+    ``Repeated``, ``Sequence`` or ``PoissonSampled`` counts as much as one outside.
+    """
+    supported = 0
+    for neighboring in Neighboring:
+        for event in (*events(neighboring), NonPrivate("the kit says so", neighboring)):
+            claimed = make(neighboring=neighboring).supports(event)
+            try:
+                total = make(neighboring=neighboring).compose(event)
+            except UnsupportedEvent:
+                require(not claimed, f"supports says yes to {event}, compose refuses it")
+                continue
+            require(claimed, f"supports says no to {event}, compose takes it")
+            supported += 1
+            if isinstance(event, NonPrivate):
+                require(math.isinf(total.epsilon(0.1)), "a release without privacy has a finite epsilon")
+    require(supported, "no event is supported")
+    return Evidence(f"{supported} events", supported)
+
+
+def check_other_relations_are_refused(make: Factory, trial: Trial) -> Evidence:
+    """An event of the other neighboring relation is refused, inside other events, too.
+
+    If this fails: compare ``event.neighboring`` with the accountant's before anything else.
+    """
+    for neighboring, other in itertools.permutations(Neighboring, 2):
+        accountant: Accountant = make(neighboring=neighboring)
+        require(accountant.neighboring is neighboring, f"neighboring is {accountant.neighboring}")
+        for event in events(other):
+            require(not accountant.supports(event), f"{neighboring.value}: supports {event}")
+            try:
+                accountant.compose(event)
+            except UnsupportedEvent:
+                continue
+            raise CheckFailed(f"{neighboring.value}: composes {event}")
+    return Evidence("both directions", 2 * len(events(Neighboring.REPLACE_ONE)))
+
+
+def check_totals_are_monotone(make: Factory, trial: Trial) -> Evidence:
+    """Nothing costs nothing; every event costs at least 0; epsilon falls in delta and delta in epsilon.
+
+    If this fails: a filter built on this accountant can be overspent. Look for a numeric search that stops at
+    the wrong side, or a cap that hides a loss.
+    """
+    compared = 0
+    for accountant, event in _supported(make):
+        require(accountant.epsilon(1e-6) == 0, f"a fresh accountant has epsilon {accountant.epsilon(1e-6)}")
+        once = accountant.compose(event)
+        twice = once.compose(event)
+        for total in (once, twice):
+            epsilons = [total.epsilon(delta) for delta in (0.0, *DELTAS)]
+            deltas = [total.delta(epsilon) for epsilon in EPSILONS]
+            require(all(e >= 0 for e in epsilons), f"{event}: epsilons {epsilons}")
+            require(all(0 <= d <= 1 for d in deltas), f"{event}: deltas {deltas}")
+            require(_falls(epsilons), f"{event}: epsilon grows with delta: {epsilons}")
+            require(_falls(deltas), f"{event}: delta grows with epsilon: {deltas}")
+            compared += 1
+        for delta in DELTAS:
+            require(
+                _at_least(twice.epsilon(delta), once.epsilon(delta)),
+                f"{event}: epsilon fell from {once.epsilon(delta)} to {twice.epsilon(delta)} by another",
+            )
+        for epsilon in EPSILONS:
+            require(
+                _at_least(twice.delta(epsilon), once.delta(epsilon)), f"{event}: a second one lowers delta"
+            )
+    return Evidence(f"{compared} totals", compared)
+
+
+def check_order_is_irrelevant(make: Factory, trial: Trial) -> Evidence:
+    """The total does not depend on the order in which events were composed.
+
+    If this fails: the state must be a sum over events, not a function of the last one.
+    """
+    rng = np.random.default_rng(trial.seed)
+    for neighboring in Neighboring:
+        accountant: Accountant = make(neighboring=neighboring)
+        usable = [event for event in events(neighboring) if accountant.supports(event)]
+        totals = []
+        for _ in range(4 * trial.effort):
+            total = accountant
+            for i in rng.permutation(len(usable)):
+                total = total.compose(usable[i])
+            totals.append([total.epsilon(delta) for delta in DELTAS])
+        require(np.allclose(totals, totals[0], rtol=TOLERANCE), f"totals in several orders: {totals}")
+    return Evidence(f"{8 * trial.effort} orders", 8 * trial.effort)
+
+
+def check_repetition_is_a_loop(make: Factory, trial: Trial) -> Evidence:
+    """``Repeated(event, 5)``, ``compose(event, 5)``, ``Sequence`` of five, and a loop give one total.
+
+    If this fails: multiply the cost by both the count of the argument and the count inside the event.
+    """
+    compared = 0
+    for accountant, event in _supported(make):
+        loop = accountant
+        for _ in range(5):
+            loop = loop.compose(event)
+        others = (Repeated(event, 5), Sequence((event,) * 5))
+        totals = [loop, accountant.compose(event, 5), *(accountant.compose(other) for other in others)]
+        epsilons = [[total.epsilon(delta) for delta in DELTAS] for total in totals]
+        compared += 1
+        require(np.allclose(epsilons, epsilons[0], rtol=TOLERANCE), f"five times {event}: {epsilons}")
+    return Evidence(f"{compared} events", compared)
+
+
+def check_dry_runs_change_nothing(make: Factory, trial: Trial) -> Evidence:
+    """Composing, asking and failing leave an accountant as it was; copies and pickles agree with it.
+
+    If this fails: ``compose`` must return a new accountant (``attrs.evolve``) and never change its own state.
+    """
+    compared = 0
+    for accountant, event in _supported(make):
+        spent = accountant.compose(event)
+        before = [spent.epsilon(delta) for delta in DELTAS]
+        spent.compose(event, 7)
+        spent.supports(event)
+        spent.delta(1.0)
+        twins = (spent, copy.deepcopy(spent), pickle.loads(pickle.dumps(spent)))
+        for twin in twins:
+            after = [twin.epsilon(delta) for delta in DELTAS]
+            require(before == after, f"{event}: epsilons {before} became {after} by a dry run or a copy")
+            require(twin == spent, f"{event}: an accountant is not equal to its copy")
+        compared += 1
+    return Evidence(f"{compared} events", compared)
+
+
+def check_epsilon_and_delta_agree(make: Factory, trial: Trial) -> Evidence:
+    """delta(epsilon(delta)) is at most delta: the two directions tell one story.
+
+    If this fails: round both towards privacy; the search for epsilon must return its safe end.
+    """
+    compared = 0
+    for accountant, event in _supported(make):
+        for count in (1, 10):
+            total = accountant.compose(event, count)
+            for delta in DELTAS:
+                epsilon = total.epsilon(delta)
+                if math.isinf(epsilon):
+                    continue
+                compared += 1
+                found = total.delta(epsilon)
+                require(
+                    found <= delta * (1 + 1e-6),
+                    f"{count} times {event}: epsilon({delta:g}) = {epsilon:.9g}; its delta is {found:.9g}",
+                )
+    return Evidence(f"{compared} points", compared)
+
+
+def check_never_below_the_exact_law(make: Factory, trial: Trial) -> Evidence:
+    """No total is below what some mechanism that the event describes loses exactly.
+
+    The mechanisms: Gaussian and Laplace noise, randomized response, two-outcome exponential mechanism and
+    permute-and-flip, the Poisson-sampled Gaussian; one and several times, all by closed forms.
+
+    If this fails: the bound is false. Usual causes: Renyi divergence used where its moment (order - 1 times
+    it) belongs, a factor lost in conversion, a search that returns its unsafe end.
+    """
+    compared = 0
+    for neighboring in Neighboring:
+        accountant: Accountant = make(neighboring=neighboring)
+        for event, count, exact in _exact_laws(neighboring):
+            if not accountant.supports(event):
+                continue
+            total = accountant.compose(event, count)
+            for epsilon in EPSILONS:
+                truth = exact(epsilon)
+                compared += 1
+                require(
+                    total.delta(epsilon) >= truth * (1 - 1e-9) - 1e-15,
+                    f"{count} x {event}: delta({epsilon:g}) = {total.delta(epsilon):.4g} below {truth:.6g}",
+                )
+            for delta in DELTAS:
+                claimed = total.epsilon(delta)
+                if math.isinf(claimed):
+                    continue
+                compared += 1
+                require(
+                    exact(claimed) <= delta * (1 + 1e-6) + 1e-15,
+                    f"{count} times {event}: epsilon({delta:g}) = {claimed:.6g}, where delta is exactly "
+                    f"{exact(claimed):.6g}",
+                )
+    if not compared:
+        raise NotApplicable("the accountant supports no event whose exact law the kit knows")
+    return Evidence(f"{compared} points", compared)
+
+
+def two_outcomes(p: float, q: float, count: int) -> Exact:
+    """Return the exact delta(epsilon) of ``count`` coins that show heads with probability ``p`` or ``q``."""
+    heads = np.arange(count + 1)
+    ways = special.gammaln(count + 1) - special.gammaln(heads + 1) - special.gammaln(count - heads + 1)
+    logs = [ways + special.xlogy(heads, x) + special.xlog1py(count - heads, -x) for x in (p, q)]
+
+    def delta(epsilon: float) -> float:
+        gaps = (np.exp(a) - np.exp(epsilon + b) for a, b in itertools.permutations(logs))
+        return max(float(np.maximum(gap, 0).sum()) for gap in gaps)
+
+    return delta
+
+
+def _exact_laws(neighboring: Neighboring) -> Iterator[tuple[Event, int, Exact]]:
+    """Yield events, counts and the exact delta(epsilon) of one mechanism that each describes."""
+    for count in (1, 4, 30):
+        for multiplier in (1.0, 2.0, 10.0):
+            mu = math.sqrt(count) / multiplier
+            gaussian = Gaussian(multiplier, neighboring)
+            yield gaussian, count, partial(gaussian_delta, mu=mu)
+            apart = NonSphericalGaussian((multiplier * math.sqrt(2),) * 2, neighboring)
+            yield apart, count, partial(gaussian_delta, mu=mu)
+            curve = tuple(order / (2 * multiplier**2) for order in _ORDERS)
+            yield (
+                Renyi(_ORDERS, curve, neighboring),
+                count,
+                partial(gaussian_delta, mu=mu),
+            )
+        for loss in (0.1, 1.0, 2.0):
+            yield (
+                PureDP(loss, neighboring),
+                count,
+                two_outcomes(special.expit(loss), special.expit(-loss), count),
+            )
+            low = math.exp(-loss) / 2
+            yield PermuteAndFlip(loss, neighboring), count, two_outcomes(low, 0.5, count)
+            # A bounded range of losses: the odds of heads change by exp(loss).
+            for odds in (0.1, 1.0, 10.0):
+                coins = two_outcomes(odds / (1 + odds), 1 / (1 + math.exp(loss) / odds), count)
+                yield ExponentialMechanism(loss, neighboring), count, coins
+    for loss in (0.1, 1.0, 3.0):
+        yield (
+            Laplace(1 / loss, neighboring),
+            1,
+            partial(_laplace_delta, loss=loss),
+        )
+        coin = two_outcomes(special.expit(loss), special.expit(-loss), 1)
+        yield (
+            ApproxDP(loss, 1e-3, neighboring),
+            1,
+            partial(_or_failure, coin=coin, failure=1e-3),
+        )
+    if neighboring is Neighboring.ADD_OR_REMOVE_ONE:
+        for rate, multiplier in ((0.1, 1.0), (0.5, 2.0), (0.01, 0.7)):
+            event = PoissonSampled(rate, Gaussian(multiplier, neighboring))
+            yield event, 1, partial(_sampled_gaussian_delta, rate=rate, multiplier=multiplier)
+
+
+_ORDERS = tuple(1 + x / 10 for x in range(1, 100)) + tuple(float(x) for x in range(11, 257))
+
+
+def _laplace_delta(epsilon: float, loss: float) -> float:
+    """Return the exact delta of Laplace noise of scale 1 / ``loss``: 1 - exp((epsilon - loss) / 2) or 0."""
+    return -math.expm1(min(0.0, epsilon - loss) / 2)
+
+
+def _or_failure(epsilon: float, coin: Exact, failure: float) -> float:
+    """Return the exact delta of a mechanism that betrays everything with probability ``failure``."""
+    return failure + (1 - failure) * coin(epsilon)
+
+
+def _sampled_gaussian_delta(epsilon: float, rate: float, multiplier: float) -> float:
+    """Return the exact delta of one Poisson-sampled Gaussian when a record is removed.
+
+    P = (1 - rate) N(0, m^2) + rate N(1, m^2) against Q = N(0, m^2): the ratio grows in x, and exceeds
+    exp(epsilon) right of x = m^2 log((exp(epsilon) - 1 + rate) / rate) + 1/2.
+    """
+    x = multiplier**2 * math.log((math.expm1(epsilon) + rate) / rate) + 0.5
+    above, shifted = (float(special.ndtr(-(x - mean) / multiplier)) for mean in (0.0, 1.0))
+    return max(0.0, (1 - rate) * above + rate * shifted - math.exp(epsilon) * above)
+
+
+def _supported(make: Factory) -> Iterator[tuple[Accountant, Event]]:
+    for neighboring in Neighboring:
+        accountant: Accountant = make(neighboring=neighboring)
+        for event in events(neighboring):
+            if accountant.supports(event):
+                yield accountant, event
+
+
+def _falls(values: list[float]) -> bool:
+    return all(_at_least(a, b) for a, b in itertools.pairwise(values))
+
+
+def _at_least(a: float, b: float) -> bool:
+    return a >= b * (1 - TOLERANCE) - 1e-15

@@ -1,0 +1,284 @@
+"""What a regressor promises: a model of a fixed shape, by noise that its plan names and no data decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import numpy as np
+
+from dpkit_core.dataset import Dataset, Vector
+from dpkit_core.errors import CalibrationFailed, Unsuitable, UnsupportedEvent
+from dpkit_core.privacy import Budget, Neighboring
+from dpkit_core.protocols import Refusal, RegressionRequest, Regressor, StagePlan
+from dpkit_core.schema import Schema
+from dpkit_core.testing.audit import audit
+from dpkit_core.testing.checks.selectors import accountants
+from dpkit_core.testing.drive import fit, released_numbers, seeded_meter
+from dpkit_core.testing.exact import same_law
+from dpkit_core.testing.trace import trace_difference
+from dpkit_core.testing.trial import (
+    CheckFailed,
+    Evidence,
+    Factory,
+    NotApplicable,
+    Trial,
+    global_generators,
+    require,
+)
+from dpkit_core.testing.worlds import Population, box, schemas
+
+# A small budget for tiny tables, and a large one under which methods with thresholds release a model, too.
+BUDGETS = ((Budget(1.0, 1e-6), (2, 3, 8, 20)), (Budget(6.0, 0.1), (300,)))
+NO_BUDGET = Budget(1e-4, 1e-9)
+PAIRS = 8
+SCREENING_RUNS = 12
+RUNS = 1200
+METAMORPHIC_RUNS = 400
+
+
+@attrs.frozen(eq=False)
+class _Case:
+    """One plan of the regressor and the tables to try it on."""
+
+    regressor: Regressor
+    request: RegressionRequest
+    plan: StagePlan
+    sizes: tuple[int, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return self.request.schema
+
+    @property
+    def population(self) -> Population:
+        return Population(self.schema)
+
+    def pairs(self, rng: np.random.Generator, count: int) -> Iterator[tuple[Dataset, Dataset]]:
+        population = self.population
+        for _ in range(count):
+            yield population.datasets(population.pair(rng, int(rng.choice(self.sizes))))
+
+    def fit(self, data: Dataset, seed: int) -> object:
+        return fit(self.regressor, self.plan, data, self.schema.neighboring, seeded_meter(seed))[0]
+
+    def sample(self, data: Dataset, seeds: range) -> Vector:
+        """Return one row per run: whether it was refused, then all released numbers (0 after a refusal)."""
+        numbers = [released_numbers(self.fit(data, seed)) for seed in seeds]
+        width = max((len(row) for row in numbers if row is not None), default=0)
+        blank = np.zeros(width)
+        return np.array(
+            [np.append(row is None, blank if row is None else row) for row in numbers], dtype=float
+        )
+
+
+def check_plans_keep_the_budget(make: Factory, trial: Trial) -> Evidence:
+    """Under every accountant that can serve it, what the regressor plans costs at most what it was given.
+
+    If this fails: calibrate against ``request.accountant`` with the request's delta and return the safe side
+    of the bisection (``dpkit_core.calibrate`` does); plan every event, those of refusals too.
+    """
+    plans = 0
+    for case in _cases(make, every_schema=True):
+        accountant, budget = case.request.accountant, case.request.budget
+        require(case.plan.events, "the plan has no event, so nothing would be charged")
+        for event in case.plan.events:
+            require(accountant.supports(event), f"planned {event}, which its accountant cannot take")
+            accountant = accountant.compose(event)
+        spent = accountant.epsilon(budget.delta)
+        require(
+            spent <= budget.epsilon * (1 + 1e-9),
+            f"the plan costs epsilon {spent:.6g} where {budget.epsilon:.6g} was given ({_name(case)})",
+        )
+        plans += 1
+    return Evidence(f"{plans} plans", plans)
+
+
+def check_noise_is_the_same_for_neighbors(make: Factory, trial: Trial) -> Evidence:
+    """A fit emits the planned events, all of them, in order, with scales and shapes that no record decides.
+
+    If this fails: a scale divided by the number of records, a round skipped, a shape that follows the data.
+    Replace the private number by a public one, or release it with noise first.
+    """
+    rng = np.random.default_rng(trial.seed)
+    samples = 0
+    for case in _cases(make, every_schema=True):
+        for pair in case.pairs(rng, PAIRS // 2 * trial.effort):
+            runs = [
+                fit(case.regressor, case.plan, data, case.schema.neighboring, seeded_meter(samples))
+                for data in pair
+            ]
+            refused = any(isinstance(outcome, Refusal) for outcome, _ in runs)
+            difference = trace_difference(runs[0][1], runs[1][1], refused=refused)
+            samples += 1
+            require(difference is None, f"between neighbors, {difference} ({_name(case)})")
+    return Evidence(f"{samples} pairs of traces", samples)
+
+
+def check_models_have_one_shape(make: Factory, trial: Trial) -> Evidence:
+    """Models are for the given columns, have one shape, predict finite numbers and can be written as JSON.
+
+    Extreme tables are among those fitted: values far outside the bounds, constants, two records.
+
+    If this fails: return a default model, or a ``Refusal`` under a private test, where there is nothing to
+    fit; clip what comes in and what goes out.
+    """
+    rng = np.random.default_rng(trial.seed)
+    models = 0
+    for case in _cases(make, every_schema=True):
+        shapes = set()
+        for pair in case.pairs(rng, PAIRS // 2 * trial.effort):
+            for data in pair:
+                outcome = case.fit(data, models)
+                if isinstance(outcome, Refusal):
+                    continue
+                models += 1
+                require(outcome.features == data.names, f"a model for {outcome.features}, not {data.names}")  # type: ignore[attr-defined]
+                prediction = outcome.predict(np.clip(data.X, -10, 10))  # type: ignore[attr-defined]
+                require(
+                    np.shape(prediction) == data.y.shape and np.isfinite(prediction).all(),
+                    f"predictions are {prediction} for {len(data.y)} records",
+                )
+                numbers = released_numbers(outcome)
+                shapes.add(0 if numbers is None else len(numbers))
+        require(len(shapes) <= 1, f"released models hold {sorted(shapes)} numbers, depending on the data")
+    return Evidence(f"{models} models", models)
+
+
+def check_input_is_unchanged(make: Factory, trial: Trial) -> Evidence:
+    """Fitting leaves X and y as they were.
+
+    If this fails: work on a copy; in-place operators such as ``-=`` change their input.
+    """
+    rng = np.random.default_rng(trial.seed)
+    fits = 0
+    for case in _cases(make):
+        for data, _ in case.pairs(rng, 4 * trial.effort):
+            X, y = data.X.copy(), data.y.copy()
+            case.fit(attrs.evolve(data, X=X, y=y), fits)
+            fits += 1
+            require(np.array_equal(X, data.X) and np.array_equal(y, data.y), "fitting changed its input")
+    return Evidence(f"{fits} fits", fits)
+
+
+def check_randomness_is_the_meters(make: Factory, trial: Trial) -> Evidence:
+    """One seed gives one model, different seeds give different ones, global generators stay untouched.
+
+    If this fails: draw from the meter alone. Noise from ``numpy.random`` is neither charged nor secure.
+    """
+    fits, varied, released = 0, False, False
+    for case in _cases(make):
+        data = next(case.pairs(np.random.default_rng(trial.seed), 1))[0]
+        before = global_generators()
+        first = case.sample(data, range(12))
+        after = global_generators()
+        again = case.sample(data, range(12))
+        fits += 24
+        require(before == after, "the regressor moved the state of the global random generators")
+        require(np.array_equal(first, again), "the same seed gave two models")
+        released = released or bool((first[:, 0] == 0).any())
+        varied = varied or len(np.unique(first, axis=0)) > 1
+    require(varied or not released, "twelve seeds gave one and the same model")
+    return Evidence(f"{fits} fits", fits)
+
+
+def check_neighbors_cannot_be_told_apart(make: Factory, trial: Trial) -> Evidence:
+    """Many runs on the neighbors that move the output most do not refute the budget.
+
+    Structured pairs are screened by how far the average model moves, in units of its noise; the worst is
+    audited with runs of its own.
+
+    If this fails: the message holds proved lower bounds on epsilon and delta. Check the sensitivity of every
+    noisy sum (clipping used? bounds public? both factors bounded?), then the calibration.
+    """
+    rng = np.random.default_rng(trial.seed)
+    cases = list(_cases(make))
+    strongest, samples = 0.0, 0
+    for case in cases:
+        pair = max(case.pairs(rng, PAIRS * trial.effort), key=lambda pair: _shift(case, pair))
+        runs = RUNS * trial.effort
+        outputs = [
+            case.sample(data, range(1000 + s * runs, 1000 + (s + 1) * runs)) for s, data in enumerate(pair)
+        ]
+        finding = audit(*_same_width(*outputs), case.request.budget, confidence=1 - trial.error / len(cases))
+        samples += runs
+        if finding.violated:
+            raise CheckFailed(
+                f"{finding.describe()} ({_name(case)}), neighbors with {len(pair[0].y)} and {len(pair[1].y)} "
+                f"records, the last of the first being {pair[0].X[-1]}, {pair[0].y[-1]}",
+                samples=samples,
+                confidence=1 - trial.error,
+            )
+        strongest = max(strongest, finding.epsilon)
+    return Evidence(f"largest proved epsilon {strongest:.3g}", samples, 1 - trial.error)
+
+
+def check_no_budget_tells_nothing(make: Factory, trial: Trial) -> Evidence:
+    """With hardly any budget, models of two datasets that share nothing have one law.
+
+    If this fails: something reaches the model around the noise, such as an average, a bound read from data,
+    a default, or a noise scale that follows the number of records.
+    """
+    cases = list(_cases(make, no_budget=True))
+    samples = 0
+    for case in cases:
+        population, rng = case.population, np.random.default_rng(trial.seed)
+        worlds = [population.dataset(population.table(rng, records)) for records in case.sizes]
+        runs = METAMORPHIC_RUNS * trial.effort
+        outputs = [case.sample(data, range(s * runs, (s + 1) * runs)) for s, data in enumerate(worlds)]
+        samples += runs
+        p = same_law(*_same_width(*outputs))
+        require(p > trial.error / len(cases), f"two worlds differ in law, p = {p:.2g} ({_name(case)})")
+    return Evidence("one law", samples, 1 - trial.error)
+
+
+def _cases(make: Factory, *, every_schema: bool = False, no_budget: bool = False) -> Iterator[_Case]:
+    """Yield a plan for each relation, schema and budget, with the first accountant that can serve it."""
+    regressor: Regressor = make()
+    reasons: list[str] = []
+    plans = 0
+    for neighboring in Neighboring:
+        # Under replace-one both worlds must have one size, and any two sizes do under add/remove.
+        far = (20, 20) if neighboring is Neighboring.REPLACE_ONE else (20, 40)
+        budgets = ((NO_BUDGET, far),) if no_budget else BUDGETS
+        worlds = [box(2, neighboring), *(schemas(neighboring).values() if every_schema else ())]
+        for schema in worlds:
+            for budget, sizes in budgets:
+                for accountant in accountants(neighboring):
+                    request = RegressionRequest(schema, len(schema.features), budget, accountant)
+                    try:
+                        plan = regressor.plan(request)
+                    except (Unsuitable, CalibrationFailed, UnsupportedEvent) as error:
+                        reasons.append(str(error))
+                        continue
+                    plans += 1
+                    yield _Case(regressor, request, plan, sizes)
+                    break
+    if not plans:
+        raise NotApplicable(f"the regressor calls every request of the kit unsuitable: {reasons[0]}")
+
+
+def _shift(case: _Case, pair: tuple[Dataset, Dataset]) -> float:
+    """Return how far the average output moves, in units of its deviation, the worst number of the model.
+
+    Both datasets get the same seeds, so that most of the noise cancels in the difference.
+    """
+    first, second = _same_width(*(case.sample(data, range(SCREENING_RUNS)) for data in pair))
+    deviation = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 2)
+    moved = np.abs(np.median(first - second, axis=0))
+    return float((moved / (deviation + 1e-12 * (1 + moved))).max())
+
+
+def _same_width(first: Vector, second: Vector) -> tuple[Vector, Vector]:
+    """Return both samples as wide as the wider: only refusals on one side leave the other narrow."""
+    width = max(first.shape[1], second.shape[1])
+    one, other = (np.pad(s, ((0, 0), (0, width - s.shape[1]))) for s in (first, second))
+    return one, other
+
+
+def _name(case: _Case) -> str:
+    request = case.request
+    return (
+        f"accountant {type(request.accountant).__name__}, epsilon {request.budget.epsilon:g}, delta "
+        f"{request.budget.delta:g}, {request.neighboring.value}"
+    )

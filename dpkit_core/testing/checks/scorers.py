@@ -1,0 +1,260 @@
+"""What a scorer promises: finite scores, a function of the data, that move no further than declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import numpy as np
+
+from dpkit_core.dataset import Dataset, Vector
+from dpkit_core.errors import Unsuitable
+from dpkit_core.meter import Meter
+from dpkit_core.privacy import Neighboring
+from dpkit_core.protocols import ReleasingScorer, Scorer
+from dpkit_core.randomness import Randomness
+from dpkit_core.schema import Schema
+from dpkit_core.testing.drive import preparer, scoring_plan
+from dpkit_core.testing.fuzz import SensitivityAttack, attack_sensitivity
+from dpkit_core.testing.trace import trace_difference
+from dpkit_core.testing.trial import (
+    CheckFailed,
+    Evidence,
+    Factory,
+    NotApplicable,
+    Trial,
+    global_generators,
+    require,
+)
+from dpkit_core.testing.worlds import Population, schemas
+
+ROUNDS = 3
+EVALUATIONS = 240
+TABLES = 8
+
+
+def check_scores_are_finite_vectors(make: Factory, trial: Trial) -> Evidence:
+    """Scores are d finite float64 numbers for every table: ties, constants, extremes, two records.
+
+    If this fails: guard the division or logarithm that the message's table breaks (0 is the usual score of a
+    constant column). A score that is not finite decides by itself what is selected.
+    """
+    samples = 0
+    for scorer, schema in _accepted(make):
+        prepare = preparer(scorer, schema)
+        for data in _tables(schema, trial):
+            for selected in _selections(scorer, len(schema.features)):
+                scores = prepare(data).scores(selected)
+                samples += 1
+                found = (type(scores), getattr(scores, "dtype", None), np.shape(scores))
+                wanted = (np.ndarray, np.dtype(np.float64), (len(schema.features),))
+                require(found == wanted, f"scores have type, dtype and shape {found}; must be {wanted}")
+                require(np.isfinite(scores).all(), f"scores are {scores} on X = {data.X}, y = {data.y}")
+    return Evidence(f"{samples} score vectors", samples)
+
+
+def check_scores_follow_the_features(make: Factory, trial: Trial) -> Evidence:
+    """Exchanging two columns exchanges their scores and nothing else.
+
+    If this fails: the score of a feature depends on its position. Look for an index that is off by one, a
+    column that is treated specially, or options that are not matched to columns by name.
+    """
+    rng = np.random.default_rng(trial.seed)
+    samples = 0
+    for scorer, schema in _accepted(make):
+        order = rng.permutation(len(schema.columns))
+        turned = attrs.evolve(schema, columns=tuple(schema.columns[i] for i in order))
+        names = [feature.name for feature in schema.features]
+        columns = [names.index(feature.name) for feature in turned.features]
+        for data in _tables(schema, trial):
+            other = Dataset.from_arrays(data.X[:, columns], data.y, turned)
+            scores = preparer(scorer, schema)(data).scores(())
+            again = preparer(scorer, turned)(other).scores(())
+            samples += 1
+            require(
+                np.allclose(scores[columns], again, rtol=1e-9, atol=1e-9 * (1 + np.abs(scores).max())),
+                f"scores {scores[columns]} became {again} when columns were put in the order {columns}",
+            )
+    return Evidence(f"{samples} tables", samples)
+
+
+def check_input_is_unchanged(make: Factory, trial: Trial) -> Evidence:
+    """Scoring leaves X and y as they were, whether or not they are write-protected.
+
+    If this fails: work on a copy. ``X[mask] = 0`` and in-place operators such as ``-=`` change their input.
+    """
+    samples = 0
+    for scorer, schema in _accepted(make):
+        for data in _tables(schema, trial):
+            X, y = data.X.copy(), data.y.copy()
+            writable = attrs.evolve(data, X=X, y=y)
+            preparer(scorer, schema)(writable).scores(())
+            samples += 1
+            require(
+                np.array_equal(X, data.X) and np.array_equal(y, data.y), "the scorer changed its input data"
+            )
+    return Evidence(f"{samples} tables", samples)
+
+
+def check_memory_layout_is_irrelevant(make: Factory, trial: Trial) -> Evidence:
+    """Scores do not depend on how the numbers lie in memory, and one feature gets one score.
+
+    If this fails: use ``np.ascontiguousarray`` before handing the array to compiled code, and keep two
+    dimensions when there is one column.
+    """
+    samples = 0
+    for scorer, schema in _accepted(make):
+        prepare = preparer(scorer, schema)
+        for data in _tables(schema, trial):
+            expected = prepare(data).scores(())
+            spread = np.repeat(data.X, 2, axis=0)[::2]
+            for X in (np.asfortranarray(data.X), spread):
+                scores = prepare(attrs.evolve(data, X=X)).scores(())
+                samples += 1
+                require(
+                    np.allclose(scores, expected, rtol=1e-9, atol=1e-9 * (1 + np.abs(expected).max())),
+                    f"scores {expected} became {scores} for the same numbers laid out otherwise",
+                )
+        one = schema.restrict([schema.columns[0].name])
+        for data in _tables(one, trial):
+            shape = preparer(scorer, one)(data).scores(()).shape
+            require(shape == (1,), f"a single feature got scores of shape {shape}")
+    return Evidence(f"{samples} arrays", samples)
+
+
+def check_scores_are_deterministic(make: Factory, trial: Trial) -> Evidence:
+    """Equal data give equal scores, asked twice of one object or once of two; no global randomness is used.
+
+    If this fails: a scorer draws no noise and keeps no state. Randomness that does not depend on the data,
+    such as the assignment of records to batches, belongs to a releasing scorer's ``meter.coins``.
+    """
+    samples = 0
+    for scorer, schema in _accepted(make):
+        prepare = preparer(scorer, schema)
+        for data in _tables(schema, trial):
+            before = global_generators()
+            prepared = prepare(data)
+            selections = list(_selections(scorer, len(schema.features)))
+            first = [prepared.scores(selected).copy() for selected in selections]
+            after = global_generators()
+            backwards = [prepared.scores(selected).copy() for selected in reversed(selections)][::-1]
+            fresh = [prepare(data).scores(selected) for selected in selections]
+            samples += 1
+            require(before == after, "the scorer moved the state of the global random generators")
+            for one, two, three in zip(first, backwards, fresh, strict=True):
+                require(
+                    np.array_equal(one, two) and np.array_equal(one, three),
+                    f"the same question was answered by {one}, {two} and {three}",
+                )
+    return Evidence(f"{samples} tables", samples)
+
+
+def check_sensitivity_add_remove(make: Factory, trial: Trial) -> Evidence:
+    """No table is found where adding a record moves scores further than declared, per score or in range.
+
+    If this fails: the message holds two datasets to compute by hand. Usual causes: a scale, mean or number of
+    records taken from the data; clipping that is computed and not used (the datasets leave the schema's
+    bounds); ties; a constant column that ceases to be one.
+    """
+    return _attack(make, trial, Neighboring.ADD_OR_REMOVE_ONE)
+
+
+def check_sensitivity_replace_one(make: Factory, trial: Trial) -> Evidence:
+    """No table is found where replacing a record moves scores further than declared, per score or in range.
+
+    If this fails: a replacement removes one record and adds another, so its sensitivity is up to twice that
+    of adding. Return ``2 * linf`` for this relation or raise ``Unsuitable``.
+    """
+    return _attack(make, trial, Neighboring.REPLACE_ONE)
+
+
+def check_release_keeps_its_plan(make: Factory, trial: Trial) -> Evidence:
+    """What a scorer releases before it scores is what it planned, with noise that is the same for neighbors.
+
+    If this fails: emit the events of ``plan`` in order, and let no scale or shape depend on the data.
+    """
+    samples = 0
+    for scorer, schema in _accepted(make):
+        plan = scoring_plan(scorer, schema)
+        if plan is None or not isinstance(scorer, ReleasingScorer):
+            continue
+        population, rng = Population(schema), np.random.default_rng(trial.seed)
+        for seed in range(TABLES * trial.effort):
+            traces = []
+            for data in population.datasets(population.pair(rng, int(rng.integers(3, 20)))):
+                meter = Meter("kit", plan, schema.neighboring, Randomness.from_seed(seed))
+                scorer.prepare_released(data, plan, meter)
+                meter.finish()
+                traces.append(meter.draws)
+            samples += 1
+            difference = trace_difference(*traces)
+            require(difference is None, f"between neighbors, {difference}")
+    if not samples:
+        raise NotApplicable("the scorer releases nothing of its own")
+    return Evidence(f"{samples} pairs of traces", samples)
+
+
+def _accepted(make: Factory, *relations: Neighboring) -> Iterator[tuple[Scorer, Schema]]:
+    """Yield the scorer with each schema that it does not call unsuitable, of all relations by default."""
+    scorer: Scorer = make()
+    reasons: list[str] = []
+    accepted = 0
+    for neighboring in relations or Neighboring:
+        for schema in schemas(neighboring).values():
+            try:
+                scorer.sensitivity(schema, 0)
+            except Unsuitable as error:
+                reasons.append(str(error))
+            else:
+                accepted += 1
+                yield scorer, schema
+    if not accepted:
+        raise NotApplicable(f"the scorer calls every schema of the kit unsuitable: {reasons[0]}")
+
+
+def _tables(schema: Schema, trial: Trial) -> Iterator[Dataset]:
+    population, rng = Population(schema), np.random.default_rng(trial.seed)
+    for _ in range(TABLES * trial.effort):
+        yield population.dataset(population.table(rng, int(rng.integers(2, 20))))
+
+
+def _selections(scorer: Scorer, features: int) -> Iterator[tuple[int, ...]]:
+    """Yield lists of features that may already have been selected, one for each round to try."""
+    for r in range(min(ROUNDS, features) if scorer.adaptive else 1):
+        yield tuple((features - 1 - j) % features for j in range(r))
+
+
+def _attack(make: Factory, trial: Trial, neighboring: Neighboring) -> Evidence:
+    worst: SensitivityAttack | None = None
+    evaluations = 0
+    for scorer, schema in _accepted(make, neighboring):
+        for selected in _selections(scorer, len(schema.features)):
+            attack = _attack_round(scorer, schema, selected, trial)
+            evaluations += attack.evaluations
+            if attack.violated:
+                after = evaluations - attack.evaluations + (attack.found_after or 0)
+                raise CheckFailed(f"round {len(selected)}: {attack.describe()}", samples=after)
+            if worst is None or attack.ratio > worst.ratio:
+                worst = attack
+    assert worst is not None
+    return Evidence(f"{worst.describe()} (reached {worst.ratio:.3f} of it)", evaluations)
+
+
+def _attack_round(
+    scorer: Scorer, schema: Schema, selected: tuple[int, ...], trial: Trial
+) -> SensitivityAttack:
+    declared = scorer.sensitivity(schema, len(selected))
+    require(
+        getattr(declared, "neighboring", None) is schema.neighboring,
+        f"sensitivity is {declared!r}; it must hold for {schema.neighboring.value}",
+    )
+    prepare = preparer(scorer, schema, trial.seed)
+    left = [j for j in range(len(schema.features)) if j not in selected]
+
+    def candidate_scores(data: Dataset) -> Vector:
+        scores: Vector = prepare(data).scores(selected)[left]
+        return scores
+
+    return attack_sensitivity(
+        candidate_scores, declared, schema, evaluations=EVALUATIONS * trial.effort, seed=trial.seed
+    )

@@ -1,0 +1,207 @@
+"""Attacks a declared sensitivity: looks for the neighbors between which a statistic moves furthest.
+
+Random structured tables give the start, coordinate hill climbing does the rest. A pair that moves the
+statistic by more than was declared refutes the claim with certainty; finding none proves nothing, but most
+published false sensitivities fall within a hundred evaluations.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_core.dataset import Dataset, Vector
+from dpkit_core.privacy import Sensitivity
+from dpkit_core.schema import Schema
+from dpkit_core.testing.worlds import SIZES, Pair, Population
+
+Statistic = Callable[[Dataset], npt.ArrayLike]
+
+# Sums of a few dozen numbers are off by less than this, relative to their size.
+ROUNDING = 1e-11
+
+NORMS: Mapping[str, Callable[[Vector], float]] = {
+    "linf": lambda change: float(np.abs(change).max()),
+    "range": lambda change: float(np.ptp(change)),
+    "l1": lambda change: float(np.abs(change).sum()),
+    "l2": lambda change: float(np.sqrt(np.square(change).sum())),
+}
+
+
+@attrs.frozen(eq=False)
+class SensitivityAttack:
+    """The worst pair that was found.
+
+    Attributes
+    ----------
+    norm
+        Which declared number it strains most: ``linf``, ``range``, ``l1`` or ``l2``.
+    change
+        How far the statistic moves between the two datasets.
+    declared
+        How far it was declared to move at most.
+    pair
+        The two datasets.
+    evaluations
+        Number of pairs evaluated.
+    found_after
+        After how many of them the claim was refuted; None where it was not.
+    seconds
+        Time taken.
+    """
+
+    norm: str
+    change: float
+    declared: float
+    pair: tuple[Dataset, Dataset]
+    evaluations: int
+    found_after: int | None
+    seconds: float
+
+    @property
+    def ratio(self) -> float:
+        """Change over declared change: above 1 the claim is false."""
+        return self.change / self.declared
+
+    @property
+    def violated(self) -> bool:
+        """Whether the claim is refuted."""
+        return self.found_after is not None
+
+    def describe(self) -> str:
+        """Return the finding as a sentence with the witness."""
+        first, second = self.pair
+        what = f"{self.norm} change {self.change:.6g}, declared {self.declared:.6g}"
+        if not self.violated:
+            return f"largest {what}, over {self.evaluations} pairs"
+        return (
+            f"{what} ({self.ratio:.3g} times), after {self.found_after} pairs, between neighbors with "
+            f"{len(first.y)} and {len(second.y)} records:\n{_print(first)}\nand\n{_print(second)}"
+        )
+
+
+def attack_sensitivity(
+    statistic: Statistic,
+    declared: Sensitivity | Mapping[str, float],
+    schema: Schema,
+    *,
+    evaluations: int = 600,
+    sizes: Sequence[int] = SIZES,
+    beyond: bool = True,
+    seed: int = 0,
+) -> SensitivityAttack:
+    """Return the pair of neighbors under ``schema.neighboring`` that strains the claim most.
+
+    Parameters
+    ----------
+    statistic
+        Takes a dataset, returns a number or a vector of fixed length; no noise.
+    declared
+        Norm -> the largest change claimed; norms are ``linf``, ``range``, ``l1`` and ``l2``.
+    schema
+        Which datasets there are, and the relation.
+    evaluations
+        How many pairs to evaluate. The search is a function of this and of ``seed`` alone.
+    sizes
+        Numbers of records to try.
+    beyond
+        Whether data may leave the bounds of the schema, as real data do.
+    seed
+        Seed of the search.
+
+    Examples
+    --------
+    >>> from dpkit_core.privacy import Neighboring
+    >>> from dpkit_core.testing.worlds import box
+    >>> mean = lambda data: data.y.clip(-1, 1).mean()
+    >>> attack_sensitivity(mean, {"linf": 0.1}, box(1, Neighboring.ADD_OR_REMOVE_ONE)).violated
+    True
+    """
+    if isinstance(declared, Sensitivity):
+        if declared.neighboring is not schema.neighboring:
+            raise ValueError(f"the sensitivity holds for {declared.neighboring.value}, the schema does not")
+        declared = {"linf": declared.linf, "range": declared.range}
+    population = Population(schema, beyond=beyond)
+    return _Search(statistic, declared, population, evaluations=evaluations, sizes=sizes, seed=seed).run()
+
+
+class _Search:
+    """One attack: climbs restarted until the evaluations are used up, each climb after one of the norms."""
+
+    def __init__(
+        self,
+        statistic: Statistic,
+        declared: Mapping[str, float],
+        population: Population,
+        *,
+        evaluations: int,
+        sizes: Sequence[int],
+        seed: int,
+    ) -> None:
+        self.statistic = statistic
+        self.declared = declared
+        self.population = population
+        self.limit = evaluations
+        self.sizes = sizes
+        self.rng = np.random.default_rng(seed)
+        self.evaluations = 0
+        self.found_after: int | None = None
+        self.worst: tuple[float, str, float, Pair] | None = None
+
+    def run(self) -> SensitivityAttack:
+        start = time.perf_counter()
+        norms = list(self.declared)
+        climbs = 0
+        while self.evaluations < self.limit:
+            self._climb(norms[climbs % len(norms)])
+            climbs += 1
+        assert self.worst is not None
+        _, norm, change, pair = self.worst
+        return SensitivityAttack(
+            norm,
+            change,
+            self.declared[norm],
+            self.population.datasets(pair),
+            self.evaluations,
+            self.found_after,
+            time.perf_counter() - start,
+        )
+
+    def _climb(self, norm: str) -> None:
+        pair = self.population.pair(self.rng, int(self.rng.choice(self.sizes)))
+        height = self._strain(pair)[norm]
+        stalled = 0
+        while stalled < 40 + 2 * len(pair.table) and self.evaluations < self.limit:
+            candidate = self.population.vary(pair, self.rng)
+            strain = self._strain(candidate)[norm]
+            stalled = 0 if strain > height * (1 + 1e-9) else stalled + 1
+            if strain >= height:
+                pair, height = candidate, strain
+
+    def _strain(self, pair: Pair) -> dict[str, float]:
+        first, second = (
+            np.atleast_1d(np.asarray(self.statistic(data), dtype=np.float64)).ravel()
+            for data in self.population.datasets(pair)
+        )
+        self.evaluations += 1
+        finite = bool(np.isfinite((first, second)).all())
+        slack = ROUNDING * max(np.abs(first).max(), np.abs(second).max()) if finite else 0.0
+        strains = {}
+        for norm, declared in self.declared.items():
+            change = NORMS[norm](first - second) if finite else math.inf
+            strains[norm] = change / declared
+            if self.worst is None or strains[norm] > self.worst[0]:
+                self.worst = strains[norm], norm, change, pair
+            if self.found_after is None and change > declared * (1 + 1e-9) + slack:
+                self.found_after = self.evaluations
+        return strains
+
+
+def _print(data: Dataset) -> str:
+    with np.printoptions(threshold=60, precision=4, suppress=True, linewidth=100):
+        return f"X = {data.X}, y = {data.y}"

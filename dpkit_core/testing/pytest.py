@@ -1,0 +1,70 @@
+"""The kit under pytest: one test item for each check of each part.
+
+A plugin's whole conformance test::
+
+    from dpkit_core.testing.pytest import parametrize_with_checks
+
+    @parametrize_with_checks([KendallScorer])
+    def test_conforms(check):
+        check()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpkit_core.testing.checks.parts import class_of, kind_of
+from dpkit_core.testing.kit import Check, checks_for, trial_for
+from dpkit_core.testing.trial import CheckFailed, Factory, NotApplicable, Trial
+
+
+def parametrize_with_checks(
+    parts: Iterable[Factory],
+    *,
+    expected_failures: Mapping[str, str] | None = None,
+    thorough: bool = False,
+    seed: int = 0,
+) -> pytest.MarkDecorator:
+    """Return a decorator that gives a test each check of each part, as the argument ``check``.
+
+    Parameters
+    ----------
+    parts
+        Classes, or functions that make parts.
+    expected_failures
+        Check -> reason. Marked as strict xfail, so that an unexpected pass fails.
+    thorough, seed
+        As in ``run_checks``.
+    """
+    expected = dict(expected_failures or {})
+    items = []
+    for make in parts:
+        kind = kind_of(make)
+        trial = trial_for(kind, thorough=thorough, seed=seed)
+        for check in checks_for(kind):
+            marks = _marks(expected.get(check.name))
+            name = f"{class_of(make).__name__}-{check.name.removeprefix('check_')}"
+            items.append(pytest.param(_bound(check, make, trial), id=name, marks=marks))
+    return pytest.mark.parametrize("check", items)
+
+
+def _marks(reason: str | None) -> list[Any]:
+    return [] if reason is None else [pytest.mark.xfail(strict=True, reason=reason)]
+
+
+def _bound(check: Check, make: Factory, trial: Trial) -> Callable[[], None]:
+    def run() -> None:
+        try:
+            with np.errstate(all="ignore"):
+                check.run(make, trial)
+        except NotApplicable as reason:
+            pytest.skip(str(reason))
+        except CheckFailed as failure:
+            failure.add_note(f"If this fails: {check.remedy}")
+            raise
+
+    return run

@@ -1,0 +1,240 @@
+"""Small datasets on which privacy claims break, and their neighbors.
+
+Most false sensitivities fail on tables that nobody would draw at random: all records equal, two clusters,
+columns that rise together, values at their bounds or beyond them, and one record unlike all others. A
+``Population`` draws such tables for any schema; a ``Pair`` is a table and the one record that differs.
+
+Values outside the bounds of the schema are drawn on purpose: bounds say where a part must clip, and data are
+not obliged to keep them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+import numpy as np
+
+from dpkit_core.dataset import Dataset, Matrix, Vector
+from dpkit_core.privacy import Neighboring
+from dpkit_core.schema import Column, Schema
+
+SIZES = (2, 3, 5, 8, 16, 40)
+"""Numbers of records to try; most false claims already fail on a handful."""
+
+
+def schemas(neighboring: Neighboring) -> Mapping[str, Schema]:
+    """Return the schemas that the kit tries: with bounds, without, with categories.
+
+    >>> sorted(schemas(Neighboring.REPLACE_ONE))
+    ['bounded', 'categorical', 'unbounded']
+    """
+    bounds = {"a": (-1.0, 1.0), "b": (0.0, 10.0), "c": (2.0, 3.0), "d": (-4.0, 0.0), "y": (0.0, 5.0)}
+    mixed = (Column("a", lower=-1.0, upper=1.0), Column("b", "categorical", categories=("u", "v", "w")))
+    return {
+        "bounded": Schema.numeric("abcd", "y", bounds, neighboring),
+        "unbounded": Schema.numeric("abcd", "y", neighboring=neighboring),
+        "categorical": Schema(mixed, Column("y", lower=-1.0, upper=1.0), neighboring),
+    }
+
+
+def box(features: int, neighboring: Neighboring, half_width: float = 1.0) -> Schema:
+    """Return a schema of ``features`` numeric columns and a target, all in ``[-half_width, half_width]``."""
+    names = [f"x{j}" for j in range(features)]
+    bounds = dict.fromkeys([*names, "y"], (-half_width, half_width))
+    return Schema.numeric(names, "y", bounds, neighboring)
+
+
+@attrs.frozen(eq=False)
+class Pair:
+    """A table and one record of it: neighbors under the relation that ``replacement`` implies.
+
+    Attributes
+    ----------
+    table
+        The larger dataset, one row per record, features first and the target last.
+    row
+        The record that only one of the two datasets has.
+    replacement
+        What stands in its place in the other dataset; None under add/remove.
+    """
+
+    table: Matrix
+    row: int
+    replacement: Vector | None
+
+    def tables(self) -> tuple[Matrix, Matrix]:
+        """Return both tables: with the record, and without it or with its replacement."""
+        if self.replacement is None:
+            return self.table, np.delete(self.table, self.row, axis=0)
+        other = self.table.copy()
+        other[self.row] = self.replacement
+        return self.table, other
+
+
+class Population:
+    """Draws records, tables and pairs that a schema allows.
+
+    Parameters
+    ----------
+    schema
+        Which columns there are, and the relation of the pairs.
+    beyond
+        Whether values outside the bounds of the schema are drawn, too.
+    """
+
+    def __init__(self, schema: Schema, *, beyond: bool = True) -> None:
+        self.schema = schema
+        self._beyond = beyond
+        self._columns = (*schema.columns, schema.target)
+        widths = [max(1, len(column.categories)) for column in self._columns]
+        ends = np.cumsum(widths)
+        self._slices = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
+
+    def record(self, rng: np.random.Generator) -> Vector:
+        """Return one record."""
+        return np.concatenate([_entry(column, rng, self._beyond) for column in self._columns])
+
+    def table(self, rng: np.random.Generator, records: int) -> Matrix:
+        """Return a table with a structure chosen at random."""
+        table = np.array([self.record(rng) for _ in range(records)])
+        structure = _STRUCTURES[rng.integers(len(_STRUCTURES))]
+        structured: Matrix = structure(self, rng, table)
+        return structured
+
+    def pair(self, rng: np.random.Generator, records: int) -> Pair:
+        """Return a pair whose smaller dataset has ``records`` records."""
+        replace = self.schema.neighboring is Neighboring.REPLACE_ONE
+        table = self.table(rng, records if replace else records + 1)
+        row = int(rng.integers(len(table)))
+        table[row] = self.record(rng)
+        return Pair(table, row, self.record(rng) if replace else None)
+
+    def vary(self, pair: Pair, rng: np.random.Generator) -> Pair:
+        """Return ``pair`` after one small step: the move of the hill climb."""
+        table = pair.table.copy()
+        replacement = None if pair.replacement is None else pair.replacement.copy()
+        c = int(rng.integers(len(self._columns)))
+        column, cells = self._columns[c], self._slices[c]
+        other = int(rng.integers(len(table)))
+        match int(rng.integers(8)):
+            case 0 | 1:
+                table[pair.row, cells] = _entry(column, rng, self._beyond)
+            case 2 if replacement is not None:
+                replacement[cells] = _entry(column, rng, self._beyond)
+            case 3:
+                table[other] = table[rng.integers(len(table))]
+            case 4:
+                rest = np.arange(len(table)) != pair.row
+                table[rest, cells] = _entry(column, rng, self._beyond)
+            case 5:
+                table[other, cells] = _entry(column, rng, self._beyond)
+            case 6 if replacement is not None:
+                replacement = table[other].copy()
+            case _:
+                rows = [pair.row] if rng.random() < 0.5 else np.arange(len(table))
+                table[rows, cells] = _mirrored(column, table[rows, cells])
+        return Pair(table, pair.row, replacement)
+
+    def dataset(self, table: Matrix) -> Dataset:
+        """Return ``table`` as parts see it."""
+        return Dataset.from_arrays(table[:, :-1], table[:, -1], self.schema)
+
+    def datasets(self, pair: Pair) -> tuple[Dataset, Dataset]:
+        """Return both datasets of ``pair``."""
+        first, second = pair.tables()
+        return self.dataset(first), self.dataset(second)
+
+    def all_equal(self, rng: np.random.Generator, table: Matrix) -> Matrix:
+        """Return the first record, over and over."""
+        return np.repeat(table[:1], len(table), axis=0)
+
+    def independent(self, rng: np.random.Generator, table: Matrix) -> Matrix:
+        """Return the table as it was drawn."""
+        return table
+
+    def two_clusters(self, rng: np.random.Generator, table: Matrix) -> Matrix:
+        """Return a table of two different records."""
+        return table[np.where(rng.random(len(table)) < 0.5, 0, len(table) - 1)]
+
+    def comonotone(self, rng: np.random.Generator, table: Matrix) -> Matrix:
+        """Return the table with every column sorted, some of them downwards."""
+        table = np.sort(table, axis=0)
+        down = rng.random(table.shape[1]) < 0.5
+        table[:, down] = table[::-1, down]
+        return self._whole_categories(rng, table)
+
+    def constant_column(self, rng: np.random.Generator, table: Matrix) -> Matrix:
+        """Return the table with one column set to its first entry."""
+        cells = self._slices[rng.integers(len(self._slices))]
+        table[:, cells] = table[0, cells]
+        return table
+
+    def ties(self, rng: np.random.Generator, table: Matrix) -> Matrix:
+        """Return the table with each column holding at most two values, independently of the others."""
+        for cells in self._slices:
+            table[:, cells] = table[np.where(rng.random(len(table)) < 0.5, 0, len(table) - 1), cells]
+        return table
+
+    def one_outlier(self, rng: np.random.Generator, table: Matrix) -> Matrix:
+        """Return equal records but the last."""
+        table[:-1] = table[0]
+        return table
+
+    def at_bounds(self, rng: np.random.Generator, table: Matrix) -> Matrix:
+        """Return the table with every bounded entry at one of its bounds."""
+        for column, cells in zip(self._columns, self._slices, strict=True):
+            if column.bounds is not None:
+                table[:, cells] = rng.choice(column.bounds, size=(len(table), 1))
+        return table
+
+    def _whole_categories(self, rng: np.random.Generator, table: Matrix) -> Matrix:
+        for column, cells in zip(self._columns, self._slices, strict=True):
+            if column.categories:
+                table[:, cells] = [_entry(column, rng, self._beyond) for _ in range(len(table))]
+        return table
+
+
+_STRUCTURES: tuple[Callable[[Population, np.random.Generator, Matrix], Matrix], ...] = (
+    Population.all_equal,
+    Population.independent,
+    Population.two_clusters,
+    Population.comonotone,
+    Population.constant_column,
+    Population.ties,
+    Population.one_outlier,
+    Population.at_bounds,
+)
+
+
+def _entry(column: Column, rng: np.random.Generator, beyond: bool) -> Vector:
+    if column.categories:
+        # One past the last category: a value that the schema does not list.
+        hot = rng.integers(len(column.categories) + 1)
+        return np.array([float(j == hot) for j in range(len(column.categories))])
+    if column.bounds is None:
+        values = [0.0, 1.0, -1.0, rng.normal(), float(rng.integers(-3, 4)), 1e-3 * rng.normal(), 1e3, -1e6]
+        return np.array([values[rng.integers(len(values))]])
+    lower, upper = column.bounds
+    middle, width = (lower + upper) / 2, upper - lower
+    values = [
+        lower,
+        upper,
+        lower,
+        upper,
+        middle,
+        min(max(0.0, lower), upper),
+        rng.uniform(lower, upper),
+        middle + 1e-3 * width * float(np.clip(rng.normal(), -1, 1)),
+        lower - width * 10.0 ** rng.integers(4),
+        upper + width * 10.0 ** rng.integers(4),
+    ]
+    return np.array([values[rng.integers(len(values) if beyond else len(values) - 2)]])
+
+
+def _mirrored(column: Column, values: Matrix) -> Matrix:
+    if column.categories:
+        return values[..., ::-1]
+    lower, upper = column.bounds or (0.0, 0.0)
+    mirrored: Matrix = lower + upper - values
+    return mirrored

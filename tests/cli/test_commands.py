@@ -1,0 +1,253 @@
+"""The commands around ``compose``, and those of observers."""
+
+import csv
+import io
+import json
+import tomllib
+
+import pyarrow.parquet as pq
+import pytest
+
+from dpkit_core import Registry, Schema, __version__
+from dpkit_core.doctor import Diagnosis
+
+COMPOSE = ("compose", "diamonds.csv", "--schema", "facts.toml", "--scorer", "large", "--selector", "best")
+FULL = (*COMPOSE, "-k", "2", "--regressor", "average", "--accountant", "basic")
+
+pytestmark = pytest.mark.usefixtures("parts")
+
+
+def test_list_prints_each_part_on_a_line(dpkit):
+    lines = dpkit("list").stdout.splitlines()
+    assert lines[0].split() == ["KIND", "NAME", "DISTRIBUTION", "SUMMARY"]
+    assert "scorers large dpkit-tiny 1.2 Small parts" in [" ".join(line.split()) for line in lines]
+
+
+@pytest.mark.parametrize("kind", ["scorer", "scorers"])
+def test_list_of_a_kind_as_json(dpkit, kind):
+    parts = json.loads(dpkit("list", kind, "--format", "json").stdout)
+    assert {part["kind"] for part in parts} == {"scorers"}
+    large = next(part for part in parts if part["name"] == "large")
+    assert large["qualified"] == "dpkit-tiny:large"
+    assert large["version"] == "1.2"
+
+
+def test_list_of_an_unknown_kind_names_the_kinds(dpkit):
+    result = dpkit("list", "models")
+    assert result.exit_code == 2
+    assert "scorers, selectors, accountants, regressors" in result.stderr
+
+
+def test_show_of_a_scorer_asks_it_for_its_sensitivity(dpkit):
+    facts = json.loads(dpkit("show", "scorer", "large", "--format", "json").stdout)
+    assert facts["summary"] == "How many records have a large value of the feature."
+    assert facts["sensitivity"]["add-remove"] == {"every round": {"linf": 1.0, "range": 1.0}}
+    assert facts["options"] == [
+        {
+            "name": "threshold",
+            "type": "float",
+            "default": 0.5,
+            "accepts": "a finite number above 0",
+            "about": "What counts as large.",
+        }
+    ]
+    assert (facts["proof"], facts["reference"]) == ("a count changes by 1", "folklore")
+    assert (facts["distribution"], facts["version"]) == ("dpkit-tiny", "1.2")
+
+
+def test_show_of_a_regressor_finds_its_needs_by_asking(dpkit):
+    printed = " ".join(dpkit("show", "regressor", "average").stdout.split())
+    for words in (
+        "style str plain Does not matter. one of plain, fancy",
+        "Needs the mean needs a delta above 0; set --delta the mean needs bounds of the target",
+        "2 releases with Laplace noise, scale 2 x sensitivity each",
+    ):
+        assert words in printed
+
+
+def test_show_of_a_selector_and_an_accountant(dpkit):
+    selector = json.loads(dpkit("show", "selector", "best", "--format", "json").stdout)
+    picks = ["5 picks by the exponential mechanism, epsilon 0.2 each"]
+    assert selector["events"]["replace-one"] == {"one a round": picks, "all at once": picks}
+    accountant = json.loads(dpkit("show", "accountants", "basic", "--format", "json").stdout)
+    assert "Laplace" in accountant["events"]["add-remove"]
+    assert "Gaussian" not in accountant["events"]["add-remove"]
+
+
+def test_show_of_an_unknown_name_proposes_the_nearest(dpkit):
+    result = dpkit("show", "scorer", "lrge")
+    assert result.exit_code == 2
+    assert "Did you mean 'large'?" in result.stderr
+
+
+def test_a_drafted_schema_has_kinds_and_blanks_and_no_value_of_the_table(dpkit, folder):
+    (folder / "t.csv").write_text('a b,cut,when,price\n17.25,Fair,2020-01-01,1\n18.5,"Good",2020-01-02,2\n')
+    text = dpkit("schema", "t.csv", "--target", "price").stdout
+    document = tomllib.loads(text)
+    assert document == {
+        "neighboring": "add-remove",
+        "target": "price",
+        "columns": {
+            "a b": {"kind": "numeric"},
+            "cut": {"kind": "categorical"},
+            "price": {"kind": "numeric"},
+        },
+    }
+    assert Schema.from_document(document).target.name == "price"
+    assert "# lower = " in text
+    assert "# categories = " in text
+    assert "'when' holds date32[day]" in text
+    for value in ("17", "18", "Fair", "Good", "2020"):
+        assert value not in text
+
+
+def test_a_drafted_schema_serves_as_it_is_for_a_table_of_numbers(dpkit, folder):
+    (folder / "schema.toml").write_text(dpkit("schema", "numbers.csv").stdout)
+    parts = ("--scorer", "large", "--selector", "best", "-k", "1", "--accountant", "basic")
+    result = dpkit("compose", "numbers.csv", "--schema", "schema.toml", "--target", "y", *parts)
+    assert result.exit_code == 0, result.output
+    result = dpkit("compose", "numbers.csv", "--schema", "schema.toml", *parts)
+    assert result.exit_code == 2
+    assert "names no target" in result.stderr
+
+
+def test_a_saved_plan_runs_to_the_release_of_the_same_seed(dpkit, folder):
+    composed = dpkit(*FULL, "--save", "plan.toml", "--seed", 3, "--format", "json")
+    ran = dpkit("run", "plan.toml", "diamonds.csv", "--seed", 3, "--output", "again.json", "--format", "json")
+    assert ran.exit_code == 0, ran.output
+    assert json.loads(ran.stdout) == json.loads(composed.stdout)
+    assert (folder / "again.json").exists()
+
+
+def test_predictions_are_printed_or_written(dpkit, folder):
+    released = json.loads(dpkit(*FULL, "--format", "json").stdout)
+    printed = dpkit("predict", "release.json", "diamonds.csv")
+    assert printed.exit_code == 0, printed.output
+    rows = [float(row["prediction"]) for row in csv.DictReader(io.StringIO(printed.stdout))]
+    assert rows == [released["model"]["intercept"]] * 40
+    assert dpkit("predict", "release.json", "diamonds.csv", "--output", "out.csv").stdout == ""
+    assert (folder / "out.csv").read_text() == printed.stdout
+    dpkit("predict", "release.json", "diamonds.csv", "--output", "out.parquet")
+    assert pq.read_table("out.parquet").to_pydict() == {"prediction": rows}
+
+
+def test_predictions_need_only_the_columns_of_the_model(dpkit, folder):
+    model = {"kind": "linear", "intercept": 1.0, "coefficients": {"cut=Good": 10.0, "carat": 2.0}}
+    released = json.loads(dpkit(*FULL, "--format", "json").stdout) | {"model": model}
+    (folder / "release.json").write_text(json.dumps(released))
+    (folder / "new.csv").write_text("cut,carat\nGood,3\nOther,4\n")
+    assert dpkit("predict", "release.json", "new.csv").stdout.split() == ["prediction", "17.0", "9.0"]
+    (folder / "new.csv").write_text("cut,carat\nGood,\nOther,4\n")
+    result = dpkit("predict", "release.json", "new.csv")
+    assert result.exit_code == 2
+    assert "'carat' has missing" in result.stderr
+    (folder / "new.csv").write_text("carat\n3\n")
+    assert "no column 'cut'" in dpkit("predict", "release.json", "new.csv").stderr
+
+
+def test_a_selection_has_nothing_to_predict_with(dpkit, folder):
+    dpkit(*COMPOSE, "-k", "2", "--accountant", "basic")
+    result = dpkit("predict", "release.json", "diamonds.csv")
+    assert result.exit_code == 2
+    assert "no model to predict with" in result.stderr
+
+
+def test_predictions_go_to_known_formats_only(dpkit, folder):
+    dpkit(*FULL)
+    result = dpkit("predict", "release.json", "diamonds.csv", "--output", "out.xlsx")
+    assert result.exit_code == 2
+    assert ".csv or .parquet" in result.stderr
+
+
+def test_verify_confirms_a_release_and_refutes_a_smaller_claim(dpkit, folder):
+    released = json.loads(dpkit(*FULL, "--format", "json").stdout)
+    result = dpkit("verify", "release.json")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith("confirmed\n")
+    released["certificate"]["epsilon"] /= 2
+    (folder / "release.json").write_text(json.dumps(released))
+    result = dpkit("verify", "release.json")
+    assert result.exit_code == 2
+    assert "NOT confirmed" in result.stdout
+    as_json = dpkit("verify", "release.json", "--format", "json")
+    assert as_json.exit_code == 2
+    assert json.loads(as_json.stdout)["confirmed"] is False
+
+
+def test_verify_says_why_a_confirmed_total_is_not_private(dpkit, folder):
+    dpkit(*FULL, "--seed", 1)
+    result = dpkit("verify", "release.json")
+    assert result.exit_code == 0
+    assert "not private: the noise comes from a seed" in result.stdout
+
+
+def test_doctor_prints_a_line_for_each_part_and_fails_only_when_strict(dpkit, monkeypatch):
+    ref = Registry().find("scorer", "large")
+    found = [
+        Diagnosis(ref, "broken", f"{ref} is installed but failed", None),
+        Diagnosis(ref, "ok", "imports no large library", 0.5),
+    ]
+    monkeypatch.setattr("dpkit_core.doctor.examine", lambda: found)
+    result = dpkit("doctor")
+    assert result.exit_code == 0
+    assert [line.split(maxsplit=1) for line in result.stdout.splitlines()] == [
+        ["broken", "scorer large (dpkit-tiny 1.2): is installed but failed"],
+        ["ok", "0.50 s  scorer large (dpkit-tiny 1.2): imports no large library"],
+    ]
+    assert [part["status"] for part in json.loads(dpkit("doctor", "--format", "json").stdout)] == [
+        "broken",
+        "ok",
+    ]
+    assert dpkit("doctor", "--strict").exit_code == 1
+    del found[0]
+    assert dpkit("doctor", "--strict").exit_code == 0
+
+
+OBSERVER = """
+from dpkit_core.hooks import hookimpl
+
+class Observer:
+    @hookimpl
+    def dpkit_before_release(self, release):
+        raise ValueError("not on Sundays")
+
+    @hookimpl
+    def dpkit_add_commands(self, app):
+        @app.command("greet")
+        def greet(name: str):
+            print(f"hello {name}")
+"""
+
+
+@pytest.fixture
+def observer(site):
+    site.install(
+        "dpkit-observer",
+        entry_points={"dpkit.hooks": {"sunday": "sunday_observer:Observer"}},
+        modules={"sunday_observer": OBSERVER},
+    )
+
+
+@pytest.mark.usefixtures("observer")
+def test_an_observer_vetoes_a_release_that_is_then_nowhere(dpkit, folder):
+    result = dpkit(*FULL, "--format", "json")
+    assert result.exit_code == 2
+    assert "not on Sundays" in result.stderr
+    assert result.stdout == ""
+    assert not (folder / "release.json").exists()
+
+
+@pytest.mark.usefixtures("observer")
+def test_the_command_of_an_observer_is_found(dpkit):
+    assert dpkit("greet", "you").stdout == "hello you\n"
+    assert dpkit("great", "you").exit_code == 2
+
+
+def test_a_command_that_nobody_has_is_wrong_use(dpkit):
+    result = dpkit("compoze")
+    assert result.exit_code == 2
+    assert "Did you mean 'compose'?" in result.stderr
+
+
+def test_the_version_is_printed(dpkit):
+    assert dpkit("--version").stdout == f"dpkit {__version__}\n"

@@ -1,0 +1,178 @@
+"""``dpkit compose``: one command from a table to a certified release."""
+
+import json
+
+import pytest
+
+from dpkit_core import Release, verify
+
+FULL = (
+    "--scorer",
+    "large",
+    "--selector",
+    "best",
+    "-k",
+    "2",
+    "--regressor",
+    "average",
+    "--accountant",
+    "basic",
+)
+SELECTION = ("--scorer", "large", "--selector", "best", "-k", "2", "--accountant", "basic")
+
+pytestmark = pytest.mark.usefixtures("parts")
+
+
+def test_a_release_is_printed_written_and_verifiable(dpkit, folder):
+    result = dpkit("compose", "diamonds.csv", "--schema", "facts.toml", *FULL)
+    assert result.exit_code == 0, result.output
+    release = Release.read(folder / "release.json")
+    assert len(release.selected) == 2
+    assert verify(release).confirmed
+    printed = " ".join(result.stdout.split())
+    for word in ("Plan: large + best + average", "2 picks by the", "5%", "95%"):
+        assert word in printed
+    for word in (", ".join(release.selected), "(intercept)", "Private: adding or removing one record"):
+        assert word in printed
+    assert "wrote release.json" in result.stderr
+
+
+def test_json_is_the_release_and_nothing_else_is_on_standard_output(dpkit, folder):
+    result = dpkit("compose", "diamonds.csv", "--schema", "facts.toml", *FULL, "--format", "json")
+    document = json.loads(result.stdout)  # though the parts print while imported, planning and running
+    assert document == json.loads((folder / "release.json").read_text())
+    assert {"selected", "model", "certificate"} <= set(document)
+    assert set(document["certificate"]) >= {
+        "private", "reasons", "epsilon", "delta", "neighboring", "accountant", "events", "parts",
+        "assumptions", "randomness",
+    }  # fmt: skip
+    for words in ("preparing", "selecting", "fitting"):
+        assert words in result.stderr
+
+
+def test_a_selection_alone_and_a_regressor_alone_are_compositions(dpkit, folder):
+    assert dpkit("compose", "numbers.csv", "--target", "y", *SELECTION).exit_code == 0
+    release = Release.read(folder / "release.json")
+    assert len(release.selected) == 2
+    assert release.model is None
+    average = ("--regressor", "average", "--accountant", "basic")
+    assert dpkit("compose", "diamonds.csv", "--schema", "facts.toml", *average).exit_code == 0
+    release = Release.read(folder / "release.json")
+    assert release.selected == ()
+    assert release.model.features == ("carat", "depth", "cut=Fair", "cut=Good")
+
+
+def test_a_refusal_is_written_with_its_charge_and_exits_with_3(dpkit, folder):
+    arguments = ("compose", "diamonds.csv", "--schema", "facts.toml", *FULL, "--set", "regressor.refuse=true")
+    result = dpkit(*arguments)
+    assert result.exit_code == 3
+    assert "the table may be too small" in result.stdout
+    assert "larger epsilon" in result.stdout
+    release = Release.read(folder / "release.json")
+    assert release.model is None
+    assert release.certificate.outcome == "refused"
+    assert release.certificate.epsilon == pytest.approx(1.0, rel=2e-4)
+    as_json = dpkit(*arguments, "--format", "json")
+    assert as_json.exit_code == 3
+    assert json.loads(as_json.stdout)["refusal"] == "the table may be too small"
+
+
+def test_a_seed_reproduces_the_release_and_takes_its_privacy_away(dpkit, folder):
+    documents = []
+    for _ in range(2):
+        result = dpkit(
+            "compose", "diamonds.csv", "--schema", "facts.toml", *FULL, "--seed", 7, "--format", "json"
+        )
+        documents.append(json.loads(result.stdout))
+    assert documents[0] == documents[1]
+    assert documents[0]["certificate"]["private"] is False
+    assert "seed" in documents[0]["certificate"]["reasons"][0]
+
+
+def test_a_dry_run_spends_nothing_and_needs_no_table(dpkit, folder):
+    result = dpkit("compose", "--schema", "facts.toml", *FULL, "--dry-run", "--format", "json")
+    assert result.exit_code == 0, result.output
+    plan = json.loads(result.stdout)["plan"]
+    assert plan["k"] == 2
+    assert [event["stage"] for event in plan["events"]] == ["selection"] * 2 + ["regression"] * 2
+    assert not (folder / "release.json").exists()
+    assert "Plan: large" in dpkit("compose", "--schema", "facts.toml", *FULL, "--dry-run").stdout
+
+
+def test_k_may_be_given_as_an_option_of_the_selector(dpkit, folder):
+    arguments = ("compose", "--schema", "facts.toml", "--dry-run", "--format", "json", "--scorer", "large")
+    result = dpkit(*arguments, "--selector", "best", "--accountant", "basic", "--set", "selector.k=3")
+    assert json.loads(result.stdout)["plan"]["k"] == 3
+
+
+def test_settings_reach_the_parts_and_the_certificate(dpkit, folder):
+    settings = ("--set", "scorer.threshold=0.25", "--set", "regressor.style=fancy")
+    result = dpkit("compose", "diamonds.csv", "--schema", "facts.toml", *FULL, *settings, "--format", "json")
+    options = {part["role"]: part["options"] for part in json.loads(result.stdout)["certificate"]["parts"]}
+    assert options["scorer"] == {"threshold": 0.25}
+    assert options["regressor"] == {"refuse": False, "style": "fancy"}
+
+
+def test_a_schema_beside_the_table_is_used_and_said(dpkit, folder):
+    (folder / "facts.toml").rename(folder / "diamonds.schema.toml")
+    result = dpkit("compose", "diamonds.csv", *FULL)
+    assert result.exit_code == 0, result.output
+    assert "public facts from diamonds.schema.toml" in result.stderr
+
+
+def test_without_a_schema_the_names_of_the_columns_are_said_to_be_public(dpkit, folder):
+    result = dpkit("compose", "numbers.csv", "--target", "y", *SELECTION)
+    assert result.exit_code == 0
+    assert "no schema given" in result.stderr
+
+
+def test_features_restrict_the_columns_and_the_others_are_named(dpkit, folder):
+    result = dpkit("compose", "numbers.csv", "--target", "y", "--features", "c, a", *SELECTION)
+    assert set(Release.read(folder / "release.json").selected) == {"a", "c"}
+    assert "leaves them out: b" in result.stderr
+
+
+def test_another_target_leaves_the_old_one_out_unless_it_is_asked_for(dpkit, folder):
+    arguments = (
+        "compose",
+        "diamonds.csv",
+        "--schema",
+        "facts.toml",
+        "--target",
+        "carat",
+        *SELECTION,
+        "--dry-run",
+    )
+    result = dpkit(*arguments, "--format", "json")
+    assert set(json.loads(result.stdout)["plan"]["schema"]["columns"]) == {"carat", "depth", "cut"}
+    assert "'price' is not used as a feature" in result.stderr
+    result = dpkit(*arguments, "--features", "price,depth", "--format", "json")
+    schema = json.loads(result.stdout)["plan"]["schema"]
+    assert schema["target"] == "carat"
+    assert list(schema["columns"]) == ["price", "depth", "carat"]
+
+
+def test_neighboring_on_the_command_line_wins_over_the_schema(dpkit, folder):
+    result = dpkit(
+        "compose",
+        "diamonds.csv",
+        "--schema",
+        "facts.toml",
+        *FULL,
+        "--neighboring",
+        "replace-one",
+        "--format",
+        "json",
+    )
+    assert json.loads(result.stdout)["certificate"]["neighboring"] == "replace-one"
+
+
+def test_a_release_that_cannot_be_written_is_still_shown(dpkit, folder, monkeypatch):
+    def full_disk(release, path):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(Release, "write", full_disk)
+    result = dpkit("compose", "diamonds.csv", "--schema", "facts.toml", *FULL, "--format", "json")
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["certificate"]["outcome"] == "released"
+    assert "release.json: No space left on device" in result.stderr

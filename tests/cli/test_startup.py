@@ -1,0 +1,77 @@
+"""What the installed command imports and prints, in processes of its own."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROBE = """
+import sys
+from dpkit_core.cli import main
+sys.argv[0] = "dpkit"
+try:
+    main()
+finally:
+    loaded = {name.partition(".")[0] for name in sys.modules}
+    print(sorted(loaded), file=sys.stderr)
+"""
+HEAVY = {"numpy", "scipy", "pyarrow", "randomgen"}
+
+
+def run(*arguments, code=PROBE, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unwanted"),
+    [
+        (("list",), {"rich", "pluggy"}),
+        (("list", "scorers", "--format", "json"), {"rich", "pluggy"}),
+        (("--help",), {"pluggy"}),
+        (("compose", "--help"), {"pluggy"}),
+        (("--version",), {"rich", "pluggy"}),
+    ],
+)
+def test_what_only_tells_about_parts_imports_none(arguments, unwanted):
+    done = run(*arguments)
+    assert done.returncode == 0, done.stderr
+    loaded = set(eval(done.stderr.splitlines()[-1]))
+    assert "typer" in loaded
+    assert not loaded & (HEAVY | unwanted)
+    assert not {name for name in loaded if name.startswith("dpkit_") and name != "dpkit_core"}
+
+
+def test_completion_of_a_name_imports_no_part():
+    done = run(_DPKIT_COMPLETE="complete_bash", COMP_WORDS="dpkit compose --accountant ", COMP_CWORD="3")
+    assert {"basic", "rdp"} <= set(done.stdout.split())
+    assert not set(eval(done.stderr.splitlines()[-1])) & HEAVY
+
+
+def test_the_main_job_in_a_process_prints_json_alone(tmp_path):
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 6))
+    y = 3 * X[:, 1] - 2 * X[:, 4] + 0.1 * rng.normal(size=20_000)
+    np.savez(tmp_path / "table.npz", X=X, y=y, names=list("abcdef"))
+    done = run(
+        "compose", str(tmp_path / "table.npz"), "--target", "y", "--scorer", "kendall", "--selector", "peel",
+        "-k", "2", "--regressor", "tukey", "--select-share", "0.3", "--format", "json",
+        "--output", str(tmp_path / "release.json"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    released = json.loads(done.stdout)
+    # At this size and epsilon the two features that matter stand far above the noise.
+    assert set(released["selected"]) == {"b", "e"}
+    assert released["model"]["coefficients"]["b"] == pytest.approx(3, abs=0.3)
+    assert released["certificate"]["private"] is True
+    verified = run("verify", str(tmp_path / "release.json"))
+    assert verified.returncode == 0, verified.stdout

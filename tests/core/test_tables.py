@@ -1,0 +1,249 @@
+"""Files become datasets without learning anything from their values, or a sentence says why not."""
+
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpkit_core.errors import InvalidData, MissingDependency
+from dpkit_core.privacy import Neighboring
+from dpkit_core.schema import Column, Schema
+from dpkit_core.tables import encode, infer_schema, read_table, unused_columns
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a table under a name; text and bytes as they are, a mapping as Parquet or NPZ by the name."""
+
+    def write(name, content):
+        path = tmp_path / name
+        if isinstance(content, str):
+            path.write_text(content)
+        elif isinstance(content, bytes):
+            path.write_bytes(content)
+        elif path.suffix == ".npz":
+            np.savez(path, **content)
+        else:
+            pq.write_table(pa.table(content), path)
+        return path
+
+    return write
+
+
+def schema_of(*columns, target="y", **facts):
+    return Schema(columns, Column(target), **facts)
+
+
+CUT = Column("cut", "categorical", categories=("Good", "Fair"))
+
+
+def test_csv_parquet_and_npz_of_the_same_table_give_the_same_dataset(write):
+    csv = write("t.csv", "a,b,y\n1,2.5,3\n4,5.5,6\n")
+    parquet = write("t.parquet", {"a": [1, 4], "b": [2.5, 5.5], "y": [3, 6]})
+    npz = write("t.npz", {"X": np.array([[1, 2.5], [4, 5.5]]), "y": np.array([3, 6]), "names": ["a", "b"]})
+    schema = schema_of(Column("a"), Column("b"))
+    for path in (csv, parquet, npz):
+        data = encode(read_table(path), schema)
+        assert data.names == ("a", "b")
+        np.testing.assert_array_equal(data.X, [[1, 2.5], [4, 5.5]])
+        np.testing.assert_array_equal(data.y, [3, 6])
+        assert data.X.dtype == data.y.dtype == np.float64
+
+
+def test_a_categorical_column_becomes_one_column_for_each_category_of_the_schema(write):
+    path = write("t.csv", "y,cut,a\n1,Fair,7\n2,Good,8\n3,Unlisted,9\n4,,10\n")
+    data = encode(read_table(path), schema_of(CUT, Column("a")))
+    assert data.names == ("cut=Good", "cut=Fair", "a")
+    # An unlisted and a missing category are 0 everywhere: the data cannot add to the public list.
+    np.testing.assert_array_equal(data.X, [[0, 1, 7], [1, 0, 8], [0, 0, 9], [0, 0, 10]])
+
+
+@pytest.mark.parametrize(
+    ("values", "categories", "expected"),
+    [
+        (pa.array([1, 2, 3]), ("1", "2"), [[1, 0], [0, 1], [0, 0]]),
+        (pa.array([1.0, 2.5, None]), ("1", "2.5"), [[1, 0], [0, 1], [0, 0]]),
+        (pa.array([1, 2, 3]), ("one", "nan"), [[0, 0], [0, 0], [0, 0]]),
+        (pa.array([True, False, True]), ("true", "False"), [[1, 0], [0, 1], [1, 0]]),
+        (pa.array(["x", "y", None]).dictionary_encode(), ("y", "x"), [[0, 1], [1, 0], [0, 0]]),
+        (pa.array([0, 1, 2], pa.date32()), ("1970-01-02", "x"), [[0, 0], [1, 0], [0, 0]]),
+    ],
+    ids=["integers", "floats", "no number", "booleans", "dictionary", "dates"],
+)
+def test_categories_of_other_types_are_their_values_in_words(write, values, categories, expected):
+    path = write("t.parquet", {"c": values, "y": [1, 2, 3]})
+    schema = schema_of(Column("c", "categorical", categories=categories))
+    np.testing.assert_array_equal(encode(read_table(path), schema).X, expected)
+
+
+def test_booleans_are_zero_and_one(write):
+    path = write("t.csv", "a,y\ntrue,1\nfalse,2\n")
+    np.testing.assert_array_equal(encode(read_table(path), schema_of(Column("a"))).X, [[1], [0]])
+
+
+def test_columns_of_every_numeric_type_are_read(write):
+    columns = {
+        "i8": pa.array([1, 2], pa.int8()),
+        "u64": pa.array([1, 2], pa.uint64()),
+        "big": pa.array([2**53 + 1, 2], pa.int64()),
+        "half": pa.array([np.float16(1), np.float16(2)], pa.float16()),
+        "decimal": pa.array([1, 2], pa.decimal128(5, 2)),
+        "dictionary": pa.array([1, 2]).dictionary_encode(),
+    }
+    path = write("t.parquet", {**columns, "y": [1.0, 2.0]})
+    data = encode(read_table(path), schema_of(*map(Column, columns)))
+    np.testing.assert_array_equal(data.X[1], [2.0] * 6)
+    assert data.X[0, 2] == 2.0**53
+
+
+def test_names_with_dots_and_commas_are_names(write):
+    path = write("t.parquet", {"fixed.acidity": [1, 2], "a,b": [3, 4], "y": [5, 6]})
+    data = encode(read_table(path), schema_of(Column("a,b"), Column("fixed.acidity")))
+    np.testing.assert_array_equal(data.X, [[3, 1], [4, 2]])
+
+
+def test_the_matrix_is_filled_in_fortran_order_and_kept_without_a_copy(write):
+    path = write("t.csv", "a,b,y\n1,2,3\n4,5,6\n7,8,9\n")
+    data = encode(read_table(path), schema_of(Column("a"), Column("b")))
+    assert data.X.flags.f_contiguous
+    assert not data.X.flags.writeable
+
+
+def test_parquet_reads_the_columns_of_the_schema_only(write, monkeypatch):
+    path = write("t.parquet", {"a": [1, 2], "unread": [3, 4], "y": [5, 6]})
+    read = []
+    original = pq.ParquetFile.read
+    monkeypatch.setattr(
+        pq.ParquetFile, "read", lambda file, columns: read.extend(columns) or original(file, columns=columns)
+    )
+    table = read_table(path)
+    assert read == []
+    encode(table, schema_of(Column("a")))
+    assert sorted(read) == ["a", "y"]
+
+
+def test_an_inferred_schema_has_names_and_kinds_and_nothing_else(write):
+    path = write("t.csv", "a,cut,y\n1,Fair,2\n3,Good,4\n")
+    assert infer_schema(read_table(path), "y") == schema_of(Column("a"), Column("cut", "categorical"))
+    assert infer_schema(read_table(path), "a", features=["y"]) == schema_of(Column("y"), target="a")
+
+
+def test_two_tables_with_the_same_header_have_the_same_inferred_schema(write):
+    one, two = (write(f"{i}.csv", f"a,y\n{i},2\n{10**i},4\n") for i in (1, 5))
+    assert infer_schema(read_table(one), "y") == infer_schema(read_table(two), "y")
+
+
+def test_columns_that_the_schema_does_not_name_are_ignored_and_can_be_named(write):
+    path = write("t.csv", "id,a,when,y\nx,1,2020-01-01,2\ny,3,2020-01-02,4\n")
+    table, schema = read_table(path), schema_of(Column("a"))
+    assert unused_columns(table, schema) == ("id", "when")
+    assert encode(table, schema).names == ("a",)
+
+
+TABLES = {
+    "empty": ("t.csv", b"", ["t.csv is empty"]),
+    "only a header": ("t.csv", "a,y\n", ["no rows"]),
+    "only blank lines": ("t.csv", "\n\n", ["cannot read", "header"]),
+    "ragged": ("t.csv", "a,y\n1,2\n1,secret,3\n", ["a row has 3 fields where the header has 2"]),
+    "not UTF-8": ("t.csv", b"\xff\xfe\x00,y\n1,2\n", ["cannot read", "UTF-8"]),
+    "bytes in a column": ("t.csv", b"a,y\n\xff,2\n1,2\n", ["'a' holds binary", "--features"]),
+    "doubled name": ("t.csv", "a,a,y\n1,2,3\n", ["'a' appears twice", "rename"]),
+    "doubled name in Parquet": (
+        "t.parquet",
+        pa.Table.from_arrays([pa.array([1.0])] * 3, names=["a", "y", "a"]),
+        ["'a' appears twice"],
+    ),
+    "no name": ("t.csv", ",a,y\n0,1,2\n1,2,3\n", ["column 1 has no name"]),
+    "no Parquet": ("t.parquet", b"PAR1nothing of the kindPAR1", ["not a Parquet file"]),
+    "no NPZ": ("t.npz", b"nothing of the kind", ["not an NPZ file"]),
+    "objects": ("t.npz", {"X": np.array([[{}]]), "y": np.array([1])}, ["Python objects"]),
+    "no y": ("t.npz", {"x": np.ones((2, 2)), "Y": np.ones(2)}, ["arrays x, Y", "needs X"]),
+    "shapes": ("t.npz", {"X": np.ones((2, 2)), "y": np.ones(3)}, ["(2, 2)", "(3,)"]),
+    "names": ("t.npz", {"X": np.ones((2, 2)), "y": np.ones(2), "names": ["a"]}, ["1 names", "2 columns"]),
+    "name y": ("t.npz", {"X": np.ones((2, 1)), "y": np.ones(2), "names": ["y"]}, ["'y' appears twice"]),
+    "format": ("t.xlsx", b"PK", [".csv, .parquet, .npz"]),
+    "one row": ("t.csv", "a,y\n1,2\n", ["1 rows", "at least 2"]),
+    "missing target": ("t.csv", "a,Y\n1,2\n3,4\n", ["no target 'y'", "a, Y"]),
+    "near miss": ("t.csv", "a,yy\n1,2\n3,4\n", ["did you mean 'yy'?"]),
+    "text in the target": ("t.csv", "a,y\n1,2\n3,four\n", ["target 'y' holds text", "--target"]),
+    "missing number": ("t.csv", "a,y\n1,2\n,4\n", ["'a' has missing"]),
+    "NaN": ("t.csv", "a,y\n1,2\nnan,4\n", ["'a' has missing"]),
+    "missing target value": ("t.csv", "a,y\n1,2\n3,\n", ["'y' has missing"]),
+    "all missing": ("t.csv", "a,y\n,2\n,4\n", ["'a' has missing"]),
+    "infinite": ("t.csv", "a,y\n1,2\ninf,4\n", ["'a' has infinite"]),
+    "null in Parquet": ("t.parquet", {"a": [1, None], "y": [1, 2]}, ["'a' has missing"]),
+    "dates": ("t.csv", "a,y\n2020-01-01,2\n2020-01-02,4\n", ["'a' holds date32", "turn it into numbers"]),
+    "lists": ("t.parquet", {"a": [[1], [2]], "y": [1, 2]}, ["'a' holds list", "turn it into numbers"]),
+}
+
+
+def load(path):
+    table = read_table(path)
+    return encode(table, infer_schema(table, "y"))
+
+
+@pytest.mark.parametrize(("name", "content", "words"), TABLES.values(), ids=TABLES)
+def test_a_bad_table_is_refused_with_what_is_wrong_and_what_to_do(write, name, content, words):
+    if isinstance(content, pa.Table):
+        path = write(name, b"")
+        pq.write_table(content, path)
+    else:
+        path = write(name, content)
+    with pytest.raises(InvalidData) as caught:
+        load(path)
+    for word in words:
+        assert word in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_text_in_a_column_that_the_schema_calls_numeric_is_refused_with_both_remedies(write):
+    path = write("t.csv", "a,y\none,2\ntwo,4\n")
+    with pytest.raises(
+        InvalidData, match=r"column 'a' holds text, not numbers; declare it categorical.*--features"
+    ):
+        encode(read_table(path), schema_of(Column("a")))
+
+
+def test_a_column_of_the_schema_that_the_table_lacks_is_refused(write):
+    path = write("t.csv", "a,y\n1,2\n3,4\n")
+    with pytest.raises(InvalidData, match="no column 'b'"):
+        encode(read_table(path), schema_of(Column("a"), Column("b")))
+
+
+def test_a_public_number_of_records_must_be_that_of_the_table(write):
+    path = write("t.csv", "a,y\n1,2\n3,4\n")
+    schema = schema_of(Column("a"), neighboring=Neighboring.REPLACE_ONE, records=3)
+    with pytest.raises(InvalidData, match="2 records but the schema says records = 3"):
+        encode(read_table(path), schema)
+
+
+def test_a_target_among_the_features_is_refused(write):
+    path = write("t.csv", "a,y\n1,2\n3,4\n")
+    with pytest.raises(InvalidData, match="'y' is the target and also among the features"):
+        infer_schema(read_table(path), "y", features=["a", "y"])
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(InvalidData, match=r"cannot read .*absent\.csv: No such file"):
+        read_table(tmp_path / "absent.csv")
+
+
+def test_a_folder_is_no_table(tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(InvalidData, match=r"cannot read .*folder\.csv: Is a directory"):
+        read_table(tmp_path / "folder.csv")
+
+
+def test_without_pyarrow_the_error_says_what_to_install(write, monkeypatch):
+    path = write("t.csv", "a,y\n1,2\n3,4\n")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingDependency, match=r"pip install 'dpkit\[tables\]'"):
+        read_table(path)
+
+
+def test_npz_needs_no_pyarrow(write, monkeypatch):
+    path = write("t.npz", {"X": np.ones((2, 2)), "y": np.ones(2)})
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert load(path).names == ("x1", "x2")

@@ -1,0 +1,84 @@
+"""Every compatible combination of installed parts, found by entry points, planned, run and verified."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dpkit_core import Budget, Dataset, Neighboring, Randomness, Registry, Release, Schema, compose, verify
+from dpkit_core.errors import CannotCompose
+
+REGISTRY = Registry()
+NAMES = {kind: [ref.qualified for ref in REGISTRY.refs(kind)] for kind in ("scorers", "selectors")}
+REGRESSORS = [ref.qualified for ref in REGISTRY.refs("regressors")]
+ACCOUNTANTS = [ref.name for ref in REGISTRY.refs("accountants")]
+SELECTIONS = list(itertools.product(NAMES["scorers"], NAMES["selectors"]))
+
+
+def table(neighboring, n=3000, d=6):
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, size=(n, d))
+    y = np.clip(0.5 * X[:, 0] - 0.3 * X[:, 1] + rng.normal(scale=0.05, size=n), -1, 1)
+    names = [f"x{j}" for j in range(d)]
+    bounds = dict.fromkeys([*names, "y"], (-1.0, 1.0))
+    schema = Schema.numeric(names, "y", bounds, neighboring)
+    return Dataset.from_arrays(X, y, schema), schema
+
+
+def check(release, plan, tmp_path):
+    certificate = release.certificate
+    assert certificate.events == plan.events
+    if plan.reasons:
+        assert certificate.epsilon is None
+        assert not certificate.private
+    else:
+        assert 0 < certificate.epsilon <= certificate.budget.epsilon
+    assert verify(release).confirmed
+    release.write(tmp_path / "release.json")
+    assert Release.read(tmp_path / "release.json") == release
+
+
+@pytest.mark.parametrize("neighboring", Neighboring, ids=lambda n: n.value)
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+@pytest.mark.parametrize(("scorer", "selector"), SELECTIONS)
+def test_every_scorer_goes_with_every_selector(scorer, selector, accountant, neighboring, tmp_path):
+    data, schema = table(neighboring)
+    pipeline = compose(scorer=scorer, selector=selector, accountant=accountant)
+    try:
+        plan = pipeline.plan(schema, Budget(4.0, 1e-5), k=2)
+    except CannotCompose as error:
+        # The only good reasons: a kind of noise or sampling that this accountant cannot add up.
+        assert all("account" in problem for problem in error.problems), error  # noqa: PT017
+        return
+    release = plan.run(data, randomness=Randomness.from_seed(3))
+    assert len(set(release.selected)) == 2
+    assert set(release.selected) <= set(data.names)
+    check(release, plan, tmp_path)
+
+
+@pytest.mark.parametrize("neighboring", Neighboring, ids=lambda n: n.value)
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+@pytest.mark.parametrize("regressor", REGRESSORS)
+def test_every_regressor_follows_a_selection(regressor, accountant, neighboring, tmp_path):
+    data, schema = table(neighboring)
+    pipeline = compose(scorer="kendall", selector="peel", regressor=regressor, accountant=accountant)
+    try:
+        plan = pipeline.plan(schema, Budget(4.0, 1e-5), k=2)
+    except CannotCompose as error:
+        assert all("account" in problem for problem in error.problems), error  # noqa: PT017
+        return
+    release = plan.run(data, randomness=Randomness.from_seed(3))
+    assert (release.model is None) == (release.refusal is not None)
+    if release.model is not None:
+        assert release.model.features == release.selected
+        prediction = release.predict(data.select([data.names.index(name) for name in release.selected]).X)
+        assert prediction.shape == data.y.shape
+        assert np.isfinite(prediction).all()
+    check(release, plan, tmp_path)
+
+
+def test_nothing_is_left_out():
+    assert {name.split(":")[1] for name in NAMES["scorers"]} >= {"kendall"}
+    assert {name.split(":")[1] for name in NAMES["selectors"]} >= {"peel"}
+    assert set(ACCOUNTANTS) >= {"basic", "rdp"}
+    assert {name.split(":")[1] for name in REGRESSORS} >= {"tukey"}
