@@ -7,7 +7,7 @@ from typing import Any
 from sphinx.application import Sphinx
 from typer.testing import CliRunner
 
-from dpkit_core.cli._app import app
+from dpkit_core.cli._app import app as cli
 from dpkit_core.registry import KINDS, Registry
 
 project = "dpkit"
@@ -29,7 +29,10 @@ nitpicky = True
 # The inventories of other projects need a network, and a build must not.
 nitpick_ignore = [("py:class", "Event")]  # events that hold events name the union before it exists
 nitpick_ignore_regex = [
-    (r"py:.*", r"(attrs?|collections|fractions|importlib|np|npt|numpy|pathlib|pluggy|typer|typing)\..*"),
+    (
+        r"py:.*",
+        r"(attrs?|collections|fractions|importlib|np|npt|numpy|pathlib|pluggy|sparse|typer|typing)\..*",
+    ),
 ]
 
 autodoc_member_order = "bysource"
@@ -53,8 +56,8 @@ def commands() -> str:
     """Return the help of every command as Markdown."""
     runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
     sections = []
-    for name in (str(command.name) for command in app.registered_commands):
-        shown = runner.invoke(app, [name, "--help"], prog_name="dpkit").stdout.strip()
+    for name in (str(command.name) for command in cli.registered_commands):
+        shown = runner.invoke(cli, [name, "--help"], prog_name="dpkit").stdout.strip()
         sections.append(f"## dpkit {name}\n\n```text\n{shown}\n```\n")
     return "\n".join(sections)
 
@@ -63,12 +66,17 @@ myst_enable_extensions = ["deflist", "dollarmath", "substitution"]
 myst_substitutions = {"commands": commands(), "parts_table": parts_table()}
 
 
-def keep_bars(*event: Any) -> None:
-    """Let ``|x|`` in a docstring be an absolute value; reStructuredText would look up a substitution."""
+def keep_prose(app: Sphinx, what: str, *event: Any) -> None:
+    """Let docstrings mean what they say to a reader, where the tools would see markup.
+
+    ``|x|`` is an absolute value and no substitution; a colon in the sentence about a property ends no type.
+    """
     lines: list[str] = event[-1]
     lines[:] = [re.sub(r"\|(\S[^|]*)\|", r"\|\1\|", line) for line in lines]
+    if what in {"property", "data"} and lines and ": " in lines[0]:
+        lines[0] = f": {lines[0]}"  # napoleon splits "type: text" once, here after an empty type
 
 
-def setup(sphinx: Sphinx) -> None:
-    """Connect the hook above."""
-    sphinx.connect("autodoc-process-docstring", keep_bars)
+def setup(app: Sphinx) -> None:
+    """Connect the hook above, before napoleon's own."""
+    app.connect("autodoc-process-docstring", keep_prose, priority=400)

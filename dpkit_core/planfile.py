@@ -57,9 +57,14 @@ def _part_document(part: Part) -> dict[str, Any]:
             f"{part} is not an installed component, so a plan file could not name it; install it with an "
             "entry point, or keep the plan in Python"
         )
-    # TOML has no null. An option left out takes its default, which is what None is for.
-    options = {name: value for name, value in part.record.options.items() if value is not None}
-    return {"component": part.record.qualified, "version": part.version, "options": options}
+    for name, value in part.record.options.items():
+        if value is None:
+            raise InvalidRelease(f"{part} has {name} = None, which TOML cannot hold; keep the plan in Python")
+    return {
+        "component": part.record.qualified,
+        "version": part.version,
+        "options": dict(part.record.options),
+    }
 
 
 def write_plan(plan: Plan, path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from dpkit_core.cli._words import events_in_words
+from dpkit_core.composer import option_fields
 from dpkit_core.errors import DpkitError
 from dpkit_core.events import (
     ApproxDP,
@@ -79,15 +80,14 @@ def _first_paragraph(component: type[Any]) -> str:
 
 def _options(component: type[Any]) -> Iterator[Facts]:
     about = _documented_fields(component)
-    for field in attrs.fields(component):
-        if field.init and field.name != "neighboring" and field.metadata.get("option", True):
-            yield {
-                "name": field.name,
-                "type": field.type if isinstance(field.type, str) else getattr(field.type, "__name__", ""),
-                "default": _default(field),
-                "accepts": _accepts(field.validator),
-                "about": about.get(field.name, ""),
-            }
+    for field in option_fields(component):
+        yield {
+            "name": field.name,
+            "type": str(getattr(field.type, "__name__", field.type or "")),
+            "default": _default(field),
+            "accepts": _accepts(field.validator),
+            "about": about.get(field.name, ""),
+        }
 
 
 def _default(field: attrs.Attribute[Any]) -> Any:

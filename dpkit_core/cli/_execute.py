@@ -83,8 +83,8 @@ def show_release(release: Release) -> None:
         _render.lines(
             [
                 f"{release.refusal}.",
-                "This is an honest outcome of the mechanism and counts as spent. What helps another time: "
-                "more records, a larger epsilon, fewer features (-k).",
+                "This is an honest outcome and counts as spent. More records, a larger epsilon or fewer "
+                "features (-k) make it less likely.",
             ]
         )
         print()

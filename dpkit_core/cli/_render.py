@@ -53,7 +53,14 @@ def progress() -> Iterator[Report]:
         yield lambda stage, done, steps: None
         return
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        # Started from another thread, it must not exchange the streams under the work.
+        redirect_stdout=False,
+        redirect_stderr=False,
     )
     tasks = {}
 
@@ -69,6 +76,7 @@ def progress() -> Iterator[Report]:
         yield report
     finally:
         start.cancel()
+        start.join()
         bar.stop()
 
 

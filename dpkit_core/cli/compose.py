@@ -46,8 +46,8 @@ def compose(
         typer.Option(
             "--schema",
             metavar="FILE",
-            help="Public facts: bounds, categories, neighboring. [default: TABLE.schema.toml beside the "
-            "table, else only the column names]",
+            help="Public facts: bounds, categories, neighboring.",
+            show_default="TABLE.schema.toml beside the table, else only its column names",
         ),
     ] = None,
     scorer: Annotated[
@@ -73,7 +73,11 @@ def compose(
     k: Annotated[
         int | None,
         typer.Option(
-            "-k", metavar="K", help="How many features to select. [default: 5]", rich_help_panel=_PARTS
+            "-k",
+            metavar="K",
+            help="How many features to select.",
+            show_default="5",
+            rich_help_panel=_PARTS,
         ),
     ] = None,
     regressor: Annotated[
@@ -99,6 +103,7 @@ def compose(
         float,
         typer.Option(
             "--epsilon",
+            metavar="E",
             help="Privacy loss allowed in all: one record changes no probability by more than e^epsilon. "
             "1 is a common choice.",
             rich_help_panel=_PRIVACY,
@@ -108,6 +113,7 @@ def compose(
         float,
         typer.Option(
             "--delta",
+            metavar="D",
             help="Probability with which that may fail: far below 1 / records; 0 for pure privacy.",
             rich_help_panel=_PRIVACY,
         ),
@@ -117,7 +123,8 @@ def compose(
         typer.Option(
             "--neighboring",
             help="What one record may do: be added or removed (their number is private), or be replaced "
-            "(their number is public). [default: the schema's, else add-remove]",
+            "(their number is public).",
+            show_default="the schema's, else add-remove",
             rich_help_panel=_PRIVACY,
         ),
     ] = None,
@@ -135,6 +142,7 @@ def compose(
         float,
         typer.Option(
             "--select-share",
+            metavar="SHARE",
             help="Part of the budget for the selection where a regression follows; the rest is the "
             "regression's.",
             rich_help_panel=_PRIVACY,
@@ -155,8 +163,9 @@ def compose(
 ) -> None:
     """Compose parts, plan what each will spend, run the plan on DATA, and certify the release.
 
-    The plan is checked before the data is used. Exit codes: 0 released, 2 wrong use or bad data (nothing
-    spent), 3 the mechanism refused (an honest outcome, spent).
+    The plan is checked before the data is used.
+
+    Exit codes: 0 done; 2 wrong use or bad data, nothing spent; 3 the mechanism refused, which is spent.
     """
     import contextlib
     import json

@@ -21,8 +21,9 @@ def run(
 ) -> None:
     """Run a saved PLAN on DATA.
 
-    The installed parts plan again; if their events are not those of the file, nothing runs. Exit codes as for
-    compose.
+    The installed parts plan again; if their events are not those of the file, nothing runs.
+
+    Exit codes as for compose.
     """
     import contextlib
     import sys

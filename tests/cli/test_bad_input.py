@@ -35,7 +35,7 @@ CASES = {
     "epsilon infinite": (None, ("--epsilon", "inf"), ["epsilon is inf", "finite"]),
     "delta one": (None, ("--delta", "1"), ["delta is 1", "below 1"]),
     "delta negative": (None, ("--delta", "-1e-6"), ["delta is -1e-06", "at least 0"]),
-    "epsilon no number": (None, ("--epsilon", "much"), ["--epsilon", "valid number"]),
+    "epsilon no number": (None, ("--epsilon", "much"), ["--epsilon", "valid"]),
     "select share": (
         None,
         ("--schema", "bounded.toml", "--regressor", "average", "--select-share", "1.5"),

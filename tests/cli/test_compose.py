@@ -110,7 +110,7 @@ def test_settings_reach_the_parts_and_the_certificate(dpkit, folder):
     result = dpkit("compose", "diamonds.csv", "--schema", "facts.toml", *FULL, *settings, "--format", "json")
     options = {part["role"]: part["options"] for part in json.loads(result.stdout)["certificate"]["parts"]}
     assert options["scorer"] == {"threshold": 0.25}
-    assert options["regressor"] == {"refuse": False, "style": "fancy"}
+    assert options["regressor"] == {"style": "fancy"}
 
 
 def test_a_schema_beside_the_table_is_used_and_said(dpkit, folder):

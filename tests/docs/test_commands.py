@@ -14,12 +14,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("plugins/*/*/README.md"))]
+README = ROOT / "README.md"
+PAGES = [README, *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("plugins/*/*/README.md"))]
 SETUP = "python -m pip install -q uv && uv run "
 TESTS = f"{SETUP}pytest"
 BLOCK = re.compile(r"^```(sh|console|python)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
@@ -75,9 +77,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if any(blocks(page))], ids=lambda page: str(page.relative_to(ROOT))
-)
+def case(page: Path) -> Any:
+    """Return the page as a parameter; all pages take a minute, so the default suite runs the README alone."""
+    return pytest.param(
+        page, marks=() if page == README else pytest.mark.slow, id=str(page.relative_to(ROOT))
+    )
+
+
+@pytest.mark.parametrize("page", [case(page) for page in PAGES if any(blocks(page))])
 def test_blocks_of_a_page_run_in_order(page: Path, folder: Path) -> None:
     env = environment(Path(sys.executable).parent)
     names: dict[str, object] = {"__name__": "__main__"}
@@ -96,7 +103,7 @@ def test_shell_blocks_are_marked_so_that_they_are_run(page: Path) -> None:
 
 
 def test_the_readme_starts_with_the_main_job_and_the_tests() -> None:
-    first, second = [block.code for block in blocks(ROOT / "README.md") if block.language == "sh"][:2]
+    first, second = [block.code for block in blocks(README) if block.language == "sh"][:2]
     assert first.startswith(f"{SETUP}dpkit compose docs/data/diamonds.parquet ")
     assert second == TESTS
 
@@ -109,6 +116,6 @@ def test_the_first_command_of_the_readme_sets_up_a_fresh_copy(tmp_path: Path) ->
         if (ROOT / name).is_file():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, tmp_path / name)
-    command = next(block.code for block in blocks(ROOT / "README.md") if block.code.startswith(SETUP))
+    command = next(block.code for block in blocks(README) if block.code.startswith(SETUP))
     run(command, tmp_path, environment())
     assert (tmp_path / "release.json").is_file()

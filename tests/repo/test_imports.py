@@ -17,8 +17,8 @@ FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
 PUBLIC_MODULES = {"dpkit_core.errors", "dpkit_core.events", "dpkit_core.validators", "dpkit_core.testing"}
 # Each costs seconds at import; scipy.special and scipy.linalg have what the methods need.
 SLOW_TO_IMPORT = ("scipy.stats", "sklearn", "pandas", "dp_accounting")
-# Imports that only a test, or a conversion that the user asks for, may make.
-ALLOWED = {("events.py", "dp_accounting"), ("interop.py", "dp_accounting")}
+# A conversion that the user asks for.
+ALLOWED = {("dp_accounting_bridge.py", "dp_accounting")}
 
 
 def imports(path: Path) -> Iterator[tuple[str, str]]:

@@ -70,4 +70,11 @@ def test_the_reference_has_every_public_name_once() -> None:
         page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs/reference").glob("*.md"))
     )
     documented = re.findall(r"^\.\. (?:auto\w+|py:type):: dpkit_core\.(\w+)$", pages, flags=re.MULTILINE)
-    assert sorted(documented) == sorted(dpkit_core.__all__)
+    assert {name: documented.count(name) for name in dpkit_core.__all__} == dict.fromkeys(
+        dpkit_core.__all__, 1
+    )
+
+
+def test_no_public_name_is_hidden_by_a_module_of_the_same_name() -> None:
+    modules = {path.stem for path in (ROOT / "dpkit_core").glob("*.py")}
+    assert not modules & set(NAMES)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
 
+from dpkit_core import Neighboring
 from dpkit_core.errors import InvalidBudget, UnsupportedEvent
 from dpkit_core.events import (
     ApproxDP,
@@ -30,7 +31,6 @@ from dpkit_core.events import (
     Repeated,
     Sequence,
 )
-from dpkit_core.privacy import Neighboring
 
 
 def _not_negative(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
@@ -211,6 +211,6 @@ def _round_up(exact: Fraction) -> float:
 
 
 if TYPE_CHECKING:
-    from dpkit_core.protocols import Accountant
+    from dpkit_core import Accountant
 
     _: type[Accountant] = BasicAccountant

@@ -32,6 +32,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from dpkit_core import Neighboring
 from dpkit_core.errors import InvalidBudget, UnsupportedEvent
 from dpkit_core.events import (
     ApproxDP,
@@ -48,7 +49,6 @@ from dpkit_core.events import (
     Sequence,
     walk,
 )
-from dpkit_core.privacy import Neighboring
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -544,6 +544,6 @@ def _round_up(exact: Fraction) -> float:
 
 
 if TYPE_CHECKING:
-    from dpkit_core.protocols import Accountant
+    from dpkit_core import Accountant
 
     _: type[Accountant] = RdpAccountant
