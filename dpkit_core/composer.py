@@ -458,13 +458,13 @@ class _Planner:
             except (Unsuitable, CalibrationFailed) as error:
                 self.problems.append(f"{part}: {error}")
             else:
-                if plan.events or name != "scoring":
+                if name != "scoring" or plan.events or plan.settings is not None:
                     stages.append(Stage(name, part, share, budget, plan))
         return tuple(stages)
 
     def _scoring(self, budget: Budget) -> StagePlan:
         scorer: ReleasingScorer = self.pipeline.scorer.instance  # type: ignore[union-attr]
-        return scorer.plan(ScoringRequest(self.schema, budget, self.fresh))
+        return scorer.plan(ScoringRequest(self.schema, self.k, budget, self.fresh))
 
     def _selection(self, budget: Budget) -> StagePlan:
         scorer: Scorer = self.pipeline.scorer.instance  # type: ignore[union-attr]
@@ -489,7 +489,7 @@ class _Planner:
     def _check_events(self, stages: Sequence[Stage], accountant: Part) -> None:
         for stage in stages:
             part = stage.part
-            if not stage.plan.events:
+            if not stage.plan.events and stage.name != "scoring":  # scores stay inside
                 self.problems.append(
                     f"{part} plans no event, so nothing would show what it releases; a release without "
                     "privacy must be planned as NonPrivate"

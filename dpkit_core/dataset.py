@@ -2,8 +2,8 @@
 
 Three forms, which a scorer may accept or not (``Scorer.forms``): ``Dataset``, dense in memory, which every
 part accepts; ``SparseDataset``, in which most entries are zero and no part may make it dense;
-``StreamedDataset``, which is read in blocks and may be larger than memory. A regressor always gets a
-``Dataset`` of the selected columns.
+``StreamedDataset``, whose features are read in blocks and may be larger than memory. A regressor always gets
+a ``Dataset`` of the selected columns.
 """
 
 from __future__ import annotations
@@ -130,19 +130,20 @@ class SparseDataset:
 
 @attrs.frozen(eq=False)
 class StreamedDataset:
-    """Records that are read in blocks, each time anew; nothing larger than a block is held in memory.
+    """Features that are read in blocks of records, each time anew, and a target ``y`` in memory.
 
     Attributes
     ----------
     blocks
-        Called for each pass; yields (X, y) with the columns of ``features``, the same records in the same
-        order every time. Blocks are checked as they come, so a missing value is found by the pass that meets
-        it: a reader should make one pass before anything is spent, as ``dpkit_core.tables`` does.
+        Called for each pass; yields matrices with the columns of ``features`` and a few records each, which
+        together are the records of ``y``, in the same order every time. The reader has checked them in a pass
+        before anything is spent, as ``dpkit_core.tables.stream`` does.
     """
 
     form: ClassVar[str] = "streamed"
 
-    blocks: Callable[[], Iterator[tuple[Matrix, Vector]]]
+    blocks: Callable[[], Iterator[Matrix]]
+    y: Vector
     features: tuple[Feature, ...]
     target: str = "y"
     target_bounds: tuple[float, float] | None = None
@@ -155,11 +156,10 @@ class StreamedDataset:
     def select(self, indices: Sequence[int]) -> Dataset:
         """Return the dense dataset of only these feature columns, in this order, by one pass."""
         columns = list(indices)
-        parts = [(X[:, columns], y) for X, y in self.blocks()]
+        X = np.concatenate([block[:, columns] for block in self.blocks()])
+        X.flags.writeable = False
         features = tuple(self.features[i] for i in columns)
-        X = np.concatenate([X for X, _ in parts])
-        y = np.concatenate([y for _, y in parts])
-        return Dataset(X, y, features, self.target, self.target_bounds)
+        return Dataset(X, self.y, features, self.target, self.target_bounds)
 
 
 AnyDataset = Dataset | SparseDataset | StreamedDataset

@@ -71,7 +71,7 @@ def test_streamed_data_give_the_selected_columns_of_all_blocks():
     from dpkit_core import StreamedDataset
 
     X, y = np.arange(10.0).reshape(5, 2), np.arange(5.0)
-    data = StreamedDataset(lambda: iter([(X[:3], y[:3]), (X[3:], y[3:])]), SCHEMA.features)
+    data = StreamedDataset(lambda: iter([X[:3], X[3:]]), y, SCHEMA.features)
     chosen = data.select([1])
     assert chosen.names == ("b",)
     assert chosen.X.ravel().tolist() == X[:, 1].tolist()
