@@ -32,6 +32,7 @@ from dpkit_core.errors import (
     PartFailed,
     PlanViolation,
     Unsuitable,
+    UnsupportedEvent,
     Vetoed,
 )
 from dpkit_core.events import Event, ExponentialMechanism, NonPrivate, PermuteAndFlip, walk
@@ -455,7 +456,7 @@ class _Planner:
             budget = self.budget.share(share * scale, share)
             try:
                 plan = plan_stage(budget)
-            except (Unsuitable, CalibrationFailed) as error:
+            except (Unsuitable, UnsupportedEvent, CalibrationFailed) as error:
                 self.problems.append(f"{part}: {error}")
             else:
                 if name != "scoring" or plan.events or plan.settings is not None:

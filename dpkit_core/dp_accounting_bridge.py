@@ -31,7 +31,7 @@ from dpkit_core.events import (
 from dpkit_core.privacy import Neighboring
 
 if TYPE_CHECKING:
-    from dp_accounting import (  # type: ignore[import-untyped]
+    from dp_accounting import (
         DpEvent,
         NeighboringRelation,
     )

@@ -108,9 +108,11 @@ class Meter:
 
     @property
     def coins(self) -> np.random.Generator:
-        """Randomness for choices that do not depend on the data, such as assigning records to models.
+        """Randomness for choices that do not depend on the data, such as the splits of random trees.
 
-        Costs nothing, because it protects nothing: treat what is drawn here as known to everybody.
+        Costs nothing, because it protects nothing: treat what is drawn here as known to everybody. Assigning
+        records to groups by their position in the table is not such a choice under add/remove, where taking
+        out one record moves all others: draw that from a custom mechanism's sampler.
         """
         return self._coins.generator
 

@@ -14,7 +14,7 @@ from typing import NoReturn, SupportsIndex
 
 import attrs
 import numpy as np
-from randomgen import AESCounter  # type: ignore[import-untyped]
+from randomgen import AESCounter
 
 _KEY_BYTES = 16
 

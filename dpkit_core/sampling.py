@@ -248,8 +248,8 @@ class Sampler:
     source: Stream | np.random.Generator
 
     @property
-    def _bits(self) -> np.random.Generator:
-        # Read at each use: a stream replaces its generator after a fork.
+    def generator(self) -> np.random.Generator:
+        """The generator behind this sampler; read it anew at each use, as a fork replaces it."""
         return self.source.generator if isinstance(self.source, Stream) else self.source
 
     # Coins
@@ -289,7 +289,7 @@ class Sampler:
 
     def _toss(self, gamma: Floats, exact: Callable[[int], Fraction]) -> Booleans:
         """Return coins of bias exp(-exact(i)), where exp(-gamma[i]) is computed to within 2^-48."""
-        uniform = self._bits.random(gamma.size)
+        uniform = self.generator.random(gamma.size)
         with np.errstate(under="ignore"):
             margin = np.exp(-gamma) - uniform
         coins = margin > 0.0
@@ -308,7 +308,7 @@ class Sampler:
                 return True
             if Fraction(prefix, 2**length) >= upper:
                 return False
-            prefix = (prefix << 64) | int(self._bits.integers(2**64, dtype=np.uint64))
+            prefix = (prefix << 64) | int(self.generator.integers(2**64, dtype=np.uint64))
             length, digits = length + 64, digits + 20
 
     # Integers
@@ -336,10 +336,10 @@ class Sampler:
         rounds = -(-NOISE_LIMIT // t)
 
         def propose(count: int) -> Integers:
-            low = self._bits.integers(t, size=count)
+            low = self.generator.integers(t, size=count)
             low = low[self._toss(low / t, lambda i: Fraction(int(low[i]), t))]
             magnitude: Integers = np.minimum(low + t * self._geometric(low.size, rounds), NOISE_LIMIT) // s
-            minus = self._bits.integers(2, size=low.size, dtype=np.bool_)
+            minus = self.generator.integers(2, size=low.size, dtype=np.bool_)
             signed: Integers = np.where(minus, -magnitude, magnitude)
             drawn_once: Booleans = (magnitude > 0) | ~minus
             return signed[drawn_once]
@@ -490,11 +490,11 @@ class Sampler:
     def _halves(self, size: int) -> tuple[Floats, Integers, Booleans]:
         """Return W = half * 2^(-53 zooms) in (0, 1/2], and fair coins."""
         unit, zooms = self._unit(size)
-        return 0.5 * unit, zooms, self._bits.integers(2, size=size, dtype=np.bool_)
+        return 0.5 * unit, zooms, self.generator.integers(2, size=size, dtype=np.bool_)
 
     def _unit(self, size: int) -> tuple[Floats, Integers]:
         """Return U * 2^(53 zooms) in [2^-53, 1] and zooms, for uniform U with 53 significant bits."""
-        unit = self._bits.random(size) + 2.0**-53 * self._bits.random(size)
+        unit = self.generator.random(size) + 2.0**-53 * self.generator.random(size)
         zooms = np.zeros(size, dtype=np.int64)
         # Below 2^-53 the first term is 0 and the sum has lost its leading bits: zoom in and draw again there.
         tiny = np.flatnonzero(unit < 2.0**-53)
@@ -505,11 +505,11 @@ class Sampler:
 
     def uniform_below(self, bounds: Integers) -> Integers:
         """Return integers, each equally likely from 0 to below its bound."""
-        return np.asarray(self._bits.integers(bounds), dtype=np.int64)
+        return np.asarray(self.generator.integers(bounds), dtype=np.int64)
 
     def sample(self, population: int, k: int) -> Integers:
         """Return ``k`` distinct integers below ``population``, every ordered choice equally likely."""
-        return np.asarray(self._bits.choice(population, k, replace=False), dtype=np.int64)
+        return np.asarray(self.generator.choice(population, k, replace=False), dtype=np.int64)
 
     def select(
         self,
@@ -596,7 +596,7 @@ class Sampler:
         for turn in range(k):
             indices, noisy = remaining.noisy(self, noise)
             best = indices[noisy == noisy.max()]
-            picks[turn] = best[self._bits.integers(best.size)]
+            picks[turn] = best[self.generator.integers(best.size)]
             remaining.drop(int(picks[turn]))
         return picks
 

@@ -26,7 +26,7 @@ Columns are features unless they are the target. A categorical column becomes on
 from __future__ import annotations
 
 import math
-import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ import attrs
 
 from dpkit_core.errors import InvalidSchema
 from dpkit_core.privacy import Neighboring
+from dpkit_core.toml import read_toml
 from dpkit_core.validators import frozen_tuple
 
 KINDS = ("numeric", "categorical")
@@ -129,8 +130,8 @@ class Schema:
     assertions: tuple[str, ...] = attrs.field(default=(), converter=frozen_tuple)
 
     def __attrs_post_init__(self) -> None:
-        names = [column.name for column in (*self.columns, self.target)]
-        doubled = sorted({name for name in names if names.count(name) > 1})
+        counts = Counter(column.name for column in (*self.columns, self.target))
+        doubled = sorted(name for name, count in counts.items() if count > 1)
         if doubled:
             raise InvalidSchema(
                 f"column {doubled[0]!r} appears twice (or is also the target); names must be unique"
@@ -259,13 +260,7 @@ class Schema:
     @classmethod
     def read(cls, path: Path) -> Schema:
         """Return the schema in a TOML file."""
-        try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InvalidSchema(f"cannot read schema {path}: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InvalidSchema(f"schema {path} is not valid TOML: {error}") from error
-        return cls.from_document(document)
+        return cls.from_document(read_toml(path, "schema", InvalidSchema))
 
 
 def _column(name: str, facts: Mapping[str, Any]) -> Column:

@@ -82,3 +82,12 @@ def test_nothing_is_left_out():
     assert {name.split(":")[1] for name in NAMES["selectors"]} >= {"peel"}
     assert set(ACCOUNTANTS) >= {"basic", "rdp"}
     assert {name.split(":")[1] for name in REGRESSORS} >= {"tukey"}
+
+
+def test_a_certificate_lists_options_and_not_the_state_of_an_accountant():
+    data, schema = table(Neighboring.ADD_OR_REMOVE_ONE)
+    plan = compose(scorer="kendall", selector="peel", options={"scorer": {"penalty": "mean"}}).plan(
+        schema, Budget(1.0, 1e-6), k=2
+    )
+    parts = plan.run(data).certificate.parts
+    assert [part.options for part in parts] == [{"penalty": "mean"}, {}, {}]

@@ -172,12 +172,6 @@ def _below(bound: int, sampler: Sampler) -> int:
     bits = (bound - 1).bit_length()
     size = -(-bits // 8)
     while True:
-        number = int.from_bytes(bit_generator(sampler).bytes(size), "big") >> (8 * size - bits)
+        number = int.from_bytes(sampler.generator.bytes(size), "big") >> (8 * size - bits)
         if number < bound:
             return number
-
-
-def bit_generator(sampler: Sampler) -> np.random.Generator:
-    """Return the generator behind ``sampler``, to be read anew for each use."""
-    source = sampler.source
-    return source if isinstance(source, np.random.Generator) else source.generator

@@ -75,7 +75,6 @@ from dpkit_core.events import ApproxDP, Event, Laplace
 from dpkit_core.validators import fraction, positive
 from dpkit_regressor_tukey.depth import (
     Boxes,
-    bit_generator,
     distance_to_unsafe,
     draw_point,
     rounding,
@@ -279,7 +278,7 @@ class TukeyRegressor:
             )
         eta = settings.depth_epsilon / 2 - 2 * kappa
         sampler = meter.custom(settings.release_event, proof=PROOF, arithmetic=ARITHMETIC)
-        slots = _assign(len(data.y), models, rows, bit_generator(sampler))
+        slots = _assign(len(data.y), models, rows, sampler.generator)
         boxes = Boxes.of(to_grid(_fit_models(data, slots, self.ridge), self.resolution))
         distance = distance_to_unsafe(boxes.log_volumes, depth, eta, settings.delta, kappa)
         noisy = sampler.laplace_on_grid(distance, sensitivity=1.0, noise_multiplier=1 / settings.test_epsilon)

@@ -1,0 +1,369 @@
+"""Kendall scores against pairs counted one by one, and their sensitivity against exhaustive search."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dpkit_scorer_kendall import KendallScorer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from dpkit_core import Dataset, Neighboring, Schema
+from dpkit_core.errors import InvalidData
+
+AR = Neighboring.ADD_OR_REMOVE_ONE
+RO = Neighboring.REPLACE_ONE
+
+# What a declared sensitivity may exceed the attained one by: the rounding of float64 scores.
+ROUNDING = 1e-6
+
+
+def prepared(X, y, penalty="max"):
+    return KendallScorer(penalty).prepare(Dataset(np.asarray(X, float), np.asarray(y, float), ()))
+
+
+def scores(X, y, selected=(), penalty="max"):
+    return prepared(X, y, penalty).scores(tuple(selected))
+
+
+def declared(neighboring, round_):
+    return KendallScorer().sensitivity(Schema.numeric(["a"], "y", neighboring=neighboring), round_)
+
+
+def order(u):
+    """Return 1, 0 or -1 for each ordered pair of entries."""
+    return np.greater.outer(u, u).astype(np.int8) - np.less.outer(u, u)
+
+
+def statistic(u, v):
+    """Return (C - D) / (n - 1), by comparing all pairs."""
+    return np.sum(order(u) * order(v), dtype=np.int64) / 2 / (len(u) - 1)
+
+
+def brute_scores(X, y, selected, penalty):
+    relevance = np.array([abs(statistic(x, y)) for x in X.T])
+    if not selected:
+        return relevance
+    redundancy = np.array([[abs(statistic(x, X[:, s])) for x in X.T] for s in selected])
+    return relevance - getattr(redundancy, penalty)(axis=0)
+
+
+# The statistic
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "concordant", "discordant"),
+    [
+        pytest.param([0.647906, 0.469321], [-0.643021, -1.178259], 1, 0, id="two records"),
+        pytest.param(
+            [0.653818, -0.714551, 0.547197, 0.655512, -1.427001, -0.645306, 0.655313, 0.493495],
+            [0.179375, -0.348618, 0.108559, 1.874773, -0.221455, 0.57965, -0.416748, -0.198326],
+            18,
+            10,
+            id="no ties",
+        ),
+        pytest.param([2, 1, 2, 0, 2, 1, 0, 0], [3, 2, 3, 0, 2, 0, 2, 3], 11, 4, id="ties in both"),
+        pytest.param(
+            [2, 2, 1, 1, 2, 2, 1, 1, 2, 1, 2, 1, 2],
+            [1, 3, 3, 1, 2, 2, 0, 3, 0, 0, 3, 3, 0],
+            14,
+            17,
+            id="mostly ties",
+        ),
+        pytest.param([0] * 6 + [1] * 6, [8, 2, 9, 10, 6, 7, 1, 0, 4, 11, 3, 5], 9, 27, id="binary column"),
+        pytest.param(range(6), range(6), 15, 0, id="same order"),
+        pytest.param(range(6), range(6, 0, -1), 0, 15, id="opposite order"),
+        pytest.param([1] * 6, range(6), 0, 0, id="constant column"),
+        pytest.param(range(6), [1] * 6, 0, 0, id="constant target"),
+    ],
+)
+def test_score_is_concordant_minus_discordant_pairs_per_record(x, y, concordant, discordant):
+    expected = abs(concordant - discordant) / (len(x) - 1)
+    assert scores(np.array(x, float)[:, np.newaxis], y).tolist() == [expected]
+
+
+@st.composite
+def tables(draw):
+    n, d = draw(st.integers(2, 150)), draw(st.integers(1, 4))
+    extreme = st.sampled_from([0.0, -0.0, 5e-324, -5e-324, 1.0, 1 + 2**-52, 1e308, -1e308, 1.7e308])
+    values = draw(st.sampled_from([st.integers(0, 3).map(float), st.integers(-99, 99).map(float), extreme]))
+    table = draw(arrays.arrays(float, (n, d + 1), elements=values))
+    return table[:, :d], table[:, d]
+
+
+@settings(max_examples=100, deadline=None)
+@given(tables(), st.sampled_from(["max", "mean"]), st.data())
+def test_scores_agree_with_comparing_all_pairs(table, penalty, data):
+    X, y = table
+    selected = data.draw(st.lists(st.integers(0, X.shape[1] - 1), unique=True))
+    np.testing.assert_allclose(
+        scores(X, y, selected, penalty), brute_scores(X, y, selected, penalty), rtol=1e-13, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(("n", "levels"), [(64, 40), (65, 2), (65, 10**9), (700, 40), (4097, 400)])
+def test_scores_agree_with_comparing_all_pairs_after_several_merges(n, levels):
+    rng = np.random.default_rng(n)
+    y = rng.integers(0, levels, n).astype(float)
+    X = np.column_stack([np.where(rng.random(n) < 0.5, y, rng.integers(0, levels, n)), rng.random(n), -y])
+    np.testing.assert_allclose(scores(X, y), brute_scores(X, y, (), "max"), rtol=1e-13, atol=1e-12)
+    np.testing.assert_allclose(scores(X, y, [2]), brute_scores(X, y, [2], "max"), rtol=1e-13, atol=1e-12)
+
+
+def test_columns_in_several_blocks_get_their_own_scores():
+    # 300 columns of 1000 records need three blocks, the last one partly filled. The first j records of column
+    # j stand in reverse: j (j - 1) / 2 discordant pairs.
+    n, d = 1000, 300
+    X = np.column_stack([np.concatenate([np.arange(j)[::-1], np.arange(j, n)]) for j in range(d)])
+    j = np.arange(d)
+    expected = (n * (n - 1) / 2 - j * (j - 1)) / (n - 1)
+    np.testing.assert_allclose(scores(X, np.arange(n)), expected, rtol=1e-13)
+
+
+def test_counts_are_exact_over_four_merges_and_beyond_32_bits():
+    # Runs of 100 records, shuffled inside, the runs in falling order: all pairs across runs are discordant.
+    rng = np.random.default_rng(5)
+    size, runs = 100, 3000
+    inner = [rng.permutation(size) for _ in range(runs)]
+    x = np.concatenate([r * size + order for r, order in zip(range(runs)[::-1], inner, strict=True)])
+    inside = sum(round(statistic(order, np.arange(size)) * (size - 1)) for order in inner)
+    n = size * runs
+    expected = abs(inside - size * size * runs * (runs - 1) // 2)
+    got = scores(np.column_stack([x, x // 2]), np.arange(n)) * (n - 1)
+    assert round(got[0]) == expected
+    # Halving ties the values 2m and 2m + 1, which are in one run: each pair loses what it counted.
+    place = np.argsort(x)
+    assert round(got[1]) == abs(inside - np.sign(place[1::2] - place[::2]).sum() - (expected + inside))
+
+
+@pytest.fixture(scope="module")
+def sixty_records():
+    table = np.loadtxt(Path(__file__).with_name("sixty_records.csv"), delimiter=",")
+    return table[:, :-1], table[:, -1]
+
+
+def test_rounds_without_noise_follow_algorithm_1(sixty_records):
+    # Scores of a direct implementation of Algorithm 1 of the paper with the statistic above; the order is
+    # also that of the authors' code at epsilon 1e12.
+    X, y = sixty_records
+    rounds = [
+        ([], "14.101694915254237 9.661016949152541 14.745762711864407 10.372881355932204 2.4745762711864407"),
+        ([2], "-14.57627118644068 9.016949152542372 nan 9.220338983050848 0.8813559322033899"),
+        ([2, 3], "-1.2033898305084758 6.932203389830508 nan nan 1.440677966101695"),
+        ([2, 3, 1], "3.536723163841806 nan nan nan 0.7344632768361581"),
+        ([2, 3, 1, 0], "nan nan nan nan 0.7627118644067796"),
+    ]
+    of = prepared(X, y, "mean")
+    for selected, numbers in rounds:
+        expected = np.array(numbers.split(), float)
+        left = ~np.isnan(expected)
+        np.testing.assert_allclose(of.scores(selected)[:5][left], expected[left], atol=1e-12)
+    picked: list[int] = []
+    for _ in range(5):
+        values = of.scores(tuple(picked))
+        values[picked] = -np.inf
+        picked.append(int(values.argmax()))
+    assert picked == [2, 3, 1, 0, 4]
+
+
+def test_a_copy_of_any_selected_column_loses_its_score_under_max_and_not_under_mean():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 4))
+    X[:, 3] = X[:, 0]
+    y = X[:, 0] + 0.1 * X[:, 1]
+    assert scores(X, y, [0, 1, 2], "max")[3] <= 0
+    assert scores(X, y, [0, 1, 2], "mean")[3] > 0.3 * scores(X, y)[3]
+
+
+def test_scores_follow_their_columns_and_ignore_the_order_of_records_and_picks(sixty_records):
+    X, y = sixty_records
+    rng = np.random.default_rng(1)
+    columns, records = rng.permutation(7), rng.permutation(60)
+    place = np.argsort(columns)
+    for penalty in ("max", "mean"):
+        original = scores(X, y, [2, 6], penalty)
+        moved = scores(X[records][:, columns], y[records], [place[6], place[2]], penalty)
+        np.testing.assert_array_equal(moved, original[columns])
+
+
+def test_scores_see_ranks_only(sixty_records):
+    X, y = sixty_records
+    np.testing.assert_array_equal(scores(np.exp(X), y**3, [1]), scores(X, y, [1]))
+    np.testing.assert_array_equal(scores(-X, -y, [1]), scores(X, y, [1]))
+
+
+def test_asking_again_changes_nothing(sixty_records):
+    X, y = sixty_records
+    X.flags.writeable = y.flags.writeable = False
+    of = prepared(X, y)
+    first = of.scores((4, 1))
+    kept = first.copy()
+    first[:] = np.nan
+    of.scores((4,))[:] = np.nan
+    of.scores(())[:] = np.nan
+    np.testing.assert_array_equal(of.scores((4, 1)), kept)
+    assert np.isfinite(of.scores(())).all()
+
+
+# Sensitivity
+
+
+def test_declared_sensitivities_are_those_proved():
+    for neighboring, round_, linf, range_ in [
+        (AR, 0, 1.5, 2.5),
+        (AR, 1, 2.5, 5.0),
+        (AR, 9, 2.5, 5.0),
+        (RO, 0, 2.0, 4.0),
+        (RO, 9, 4.0, 8.0),
+    ]:
+        sensitivity = declared(neighboring, round_)
+        assert 0 <= sensitivity.linf - linf < ROUNDING
+        assert 0 <= sensitivity.range - range_ < ROUNDING
+        assert sensitivity.neighboring is neighboring
+
+
+LEVELS = 4
+
+
+def every_column(n):
+    """Return all columns of n values on a small grid."""
+    return np.array(list(itertools.product(range(LEVELS), repeat=n)), float).T
+
+
+def with_last(columns, values):
+    """Return each of ``columns`` continued by each of ``values``, one after the other."""
+    return np.vstack([np.tile(columns, len(values)), np.repeat(values, columns.shape[1])])
+
+
+def joined(n, y, last):
+    """Return (X, y) before and after a record joins n others: all columns, with all values of the record."""
+    X = every_column(n)
+    before = np.tile(X, LEVELS)
+    return (before, np.array(y)), (with_last(X, range(LEVELS)), np.array([*y, last]))
+
+
+def replaced(n, y, first, last):
+    """Return (X, y) before and after the last of n records changes: all columns, with all its changes."""
+    old, new = zip(*itertools.product(range(LEVELS), repeat=2), strict=True)
+    X = every_column(n - 1)
+    return (with_last(X, old), np.array([*y, first])), (with_last(X, new), np.array([*y, last]))
+
+
+def score_changes(worlds, selected=(), penalty="max"):
+    (X, y), (X_, y_) = worlds
+    return scores(X_, y_, selected, penalty) - scores(X, y, selected, penalty)
+
+
+# By hand for n = 2: t = 1 and K = -1 give |t| = 1 and then 0. From an independent search for n = 3 and 4.
+@pytest.mark.parametrize(("n", "largest"), [(2, 1.0), (3, 1.5), (4, 1.4166666666666667)])
+def test_no_table_on_a_small_grid_moves_further_when_a_record_joins(n, largest):
+    targets = itertools.combinations_with_replacement(range(LEVELS), n)
+    changes = [score_changes(joined(n, y, last)) for y in targets for last in range(LEVELS)]
+    assert min(c.min() for c in changes) == pytest.approx(-largest, abs=1e-12)
+    assert max(c.max() for c in changes) <= 1
+    assert max(np.ptp(c) for c in changes) <= declared(AR, 0).range
+
+
+def test_no_table_on_a_small_grid_moves_further_when_a_record_is_replaced():
+    targets = itertools.combinations_with_replacement(range(LEVELS), 3)
+    ends = list(itertools.product(range(LEVELS), repeat=2))
+    changes = [score_changes(replaced(4, y, *end)) for y in targets for end in ends]
+    # On four levels a record cannot pass three others without tying one of them, so that |C - D| goes from 1
+    # to 6 at most, over n - 1 = 3.
+    assert max(np.abs(c).max() for c in changes) == pytest.approx(5 / 3, abs=1e-12)
+    assert max(np.ptp(c) for c in changes) <= declared(RO, 0).range
+
+
+@pytest.mark.parametrize("penalty", ["max", "mean"])
+@pytest.mark.parametrize("picks", [1, 2])
+@pytest.mark.parametrize("neighboring", [AR, RO], ids=["record joins", "record replaced"])
+def test_no_selected_columns_on_a_small_grid_move_scores_further(neighboring, picks, penalty):
+    # All scored columns at once, for random targets and random selected columns.
+    rng = np.random.default_rng(picks)
+    sensitivity = declared(neighboring, 1)
+    furthest = 0.0
+    for _ in range(40):
+        if neighboring is AR:
+            worlds = joined(4, rng.integers(0, LEVELS, 4), rng.integers(LEVELS))
+        else:
+            worlds = replaced(4, rng.integers(0, LEVELS, 3), *rng.integers(0, LEVELS, 2))
+        change = score_changes(worlds, rng.integers(0, worlds[0][0].shape[1], picks), penalty)
+        assert np.abs(change).max() <= sensitivity.linf
+        assert np.ptp(change) <= sensitivity.range
+        furthest = max(furthest, np.ptp(change))
+    assert furthest > sensitivity.range / 2
+
+
+def changes(before, after, selected=()):
+    """Score changes from one table to another; each is y followed by the columns, as rows."""
+    old, new = (scores(np.array(t[1:], float).T, t[0], selected) for t in (before, after))
+    return new - old
+
+
+def test_first_round_attains_its_sensitivity_when_a_record_joins():
+    # The new record has the largest y. Column 0 agreed with y and opposes it there; column 1 was constant.
+    before = [[0, 1, 2], [0, 1, 2], [0, 0, 0]]
+    after = [[0, 1, 2, 3], [0, 1, 2, -1], [0, 0, 0, 1]]
+    change = changes(before, after)
+    assert change.tolist() == [-1.5, 1.0]
+    assert np.abs(change).max() == pytest.approx(declared(AR, 0).linf, abs=ROUNDING)
+    assert np.ptp(change) == pytest.approx(declared(AR, 0).range, abs=ROUNDING)
+
+
+def test_later_rounds_attain_their_sensitivity_when_a_record_joins():
+    # y and the selected column 0 are uncorrelated. Until the record joins, column 1 follows column 0 and
+    # column 2 follows y.
+    rising, mixed = [0, 1, 2, 3], [1, 3, 0, 2]
+    assert statistic(rising, mixed) == 0
+    before = [rising, mixed, mixed, rising]
+    after = [[*rising, 9], [*mixed, -9], [*mixed, 9], [*rising, -9]]
+    change = changes(before, after, [0])[1:]
+    assert change.tolist() == [2.5, -2.5]
+    assert np.abs(change).max() == pytest.approx(declared(AR, 1).linf, abs=ROUNDING)
+    assert np.ptp(change) == pytest.approx(declared(AR, 1).range, abs=ROUNDING)
+
+
+def test_first_and_later_rounds_attain_their_sensitivity_when_a_record_is_replaced():
+    # The last record has the largest y and stays smallest in the selected column 0, while it passes from
+    # smallest to largest in column 1 and back in column 2.
+    rest = list(range(8))
+    before = [[*rest, 9], [*rest, -9], [*rest, -9], [*rest, 9]]
+    after = [[*rest, 9], [*rest, -9], [*rest, 9], [*rest, -9]]
+    for round_, linf in ((0, 2.0), (1, 4.0)):
+        change = changes(before, after, [0][:round_])[1:]
+        assert change.tolist() == [linf, -linf]
+        assert linf == pytest.approx(declared(RO, round_).linf, abs=ROUNDING)
+        assert np.ptp(change) == pytest.approx(declared(RO, round_).range, abs=ROUNDING)
+
+
+@pytest.mark.parametrize(("n", "tau_b_change"), [(50, 5.0), (200, 10.0), (1000, 22.360679774997898)])
+def test_a_column_that_wakes_up_moves_by_one_where_tau_b_would_move_without_bound(n, tau_b_change):
+    x, y = np.append(np.zeros(n - 1), 1.0), np.arange(n, dtype=float)
+    before, after = scores(x[:, np.newaxis], y), scores(np.append(x, 1.0)[:, np.newaxis], np.append(y, -1.0))
+    assert (before - after).tolist() == [1.0]
+
+    def tau_b(u, v):  # the paper's scale, n/2 times the tie-corrected coefficient
+        pairs, ties = len(u) * (len(u) - 1) / 2, sum(c * (c - 1) / 2 for c in np.unique_counts(u).counts)
+        return len(u) / 2 * statistic(u, v) * (len(u) - 1) / np.sqrt(pairs * (pairs - ties))
+
+    observed = tau_b(x, y) - tau_b(np.append(x, 1.0), np.append(y, -1.0))
+    assert observed == pytest.approx(tau_b_change, abs=1e-9)
+    assert observed > declared(AR, 0).linf
+
+
+# Planning and validation
+
+
+def test_the_only_option_is_the_penalty():
+    assert KendallScorer().penalty == "max"
+    with pytest.raises(ValueError, match="penalty"):
+        KendallScorer("median")
+
+
+def test_tables_beyond_exact_counting_are_refused_before_any_work():
+    n = 2**27 + 1
+    data = Dataset(np.broadcast_to(0.0, (n, 1)), np.broadcast_to(0.0, n), ())
+    with pytest.raises(InvalidData, match="134217729 rows"):
+        KendallScorer().prepare(data)
