@@ -503,14 +503,6 @@ class Sampler:
             zooms[tiny] += 1
         return unit, zooms
 
-    def uniform_below(self, bounds: Integers) -> Integers:
-        """Return integers, each equally likely from 0 to below its bound."""
-        return np.asarray(self.generator.integers(bounds), dtype=np.int64)
-
-    def sample(self, population: int, k: int) -> Integers:
-        """Return ``k`` distinct integers below ``population``, every ordered choice equally likely."""
-        return np.asarray(self.generator.choice(population, k, replace=False), dtype=np.int64)
-
     def select(
         self,
         values: npt.ArrayLike,
@@ -669,7 +661,7 @@ class _Grouped:
         present = indices < self.scores.size
         present[present] = self.left[indices[present]]
         z = least[:, np.newaxis] + sampler.exponential(indices.shape)
-        owner = sampler.uniform_below(self.sizes[groups])
+        owner = sampler.generator.integers(self.sizes[groups])
         z[present & (np.cumsum(present, axis=1) == owner[:, np.newaxis] + 1)] = least
         return indices[present], z[present]
 
