@@ -170,6 +170,13 @@ class Pipeline:
         parts = [part.name for part in (self.scorer, self.selector, self.regressor) if part]
         return " + ".join(parts) or "nothing"
 
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The forms of data that it accepts; all without a scorer, since a regressor gets dense columns."""
+        if self.scorer is None:
+            return ("dense", "sparse", "streamed")
+        return tuple(getattr(type(self.scorer.instance), "forms", ("dense",)))
+
     def plan(
         self,
         schema: Schema,
@@ -574,12 +581,10 @@ class _Run:
                 f"made for {', '.join(f.name for f in plan.schema.features)} and "
                 f"{plan.schema.target.name}. Make the plan from the dataset's schema"
             )
-        scorer = plan.pipeline.scorer
-        forms = getattr(type(scorer.instance), "forms", ("dense",)) if scorer else ()
-        if scorer is not None and data.form not in forms:
+        if data.form not in plan.pipeline.forms:
             raise InvalidData(
-                f"the data are {data.form}; {scorer} accepts {', '.join(forms)} data only. Load them "
-                "densely, or choose a scorer that accepts them"
+                f"the data are {data.form}; {plan.pipeline.scorer} accepts {', '.join(plan.pipeline.forms)} "
+                "data only. Load them densely, or choose a scorer that accepts them"
             )
         self.plan = plan
         self.data = data

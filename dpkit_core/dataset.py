@@ -89,7 +89,8 @@ class Dataset:
 class SparseDataset:
     """A sparse feature matrix ``X`` (n x d, CSR or CSC), a target ``y`` (n) and the public facts about both.
 
-    Checked like ``Dataset``. Zeros that are not stored are values like any other.
+    Checked like ``Dataset``; each entry is stored at most once. Zeros that are not stored are values like any
+    other.
     """
 
     form: ClassVar[str] = "sparse"
@@ -108,6 +109,9 @@ class SparseDataset:
         if not sparse.issparse(X):
             raise InvalidData("X is not a SciPy sparse matrix; use Dataset.from_arrays for a dense one")
         matrix = X if X.format in {"csr", "csc"} else X.tocsr()
+        if not matrix.has_canonical_format:  # an entry stored in parts is one value, to be clipped once
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
         target = _numbers(y, f"target {schema.target.name!r}", 1)
         _require_shape(matrix.shape, target.shape[0], schema)
         if not np.isfinite(matrix.data).all():
@@ -136,8 +140,7 @@ class StreamedDataset:
     ----------
     blocks
         Called for each pass; yields matrices with the columns of ``features`` and a few records each, which
-        together are the records of ``y``, in the same order every time. The reader has checked them in a pass
-        before anything is spent, as ``dpkit_core.tables.stream`` does.
+        together are the records of ``y``, in the same order every time.
     """
 
     form: ClassVar[str] = "streamed"
@@ -147,6 +150,22 @@ class StreamedDataset:
     features: tuple[Feature, ...]
     target: str = "y"
     target_bounds: tuple[float, float] | None = None
+
+    @classmethod
+    def from_blocks(
+        cls, blocks: Callable[[], Iterator[Matrix]], y: npt.ArrayLike, schema: Schema
+    ) -> StreamedDataset:
+        """Return the dataset whose features ``blocks`` yields, after one pass that checks them."""
+        target = _numbers(y, f"target {schema.target.name!r}", 1)
+        _require_finite(target[:, np.newaxis], [schema.target.name])
+        names = [feature.name for feature in schema.features]
+        rows = 0
+        for block in blocks():
+            _require_columns(block.shape[1], schema)
+            _require_finite(block, names)
+            rows += len(block)
+        _require_rows(rows, len(target), schema)
+        return cls(blocks, target, schema.features, schema.target.name, schema.target.bounds)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -167,11 +186,19 @@ AnyDataset = Dataset | SparseDataset | StreamedDataset
 
 def _require_shape(shape: tuple[int, ...], targets: int, schema: Schema) -> None:
     rows, columns = shape
+    _require_columns(columns, schema)
+    _require_rows(rows, targets, schema)
+
+
+def _require_columns(columns: int, schema: Schema) -> None:
     if columns != len(schema.features):
         raise InvalidData(
             f"X has {columns} columns but the schema has {len(schema.features)} features "
             "(after one-hot encoding); give one column for each"
         )
+
+
+def _require_rows(rows: int, targets: int, schema: Schema) -> None:
     if rows != targets:
         raise InvalidData(
             f"X has {rows} rows but target {schema.target.name!r} has {targets}; they must be equal"
