@@ -73,6 +73,11 @@ class BlindMeter(Meter):
         blank = np.zeros_like(value, dtype=np.float64)
         return super().gaussian(blank, sensitivity=sensitivity, noise_multiplier=noise_multiplier)
 
+    def select(self, scores: Scores, k: int, **options: Any) -> tuple[int, ...]:
+        """Return candidates drawn as if all had the score 0."""
+        blank = np.zeros_like(scores.values)
+        return super().select(attrs.evolve(scores, values=blank), k, **options)
+
 
 def scoring_plan(scorer: Scorer, schema: Schema) -> StagePlan | None:
     """Return the plan that ``scorer`` makes before it scores, or None where it asks for nothing."""

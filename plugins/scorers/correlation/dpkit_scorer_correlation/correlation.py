@@ -21,13 +21,18 @@ from dpkit_core import (
     StagePlan,
     StreamedDataset,
     Vector,
+    calibrate,
 )
 from dpkit_core.errors import InvalidData, Unsuitable
-from dpkit_core.events import NonPrivate
+from dpkit_core.events import ExponentialMechanism, NonPrivate
+from dpkit_core.quantiles import private_quantile
 from dpkit_core.validators import rate
 from dpkit_scorer_correlation.windows import MAX_RECORDS, STEPS, Windows, dense_products, sparse_products
 
 AnyDataset = Dataset | SparseDataset | StreamedDataset
+
+#: Candidates for the center of the target, evenly spaced between its bounds.
+CENTERS = 4097
 
 PUBLISHED = (
     "correlation scores are centered by means and scaled by largest deviations of the private data "
@@ -54,9 +59,10 @@ class CorrelationScorer:
         noise is the same for all widths, so windows that most values leave have the larger signal: for
         normal data it is ten times larger at one standard deviation than at four.
     center
-        ``schema``: the middle of the bounds, also for the target. ``private``: a median of the target that is
-        released first, by an event of its own. Features whose middle is not their mean need it, 0/1 columns
-        above all: a target that is off center by b adds b times such a feature's sum to its score.
+        Of the target. ``schema``: the middle of its bounds. ``private``: its median, released first by an
+        exponential mechanism over a grid between the bounds. Where the middles of bounds are not near the
+        data, as for a skewed target and 0/1 features, that removes a score that all records share. Not for a
+        target with two values, of which the median is one.
     calibration
         ``proved``, as above. ``published``: Algorithm 1 of the paper to the letter, which centers by means
         and scales by the largest deviation of the data at hand. Its claim that scores then have sensitivity 1
@@ -119,13 +125,37 @@ class CorrelationScorer:
         return Sensitivity.general(products, schema.neighboring)
 
     def plan(self, request: ScoringRequest, /) -> StagePlan:
-        """Return the release of the target's median for ``center="private"``; nothing for ``schema``.
+        """Return one event ``ExponentialMechanism`` for ``center="private"``, none for ``schema``.
 
-        The published calibration is one event ``NonPrivate``.
+        The median's score has range sensitivity 1 under add/remove and 2 under replace-one. The published
+        calibration is one event ``NonPrivate``.
+
+        Raises
+        ------
+        Unsuitable
+            If the accountant does not know the event.
         """
         if self.calibration == "published":
             return StagePlan([NonPrivate(PUBLISHED, request.neighboring)])
-        return StagePlan(())
+        if self.center == "schema":
+            return StagePlan(())
+
+        def median(epsilon: float) -> ExponentialMechanism:
+            return ExponentialMechanism(epsilon, request.neighboring)
+
+        budget = request.budget
+        if not request.accountant.supports(median(budget.epsilon)):
+            raise Unsuitable(
+                "the median of the target is released by ExponentialMechanism for "
+                f"{request.neighboring.value}, which the accountant does not support; use one that does, "
+                'such as basic or rdp, or center = "schema"'
+            )
+        epsilon = calibrate(
+            lambda e: request.accountant.compose(median(e)).epsilon(budget.delta),
+            budget.epsilon,
+            start=budget.epsilon,
+        )
+        return StagePlan([median(epsilon)], settings=median(epsilon))
 
     def prepare(self, data: AnyDataset, /) -> FixedScores:
         """Return the scores of ``data``, around the schema's centers.
@@ -147,6 +177,8 @@ class CorrelationScorer:
             (event,) = plan.events
             meter.custom(event, proof="none", arithmetic="means and deviations of the data, without noise")
             return FixedScores(_summed(data, *_windows_of_the_data(data)))
+        if self.center == "private":
+            return self._scores(data, _private_median(data, plan.settings, meter))
         return self.prepare(data)
 
     def _scores(self, data: AnyDataset, target_center: float | None) -> FixedScores:
@@ -181,6 +213,18 @@ def _bounds(features: Sequence[Feature], target: str, target_bounds: tuple[float
             "no bounds"
         )
     return np.array([bounds for _, bounds in columns])
+
+
+def _private_median(data: AnyDataset, event: ExponentialMechanism, meter: Meter) -> float:
+    ((lower, upper),) = _bounds((), data.target, data.target_bounds)
+    return private_quantile(
+        meter,
+        data.y,
+        1 / 2,
+        grid=np.linspace(lower, upper, CENTERS),
+        epsilon=event.epsilon,
+        neighboring=event.neighboring,
+    )
 
 
 def _summed(data: AnyDataset, features: Windows, target: Windows) -> Vector:
