@@ -68,7 +68,9 @@ class CanonicalLipschitzSelector:
         ``lazy`` finds the best class of sets by a search whose running time depends on the scores; ``dense``
         goes through all k (d - k) + 1 classes. Their laws are the same.
 
-    Notes ----- *Sensitivity of the loss.* From D to D' every score moves by an amount within an interval [a,
+    Notes
+    -----
+    *Sensitivity of the loss.* From D to D' every score moves by an amount within an interval [a,
     a + R]. So do the best score outside y, the worst inside, and their maximum, because minima and maxima of
     numbers that move within an interval do. The loss of every set then moves within [(1 - gamma) a - gamma (a
     + R), (1 - gamma)(a + R) - gamma a], of length R. Divided by R / epsilon, two sets never move further
