@@ -634,7 +634,8 @@ class _Grouped:
     def of(cls, scores: Floats, left: Booleans, scale: float) -> _Grouped:
         starts = np.arange(0, scores.size, GROUP_SIZE)
         present = scores if left.all() else np.where(left, scores, -np.inf)
-        sizes = np.add.reduceat(left, starts, dtype=np.int64)
+        # Summing as int64 would first copy all of ``left`` to eight times its size.
+        sizes = np.add.reduceat(left, starts, dtype=np.uint16).astype(np.int64)
         return cls(scores, left, np.maximum.reduceat(present, starts), sizes, scale)
 
     def noisy(self, sampler: Sampler, noise: Noise) -> tuple[Integers, Floats]:
