@@ -57,7 +57,7 @@ class CorrelationScorer:
     clip
         Half width of the windows as a fraction of half the distance of the bounds; for ``product`` only. The
         noise is the same for all widths, so windows that most values leave have the larger signal: for
-        normal data it is ten times larger at one standard deviation than at four.
+        normal data it is seven times larger at one standard deviation than at four.
     center
         Of the target. ``schema``: the middle of its bounds. ``private``: its median, released first by an
         exponential mechanism over a grid between the bounds. Where the middles of bounds are not near the
