@@ -74,7 +74,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 # Modules that are public as a whole.
-_MODULES = ("errors", "events", "hooks", "validators")
+_MODULES = ("errors", "events", "hooks", "sampling", "validators")
 
 __version__ = "0.1.0"
 __all__ = [*sorted(_HOME_OF), *_MODULES]  # noqa: PLE0604 - computed from one table

@@ -173,6 +173,13 @@ class Pipeline:
         parts = [part.name for part in (self.scorer, self.selector, self.regressor) if part]
         return " + ".join(parts) or "nothing"
 
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The forms of data that it accepts; all without a scorer, since a regressor gets dense columns."""
+        if self.scorer is None:
+            return ("dense", "sparse", "streamed")
+        return tuple(getattr(type(self.scorer.instance), "forms", ("dense",)))
+
     def plan(
         self,
         schema: Schema,
@@ -462,13 +469,13 @@ class _Planner:
             except (Unsuitable, UnsupportedEvent, CalibrationFailed) as error:
                 self.problems.append(f"{part}: {error}")
             else:
-                if plan.events or name != "scoring":
+                if name != "scoring" or plan.events or plan.settings is not None:
                     stages.append(Stage(name, part, share, budget, plan))
         return tuple(stages)
 
     def _scoring(self, budget: Budget) -> StagePlan:
         scorer: ReleasingScorer = self.pipeline.scorer.instance  # type: ignore[union-attr]
-        return scorer.plan(ScoringRequest(self.schema, budget, self.fresh))
+        return scorer.plan(ScoringRequest(self.schema, self.k, budget, self.fresh))
 
     def _selection(self, budget: Budget) -> StagePlan:
         scorer: Scorer = self.pipeline.scorer.instance  # type: ignore[union-attr]
@@ -493,7 +500,7 @@ class _Planner:
     def _check_events(self, stages: Sequence[Stage], accountant: Part) -> None:
         for stage in stages:
             part = stage.part
-            if not stage.plan.events:
+            if not stage.plan.events and stage.name != "scoring":  # scores stay inside
                 self.problems.append(
                     f"{part} plans no event, so nothing would show what it releases; a release without "
                     "privacy must be planned as NonPrivate"
@@ -597,12 +604,10 @@ class _Run:
         progress: Progress | None,
     ) -> None:
         _require_same_facts(plan.schema, data)
-        scorer = plan.pipeline.scorer
-        forms = getattr(type(scorer.instance), "forms", ("dense",)) if scorer else ()
-        if scorer is not None and data.form not in forms:
+        if data.form not in plan.pipeline.forms:
             raise InvalidData(
-                f"the data are {data.form}; {scorer} accepts {', '.join(forms)} data only. Load them "
-                "densely, or choose a scorer that accepts them"
+                f"the data are {data.form}; {plan.pipeline.scorer} accepts {', '.join(plan.pipeline.forms)} "
+                "data only. Load them densely, or choose a scorer that accepts them"
             )
         self.plan = plan
         self.data = data

@@ -2,8 +2,8 @@
 
 Three forms, which a scorer may accept or not (``Scorer.forms``): ``Dataset``, dense in memory, which every
 part accepts; ``SparseDataset``, in which most entries are zero and no part may make it dense;
-``StreamedDataset``, which is read in blocks and may be larger than memory. A regressor always gets a
-``Dataset`` of the selected columns.
+``StreamedDataset``, whose features are read in blocks and may be larger than memory. A regressor always gets
+a ``Dataset`` of the selected columns.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ class Dataset:
 class SparseDataset:
     """A sparse feature matrix ``X`` (n x d, CSR or CSC), a target ``y`` (n) and the public facts about both.
 
-    Checked like ``Dataset``. Zeros that are not stored are values like any other.
+    Checked like ``Dataset``; each entry is stored at most once. Zeros that are not stored are values like any
+    other.
     """
 
     form: ClassVar[str] = "sparse"
@@ -108,6 +109,9 @@ class SparseDataset:
         if not sparse.issparse(X):
             raise InvalidData("X is not a SciPy sparse matrix; use Dataset.from_arrays for a dense one")
         matrix = X if X.format in {"csr", "csc"} else X.tocsr()
+        if not matrix.has_canonical_format:  # an entry stored in parts is one value, to be clipped once
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
         target = _numbers(y, f"target {schema.target.name!r}", 1)
         _require_shape(matrix.shape, target.shape[0], schema)
         if not np.isfinite(matrix.data).all():
@@ -130,22 +134,38 @@ class SparseDataset:
 
 @attrs.frozen(eq=False)
 class StreamedDataset:
-    """Records that are read in blocks, each time anew; nothing larger than a block is held in memory.
+    """Features that are read in blocks of records, each time anew, and a target ``y`` in memory.
 
     Attributes
     ----------
     blocks
-        Called for each pass; yields (X, y) with the columns of ``features``, the same records in the same
-        order every time. Blocks are checked as they come, so a missing value is found by the pass that meets
-        it: a reader should make one pass before anything is spent, as ``dpkit_core.tables`` does.
+        Called for each pass; yields matrices with the columns of ``features`` and a few records each, which
+        together are the records of ``y``, in the same order every time.
     """
 
     form: ClassVar[str] = "streamed"
 
-    blocks: Callable[[], Iterator[tuple[Matrix, Vector]]]
+    blocks: Callable[[], Iterator[Matrix]]
+    y: Vector
     features: tuple[Feature, ...]
     target: str = "y"
     target_bounds: tuple[float, float] | None = None
+
+    @classmethod
+    def from_blocks(
+        cls, blocks: Callable[[], Iterator[Matrix]], y: npt.ArrayLike, schema: Schema
+    ) -> StreamedDataset:
+        """Return the dataset whose features ``blocks`` yields, after one pass that checks them."""
+        target = _numbers(y, f"target {schema.target.name!r}", 1)
+        _require_finite(target[:, np.newaxis], [schema.target.name])
+        names = [feature.name for feature in schema.features]
+        rows = 0
+        for block in blocks():
+            _require_columns(block.shape[1], schema)
+            _require_finite(block, names)
+            rows += len(block)
+        _require_rows(rows, len(target), schema)
+        return cls(blocks, target, schema.features, schema.target.name, schema.target.bounds)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -155,11 +175,10 @@ class StreamedDataset:
     def select(self, indices: Sequence[int]) -> Dataset:
         """Return the dense dataset of only these feature columns, in this order, by one pass."""
         columns = list(indices)
-        parts = [(X[:, columns], y) for X, y in self.blocks()]
+        X = np.concatenate([block[:, columns] for block in self.blocks()])
+        X.flags.writeable = False
         features = tuple(self.features[i] for i in columns)
-        X = np.concatenate([X for X, _ in parts])
-        y = np.concatenate([y for _, y in parts])
-        return Dataset(X, y, features, self.target, self.target_bounds)
+        return Dataset(X, self.y, features, self.target, self.target_bounds)
 
 
 AnyDataset = Dataset | SparseDataset | StreamedDataset
@@ -167,11 +186,19 @@ AnyDataset = Dataset | SparseDataset | StreamedDataset
 
 def _require_shape(shape: tuple[int, ...], targets: int, schema: Schema) -> None:
     rows, columns = shape
+    _require_columns(columns, schema)
+    _require_rows(rows, targets, schema)
+
+
+def _require_columns(columns: int, schema: Schema) -> None:
     if columns != len(schema.features):
         raise InvalidData(
             f"X has {columns} columns but the schema has {len(schema.features)} features "
             "(after one-hot encoding); give one column for each"
         )
+
+
+def _require_rows(rows: int, targets: int, schema: Schema) -> None:
     if rows != targets:
         raise InvalidData(
             f"X has {rows} rows but target {schema.target.name!r} has {targets}; they must be equal"

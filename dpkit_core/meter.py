@@ -27,11 +27,15 @@ from dpkit_core.events import (
 from dpkit_core.privacy import Neighboring
 from dpkit_core.protocols import Scores, StagePlan
 from dpkit_core.randomness import Randomness
-from dpkit_core.sampling import Sampler
+from dpkit_core.sampling import LAZY_FROM, Sampler
 
 GRID_ARITHMETIC = "exact discrete noise on a public power-of-two grid"
 SELECTION_ARITHMETIC = (
     "float64 noise with full tails, rounding covered by a wider scale, ties broken at random"
+)
+LAZY_ARITHMETIC = (
+    "noise of groups of candidates before that of candidates: the law is exact, the running time depends on "
+    "the scores"
 )
 
 
@@ -157,25 +161,34 @@ class Meter:
         )
 
     def select(
-        self, scores: Scores, k: int, *, event: ExponentialMechanism | PermuteAndFlip
+        self,
+        scores: Scores,
+        k: int,
+        *,
+        event: ExponentialMechanism | PermuteAndFlip,
+        constant_work: bool = False,
     ) -> tuple[int, ...]:
         """Return the indices of ``k`` candidates, best noisy score first; records ``event`` ``k`` times.
 
         Gumbel noise of scale ``range sensitivity / epsilon`` makes each pick an exponential mechanism over
         what the picks before left; exponential noise of the same scale makes it permute-and-flip (McKenna
         and Sheldon 2020). Fresh noise is drawn for each pick; with Gumbel noise that has the law of keeping
-        the ``k`` best of one draw (Durfee and Rogers 2019, Lemma 4.2).
+        the ``k`` best of one draw (Durfee and Rogers 2019, Lemma 4.2). From ``LAZY_FROM`` candidates on,
+        the running time depends on the scores unless ``constant_work``; ``Sampler.select`` says how.
         """
         scale = scores.sensitivity.range / event.epsilon
         for _ in range(k):
             self._spend(event, scale, scores.values.shape)
         self._arithmetic[SELECTION_ARITHMETIC] = None
+        if scores.values.size >= LAZY_FROM and not constant_work:
+            self._arithmetic[LAZY_ARITHMETIC] = None
         picks = self._sampler.select(
             scores.values,
             scale=scale,
             k=k,
             noise="gumbel" if isinstance(event, ExponentialMechanism) else "exponential",
             candidates=scores.candidates,
+            constant_work=constant_work,
         )
         return tuple(int(pick) for pick in picks)
 
@@ -185,7 +198,8 @@ class Meter:
         Parameters
         ----------
         event
-            A planned event that covers everything done with the sampler.
+            A planned event, or several in a ``Repeated`` or ``Sequence``, that covers everything done with
+            the sampler.
         proof
             Where the argument is that ``event`` covers it.
         arithmetic
@@ -193,7 +207,8 @@ class Meter:
         """
         if not proof:
             raise ValueError("a custom mechanism needs the place of its proof")
-        self._spend(event, None, ())
+        for single in _expand((event,)):
+            self._spend(single, None, ())
         self._arithmetic[arithmetic] = None
         return self._sampler
 

@@ -96,9 +96,10 @@ class SelectionRequest:
 
 @attrs.frozen
 class ScoringRequest:
-    """What a scorer with a release of its own is to plan for."""
+    """What a scorer with a release of its own is to plan for: ``k`` features are going to be picked."""
 
     schema: Schema
+    k: int
     budget: Budget
     accountant: Accountant
 
@@ -184,13 +185,15 @@ class Scorer(Protocol):
 
 @runtime_checkable
 class ReleasingScorer(Protocol):
-    """A scorer that needs a private number before it can score, such as a center of the target.
+    """A scorer that plans before it scores, because it needs a private number or the number of picks.
 
-    An optional capability beside ``Scorer``. What it releases is a stage of its own, before the selection.
+    An optional capability beside ``Scorer``. What it releases, such as a center of the target, is a stage of
+    its own, before the selection. A plan with neither events nor settings asks for nothing: there is no such
+    stage then, and ``prepare`` is called.
     """
 
     def plan(self, request: ScoringRequest, /) -> StagePlan:
-        """Return the events of the release; none where the options make it unnecessary."""
+        """Return the events of the release, none where the options make it unnecessary, and settings."""
         ...
 
     def prepare_released(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> PreparedScores:

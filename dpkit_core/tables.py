@@ -4,9 +4,10 @@
     schema = Schema.read(Path("diamonds.schema.toml"))
     data = encode(table, schema)                      numbers, one-hot categories, checked
 
-CSV and Parquet are read by pyarrow (the extra ``tables``), NPZ by NumPy. Nothing is learnt from the values on
-the way: bounds and categories come from the schema, a category that the schema does not list is 0 everywhere,
-and ``infer_schema`` looks at names and types alone. The features of a record are a function of that record:
+A Parquet file larger than memory is read in blocks of records instead, by ``stream``. CSV and Parquet are
+read by pyarrow (the extra ``tables``), NPZ by NumPy. Nothing is learnt from the values on the way: bounds and
+categories come from the schema, a category that the schema does not list is 0 everywhere, and
+``infer_schema`` looks at names and types alone. The features of a record are a function of that record:
 the type that pyarrow infers for a CSV column depends on all of them, so a category is compared with the text.
 """
 
@@ -18,7 +19,7 @@ import itertools
 import math
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.dataset import Dataset, Matrix, Vector
+from dpkit_core.dataset import Dataset, Matrix, StreamedDataset, Vector
 from dpkit_core.errors import InvalidData, MissingDependency
 from dpkit_core.privacy import Neighboring
 from dpkit_core.schema import Column, Feature, Schema
@@ -35,6 +36,15 @@ from dpkit_core.schema import Column, Feature, Schema
 _LISTED = 20
 
 NPZ_TARGET = "y"
+
+# From this many bytes of features on, a Parquet file is better streamed.
+LARGE = 2**30
+
+# Bytes of features read at once from a stream. The reader needs a few times as much.
+_BLOCK = 2**25
+
+# Of a column, this many bytes are fetched at once; without the limit, whole row groups are.
+_FETCHED = 2**16
 
 # What a column holds, and the kind that a schema gives it.
 KIND_OF = {"numbers": "numeric", "text": "categorical"}
@@ -403,13 +413,49 @@ def encode(table: Table, schema: Schema) -> Dataset:
         Naming the column and the remedy: one is missing from the table, is not what the schema says, or has
         missing or infinite values; or there are fewer than two records, or not as many as the schema says.
     """
+    y = _target(table, schema)
+    return Dataset.from_arrays(feature_matrix(table, schema.features), y, schema)
+
+
+def _target(table: Table, schema: Schema) -> Vector:
     y = table.numbers(schema.target.name, "target")
     if schema.records is not None and schema.records != table.rows:
         raise InvalidData(
             f"{table.path} has {table.rows} records but the schema says records = {schema.records}; correct "
             "the schema, or use the table it describes"
         )
-    return Dataset.from_arrays(feature_matrix(table, schema.features), y, schema)
+    return y
+
+
+def stream(path: Path, schema: Schema) -> StreamedDataset:
+    """Return what ``encode`` does for a Parquet file, with features that are read in blocks at each pass.
+
+    The target is kept in memory, and one pass over the file checks the features before this returns. Memory
+    is bounded by the blocks, whatever the size of the file and of its row groups.
+
+    Raises
+    ------
+    InvalidData
+        If the file is not Parquet, or as ``encode``.
+    MissingDependency
+        If pyarrow is not installed.
+    """
+    arrow, parquet = pyarrow(), pyarrow("pyarrow.parquet")
+    if path.suffix.lower() != ".parquet":
+        raise InvalidData(f"only Parquet files can be read in blocks, and {path} is none; convert it")
+    table = read_table(path)
+    y = _target(table, schema)
+    names = [table.find(column.name).name for column in schema.columns]
+    rows = max(1, _BLOCK // (8 * len(schema.features)))
+
+    def blocks() -> Iterator[Matrix]:
+        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_FETCHED) as file:
+            for batch in file.iter_batches(rows, columns=names, use_threads=False):
+                part = arrow.Table.from_batches([batch])
+                columns = _arrow_columns(part.schema)
+                yield feature_matrix(_arrow_table(path, columns, part.num_rows, part.column), schema.features)
+
+    return StreamedDataset.from_blocks(blocks, y, schema)
 
 
 def feature_matrix(table: Table, features: Sequence[Feature]) -> Matrix:

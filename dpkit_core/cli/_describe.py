@@ -170,7 +170,7 @@ def _scorer(component: type[Any]) -> Facts:
         return {word: {"linf": value.linf, "range": value.range} for word, value in rounds.items()}
 
     def events(relation: Neighboring, budget: Budget, schema: Schema) -> list[str]:
-        return _words(scorer.plan(ScoringRequest(schema, budget, _require_accountant(relation))))
+        return _words(scorer.plan(ScoringRequest(schema, _K, budget, _require_accountant(relation))))
 
     facts = _asked(sensitivity, "sensitivity")
     facts["scores"] = "change with each pick" if scorer.adaptive else "do not change"

@@ -16,7 +16,7 @@ from dpkit_core.cli import _render
 from dpkit_core.cli._options import Format, note
 from dpkit_core.cli._words import budget_line, stage_rows
 from dpkit_core.composer import Plan
-from dpkit_core.dataset import Dataset
+from dpkit_core.dataset import AnyDataset
 from dpkit_core.errors import InvalidOption
 from dpkit_core.hooks import Observers
 from dpkit_core.randomness import Randomness
@@ -38,7 +38,7 @@ def require_writable(path: Path, *, inputs: Iterable[Path | None] = ()) -> None:
         raise InvalidOption(f"cannot write {path}: no permission, or it is a folder; write elsewhere")
 
 
-def execute(plan: Plan, data: Dataset, *, seed: int | None, output: Path, format: Format) -> None:
+def execute(plan: Plan, data: AnyDataset, *, seed: int | None, output: Path, format: Format) -> None:
     """Run the plan, write the release to ``output``, print it, and exit with 3 if the mechanism refused."""
     randomness = Randomness.from_os() if seed is None else Randomness.from_seed(seed)
     # Standard output belongs to the result, whatever a part prints.

@@ -8,11 +8,11 @@ from pathlib import Path
 import attrs
 
 from dpkit_core.cli._options import note
-from dpkit_core.dataset import Dataset
+from dpkit_core.dataset import AnyDataset
 from dpkit_core.errors import InvalidData, InvalidOption, InvalidSchema
 from dpkit_core.privacy import Neighboring
 from dpkit_core.schema import Schema
-from dpkit_core.tables import Table, encode, infer_schema, unused_columns
+from dpkit_core.tables import LARGE, Table, encode, infer_schema, stream, unused_columns
 from dpkit_core.toml import read_toml
 
 
@@ -42,9 +42,14 @@ def find_schema(
     return schema if neighboring is None else attrs.evolve(schema, neighboring=neighboring)
 
 
-def dataset(table: Table, schema: Schema) -> Dataset:
-    """Return the encoded table, with a note on the columns that the schema leaves out."""
-    data = encode(table, schema)
+def dataset(table: Table, schema: Schema, forms: Sequence[str]) -> AnyDataset:
+    """Return the encoded table in one of ``forms``, with a note on the columns that the schema leaves out.
+
+    A large Parquet file is streamed where that is among the forms. Scores are the same in all forms, so the
+    choice shows in time and memory alone.
+    """
+    large = 8 * table.rows * len(schema.features) > LARGE and table.path.suffix.lower() == ".parquet"
+    data = stream(table.path, schema) if large and "streamed" in forms else encode(table, schema)
     unused = unused_columns(table, schema)
     if unused:
         note(f"not used, because the schema or --features leaves them out: {', '.join(unused)}")

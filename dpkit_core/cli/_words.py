@@ -88,7 +88,7 @@ def stage_rows(plan: Plan) -> Iterator[tuple[str, str, str, str, str]]:
         yield (
             stage.name,
             _parts(plan, stage),
-            "\n".join(events_in_words(stage.plan.events)),
+            "\n".join(events_in_words(stage.plan.events)) or "nothing",
             _alone(plan, stage),
             f"{100 * stage.share:.3g}%",
         )
@@ -101,6 +101,8 @@ def _parts(plan: Plan, stage: Stage) -> str:
 
 
 def _alone(plan: Plan, stage: Stage) -> str:
+    if not stage.plan.events:
+        return "0"
     if any(isinstance(inner, NonPrivate) for event in stage.plan.events for inner in walk(event)):
         return "none"
     return f"{total(list(stage.plan.events), plan.accountant.instance, stage.budget.delta):.4g}"

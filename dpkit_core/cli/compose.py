@@ -197,7 +197,7 @@ def compose(
         )
         plan = pipeline.plan(facts, budget, k=k, select_share=select_share)
     # Data that cannot be used are found before anything is printed or written.
-    records = None if dry_run or table is None else dataset(table, facts)
+    records = None if dry_run or table is None else dataset(table, facts, pipeline.forms)
     if save is not None:
         write_plan(plan, save)
         note(f"wrote {save}")

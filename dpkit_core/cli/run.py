@@ -36,7 +36,7 @@ def run(
     _execute.require_writable(output, inputs=(plan, data))
     with contextlib.redirect_stdout(sys.stderr):
         agreed = read_plan(plan)
-    records = dataset(read_table(data), agreed.schema)
+    records = dataset(read_table(data), agreed.schema, agreed.pipeline.forms)
     if format is Format.TABLE:
         _execute.show_plan(agreed)
     _execute.execute(agreed, records, seed=seed, output=output, format=format)

@@ -29,6 +29,9 @@ from dpkit_core.schema import Schema
 from dpkit_core.testing.reference import ReferenceAccountant
 from dpkit_core.testing.trial import CheckFailed
 
+PICKS = 2
+"""How many features a scorer is told are to be picked."""
+
 OpenMeter = Callable[[StagePlan, Neighboring], Meter]
 """Makes the meter of one run."""
 
@@ -72,14 +75,20 @@ class BlindMeter(Meter):
         blank = np.zeros_like(value, dtype=np.float64)
         return super().gaussian(blank, sensitivity=sensitivity, noise_multiplier=noise_multiplier)
 
+    def select(self, scores: Scores, k: int, **options: Any) -> tuple[int, ...]:
+        """Return candidates drawn as if all had the score 0."""
+        blank = np.zeros_like(scores.values)
+        return super().select(attrs.evolve(scores, values=blank), k, **options)
+
 
 def scoring_plan(scorer: Scorer, schema: Schema) -> StagePlan | None:
-    """Return the plan of what ``scorer`` releases before it scores, or None where it releases nothing."""
+    """Return the plan that ``scorer`` makes before it scores, or None where it asks for nothing."""
     if not isinstance(scorer, ReleasingScorer):
         return None
     accountant = ReferenceAccountant(schema.neighboring)
-    plan = scorer.plan(ScoringRequest(schema, Budget(1.0, 1e-6), accountant))
-    return plan if plan.events else None
+    k = min(PICKS, len(schema.features))
+    plan = scorer.plan(ScoringRequest(schema, k, Budget(1.0, 1e-6), accountant))
+    return plan if plan.events or plan.settings is not None else None
 
 
 def preparer(scorer: Scorer, schema: Schema, seed: int = 0) -> Callable[[Dataset], PreparedScores]:

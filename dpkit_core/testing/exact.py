@@ -94,7 +94,12 @@ class ScriptedMeter(Meter):
         self._script = list(script)
 
     def select(
-        self, scores: Scores, k: int, *, event: ExponentialMechanism | PermuteAndFlip
+        self,
+        scores: Scores,
+        k: int,
+        *,
+        event: ExponentialMechanism | PermuteAndFlip,
+        constant_work: bool = False,
     ) -> tuple[int, ...]:
         """Return the next answer of the script."""
         scale = scores.sensitivity.range / event.epsilon

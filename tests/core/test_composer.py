@@ -331,3 +331,50 @@ def test_progress_counts_the_rounds(toys, schema, data):
     seen = []
     pipeline.plan(schema, Budget(1.0), k=2).run(data, progress=lambda *step: seen.append(step))
     assert seen == [("selection", 0, 2), ("selection", 1, 2), ("selection", 2, 2)]
+
+
+def test_a_scorer_plans_its_own_release_and_is_told_how_many_are_picked(toys, schema, data):
+    @attrs.frozen
+    class Counting(toys.SumScorer):
+        def plan(self, request, /):
+            event = Laplace(1 / request.budget.epsilon, request.neighboring)
+            return StagePlan([event], settings=request.k)
+
+        def prepare_released(self, data, plan, meter, /):
+            (event,), picks = plan.events, plan.settings
+            meter.laplace(len(data.y), sensitivity=1.0, noise_multiplier=event.noise_multiplier)
+            assert picks == 2
+            return self.prepare(data)
+
+    pipeline = compose(scorer=Counting(), selector=toys.BestSelector(), accountant=toys.PureAccountant())
+    plan = pipeline.plan(schema, Budget(1000.0), k=2)
+    assert [event.stage for event in plan.events] == ["scoring", "selection"]
+    assert 1 / plan.events[0].event.noise_multiplier == pytest.approx(100, rel=1e-3)
+    assert plan.run(data).selected == ("b", "d")
+
+
+@pytest.mark.parametrize(("settings", "expected"), [(None, "alone"), (7, "as planned")])
+def test_a_scorer_that_releases_nothing_is_prepared_by_its_plan_if_that_has_settings(
+    toys, schema, data, settings, expected
+):
+    calls = []
+
+    @attrs.frozen
+    class Silent(toys.SumScorer):
+        def plan(self, request, /):
+            return StagePlan([], settings=settings)
+
+        def prepare(self, data, /):
+            calls.append("alone")
+            return toys.SumScorer.prepare(self, data)
+
+        def prepare_released(self, data, plan, meter, /):
+            calls.append("as planned")
+            assert plan.settings == settings
+            return toys.SumScorer.prepare(self, data)
+
+    pipeline = compose(scorer=Silent(), selector=toys.BestSelector(), accountant=toys.PureAccountant())
+    plan = pipeline.plan(schema, Budget(1000.0), k=2)
+    assert plan.run(data).selected == ("b", "d")
+    assert calls == [expected]
+    assert plan.epsilon == pytest.approx(1000.0, rel=1e-3)  # its share goes back to the selection

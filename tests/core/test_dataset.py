@@ -71,8 +71,34 @@ def test_streamed_data_give_the_selected_columns_of_all_blocks():
     from dpkit_core import StreamedDataset
 
     X, y = np.arange(10.0).reshape(5, 2), np.arange(5.0)
-    data = StreamedDataset(lambda: iter([(X[:3], y[:3]), (X[3:], y[3:])]), SCHEMA.features)
+    data = StreamedDataset.from_blocks(lambda: iter([X[:3], X[3:]]), y, SCHEMA)
     chosen = data.select([1])
     assert chosen.names == ("b",)
     assert chosen.X.ravel().tolist() == X[:, 1].tolist()
     assert chosen.y.tolist() == y.tolist()
+
+
+def test_a_sparse_entry_that_is_stored_in_parts_is_one_value():
+    from scipy import sparse
+
+    from dpkit_core import SparseDataset
+
+    parts = sparse.csr_array(([2.0, 3.0, 1.0], [0, 0, 1], [0, 2, 2, 3]), shape=(3, 2))
+    data = SparseDataset.from_arrays(parts, (1, 2, 3), SCHEMA)
+    assert data.X.data.tolist() == [5, 1]
+    assert parts.data.tolist() == [2, 3, 1]  # the caller's matrix is as it was
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ([[[1.0, 2.0]], [[3.0, np.nan], [5.0, 6.0]]], "column 'b' has missing"),
+        ([[[1.0, 2.0]], [[3.0, 4.0]]], "2 rows but target 'y' has 3"),
+        ([[[1.0, 2.0, 0.0]] * 3], "3 columns but the schema has 2"),
+    ],
+)
+def test_streamed_data_are_checked_by_one_pass(blocks, message):
+    from dpkit_core import StreamedDataset
+
+    with pytest.raises(InvalidData, match=message):
+        StreamedDataset.from_blocks(lambda: map(np.array, blocks), (1, 2, 3), SCHEMA)

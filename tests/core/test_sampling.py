@@ -103,6 +103,8 @@ def exp_digits(gamma: Fraction, bits: int) -> int:
         (np.log, lambda x: x.ln(), 0.0, 0.5),
         (np.log, lambda x: x.ln(), 0.0, 700.0),
         (np.log1p, lambda x: (1 + x).ln(), -0.5, 0.0),
+        (np.log1p, lambda x: (1 + x).ln(), 0.0, 1e6),
+        (np.expm1, lambda x: x.exp() - 1, -40.0, 0.0),
     ],
 )
 def test_numpy_is_within_four_units_in_the_last_place(
@@ -452,13 +454,14 @@ def test_exponential_and_gumbel_have_their_law() -> None:
     assert kolmogorov_smirnov(sampler().gumbel(50_000), lambda x: np.exp(-np.exp(-x))) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("levels", [1, 3])
+@pytest.mark.parametrize("levels", [1, 3, 40])
 def test_tails_do_not_end_at_the_53rd_bit(levels: int) -> None:
     # Each level of zeros zooms in by 2^-53; the last draws 1/4, and the halves put W at 2^-3 below that.
     uniforms = [0.0, 0.0] * levels + [0.25, 0.0]
     far = scripted(uniforms=uniforms, coins=[True]).exponential(1)
     near = scripted(uniforms=uniforms, coins=[False]).exponential(1)
     assert far == pytest.approx((53 * levels + 3) * math.log(2), rel=1e-15)
+    assert scripted(uniforms=uniforms, coins=[True]).gumbel(1) == pytest.approx(-np.log(far), rel=1e-15)
     assert near == pytest.approx(2.0 ** -(53 * levels + 3), rel=1e-15)
     assert scripted(uniforms=uniforms, coins=[False]).gumbel(1) == pytest.approx(
         (53 * levels + 3) * math.log(2), rel=1e-15
@@ -555,6 +558,78 @@ def test_the_scale_is_widened_for_rounding(monkeypatch: pytest.MonkeyPatch) -> N
     for noise, winner in [(1 - 2.0**-21, 1), (1 - 2.0**-19, 0)]:
         monkeypatch.setattr(Sampler, "gumbel", lambda self, size, n=noise: np.array([0.0, n]))
         assert sampler().select([0.0, -1.0], scale=1.0).tolist() == [winner]
+
+
+@pytest.fixture
+def lazy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of three from the first candidate on, opened one at a time."""
+    monkeypatch.setattr("dpkit_core.sampling.LAZY_FROM", 1)
+    monkeypatch.setattr("dpkit_core.sampling.GROUP_SIZE", 3)
+    monkeypatch.setattr("dpkit_core.sampling.FIRST_BATCH", 1)
+
+
+MANY = np.array([0.0, 1.0, 1.5, 1.5, -0.5, -100.0, 0.5])
+
+
+@pytest.mark.usefixtures("lazy")
+@pytest.mark.parametrize(("noise", "law"), [("gumbel", softmax), ("exponential", permute_and_flip)])
+def test_lazy_picks_have_the_law_of_their_mechanism(
+    noise: Literal["gumbel", "exponential"], law: Callable[[Floats], Sequence[float]]
+) -> None:
+    candidates = np.array([True, True, True, True, True, True, False])
+    drawn = picks(MANY, 2500, scale=0.7, k=2, noise=noise, candidates=candidates)
+    observed, expected = [], []
+    for first, second in itertools.permutations(range(6), 2):
+        alone = law(MANY[:6] / 0.7)[first]
+        others = [i for i in range(6) if i != first]
+        expected.append(alone * law(MANY[others] / 0.7)[others.index(second)])
+        observed.append(int(((drawn[:, 0] == first) & (drawn[:, 1] == second)).sum()))
+    assert sum(observed) == 2500
+    assert chi_square(observed, expected) > FALSE_ALARM
+
+
+@pytest.mark.usefixtures("lazy")
+def test_lazy_picks_may_exhaust_the_candidates() -> None:
+    assert sampler().select(MANY, scale=1e-6, k=7).tolist() in ([2, 3, 1, 6, 0, 4, 5], [3, 2, 1, 6, 0, 4, 5])
+
+
+@pytest.mark.parametrize("noise", ["gumbel", "exponential"])
+def test_many_candidates_are_picked_with_the_law_of_few(noise: Literal["gumbel", "exponential"]) -> None:
+    # 2^16 + 1 candidates, of which 3 lead by as much as the others are many: all four outcomes matter.
+    values = np.full(2**16 + 1, -math.log(2**16))
+    leaders = [0, 700, 2**16]
+    values[leaders] = [0.5, 0.0, -0.5]
+    drawn = picks(values, 800, scale=1.0, noise=noise)[:, 0]
+    dense = picks(values, 160, scale=1.0, noise=noise, constant_work=True)[:, 0]
+    shares = [
+        np.append(np.mean(d[:, None] == leaders, axis=0), np.mean(~np.isin(d, leaders)))
+        for d in (drawn, dense)
+    ]
+    if noise == "gumbel":
+        weights = np.exp(np.append(values[leaders], math.log(2**16 - 2) - math.log(2**16)))
+        assert (
+            chi_square((shares[0] * 800).round().astype(int).tolist(), list(weights / weights.sum())) > 1e-4
+        )
+    # Four standard errors of the smaller sample: a false alarm of at most 4 * 6.4e-5.
+    assert np.abs(shares[0] - shares[1]).max() < 4 * math.sqrt(0.25 * (1 / 800 + 1 / 160))
+
+
+def test_few_groups_are_opened_unless_work_is_to_be_constant() -> None:
+    def draws(values: Floats, **options: Any) -> int:
+        counted: list[int] = []
+
+        class Counting(Sampler):
+            def exponential(self, size: Any = ()) -> Floats:
+                counted.append(math.prod(np.broadcast_shapes(size)))
+                return super().exponential(size)
+
+        Counting(np.random.default_rng(0)).select(values, scale=1.0, noise="exponential", **options)
+        return sum(counted)
+
+    rng = np.random.default_rng(1)
+    flat, spread = np.zeros(2**16), rng.normal(size=2**16) * 5
+    assert draws(flat, constant_work=True) == draws(spread, constant_work=True) == 2**16
+    assert max(draws(flat), draws(spread)) < 2**15
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpkit_core import tables
+from dpkit_core.cli._inputs import dataset
 from dpkit_core.errors import InvalidData, MissingDependency
 from dpkit_core.privacy import Neighboring
 from dpkit_core.schema import Column, Schema
-from dpkit_core.tables import encode, infer_schema, read_table, unused_columns
+from dpkit_core.tables import encode, infer_schema, read_table, stream, unused_columns
 
 
 @pytest.fixture
@@ -143,6 +145,65 @@ def test_parquet_reads_the_columns_of_the_schema_only(write, monkeypatch):
     assert read == []
     encode(table, schema_of(Column("a")))
     assert sorted(read) == ["a", "y"]
+
+
+@pytest.fixture
+def mixed(write, monkeypatch):
+    """Return a Parquet file of 100 records in row groups of 30, read in blocks of 8, and its schema."""
+    monkeypatch.setattr(tables, "_BLOCK", 8 * 8 * 4)
+    rng = np.random.default_rng(0)
+    cut = pa.array(rng.choice(["Good", "Fair", "Unlisted"], 100)).dictionary_encode()
+    a, b = rng.random(100), rng.integers(0, 9, 100)
+    path = write("t.parquet", {"cut": cut, "y": a + b, "a.b": a, "unused": a, "a": b})
+    pq.write_table(pq.read_table(path), path, row_group_size=30)
+    return path, schema_of(Column("a"), CUT, Column("a.b"))
+
+
+def test_a_streamed_table_is_the_encoded_table_in_blocks(mixed):
+    path, schema = mixed
+    data, expected = stream(path, schema), encode(read_table(path), schema)
+    assert data.features == expected.features
+    np.testing.assert_array_equal(data.y, expected.y)
+    for _ in range(2):
+        blocks = list(data.blocks())
+        assert max(map(len, blocks)) == 8
+        np.testing.assert_array_equal(np.concatenate(blocks), expected.X)
+    np.testing.assert_array_equal(data.select([3, 1]).X, expected.X[:, [3, 1]])
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ({"a": [1.0, None, 3.0]}, "column 'a' has missing"),
+        ({"y": [1.0, float("inf"), 3.0]}, "column 'y' has infinite"),
+        ({"a": ["p", "q", "r"]}, "column 'a' holds text, not numbers"),
+    ],
+)
+def test_a_streamed_table_is_checked_before_it_is_used(write, column, message):
+    path = write("t.parquet", {"a": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0], **column})
+    with pytest.raises(InvalidData, match=message):
+        stream(path, schema_of(Column("a")))
+
+
+def test_only_parquet_is_streamed(write):
+    with pytest.raises(InvalidData, match="only Parquet files can be read in blocks"):
+        stream(write("t.csv", "a,y\n1,2\n3,4\n"), schema_of(Column("a")))
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "forms", "expected"),
+    [
+        (3199, ("dense", "streamed"), "streamed"),
+        (3200, ("dense", "streamed"), "dense"),
+        (3199, ("dense",), "dense"),
+    ],
+)
+def test_the_command_line_streams_large_parquet_files_to_scorers_that_accept_that(
+    mixed, monkeypatch, bytes_, forms, expected
+):
+    monkeypatch.setattr("dpkit_core.cli._inputs.LARGE", bytes_)  # the features are 100 x 4 numbers
+    path, schema = mixed
+    assert dataset(read_table(path), schema, forms).form == expected
 
 
 def test_an_inferred_schema_has_names_and_kinds_and_nothing_else(write):

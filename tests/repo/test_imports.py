@@ -14,7 +14,13 @@ import dpkit_core
 ROOT = Path(__file__).parents[2]
 CORE = sorted(ROOT.glob("dpkit_core/**/*.py"))
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
-PUBLIC_MODULES = {"dpkit_core.errors", "dpkit_core.events", "dpkit_core.validators", "dpkit_core.testing"}
+PUBLIC_MODULES = {
+    "dpkit_core.errors",
+    "dpkit_core.events",
+    "dpkit_core.sampling",
+    "dpkit_core.validators",
+    "dpkit_core.testing",
+}
 # Each costs seconds at import; scipy.special and scipy.linalg have what the methods need.
 SLOW_TO_IMPORT = ("scipy.stats", "sklearn", "pandas", "dp_accounting")
 # A conversion that the user asks for.

@@ -1,0 +1,266 @@
+"""Correlation scores: products with the target, each value clipped to a public window, summed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import attrs
+import numpy as np
+
+from dpkit_core import (
+    Dataset,
+    Feature,
+    Matrix,
+    Meter,
+    Neighboring,
+    Schema,
+    ScoringRequest,
+    Sensitivity,
+    SparseDataset,
+    StagePlan,
+    StreamedDataset,
+    Vector,
+    calibrate,
+)
+from dpkit_core.errors import InvalidData, Unsuitable
+from dpkit_core.events import ExponentialMechanism, NonPrivate
+from dpkit_core.quantiles import private_quantile
+from dpkit_core.validators import rate
+from dpkit_scorer_correlation.windows import MAX_RECORDS, STEPS, Windows, dense_products, sparse_products
+
+AnyDataset = Dataset | SparseDataset | StreamedDataset
+
+#: Candidates for the center of the target, evenly spaced between its bounds.
+CENTERS = 4097
+
+PUBLISHED = (
+    "correlation scores are centered by means and scaled by largest deviations of the private data "
+    "(calibration = published), and one record can move them by nearly the number of records"
+)
+
+
+@attrs.frozen
+class CorrelationScorer:
+    r"""Scores ``|sum_i u_ij v_i|`` for values u and v in [-1, 1] that a record has within public windows.
+
+    For ``statistic="product"``, ``u = clip((x - c) / w, -1, 1)`` with c the middle of the column's bounds in
+    the schema and w the fraction ``clip`` of half their distance; v likewise for the target. For
+    ``statistic="sign"``, u and v are the signs of x - c and y - c, the limit of ever smaller windows: the
+    quadrant correlation. With ``clip=1`` this is the score of DP-SIS for data that are centered and scaled by
+    public numbers.
+
+    Parameters
+    ----------
+    statistic
+        ``product`` or ``sign``.
+    clip
+        Half width of the windows as a fraction of half the distance of the bounds; for ``product`` only. The
+        noise is the same for all widths, so windows that most values leave have the larger signal: for
+        normal data it is seven times larger at one standard deviation than at four.
+    center
+        Of the target. ``schema``: the middle of its bounds. ``private``: its median, released first by an
+        exponential mechanism over a grid between the bounds. Where the middles of bounds are not near the
+        data, as for a skewed target and 0/1 features, that removes a score that all records share. Not for a
+        target with two values, of which the median is one.
+    calibration
+        ``proved``, as above. ``published``: Algorithm 1 of the paper to the letter, which centers by means
+        and scales by the largest deviation of the data at hand. Its claim that scores then have sensitivity 1
+        is false, so it is for comparison only: it emits ``NonPrivate`` and needs no bounds.
+
+    Notes
+    -----
+    *Sensitivity, add/remove.* A record adds one product of magnitude at most 1 to each sum, and ``||s + p| -
+    |s|| <= |p|``. All of it is attained, by a record at the ends of all windows, and one column may rise
+    while another falls, so scores move by up to 1 and up to 2 apart.
+
+    *Replace-one.* Two products of magnitude at most 1 are exchanged: 2, and up to 4 apart, attained likewise.
+
+    The windows are public: bounds from the schema, and a center of the target that was released before. Means
+    of the data would do for the windows' centers too, but at (n / (n + 1)) R_x R_y for ranges R, four times
+    as much, and largest deviations not at all: one record far away divides every other's products by as much
+    as it likes, which moves n - 1 of n.
+
+    *Rounding* there is none: u and v are multiples of 2^-12, their products and sums are exact in float64 up
+    to 2^28 records (``dpkit_scorer_correlation.windows``).
+
+    *Work.* One pass over the data, O(n d), with a copy of half a megabyte. Sparse data are visited where
+    entries are stored, streamed data block by block; all three forms have the same scores, bit for bit.
+    """
+
+    api: ClassVar[int] = 1
+    adaptive: ClassVar[bool] = False
+    forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
+    proof: ClassVar[str] = "Notes of CorrelationScorer"
+    reference: ClassVar[str] = (
+        "Swope, Khanna, Doldo, Roy and Raff 2024, Feature Selection from Differentially Private "
+        "Correlations, Algorithm 1, with public windows"
+    )
+
+    statistic: str = attrs.field(default="product", validator=attrs.validators.in_(("product", "sign")))
+    clip: float = attrs.field(default=0.25, converter=float, validator=rate)
+    center: str = attrs.field(default="schema", validator=attrs.validators.in_(("schema", "private")))
+    calibration: str = attrs.field(default="proved", validator=attrs.validators.in_(("proved", "published")))
+
+    def __attrs_post_init__(self) -> None:
+        if self.calibration == "published" and (self.statistic, self.center) != ("product", "schema"):
+            raise ValueError(
+                "the published calibration is one of products, centered by the data's means; leave "
+                "statistic and center at their defaults"
+            )
+
+    def sensitivity(self, schema: Schema, round: int, /) -> Sensitivity:
+        """Return 1 (range 2) under add/remove and 2 (range 4) under replace-one, in every round.
+
+        For the published calibration this is what the paper says, which is false; see ``plan``.
+
+        Raises
+        ------
+        Unsuitable
+            If a feature or the target has no bounds in the schema.
+        """
+        if self.calibration == "proved":
+            _bounds(schema.features, schema.target.name, schema.target.bounds)
+        products = 1.0 if schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE else 2.0
+        return Sensitivity.general(products, schema.neighboring)
+
+    def plan(self, request: ScoringRequest, /) -> StagePlan:
+        """Return one event ``ExponentialMechanism`` for ``center="private"``, none for ``schema``.
+
+        The median's score has range sensitivity 1 under add/remove and 2 under replace-one. The published
+        calibration is one event ``NonPrivate``.
+
+        Raises
+        ------
+        Unsuitable
+            If the accountant does not know the event.
+        """
+        if self.calibration == "published":
+            return StagePlan([NonPrivate(PUBLISHED, request.neighboring)])
+        if self.center == "schema":
+            return StagePlan(())
+
+        def median(epsilon: float) -> ExponentialMechanism:
+            return ExponentialMechanism(epsilon, request.neighboring)
+
+        budget = request.budget
+        if not request.accountant.supports(median(budget.epsilon)):
+            raise Unsuitable(
+                "the median of the target is released by ExponentialMechanism for "
+                f"{request.neighboring.value}, which the accountant does not support; use one that does, "
+                'such as basic or rdp, or center = "schema"'
+            )
+        epsilon = calibrate(
+            lambda e: request.accountant.compose(median(e)).epsilon(budget.delta),
+            budget.epsilon,
+            start=budget.epsilon,
+        )
+        return StagePlan([median(epsilon)], settings=median(epsilon))
+
+    def prepare(self, data: AnyDataset, /) -> FixedScores:
+        """Return the scores of ``data``, around the schema's centers.
+
+        Raises
+        ------
+        InvalidData
+            Above 2^28 records.
+        Unsuitable
+            If the options ask for a release first, which takes ``prepare_released``.
+        """
+        if self.center == "private" or self.calibration == "published":
+            raise Unsuitable("these scores follow a release of their own: plan it and use prepare_released")
+        return self._scores(data, None)
+
+    def prepare_released(self, data: AnyDataset, plan: StagePlan, meter: Meter, /) -> FixedScores:
+        """Return the scores of ``data`` after what ``plan`` says was released."""
+        if self.calibration == "published":
+            (event,) = plan.events
+            meter.custom(event, proof="none", arithmetic="means and deviations of the data, without noise")
+            return FixedScores(_summed(data, *_windows_of_the_data(data)))
+        if self.center == "private":
+            return self._scores(data, _private_median(data, plan.settings, meter))
+        return self.prepare(data)
+
+    def _scores(self, data: AnyDataset, target_center: float | None) -> FixedScores:
+        lower, upper = _bounds(data.features, data.target, data.target_bounds).T
+        clip = 0.0 if self.statistic == "sign" else self.clip
+        centers, widths = lower / 2 + upper / 2, clip * (upper / 2 - lower / 2)
+        if target_center is not None:
+            centers[-1] = target_center
+        windows = Windows(centers, widths)
+        return FixedScores(_summed(data, windows.take(slice(-1)), windows.take(slice(-1, None))))
+
+
+@attrs.frozen(eq=False)
+class FixedScores:
+    """The scores of one dataset, which do not change with what is selected."""
+
+    values: Vector
+
+    def scores(self, selected: Sequence[int], /) -> Vector:
+        """Return one score per feature."""
+        return self.values.copy()
+
+
+def _bounds(features: Sequence[Feature], target: str, target_bounds: tuple[float, float] | None) -> Matrix:
+    """Return the bounds of each feature and, last, of the target."""
+    columns = [*((feature.name, feature.bounds) for feature in features), (target, target_bounds)]
+    unknown = next((name for name, bounds in columns if bounds is None), None)
+    if unknown is not None:
+        raise Unsuitable(
+            f"column {unknown!r} has no bounds, and correlations are clipped to them: give lower and upper "
+            "in the schema, from public knowledge and not from the data, or use scorer kendall, which needs "
+            "no bounds"
+        )
+    return np.array([bounds for _, bounds in columns])
+
+
+def _private_median(data: AnyDataset, event: ExponentialMechanism, meter: Meter) -> float:
+    ((lower, upper),) = _bounds((), data.target, data.target_bounds)
+    return private_quantile(
+        meter,
+        data.y,
+        1 / 2,
+        grid=np.linspace(lower, upper, CENTERS),
+        epsilon=event.epsilon,
+        neighboring=event.neighboring,
+    )
+
+
+def _summed(data: AnyDataset, features: Windows, target: Windows) -> Vector:
+    """Return |sum of u v| for each feature."""
+    records = len(data.y)
+    if records > MAX_RECORDS:
+        raise InvalidData(
+            f"the table has {records} rows; correlation scores are exact up to {MAX_RECORDS}, so draw a "
+            "sample by a rule that does not depend on the data"
+        )
+    steps = target.of(data.y[:, np.newaxis])[:, 0]
+    match data:
+        case Dataset():
+            sums = dense_products(data.X, features, steps)
+        case SparseDataset():
+            sums = sparse_products(data.X, features, steps)
+        case StreamedDataset():
+            sums = np.zeros(len(data.features))
+            top = 0
+            for block in data.blocks():
+                sums += dense_products(block, features, steps[top : top + len(block)])
+                top += len(block)
+    return np.abs(sums) / STEPS**2
+
+
+def _windows_of_the_data(data: AnyDataset) -> tuple[Windows, Windows]:
+    """Return the windows of the published calibration: means and largest deviations of the data."""
+    if isinstance(data, SparseDataset):
+        X = data.X
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        low, high = (extreme(axis=0).toarray().ravel() for extreme in (X.min, X.max))
+    else:
+        blocks = data.blocks() if isinstance(data, StreamedDataset) else [data.X]
+        summaries = [(block.sum(axis=0), block.min(axis=0), block.max(axis=0)) for block in blocks]
+        totals, lows, highs = (np.array(each) for each in zip(*summaries, strict=True))
+        mean, low, high = totals.sum(axis=0) / len(data.y), lows.min(axis=0), highs.max(axis=0)
+    center = data.y.mean(keepdims=True)
+    deviation = np.abs(data.y - center).max(keepdims=True)
+    return Windows(mean, np.maximum(high - mean, mean - low)), Windows(center, deviation)

@@ -1,0 +1,100 @@
+"""Values as whole steps within windows around public centers, and their products summed without rounding.
+
+A value x becomes the whole number nearest to ``(x - center) / width * 4096``, clamped to [-4096, 4096]. With
+width 0 that is 4096 times its sign. A product of two is a whole number of at most 2^24, and each partial sum
+of products, in any order, one of at most n 2^24, or twice that where the windows of zeros are taken out of
+sparse data. Up to 2^28 records that is within 2^53: every sum is exact, whoever adds it up. So a declared
+sensitivity needs no allowance for rounding, and dense, sparse and streamed tables have the same scores to the
+last bit. A step is 1/4096 of the width, far below what noise leaves visible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_core import Matrix, Vector
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+STEPS = 2.0**12
+MAX_RECORDS = 2**28
+
+# Entries transformed at once: 512 KB, which stays in the processor's cache from one operation to the next.
+TILE = 2**16
+
+# Narrower windows are this wide, so that their scale is finite: none but the last bits of 0 are within.
+_LEAST_WIDTH = 2.0**-1000
+
+
+@attrs.frozen(eq=False)
+class Windows:
+    """One window for each of d columns.
+
+    Attributes
+    ----------
+    centers
+        Shape (d,).
+    widths
+        Half the length of each window, at least 0; shape (d,).
+    """
+
+    centers: Vector
+    widths: Vector
+
+    def take(self, columns: slice | npt.NDArray[np.integer[Any]]) -> Windows:
+        """Return the windows of these columns."""
+        return Windows(self.centers[columns], self.widths[columns])
+
+    def into(self, out: Matrix, values: Matrix | Vector) -> Matrix:
+        """Write ``values``, whose last axis is the columns, into ``out`` as steps, and return it."""
+        with np.errstate(over="ignore"):  # what overflows is beyond the window
+            np.subtract(values, self.centers, out=out)
+            np.multiply(out, STEPS / np.maximum(self.widths, _LEAST_WIDTH), out=out)
+        np.clip(out, -STEPS, STEPS, out=out)
+        return np.rint(out, out=out)
+
+    def of(self, values: Matrix | Vector) -> Matrix:
+        """Return ``values`` as steps."""
+        return self.into(np.empty(values.shape), values)
+
+
+def dense_products(X: Matrix, windows: Windows, target: Vector) -> Vector:
+    """Return, for each column of ``X`` in steps, its products with ``target`` summed; one tile is copied."""
+    records, features = X.shape
+    by_column = X.flags.f_contiguous and not X.flags.c_contiguous
+    if by_column:
+        rows = min(records, TILE)
+        columns = max(1, TILE // rows)
+    else:
+        columns = min(features, TILE)
+        rows = max(1, TILE // columns)
+    tile = np.empty((rows, columns), order="F" if by_column else "C")
+    sums = np.zeros(features)
+    for left in range(0, features, columns):
+        across = slice(left, min(left + columns, features))
+        here = windows.take(across)
+        for top in range(0, records, rows):
+            down = slice(top, min(top + rows, records))
+            part = tile[: down.stop - top, : across.stop - left]
+            sums[across] += target[down] @ here.into(part, X[down, across])
+    return sums
+
+
+def sparse_products(X: sparse.csr_array | sparse.csc_array, windows: Windows, target: Vector) -> Vector:
+    """Return what ``dense_products`` does for a sparse ``X``, of which only stored entries are visited.
+
+    With u the steps of an entry and z those of a zero in its column, the sum of u t over all records is the
+    sum of (u - z) t over stored entries plus z times the sum of t.
+    """
+    column_of = X.indices if X.format == "csr" else np.repeat(np.arange(X.shape[1]), np.diff(X.indptr))
+    zeros = windows.of(np.zeros(X.shape[1]))
+    stored = windows.take(column_of).of(X.data)
+    stored -= zeros[column_of]
+    moved = type(X)((stored, X.indices, X.indptr), shape=X.shape)
+    sums: Vector = moved.T @ target + zeros * target.sum()
+    return sums

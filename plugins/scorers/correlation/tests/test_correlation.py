@@ -1,0 +1,387 @@
+"""Correlation scores against exact fractions, and their sensitivity against search and examples."""
+
+import functools
+import tracemalloc
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dpkit_scorer_correlation import CorrelationScorer, windows
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from scipy import sparse
+
+from dpkit_core import (
+    Budget,
+    Dataset,
+    Meter,
+    Neighboring,
+    Randomness,
+    Schema,
+    ScoringRequest,
+    Sensitivity,
+    SparseDataset,
+    StreamedDataset,
+)
+from dpkit_core.errors import InvalidData, Unsuitable
+from dpkit_core.events import ExponentialMechanism, NonPrivate
+from dpkit_core.testing import ReferenceAccountant, attack_sensitivity
+from dpkit_core.testing.pytest import parametrize_with_checks
+from dpkit_core.testing.worlds import box
+
+AR = Neighboring.ADD_OR_REMOVE_ONE
+RO = Neighboring.REPLACE_ONE
+
+OPTIONS = [
+    pytest.param({"clip": 1.0}, id="clip 1"),
+    pytest.param({"clip": 0.25}, id="clip 1/4"),
+    pytest.param({"statistic": "sign"}, id="sign"),
+]
+
+
+def scores(data, **options):
+    return CorrelationScorer(**options).prepare(data).scores(())
+
+
+def unit_box(X, y):
+    X, y = np.asarray(X, float), np.asarray(y, float)
+    return Dataset.from_arrays(X, y, box(X.shape[1], AR))
+
+
+def released(data, plan, scorer, seed=0):
+    meter = Meter("scoring", plan, AR, Randomness.from_seed(seed))
+    prepared = scorer.prepare_released(data, plan, meter)
+    meter.finish()
+    return prepared.scores(())
+
+
+def plan_of(scorer, schema, epsilon=1.0):
+    accountant = ReferenceAccountant(schema.neighboring)
+    return scorer.plan(ScoringRequest(schema, 2, Budget(epsilon), accountant))
+
+
+@parametrize_with_checks(
+    [
+        CorrelationScorer,
+        functools.partial(CorrelationScorer, statistic="sign", center="private"),
+    ]
+)
+def test_the_scorer_keeps_its_promises(check):
+    check()
+
+
+# The statistic
+
+
+# Fifty records with values in [-1, 1], rounded to four digits, and |X'y| computed by other code.
+EXPECTED = [0.62890983, 4.97944359, 1.10601005, 1.15391627, 2.51334656, 0.17484251, 0.22049265]
+PUBLISHED = [
+    0.777238336641235,
+    5.205788490275304,
+    1.5232994209169564,
+    1.4208126824757996,
+    3.718352604355748,
+    0.028742845488847334,
+    0.368774779513885,
+]
+
+
+@pytest.fixture(scope="module")
+def fifty(request):
+    table = np.loadtxt(request.path.with_name("fifty_records.csv"), delimiter=",")
+    return unit_box(table[:, :-1], table[:, -1])
+
+
+def test_within_full_windows_scores_are_absolute_cross_products(fifty):
+    np.testing.assert_allclose(scores(fifty, clip=1.0), EXPECTED, atol=4e-3)
+
+
+def test_the_published_calibration_centers_by_means_and_scales_by_the_largest_deviation(fifty):
+    scorer = CorrelationScorer(calibration="published")
+    plan = plan_of(scorer, box(7, AR))
+    np.testing.assert_allclose(released(fifty, plan, scorer), PUBLISHED, atol=4e-3)
+
+
+def step(value, lower, upper, clip):
+    """Return the place of a value in its window, in exact arithmetic: 4096 steps to each side."""
+    away = Fraction(value) - (Fraction(lower) + Fraction(upper)) / 2
+    if not clip:
+        return 4096 * ((away > 0) - (away < 0))
+    return round(min(max(away / (Fraction(clip) * (Fraction(upper) - Fraction(lower)) / 2), -1), 1) * 4096)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays.arrays(float, (5, 3), elements=st.integers(-40, 40).map(lambda v: v / 16)),
+    st.sampled_from([1.0, 0.25, 2.0**-7, 0.0]),
+)
+def test_scores_are_exact_sums_over_values_in_steps_of_a_4096th(table, clip):
+    # Sixteenths, bounds 3/2 and windows that are powers of two apart leave no ties to round.
+    bounds = {"x0": (-1.0, 1.0), "x1": (0.0, 1.5), "y": (-2.0, 2.0)}
+    schema = Schema.numeric(["x0", "x1"], "y", bounds)
+    data = Dataset.from_arrays(table[:, :2], table[:, 2], schema)
+    options = {"clip": clip} if clip else {"statistic": "sign"}
+    expected = [
+        abs(sum(step(x, *bounds[f"x{j}"], clip) * step(y, *bounds["y"], clip) for x, y in table[:, [j, 2]]))
+        for j in range(2)
+    ]
+    assert (scores(data, **options) * 2**24).tolist() == expected
+
+
+def test_values_beyond_the_bounds_count_as_values_at_the_bounds():
+    inside = unit_box([[1, -1], [-1, 0.5]], [1, -1])
+    outside = unit_box([[1e308, -7], [-1e308, 0.5]], [50, -1e300])
+    assert scores(outside, clip=1.0).tolist() == scores(inside, clip=1.0).tolist() == [2, 1.5]
+
+
+def test_the_sign_of_the_smallest_visible_distance_counts_in_full():
+    data = unit_box([[1e-290, 0.0], [-1e-290, 0.0]], [1.0, -1.0])
+    assert scores(data, statistic="sign").tolist() == [2, 0]
+
+
+def test_a_tighter_clip_weighs_the_middle_as_much_as_the_ends():
+    data = unit_box([[0.25], [0.1], [-1.0]], [0.25, 0.25, -0.5])
+    assert scores(data, clip=0.25)[0] == pytest.approx(2.4, abs=1e-3)
+
+
+def test_bounds_too_wide_or_too_close_for_float64_give_finite_scores():
+    for lower, upper in ((-1.7e308, 1.7e308), (0.0, 5e-324)):
+        schema = Schema.numeric(["a"], "y", {"a": (lower, upper), "y": (lower, upper)})
+        data = Dataset.from_arrays([[lower], [upper]], [lower, upper], schema)
+        assert 0 <= scores(data, clip=1.0)[0] <= 2
+
+
+# Forms of data
+
+
+def wide(n=300, d=40, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.2)
+    names = [f"x{j}" for j in range(d)]
+    bounds = {name: (-1.0 - j / 7, 2.0) for j, name in enumerate(names)} | {"y": (-3.0, 4.0)}
+    return X, X[:, :3].sum(axis=1) + rng.normal(size=n), Schema.numeric(names, "y", bounds)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_all_forms_of_data_have_the_same_scores_bit_for_bit(options, monkeypatch):
+    monkeypatch.setattr(windows, "TILE", 64)  # several tiles in both directions, the last ones partly filled
+    X, y, schema = wide()
+    expected = scores(Dataset.from_arrays(X, y, schema), **options).tolist()
+    blocks = [X[:7], X[7:200], np.asfortranarray(X[200:])]
+    forms = [
+        Dataset.from_arrays(np.asfortranarray(X), y, schema),
+        Dataset.from_arrays(np.repeat(X, 2, axis=0)[::2], y, schema),
+        SparseDataset.from_arrays(sparse.csr_array(X), y, schema),
+        SparseDataset.from_arrays(sparse.csc_array(X), y, schema),
+        SparseDataset.from_arrays(sparse.coo_matrix(X), y, schema),
+        StreamedDataset.from_blocks(lambda: iter(blocks), y, schema),
+    ]
+    assert [scores(data, **options).tolist() for data in forms] == [expected] * len(forms)
+
+
+def test_all_forms_have_the_same_published_scores_up_to_rounding_of_the_mean():
+    X, y, schema = wide()
+    scorer = CorrelationScorer(calibration="published")
+    plan = plan_of(scorer, schema)
+    dense, thin, streamed = (
+        released(data, plan, scorer)
+        for data in (
+            Dataset.from_arrays(X, y, schema),
+            SparseDataset.from_arrays(sparse.csr_array(X), y, schema),
+            StreamedDataset.from_blocks(lambda: iter([X[:100], X[100:]]), y, schema),
+        )
+    )
+    np.testing.assert_allclose(thin, dense, atol=0.01)
+    np.testing.assert_allclose(streamed, dense, atol=0.01)
+
+
+def test_no_copy_of_the_features_is_made():
+    X, y, schema = wide(20_000, 50)
+    data = Dataset.from_arrays(X, y, schema)
+    scores(data)  # imports what is imported late
+    tracemalloc.start()
+    scores(data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < X.nbytes / 4
+
+
+def test_sparse_features_are_never_dense():
+    n = d = 20_000
+    rng = np.random.default_rng(0)
+    X = sparse.csr_array((rng.normal(size=n), (rng.integers(0, n, n), rng.integers(0, d, n))), shape=(n, d))
+    schema = Schema.numeric(
+        [f"x{j}" for j in range(d)], "y", {f"x{j}": (-2, 3) for j in range(d)} | {"y": (-1, 1)}
+    )
+    data = SparseDataset.from_arrays(X, rng.normal(size=n), schema)
+    tracemalloc.start()
+    scores(data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.01 * 8 * n * d
+
+
+def test_more_records_than_sums_are_exact_for_are_refused(monkeypatch):
+    monkeypatch.setattr("dpkit_scorer_correlation.correlation.MAX_RECORDS", 2)
+    with pytest.raises(InvalidData, match="3 rows; correlation scores are exact up to 2"):
+        scores(unit_box([[0.0]] * 3, [0.0] * 3))
+
+
+def test_the_largest_sum_is_exact():
+    # 2^28 records with products of 2^24, the last one off by one step: no float64 of less precision has it.
+    assert windows.MAX_RECORDS * windows.STEPS**2 * 2 <= 2**53
+    assert float(windows.MAX_RECORDS * int(windows.STEPS) ** 2 * 2 - 1) == 2**53 - 1
+
+
+# Sensitivity
+
+
+@pytest.mark.parametrize(("relation", "linf", "range_"), [(AR, 1.0, 2.0), (RO, 2.0, 4.0)])
+@pytest.mark.parametrize("options", OPTIONS)
+def test_sensitivities_are_attained_and_never_exceeded(options, relation, linf, range_):
+    scorer = CorrelationScorer(**options)
+    declared = scorer.sensitivity(box(2, relation), 0)
+    assert (declared.linf, declared.range) == (linf, range_)
+    schema = box(2, relation)
+    for norm, value in (("linf", linf), ("range", range_)):
+        found = attack_sensitivity(
+            lambda data: scorer.prepare(data).scores(()), {norm: value}, schema, evaluations=600
+        )
+        assert not found.violated, found.describe()
+        assert found.change == value, found.describe()
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("relation", [AR, RO])
+def test_half_of_a_declared_sensitivity_is_refuted(options, relation):
+    scorer = CorrelationScorer(**options)
+    declared = scorer.sensitivity(box(2, relation), 0)
+    for half in (
+        {"linf": declared.linf / 2},
+        {"range": declared.range / 2},
+    ):
+        found = attack_sensitivity(lambda data: scorer.prepare(data).scores(()), half, box(2, relation))
+        assert found.violated
+
+
+def test_two_columns_move_apart_by_the_whole_range():
+    # Columns a and b stand at 3 and -3 -> 3; the record adds to one and takes from the other.
+    before = [[1, -1]] * 3
+    first = scores(unit_box(before, [1] * 3), clip=1.0)
+    added = scores(unit_box([*before, [1, 1]], [1] * 4), clip=1.0)
+    assert (added - first).tolist() == [1, -1]
+    replaced = scores(unit_box([[-1, -1], [1, -1], [1, -1], [1, -1]], [1] * 4), clip=1.0)
+    other = scores(unit_box([[1, 1], [1, -1], [1, -1], [1, -1]], [1] * 4), clip=1.0)
+    assert (other - replaced).tolist() == [2, -2]
+
+
+def test_the_published_sensitivity_is_false_by_the_number_of_records():
+    scorer = CorrelationScorer(calibration="published")
+    plan = plan_of(scorer, box(1, AR))
+    values = np.tile([1.0, -1.0], 100)
+    first = released(unit_box(values[:, np.newaxis], values), plan, scorer)
+    far = np.append(values, 100.0)
+    second = released(unit_box(far[:, np.newaxis], np.append(values, -100.0)), plan, scorer)
+    assert abs(first - second) > 190
+    assert scorer.sensitivity(box(1, AR), 0) == Sensitivity.general(1.0, AR)
+
+
+# Planning
+
+
+def test_the_published_calibration_is_planned_as_not_private():
+    for relation in (AR, RO):
+        (event,) = plan_of(CorrelationScorer(calibration="published"), box(2, relation)).events
+        assert isinstance(event, NonPrivate)
+        assert event.neighboring is relation
+        assert "means" in event.reason
+    unbounded = Schema.numeric(["a"], "y")
+    assert CorrelationScorer(calibration="published").sensitivity(unbounded, 0).linf == 1
+
+
+def test_a_private_center_is_one_selection_that_spends_its_budget():
+    plan = plan_of(CorrelationScorer(center="private"), box(2, AR), epsilon=0.5)
+    (event,) = plan.events
+    assert isinstance(event, ExponentialMechanism)
+    assert 0.499 < event.epsilon <= 0.5
+    assert plan_of(CorrelationScorer(), box(2, AR)).events == ()
+
+
+def test_a_private_center_removes_what_a_skewed_target_adds_to_rare_categories():
+    rng = np.random.default_rng(3)
+    n = 4000
+    X = (rng.random((n, 2)) < [0.5, 0.02]).astype(float)
+    y = 1 + X[:, 0] + rng.normal(size=n) / 4
+    schema = Schema.numeric(["half", "rare"], "y", {"half": (0, 1), "rare": (0, 1), "y": (-4, 4)})
+    data = Dataset.from_arrays(X, y, schema)
+    off_center = scores(data, statistic="sign")
+    scorer = CorrelationScorer(statistic="sign", center="private")
+    centered = released(data, plan_of(scorer, schema), scorer)
+    assert off_center[1] > off_center[0]  # nearly n, because all but few records lack it
+    assert centered[0] > 10 * centered[1]
+
+
+def test_scores_that_follow_a_release_are_not_had_without_it(fifty):
+    for options in ({"center": "private"}, {"calibration": "published"}):
+        with pytest.raises(Unsuitable, match="prepare_released"):
+            CorrelationScorer(**options).prepare(fifty)
+
+
+@pytest.mark.parametrize("column", ["x1", "y"])
+def test_a_column_without_bounds_is_named_with_the_remedy(column):
+    bounds = {name: (0, 1) for name in ("x0", "x1", "y") if name != column}
+    schema = Schema.numeric(["x0", "x1"], "y", bounds)
+    with pytest.raises(Unsuitable, match=f"column '{column}' has no bounds.*give lower and upper"):
+        CorrelationScorer().sensitivity(schema, 0)
+
+
+def test_options_that_contradict_each_other_or_make_no_window_are_refused():
+    for options in ({"clip": 0.0}, {"clip": 1.5}, {"statistic": "rank"}, {"center": "mean"}):
+        with pytest.raises(ValueError, match="must be"):
+            CorrelationScorer(**options)
+    with pytest.raises(ValueError, match="leave statistic and center at their defaults"):
+        CorrelationScorer(calibration="published", statistic="sign")
+
+
+def test_an_accountant_that_does_not_know_the_median_is_named_in_the_remedy():
+    class Ignorant(ReferenceAccountant):
+        def supports(self, event, /):
+            return False
+
+    request = ScoringRequest(box(2, AR), 2, Budget(1.0), Ignorant(AR))
+    with pytest.raises(Unsuitable, match="use one that does"):
+        CorrelationScorer(center="private").plan(request)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
+def test_a_parquet_file_larger_than_memory_is_scored_in_little(tmp_path):
+    import subprocess
+    import sys
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    n, d = 1_000_000, 200
+    rng = np.random.default_rng(0)
+    columns = {f"x{j}": rng.random(n) for j in range(d)}
+    path = tmp_path / "large.parquet"
+    table = pa.table({**columns, "y": columns["x0"] + columns["x1"]})
+    pq.write_table(table, path, compression="none", use_dictionary=False)
+    assert path.stat().st_size > 1.6e9
+    code = f"""
+from pathlib import Path
+from dpkit_core import Schema
+from dpkit_core.tables import stream
+from dpkit_scorer_correlation import CorrelationScorer
+names = [f"x{{j}}" for j in range({d})]
+schema = Schema.numeric(names, "y", {{n: (0, 1) for n in names}} | {{"y": (0, 2)}})
+scores = CorrelationScorer().prepare(stream(Path({str(path)!r}), schema)).scores(())
+assert set(scores.argsort()[-2:]) == {{0, 1}}
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+print(1024 * int(status["VmHWM"].split()[0]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 1e9

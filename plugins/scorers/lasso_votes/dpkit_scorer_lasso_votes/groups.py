@@ -1,0 +1,65 @@
+"""Records dealt into groups by their own content, so that one more record changes one group.
+
+The group of a record is the hash of its values plus the number of equal records before it, modulo the number
+of groups. Which of several equal records is first makes no difference, so the groups are a function of the
+multiset of records: the c copies of a record are in the groups h, h + 1, ..., h + c - 1. One more record, new
+or a copy, joins one group and moves no other; a replaced record leaves one group and its replacement joins
+one. That holds for each hash function, secret or not, so the groups need no randomness, and no argument about
+averages over it. (It needs that different records have different digests: no two inputs of BLAKE2b with one
+256-bit digest are known, nor expected ever to be.)
+
+Sizes are those of records that choose a group at random. Equal sizes are impossible when the number of
+records is private: cutting a list of n records into m groups of floor(n / m), one more record can move every
+boundary, hence all m groups.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_core import Matrix, Vector
+
+_DIGEST = 32
+_PLACE = 8  # bytes of the digest that choose the group
+
+# Records copied at once to be hashed: a few megabytes for the widest tables.
+_ENTRIES = 2**18
+
+
+def deal(
+    X: Matrix, y: Vector, columns: npt.NDArray[np.int64], groups: int, salt: int
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the records of each group that is not empty, in the order of the groups.
+
+    Parameters
+    ----------
+    X, y
+        The records.
+    columns
+        The order in which values of ``X`` are hashed.
+    groups
+        How many there are.
+    salt
+        Number of the hash function.
+    """
+    owner = np.array([place % groups for place in _places(X, y, columns, salt)], dtype=np.int64)
+    order = np.argsort(owner, kind="stable")
+    yield from np.split(order, np.flatnonzero(np.diff(owner[order])) + 1)
+
+
+def _places(X: Matrix, y: Vector, columns: npt.NDArray[np.int64], salt: int) -> Iterator[int]:
+    seen: Counter[bytes] = Counter()
+    name = salt.to_bytes(_PLACE, "little")
+    rows = max(1, _ENTRIES // (1 + columns.size))
+    for top in range(0, len(y), rows):
+        block = np.column_stack([X[top : top + rows, columns], y[top : top + rows]])
+        block += 0.0  # -0.0 is 0.0
+        for record in np.ascontiguousarray(block, dtype="<f8"):
+            digest = hashlib.blake2b(record, digest_size=_DIGEST, salt=name).digest()
+            yield int.from_bytes(digest[:_PLACE], "little") + seen[digest]
+            seen[digest] += 1

@@ -1,0 +1,226 @@
+"""Votes of many small Lasso fits: how many of them have a feature among their largest coefficients."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import ClassVar
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_core import (
+    Dataset,
+    Matrix,
+    Meter,
+    Neighboring,
+    Schema,
+    ScoringRequest,
+    Sensitivity,
+    StagePlan,
+    Vector,
+    calibrate,
+)
+from dpkit_core.errors import Unsuitable
+from dpkit_core.events import Laplace
+from dpkit_core.validators import positive
+from dpkit_scorer_lasso_votes.groups import deal
+
+_AT_LEAST_ONE = attrs.validators.optional([attrs.validators.instance_of(int), attrs.validators.ge(1)])
+
+# Values are clipped to this magnitude, so that no product of two overflows.
+_LARGEST = 1e100
+
+
+@attrs.frozen
+class Settings:
+    """What is public about one plan.
+
+    Attributes
+    ----------
+    models
+        How many groups there are; None for the square root of the number of records.
+    votes
+        How many features each of them may vote for.
+    count
+        The event of the number of records; None where that number is public or not needed.
+    """
+
+    models: int | None
+    votes: int
+    count: Laplace | None
+
+
+@attrs.frozen
+class LassoVotesScorer:
+    r"""Scores a feature by the number of groups of records whose Lasso fit has it among its largest.
+
+    The first stage of the two-stage method of Kifer, Smith and Thakurta, called SubLasso by the authors of
+    DPKendall. Records are dealt into groups, a Lasso is fitted to each, and its features of largest
+    magnitude get a vote each; a feature whose coefficient is 0 gets none, which the papers leave open.
+
+    Parameters
+    ----------
+    models
+        Number of groups; public. By default the square root of the number of records, as in Kifer et al.,
+        which under add/remove is released with noise first.
+    alpha
+        Penalty: a fit minimizes ``|y - X b|^2 / (2 records) + alpha |b|_1``. 0.1 as in DP-SIS, for columns of
+        magnitude 1; the authors of DPKendall have 1.
+    votes
+        Votes of each group; by default as many as features are going to be picked.
+    salt
+        Another number deals the records into other groups.
+
+    Notes
+    -----
+    *Intercept.* A column of ones is fitted and penalized like a feature and has no vote (DPKendall, section
+    4.2), so no part of the budget is wasted on it.
+
+    *Sensitivity, add/remove.* A record that joins changes one group (``dpkit_scorer_lasso_votes.groups``),
+    so one fit, however it may change, and one set of votes. Each count changes by at most 1. A vote that
+    passes from one feature to another moves their counts 2 apart. The proof needs nothing of the Lasso: not
+    that it converged, nor that it is unique.
+
+    *Replace-one.* Two groups may change, by one record that leaves and one that joins: 2, and up to 4 apart.
+
+    The published partition, into groups of equal size, is not private under add/remove, where Lemma 4.1 of
+    DPKendall is false: one record can move the boundaries of all groups and change every fit.
+
+    *Number of groups.* ``sqrt(n + Laplace)``, rounded down and at least 1; n has sensitivity 1.
+    """
+
+    api: ClassVar[int] = 1
+    adaptive: ClassVar[bool] = False
+    proof: ClassVar[str] = "Notes of LassoVotesScorer and dpkit_scorer_lasso_votes.groups"
+    reference: ClassVar[str] = (
+        "Kifer, Smith and Thakurta 2012, Private Convex Empirical Risk Minimization and High-dimensional "
+        "Regression; Dick, Gillenwater and Joseph 2023, Algorithm 2 (SubLasso)"
+    )
+
+    models: int | None = attrs.field(default=None, validator=_AT_LEAST_ONE)
+    alpha: float = attrs.field(default=0.1, converter=float, validator=positive)
+    votes: int | None = attrs.field(default=None, validator=_AT_LEAST_ONE)
+    salt: int = attrs.field(
+        default=0,
+        validator=[
+            attrs.validators.instance_of(int),
+            attrs.validators.ge(0),
+            attrs.validators.lt(2**64),
+        ],
+    )
+
+    def sensitivity(self, schema: Schema, round: int, /) -> Sensitivity:
+        """Return 1 (range 2) under add/remove and 2 (range 4) under replace-one, in every round."""
+        groups = 1.0 if schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE else 2.0
+        return Sensitivity.general(groups, schema.neighboring)
+
+    def plan(self, request: ScoringRequest, /) -> StagePlan:
+        """Return one event ``Laplace`` where the number of records is private and needed, and the settings.
+
+        Raises
+        ------
+        Unsuitable
+            If the accountant does not know the event.
+        """
+        count = None
+        if self.models is None and request.neighboring is Neighboring.ADD_OR_REMOVE_ONE:
+            count = _count_event(request)
+        settings = Settings(self.models, self.votes or request.k, count)
+        return StagePlan(() if count is None else (count,), settings)
+
+    def prepare(self, data: Dataset, /) -> VoteCounts:
+        """Return the scores of ``data`` for options that name both ``models`` and ``votes``.
+
+        Raises
+        ------
+        Unsuitable
+            If one is left to the plan, which takes ``prepare_released``.
+        """
+        if self.models is None or self.votes is None:
+            raise Unsuitable("the number of models or votes is left to the plan: use prepare_released")
+        return self._count(data, self.models, self.votes)
+
+    def prepare_released(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> VoteCounts:
+        """Return the scores of ``data``, after the number of records is released if it is planned."""
+        settings: Settings = plan.settings
+        records = float(len(data.y))
+        if settings.count is not None:
+            multiplier = settings.count.noise_multiplier
+            records = float(meter.laplace(records, sensitivity=1.0, noise_multiplier=multiplier))
+        models = settings.models or max(1, math.isqrt(max(0, math.floor(records))))
+        return self._count(data, models, settings.votes)
+
+    def _count(self, data: Dataset, models: int, votes: int) -> VoteCounts:
+        # Columns go by name to the hash and to the solver, whatever their order in the table.
+        columns = np.argsort(np.array(data.names, dtype=object))
+        counts = np.zeros(len(columns))
+        for group in deal(data.X, data.y, columns, models, self.salt):
+            elected = elect(data.X[np.ix_(group, columns)], data.y[group], self.alpha, votes)
+            counts[columns[elected]] += 1
+        return VoteCounts(counts)
+
+
+@attrs.frozen(eq=False)
+class VoteCounts:
+    """The scores of one dataset, which do not change with what is selected."""
+
+    values: Vector
+
+    def scores(self, selected: Sequence[int], /) -> Vector:
+        """Return the number of votes of each feature."""
+        return self.values.copy()
+
+
+def elect(X: Matrix, y: Vector, alpha: float, votes: int) -> npt.NDArray[np.int64]:
+    """Return the features for which one group votes: the largest coefficients that are not 0."""
+    magnitudes = np.abs(lasso(X, y, alpha)[:-1])
+    best: npt.NDArray[np.int64] = np.argsort(-magnitudes, kind="stable")[:votes]
+    return best[magnitudes[best] > 0]
+
+
+def lasso(X: Matrix, y: Vector, alpha: float) -> Vector:
+    """Return the coefficients of a Lasso fit, that of a constant column last."""
+    # Late, because it takes a second.
+    from sklearn import config_context  # noqa: PLC0415
+    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
+    from sklearn.linear_model import Lasso  # noqa: PLC0415
+
+    records, features = X.shape
+    with_ones = np.ones((records, features + 1), order="F")
+    np.clip(X, -_LARGEST, _LARGEST, out=with_ones[:, :-1])
+    fit = Lasso(
+        alpha=alpha,
+        fit_intercept=False,
+        precompute=records > features,
+        copy_X=False,
+        random_state=0,  # never used, but without it NumPy's global generator is read
+    )
+    # Checking the arguments of a small fit takes ten times as long as the fit.
+    with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
+        # A warning would say something about the records of one group.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fit.fit(with_ones, np.clip(y, -_LARGEST, _LARGEST), check_input=False)
+    coefficients: Vector = np.nan_to_num(fit.coef_, posinf=0.0, neginf=0.0)
+    return coefficients
+
+
+def _count_event(request: ScoringRequest) -> Laplace:
+    def count(epsilon: float) -> Laplace:
+        return Laplace(1 / epsilon, request.neighboring)
+
+    budget = request.budget
+    if not request.accountant.supports(count(budget.epsilon)):
+        raise Unsuitable(
+            f"the number of records is released by Laplace for {request.neighboring.value}, which the "
+            "accountant does not support; use one that does, such as basic or rdp, or give models"
+        )
+    return count(
+        calibrate(
+            lambda e: request.accountant.compose(count(e)).epsilon(budget.delta),
+            budget.epsilon,
+            start=budget.epsilon,
+        )
+    )

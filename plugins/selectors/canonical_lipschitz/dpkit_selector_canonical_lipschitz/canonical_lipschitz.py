@@ -1,0 +1,168 @@
+"""The canonical Lipschitz mechanism: one noisy comparison of all sets of k features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+import attrs
+import numpy as np
+
+from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate
+from dpkit_core.errors import Unsuitable
+from dpkit_core.events import ExponentialMechanism, PermuteAndFlip
+from dpkit_core.sampling import CANDIDATE_LIMIT, Noise, class_slack
+from dpkit_selector_canonical_lipschitz.classes import LARGEST_LOG_COUNT, Utilities, log_sets
+from dpkit_selector_canonical_lipschitz.dense import dense_class
+from dpkit_selector_canonical_lipschitz.race import race_class
+
+ARITHMETIC = "float64 noise with full tails for classes of sets, rounding covered by a smaller epsilon"
+LAZY_ARITHMETIC = f"{ARITHMETIC}; drawn lazily, so that the running time depends on the scores"
+
+_EVENTS: Mapping[Noise, type[PermuteAndFlip] | type[ExponentialMechanism]] = {
+    "exponential": PermuteAndFlip,
+    "gumbel": ExponentialMechanism,
+}
+
+
+@attrs.frozen
+class CanonicalLipschitzSettings:
+    """The event of each round, with its calibrated epsilon."""
+
+    event: PermuteAndFlip | ExponentialMechanism
+
+
+def _share(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{attribute.name} is {value}; it must be from 0 to 1")
+
+
+@attrs.frozen
+class CanonicalLipschitzSelector:
+    """Selects the set of k features with the best noisy loss among all sets of k.
+
+    With q_(1) >= q_(2) >= ... the scores in order, a set y has
+
+        loss(y) = (1 - gamma) max(best score outside y, worst score in y) - gamma (worst score in y),
+
+    and the set is released that maximizes ``-loss * epsilon / range sensitivity`` plus noise of scale 1,
+    drawn independently for each of the C(d, k) sets. Exponential noise is never worse; Gumbel noise composes
+    better where other releases follow. Returned in the order of the columns, since only the set is released.
+
+    Neighboring relation: the one that the scores and the accountant are for; the selector adds no condition.
+
+    Sensitivity: the losses of all sets move within an interval as long as the range sensitivity R of the
+    scores. Hence scores that all move in one direction need half the noise of others, without an option to
+    say so.
+
+    Events: for each round ``PermuteAndFlip(epsilon)`` (exponential noise) or
+    ``ExponentialMechanism(epsilon)`` (Gumbel noise), one for the whole set.
+
+    Parameters
+    ----------
+    gamma
+        Weight of the worst score inside against the best score outside, from 0 to 1.
+    noise
+        ``exponential`` or ``gumbel``.
+    sampler
+        ``lazy`` finds the best class of sets by a search whose running time depends on the scores; ``dense``
+        goes through all k (d - k) + 1 classes. Their laws are the same.
+
+    Notes
+    -----
+    *Sensitivity of the loss.* From D to D' every score moves by an amount within an interval [a,
+    a + R]. So do the best score outside y, the worst inside, and their maximum, because minima and maxima of
+    numbers that move within an interval do. The loss of every set then moves within [(1 - gamma) a - gamma (a
+    + R), (1 - gamma)(a + R) - gamma a], of length R. Divided by R / epsilon, two sets never move further
+    apart than epsilon, so that with exponential noise this is permute-and-flip and with Gumbel noise the
+    exponential mechanism, over sets.
+
+    *One pick.* For k = 1 the first term is the best score of all for every set: it cancels, and what is left
+    moves within an interval of length gamma R. Dividing by gamma R instead gives the mechanism over features
+    themselves, with 1 / gamma times less noise; this is what a round of one pick does, whatever gamma.
+
+    *Classes.* Sets with the same best rank outside (h, counted from 0) and the same worst rank inside (t)
+    have one loss. Such a set holds ranks 0..h-1 and t, not h, and any k - h - 1 of the t - h - 1 ranks in
+    between: C(t-h-1, k-h-1) sets. Counts that let rank h itself into the set, as in Algorithm 2 of Swope et
+    al. (2024), sum to more than C(d, k) and favor sets by their private rank order: the loss then exceeds
+    epsilon, by up to log k.
+    """
+
+    api: ClassVar[int] = 1
+    proof: ClassVar[str] = (
+        "class docstring (range of the loss); McKenna and Sheldon 2020, Theorem 1; McSherry and Talwar 2007; "
+        "dpkit_core.sampling.class_slack (arithmetic)"
+    )
+    reference: ClassVar[str] = (
+        "Shekelyan and Loukides 2022, Differentially Private Top-k Selection via Canonical Lipschitz "
+        "Mechanism; class sizes corrected as in their code"
+    )
+
+    gamma: float = attrs.field(default=0.5, converter=float, validator=_share)
+    noise: Noise = attrs.field(default="exponential", validator=attrs.validators.in_(tuple(_EVENTS)))
+    sampler: Literal["lazy", "dense"] = attrs.field(
+        default="lazy", validator=attrs.validators.in_(("lazy", "dense"))
+    )
+
+    def plan(self, request: SelectionRequest, /) -> StagePlan:
+        """Return one event per round, all at the largest epsilon that the budget allows.
+
+        Raises
+        ------
+        Unsuitable
+            If more features are to be picked than there are, the accountant does not know the event, or there
+            are so many sets that rounding would take more than a hundredth of epsilon.
+        CalibrationFailed
+            If the accountant finds no epsilon within the budget.
+        """
+        picks, d = sum(request.picks), request.features
+        if picks > d:
+            raise Unsuitable(
+                f"{picks} picks from {d} features; each feature can be picked once, so ask for fewer"
+            )
+        if d > CANDIDATE_LIMIT:
+            raise Unsuitable(f"{d} features are more than the 2^24 that selections are proved for; drop some")
+        event_type = _EVENTS[self.noise]
+        rounds = len(request.picks)
+        start = request.budget.epsilon / rounds
+        if not request.accountant.supports(event_type(start, request.neighboring)):
+            raise Unsuitable(
+                f"canonical_lipschitz emits {event_type.__name__} for {request.neighboring.value}, which the "
+                "accountant does not support; use one that does, such as basic or rdp"
+            )
+        epsilon = calibrate(
+            lambda e: request.accountant.compose(event_type(e, request.neighboring), rounds).epsilon(
+                request.budget.delta
+            ),
+            request.budget.epsilon,
+            start=start,
+        )
+        k = max(request.picks)
+        if log_sets(d, k) > LARGEST_LOG_COUNT or _slack(d, k) > epsilon / 100:
+            raise Unsuitable(
+                f"comparing all sets of {k} of {d} features needs {_slack(d, k):.2g} of epsilon for its "
+                f"rounding, more than a hundredth of {epsilon:.3g}; use peel, or give a larger budget"
+            )
+        event = event_type(epsilon, request.neighboring)
+        return StagePlan([event] * rounds, settings=CanonicalLipschitzSettings(event))
+
+    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return the indices of the best noisy set of ``k`` candidates, ascending; spends one event."""
+        event = plan.settings.event
+        lazy = self.sampler == "lazy"
+        if k == 1:
+            return meter.select(scores, 1, event=event, constant_work=not lazy)
+        sampler = meter.custom(event, proof=self.proof, arithmetic=LAZY_ARITHMETIC if lazy else ARITHMETIC)
+        columns = np.flatnonzero(scores.candidates)
+        if k == columns.size:  # one set, without noise to compare
+            return tuple(columns.tolist())
+        values = scores.values[columns]
+        scale = scores.sensitivity.range / (event.epsilon - _slack(values.size, k))
+        utilities = Utilities.of(np.sort(values)[::-1], k, self.gamma, scale)
+        pick = (race_class if lazy else dense_class)(utilities, self.noise, sampler)
+        members = utilities.members(pick, values, sampler)
+        return tuple(int(i) for i in columns[members])
+
+
+def _slack(d: int, k: int) -> float:
+    return class_slack(log_sets(d, k), k)

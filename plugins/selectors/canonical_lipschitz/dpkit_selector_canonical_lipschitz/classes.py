@@ -1,0 +1,156 @@
+"""Sets of k features in classes of equal loss: their utilities, their sizes and their members.
+
+Ranks count from 0, best first. A class is given by the best rank outside its sets and the worst inside.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_core.sampling import GAP_LIMIT, Sampler
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+#: Log counts up to here are carried exactly enough by the 64-bit coins of the race.
+LARGEST_LOG_COUNT = 2.0**22
+
+
+def log_sets(d: int, k: int) -> float:
+    """Return an upper bound on the log of C(d, k), by C(d, m) <= (e d / m)^m for m = min(k, d - k).
+
+    >>> log_sets(1000, 3) > math.log(math.comb(1000, 3))
+    True
+    """
+    m = min(k, d - k)
+    return m * (1 + math.log(d / m)) if m else 0.0
+
+
+def log_rise(low: int, high: int, m: int) -> float:
+    """Return log C(high, m) - log C(low, m) for high >= low; infinite where C(low, m) = 0.
+
+    With L = high - low the quotient is the product of 1 + L / (low - j) for j < m, and of 1 + m / (low - m +
+    i) for 1 <= i <= L. The shorter is taken. All terms of the sum are positive and each is accurate, so the
+    sum is, relatively, however close the two counts are.
+
+    >>> log_rise(4, 6, 2) == math.log(15 / 6)
+    True
+    """
+    if low < m:
+        return math.inf
+    rise = high - low
+    if m <= rise:
+        terms = rise / (low - np.arange(m, dtype=np.float64))
+    else:
+        terms = m / (low - m + np.arange(1, rise + 1, dtype=np.float64))
+    return float(np.log1p(terms).sum())
+
+
+def log_family_sizes(d: int, k: int) -> Floats:
+    """Return, for each rank h below k, the log of the number of sets that hold ranks 0..h-1 and not h.
+
+    It is C(d-1-h, k-h), the product of (d-1-i) / (k-i) over h <= i < k: a running sum, as a column of logs
+    none of which is negative for d > k.
+    """
+    ranks = np.arange(k - 1, -1, -1, dtype=np.float64)
+    return np.cumsum(np.log((d - 1 - ranks) / (k - ranks)))[::-1]
+
+
+def log_class_sizes(worst: Integers, k: int) -> Iterator[tuple[int, Floats]]:
+    """Yield each missing rank h from k - 1 down, and the logs of C(t-h-1, k-h-1) for the worst ranks t.
+
+    C(t-k, 0) = 1 and C(t-h-1, k-h-1) = C(t-h-2, k-h-2) (t-h-1) / (k-h-1). The array is updated in place.
+    """
+    log_sizes = np.zeros(worst.size)
+    yield k - 1, log_sizes
+    for missing in range(k - 2, -1, -1):
+        log_sizes += np.log((worst - missing - 1) / (k - missing - 1))
+        yield missing, log_sizes
+
+
+@attrs.frozen
+class UtilityClass:
+    """All sets with one loss: ``missing`` is the best rank outside, ``worst`` the worst inside.
+
+    The single set of the k best ranks has ``missing == worst == k - 1``, rank k - 1 being its worst.
+    """
+
+    missing: int
+    worst: int
+
+
+@attrs.frozen(eq=False)
+class Utilities:
+    """Utilities of classes relative to the best set, in units of the noise: 0 and below.
+
+    Attributes
+    ----------
+    ordered
+        Scores, best first.
+    k
+        Size of the sets.
+    tail_scale
+        Scale of the noise over gamma, for the worst score inside.
+    heads
+        What each missing rank costs, shape (k,).
+    floor
+        Utilities are clamped here, far below what noise makes up for. Clamping moves each utility towards
+        0 and never past it, on both of two neighbors, so two never move further apart than without.
+    """
+
+    ordered: Floats
+    k: int
+    tail_weight: float
+    heads: Floats
+    floor: float
+
+    @classmethod
+    def of(cls, ordered: Floats, k: int, gamma: float, scale: float) -> Utilities:
+        """Return the utilities ``-((1 - gamma) q_missing - gamma q_worst) / scale``, less the best set's."""
+        heads = (1 - gamma) * _difference(ordered[:k], ordered[k - 1]) / scale
+        return cls(ordered, k, gamma / scale, heads, -(log_sets(ordered.size, k) + GAP_LIMIT))
+
+    def tails(self, ranks: slice | int) -> Floats:
+        """Return what each worst rank costs."""
+        return self.tail_weight * _difference(self.ordered[self.k - 1], self.ordered[ranks])
+
+    def of_class(self, missing: int, worst: int) -> float:
+        """Return the utility of one class."""
+        return max(-float(self.heads[missing] + self.tails(worst)), self.floor)
+
+    def members(self, pick: UtilityClass, values: Floats, sampler: Sampler) -> Integers:
+        """Return a uniformly chosen set of the class, ascending, as positions in ``values``.
+
+        Ranks of equal scores go by position. The loss does not depend on how ties are ranked, and the set is
+        uniform among those of the class for any fixed ranking. A few passes replace sorting positions.
+        """
+        missing, worst = (self._position(rank, values) for rank in (pick.missing, pick.worst))
+        before_missing, before_worst = (_precedes(values, position) for position in (missing, worst))
+        between = before_worst & ~before_missing
+        between[missing] = False
+        body = np.flatnonzero(between)
+        body = sampler.generator.choice(body, self.k - pick.missing - 1, replace=False)
+        return np.sort(np.concatenate([np.flatnonzero(before_missing), body, [worst]]))
+
+    def _position(self, rank: int, values: Floats) -> int:
+        """Return where the score of ``rank`` is in ``values``."""
+        first = np.searchsorted(-self.ordered[: rank + 1], -self.ordered[rank])
+        return int(np.flatnonzero(values == self.ordered[rank])[rank - first])
+
+
+def _difference(high: Floats, low: Floats) -> Floats:
+    with np.errstate(over="ignore"):
+        return np.minimum(high - low, sys.float_info.max)
+
+
+def _precedes(values: Floats, position: int) -> npt.NDArray[np.bool_]:
+    """Return which entries rank before the one at ``position``."""
+    before: npt.NDArray[np.bool_] = values > values[position]
+    before[:position] |= values[:position] == values[position]
+    return before

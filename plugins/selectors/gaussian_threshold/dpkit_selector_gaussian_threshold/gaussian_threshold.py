@@ -1,0 +1,119 @@
+"""All scores released with Gaussian noise; whatever is then read off them is free."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import attrs
+import numpy as np
+
+from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate
+from dpkit_core.errors import Unsuitable
+from dpkit_core.events import Gaussian
+
+# Covers moving a vector by a whole number of grid steps, up to the noise at which grids become coarser.
+_GRID_MARGIN = 1 + 2.0**-14
+_LARGEST_NOISE = 2.0**34
+
+
+@attrs.frozen
+class GaussianThresholdSettings:
+    """The calibrated number: deviation of the noise over the sensitivity, the same in each round."""
+
+    noise_multiplier: float
+
+
+@attrs.frozen
+class GaussianThresholdSelector:
+    """Selects the k best of all scores with Gaussian noise.
+
+    The whole ranking by noisy scores is as good as public, so that picking many costs no more than one. The
+    price is noise that grows with the root of the number of features: this is for few features. Returned best
+    noisy score first.
+
+    Neighboring relation: the one that the scores and the accountant are for; the selector adds no condition.
+
+    Sensitivity: sqrt(d) max(range, linf) / 2 in L2, for d candidates.
+
+    Events: for each round ``Gaussian(noise_multiplier)``.
+
+    Notes
+    -----
+    *Half the range is enough for a ranking.* From D to D' all scores move by amounts within an
+    interval of length R that lies within [-linf, linf]. Ranks of noisy scores are those of noisy scores moved
+    together, so D' may be compared with D after moving all scores back by the middle of the interval: each
+    then differs by at most R / 2, and the vectors by sqrt(d) R / 2. A threshold on the noisy scores
+    themselves is not indifferent to moving them; it needs sqrt(d) linf, which is the same for scores of which
+    nothing but linf is known.
+
+    *On the grid.* The noise is exact on a grid of step g. Moving by the nearest whole number of steps leaves
+    R / 2 + g / 2 per score. Since the grid keeps sqrt(d) g below 2^-14 of the sensitivity that it is given,
+    stating the sensitivity larger by 2^-14 of itself covers the additional sqrt(d) g / 2. Clamping to the
+    ends of the grid moves amounts towards 0, hence max(range, linf), which contains 0 as well. Ties on the
+    grid are broken by a permutation drawn beforehand.
+    """
+
+    api: ClassVar[int] = 1
+    proof: ClassVar[str] = (
+        "class docstring (ranking); Dwork and Roth 2014, Theorem A.1; Sampler.gaussian_on_grid (arithmetic)"
+    )
+    reference: ClassVar[str] = "Dwork and Roth 2014, The Algorithmic Foundations of Differential Privacy"
+
+    def plan(self, request: SelectionRequest, /) -> StagePlan:
+        """Return one event per round, all at the least noise that the budget allows.
+
+        Raises
+        ------
+        Unsuitable
+            If more features are to be picked than there are, the accountant does not know the event, delta is
+            0, or epsilon is so small that the noise does not fit its grid.
+        CalibrationFailed
+            If the accountant finds no noise within the budget.
+        """
+        picks = sum(request.picks)
+        if picks > request.features:
+            raise Unsuitable(
+                f"{picks} picks from {request.features} features; each feature can be picked once, "
+                "so ask for fewer"
+            )
+
+        def release(inverse_multiplier: float) -> Gaussian:
+            return Gaussian(1 / inverse_multiplier, request.neighboring)
+
+        rounds = len(request.picks)
+        if not request.accountant.supports(release(1.0)):
+            raise Unsuitable(
+                f"gaussian_threshold emits Gaussian for {request.neighboring.value}, which the "
+                "accountant does not support; use one that does, such as rdp"
+            )
+        if request.budget.delta == 0:
+            raise Unsuitable("Gaussian noise keeps no epsilon at delta 0; give a delta, such as 1e-6")
+        inverse = calibrate(
+            lambda i: request.accountant.compose(release(i), rounds).epsilon(request.budget.delta),
+            request.budget.epsilon,
+        )
+        event = release(inverse)
+        if event.noise_multiplier * math.sqrt(request.features) > _LARGEST_NOISE:
+            raise Unsuitable(
+                f"epsilon {request.budget.epsilon:g} needs noise of {event.noise_multiplier:.2g} times the "
+                f"sensitivity of {request.features} scores, too much for its grid; give a larger budget"
+            )
+        return StagePlan([event] * rounds, settings=GaussianThresholdSettings(event.noise_multiplier))
+
+    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return the ``k`` candidates of the largest noisy scores, best first; spends one event."""
+        candidates = meter.coins.permutation(np.flatnonzero(scores.candidates))
+        noisy = meter.gaussian(
+            scores.values[candidates],
+            sensitivity=_sensitivity(scores, candidates.size),
+            noise_multiplier=plan.settings.noise_multiplier,
+        )
+        best = np.argsort(-noisy, kind="stable")[:k]
+        return tuple(candidates[best].tolist())
+
+
+def _sensitivity(scores: Scores, d: int) -> float:
+    reach = max(scores.sensitivity.range, scores.sensitivity.linf)
+    return math.sqrt(d) * reach / 2 * _GRID_MARGIN

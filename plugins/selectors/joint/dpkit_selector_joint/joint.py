@@ -1,0 +1,143 @@
+"""The joint exponential mechanism: one draw from all sequences of k features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import attrs
+import numpy as np
+
+from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate
+from dpkit_core.errors import Unsuitable
+from dpkit_core.events import ExponentialMechanism
+from dpkit_core.sampling import class_slack
+from dpkit_selector_joint.sequences import CHUNK, PairRanking
+
+ARITHMETIC = (
+    "float64 Gumbel noise with full tails for classes of sequences, rounding covered by a smaller epsilon"
+)
+
+#: Largest number of pairs of a position and a feature: they are ranked in memory, some 40 bytes each.
+LARGEST_NUMBER_OF_PAIRS = 2**25
+
+
+@attrs.frozen
+class JointSettings:
+    """The calibrated number: what each round may spend."""
+
+    epsilon_per_round: float
+
+
+@attrs.frozen
+class JointSelector:
+    """Selects a sequence of k features by one exponential mechanism over all sequences.
+
+    With c_(1) >= c_(2) >= ... the scores in order, a sequence s has the utility
+
+        u(s) = -max over i of (c_(i) - c_{s_i}),
+
+    0 for the true best k in order, and is drawn with probability proportional to ``exp(epsilon u / (2 R))``,
+    for the range sensitivity R of the scores. Returned as drawn, the order being part of the sequence.
+
+    Neighboring relation: the one that the scores and the accountant are for; the selector adds no condition.
+
+    Sensitivity: utilities of any two sequences move apart by at most 2 R.
+
+    Events: for each round ``ExponentialMechanism(epsilon)``, one for the whole sequence.
+
+    Notes
+    -----
+    *Sensitivity.* From D to D' all scores move by amounts within an interval of length R, hence so does each
+    c_(i), so their differences and the maximum move by at most R in either direction. Two sequences may move
+    by R in opposite directions: one misses a place whose score rises, another fills a place with a feature
+    that rises. For counts, R is 1 under add/remove and 2 under replacement, which gives the epsilon / 2 and
+    epsilon / 4 of the paper.
+
+    *One pick.* For k = 1 the term c_(1) is common to all sequences and cancels; the rest moves apart by R
+    only. A round of one pick is therefore the exponential mechanism over features, with half the noise.
+
+    *Sampling.* Rank all pairs (i, j) of a position and a feature by c_(i) - c_(j); ``PairRanking`` has the
+    order of ties. A sequence's worst pair is the last of its k pairs in that ranking, and how many sequences
+    have the pair (i, j) for their worst is a product of integers. So one of the k d pairs is drawn first,
+    with Gumbel noise on utility plus log count, and then a sequence, uniformly among those with this worst
+    pair (Gillenwater et al. 2022, Section 3, where a small number added to each difference breaks ties).
+    """
+
+    api: ClassVar[int] = 1
+    proof: ClassVar[str] = (
+        "class docstring (range of the utility); McSherry and Talwar 2007, Theorem 6; Dong, Durfee and "
+        "Rogers 2020 (bounded range); dpkit_core.sampling.class_slack (arithmetic)"
+    )
+    reference: ClassVar[str] = (
+        "Gillenwater, Joseph, Munoz Medina and Ribero 2022, A Joint Exponential Mechanism For Differentially "
+        "Private Top-k"
+    )
+
+    def plan(self, request: SelectionRequest, /) -> StagePlan:
+        """Return one event per round, all at the largest epsilon that the budget allows.
+
+        Raises
+        ------
+        Unsuitable
+            If more features are to be picked than there are, the accountant does not know the event, there
+            are more pairs of a position and a feature than are kept in memory, or rounding would take more
+            than a hundredth of epsilon.
+        CalibrationFailed
+            If the accountant finds no epsilon within the budget.
+        """
+        d, k, rounds = request.features, max(request.picks), len(request.picks)
+        if sum(request.picks) > d:
+            raise Unsuitable(
+                f"{sum(request.picks)} picks from {d} features; each feature can be picked once, "
+                "so ask for fewer"
+            )
+        if d * k > LARGEST_NUMBER_OF_PAIRS:
+            raise Unsuitable(
+                f"joint ranks all {d * k} pairs of {k} positions and {d} features in memory, at most "
+                f"{LARGEST_NUMBER_OF_PAIRS}; use peel, or drop features"
+            )
+        if not request.accountant.supports(ExponentialMechanism(1.0, request.neighboring)):
+            raise Unsuitable(
+                f"joint emits ExponentialMechanism for {request.neighboring.value}, which the accountant "
+                "does not support; use one that does, such as basic or rdp"
+            )
+        epsilon = calibrate(
+            lambda e: request.accountant.compose(
+                ExponentialMechanism(e, request.neighboring), rounds
+            ).epsilon(request.budget.delta),
+            request.budget.epsilon,
+            start=request.budget.epsilon / rounds,
+        )
+        if _slack(d, k) > epsilon / 100:
+            raise Unsuitable(
+                f"comparing all sequences of {k} of {d} features needs {_slack(d, k):.2g} of epsilon for its "
+                f"rounding, more than a hundredth of {epsilon:.3g}; use peel, or give a larger budget"
+            )
+        return StagePlan(
+            [ExponentialMechanism(epsilon, request.neighboring)] * rounds, settings=JointSettings(epsilon)
+        )
+
+    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return the drawn sequence of ``k`` candidates; spends one event."""
+        event = ExponentialMechanism(plan.settings.epsilon_per_round, scores.sensitivity.neighboring)
+        if k == 1:
+            return meter.select(scores, 1, event=event)
+        sampler = meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC)
+        columns = np.flatnonzero(scores.candidates)
+        values = scores.values[columns]
+        order = np.argsort(-values, kind="stable")
+        scale = 2 * scores.sensitivity.range / (event.epsilon - _slack(values.size, k))
+        ranking = PairRanking.of(values[order], k)
+        worst = ranking.draw_worst_pair(scale, _log_sequences(values.size, k), sampler)
+        return tuple(columns[order[ranking.draw_sequence(worst, sampler)]].tolist())
+
+
+def _log_sequences(d: int, k: int) -> float:
+    """Return an upper bound on the log of the number of sequences."""
+    return k * math.log(d)
+
+
+def _slack(d: int, k: int) -> float:
+    return class_slack(_log_sequences(d, k), CHUNK + k)

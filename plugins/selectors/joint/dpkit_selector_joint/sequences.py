@@ -1,0 +1,125 @@
+"""Sequences of k features, counted and drawn by the worst of their pairs of a position and a feature."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_core.sampling import GAP_LIMIT, Sampler
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+#: Pairs handled at once; log counts are summed up anew for each chunk, so that rounding does not pile up.
+CHUNK = 2**14
+
+
+@attrs.frozen(eq=False)
+class PairRanking:
+    """All pairs (i, j) of a position and a feature by the difference of their scores, ascending.
+
+    Positions and features count from 0, features from the best, so that position i should hold feature i.
+    Among equal differences later positions come first, within a position better features. Then at any point
+    of the ranking each position has been paired with a leading run of features, and no position with more of
+    them than the next: (i + 1, j) comes before (i, j), since its difference is no larger. The k sets of
+    features are nested, and with n_i features each there are ``prod (n_i - i)`` sequences of distinct ones.
+
+    Attributes
+    ----------
+    differences
+        In ascending order, shape (k d,).
+    positions
+        The position of each pair.
+    k
+        Length of the sequences.
+    """
+
+    differences: Floats
+    positions: Integers
+    k: int
+
+    @classmethod
+    def of(cls, ordered: Floats, k: int) -> PairRanking:
+        """Return the ranking for scores in descending order."""
+        with np.errstate(over="ignore"):
+            differences = (ordered[:k][::-1, np.newaxis] - ordered).ravel()
+        # A stable sort keeps the order of rows, which are positions from the last to the first.
+        ranking = np.argsort(differences, kind="stable")
+        return cls(differences[ranking], k - 1 - ranking // ordered.size, k)
+
+    def draw_worst_pair(self, scale: float, log_sequences: float, sampler: Sampler) -> int:
+        """Return which pair is the worst of a sequence drawn by ``exp(-worst difference / scale)``.
+
+        Sequences with the worst pair (i, j) number ``prod over l != i of (n_l - l)``, once every position can
+        be filled, and none before. The first such point is the pair (0, 0), the last of the pairs (i, i).
+
+        Arithmetic, for ``class_slack``. A log count is a sum of k logs at the start of its chunk and of two
+        more for each pair since, each relatively within 8 * 2^-53 and the running sum within S: altogether
+        within (CHUNK + k + 2^12)(S + 64) 2^-53.
+
+        Parameters
+        ----------
+        scale
+            Of the noise, in units of the differences.
+        log_sequences
+            S, an upper bound on the log of the number of sequences.
+        sampler
+            For Gumbel noise, one for each pair.
+        """
+        filled = np.zeros(self.k, dtype=np.int64)
+        best, worst = -np.inf, -1
+        for start in range(0, self.differences.size, CHUNK):
+            chunk = slice(start, start + CHUNK)
+            positions = self.positions[chunk]
+            log_counts = self._log_counts(filled, positions)
+            gaps = np.clip(self.differences[chunk] / scale, 0.0, log_sequences + GAP_LIMIT)
+            noisy = log_counts - gaps + sampler.gumbel(positions.size)
+            leader = int(noisy.argmax())
+            if noisy[leader] > best:
+                best, worst = float(noisy[leader]), start + leader
+            filled += np.bincount(positions, minlength=self.k)
+        return worst
+
+    def _log_counts(self, filled: Integers, positions: Integers) -> Floats:
+        """Return log numbers of sequences with these worst pairs, after ``filled`` pairs of each position."""
+        choices = filled[positions] + _occurrence(positions) - positions
+        with np.errstate(divide="ignore"):
+            own = np.log(np.maximum(choices, 1))
+            before = np.log(np.maximum(choices - 1, 1))
+        total = np.log(np.maximum(filled - np.arange(self.k), 1)).sum() + np.cumsum(own - before)
+        first = filled[0] + np.cumsum(positions == 0)
+        return np.where(first > 0, total - own, -np.inf)
+
+    def draw_sequence(self, worst: int, sampler: Sampler) -> list[int]:
+        """Return a sequence drawn uniformly among those whose worst pair has rank ``worst``.
+
+        Positions are filled from the first, each uniformly from its run less what is taken. Runs before the
+        worst pair's do not reach its feature, so that it is free when its turn comes.
+        """
+        runs = np.bincount(self.positions[: worst + 1], minlength=self.k).tolist()
+        fixed = int(self.positions[worst])
+        sequence: list[int] = []
+        for position, run in enumerate(runs):
+            if position == fixed:
+                feature = run - 1
+            else:
+                feature = int(sampler.generator.integers(run - position))
+                for taken in sorted(sequence):
+                    feature += taken <= feature
+            sequence.append(feature)
+        return sequence
+
+
+def _occurrence(positions: Integers) -> Integers:
+    """Return how often each entry has come up so far, itself included.
+
+    >>> _occurrence(np.array([2, 0, 2, 2, 0])).tolist()
+    [1, 1, 2, 3, 2]
+    """
+    order = np.argsort(positions, kind="stable")
+    ordered = positions[order]
+    first = np.searchsorted(ordered, ordered)
+    counts = np.empty_like(positions)
+    counts[order] = np.arange(1, positions.size + 1) - first
+    return counts

@@ -1,0 +1,236 @@
+"""The joint mechanism against its definition and against epsilon, by enumeration of all sequences."""
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from dpkit_selector_joint import JointSelector
+from dpkit_selector_joint.sequences import CHUNK, PairRanking
+from scipy.special import chdtrc
+
+from dpkit_core import (
+    Budget,
+    Meter,
+    Neighboring,
+    Randomness,
+    Scores,
+    SelectionRequest,
+    Sensitivity,
+    StagePlan,
+)
+from dpkit_core.errors import Unsuitable
+from dpkit_core.events import ExponentialMechanism
+from dpkit_core.sampling import Sampler
+from dpkit_core.testing import ReferenceAccountant
+from dpkit_core.testing.pytest import parametrize_with_checks
+
+AR = Neighboring.ADD_OR_REMOVE_ONE
+GENERAL = Sensitivity.general(1.0, AR)
+MONOTONE = Sensitivity.monotone(1.0, AR)
+FALSE_ALARM = 1e-4  # the probability with which a correct selector would fail under another seed
+
+
+def law(values, k, epsilon, spread=2.0):
+    """Every sequence with probability proportional to exp(epsilon u / (2 range sensitivity))."""
+    ordered = np.sort(values)[::-1]
+    sequences = list(itertools.permutations(range(len(values)), k))
+    utilities = np.array([-max(ordered[i] - values[j] for i, j in enumerate(s)) for s in sequences])
+    weights = np.exp(epsilon * utilities / (2 * spread))
+    return dict(zip(sequences, weights / weights.sum(), strict=True))
+
+
+def max_log_ratio(one, other):
+    return max(abs(math.log(one[s] / other[s])) for s in one)
+
+
+def request(picks, *, epsilon=1.0, d=10, sensitivity=GENERAL):
+    return SelectionRequest(d, picks, (sensitivity,) * len(picks), Budget(epsilon), ReferenceAccountant(AR))
+
+
+def select(values, k, epsilon, runs, *, sensitivity=GENERAL, candidates=None):
+    values = np.asarray(values, float)
+    plan = JointSelector().plan(request((k,), epsilon=epsilon, d=values.size, sensitivity=sensitivity))
+    meter = Meter("selection", StagePlan(plan.events * runs), AR, Randomness.from_seed(0))
+    allowed = np.ones(values.size, bool) if candidates is None else np.asarray(candidates)
+    scores = Scores(values, sensitivity, allowed)
+    counts = Counter(JointSelector().select(scores, k, plan, meter) for _ in range(runs))
+    meter.finish()
+    return counts
+
+
+def chi_square(observed, expected_law):
+    total = sum(observed.values())
+    assert set(observed) <= set(expected_law)
+    cells = [[0.0, 0.0]]
+    for outcome, probability in sorted(expected_law.items(), key=lambda item: item[1]):
+        if cells[-1][1] >= 5:
+            cells.append([0.0, 0.0])
+        cells[-1][0] += observed[outcome]
+        cells[-1][1] += total * probability
+    return float(chdtrc(len(cells) - 1, sum((seen - mean) ** 2 / mean for seen, mean in cells)))
+
+
+# The law
+
+SCORES = {
+    "distinct": ([3.0, 0.5, 5.0, 1.0, 4.2], 3),
+    "ties": ([3.0, 1.0, 3.0, 1.0, 1.0], 2),
+    "equal": ([1e300] * 4, 3),
+    "all": ([2.0, 0.0, 1.0], 3),
+}
+
+
+@pytest.mark.parametrize("case", SCORES)
+def test_sequences_have_the_law_of_the_definition(case):
+    values, k = SCORES[case]
+    assert chi_square(select(values, k, 3.0, 2000), law(np.array(values), k, 3.0)) > FALSE_ALARM
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [2, 4])
+def test_seven_scores_at_length(k):
+    values = np.array([3.0, 0.5, 3.0, 1.0, 4.2, -2.0, 0.5])
+    assert chi_square(select(values, k, 4.0, 50_000), law(values, k, 4.0)) > FALSE_ALARM
+
+
+def test_another_epsilon_would_be_noticed():
+    values, k = SCORES["distinct"]
+    assert chi_square(select(values, k, 3.0, 2000), law(np.array(values), k, 1.5)) < FALSE_ALARM
+
+
+def test_scores_that_move_in_one_direction_get_half_the_noise():
+    values, k = SCORES["distinct"]
+    counts = select(values, k, 3.0, 2000, sensitivity=MONOTONE)
+    assert chi_square(counts, law(np.array(values), k, 3.0, spread=1.0)) > FALSE_ALARM
+
+
+def test_one_pick_is_the_exponential_mechanism_over_features():
+    values = np.array([2.0, 1.0, 0.0])
+    weights = np.exp(values * 2.0 / 2.0)
+    expected = {(i,): w for i, w in enumerate(weights / weights.sum())}
+    assert chi_square(select(values, 1, 2.0, 3000), expected) > FALSE_ALARM
+
+
+def test_what_is_excluded_is_not_picked_and_does_not_count():
+    values = np.array([3.0, 1e300, 1.0, -1e308, 2.0])
+    allowed = np.array([True, False, True, False, True])
+    columns = np.flatnonzero(allowed)
+    expected = {tuple(columns[list(s)]): p for s, p in law(values[columns], 2, 2.0).items()}
+    assert chi_square(select(values, 2, 2.0, 1000, candidates=allowed), expected) > FALSE_ALARM
+
+
+def test_scores_at_the_ends_of_the_float_range_are_ranked():
+    assert select([-1e308, 1e308, 1e307], 2, 1.0, 20) == {(1, 2): 20}
+
+
+@pytest.mark.parametrize("kind", ["distinct", "rounded", "equal"])
+@pytest.mark.parametrize(("d", "k"), [(5, 2), (6, 3), (4, 4)])
+def test_sequences_are_counted_exactly_by_their_worst_pair(d, k, kind, monkeypatch):
+    monkeypatch.setattr("dpkit_selector_joint.sequences.CHUNK", 5)
+    drawn = np.random.default_rng(d).normal(size=d)
+    ordered = np.sort({"distinct": drawn, "rounded": np.round(drawn), "equal": np.zeros(d)}[kind])[::-1]
+    ranking = PairRanking.of(ordered, k)
+    features = [int((ranking.positions[:rank] == p).sum()) for rank, p in enumerate(ranking.positions)]
+    rank_of = {(int(p), j): rank for rank, (p, j) in enumerate(zip(ranking.positions, features, strict=True))}
+    expected = np.zeros(d * k)
+    for sequence in itertools.permutations(range(d), k):
+        expected[max(rank_of[pair] for pair in enumerate(sequence))] += 1
+    filled = np.zeros(k, dtype=np.int64)
+    for start in range(0, d * k, 5):
+        positions = ranking.positions[start : start + 5]
+        counts = np.exp(ranking._log_counts(filled, positions))
+        assert counts == pytest.approx(expected[start : start + 5])
+        filled += np.bincount(positions, minlength=k)
+
+
+def test_log_counts_are_within_1e_9_of_exact_integers():
+    d, k = 3000, 50
+    ordered = np.sort(np.random.default_rng(0).normal(size=d))[::-1]
+    ranking = PairRanking.of(ordered, k)
+    filled = np.zeros(k, dtype=np.int64)
+    for start in range(0, d * k, CHUNK):
+        positions = ranking.positions[start : start + CHUNK]
+        computed = ranking._log_counts(filled, positions)[-1]
+        filled += np.bincount(positions, minlength=k)
+        others = [int(n) - i for i, n in enumerate(filled) if i != positions[-1]]
+        assert abs(computed - math.log(math.prod(others))) < 1e-9
+
+
+def test_sequences_with_one_worst_pair_are_drawn_uniformly():
+    ranking = PairRanking.of(np.array([5.0, 4.0, 3.0, 2.5]), 3)
+    sampler = Sampler(np.random.default_rng(0))
+    features = [int((ranking.positions[:rank] == p).sum()) for rank, p in enumerate(ranking.positions)]
+    worst = next(
+        rank for rank, p in enumerate(ranking.positions) if (int(p), features[rank]) == (1, 3)
+    )  # the second place filled by the last feature
+    possible = set()
+    for sequence in itertools.permutations(range(4), 3):
+        ranks = [
+            next(r for r, p in enumerate(ranking.positions) if (int(p), features[r]) == pair)
+            for pair in enumerate(sequence)
+        ]
+        if max(ranks) == worst:
+            possible.add(sequence)
+    drawn = Counter(tuple(ranking.draw_sequence(worst, sampler)) for _ in range(2000))
+    assert set(drawn) == possible
+    assert len(possible) > 1
+    assert chi_square(drawn, dict.fromkeys(possible, 1 / len(possible))) > FALSE_ALARM
+
+
+# Privacy
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (0.0, 1.0), (-0.3, 1.0)])
+def test_no_neighbor_shifts_a_chance_by_more_than_epsilon(low, high):
+    rng, d, k, epsilon = np.random.default_rng(3), 5, 2, 1.0
+    worst, worst_at_half_the_noise = 0.0, 0.0
+    for _ in range(400):
+        values = rng.choice([0.0, 1.0, 5.0, 20.0]) * rng.normal(size=d)
+        moved = values + rng.choice([low, high], size=d)
+        worst, worst_at_half_the_noise = (
+            max(found, max_log_ratio(law(values, k, e, high - low), law(moved, k, e, high - low)))
+            for found, e in ((worst, epsilon), (worst_at_half_the_noise, 2 * epsilon))
+        )
+    assert worst <= epsilon * (1 + 1e-9)
+    assert worst_at_half_the_noise > epsilon
+
+
+def test_utilities_move_apart_by_twice_the_range():
+    # One sequence misses a place whose score rises, another fills a place with a feature that rises.
+    values, change = np.array([10.0, 9.0, 5.0, 0.0]), np.array([1.0, -1.0, 1.0, -1.0])
+
+    def utility(sequence, scores):
+        ordered = np.sort(scores)[::-1]
+        return -max(ordered[i] - scores[j] for i, j in enumerate(sequence))
+
+    moves = {s: utility(s, values + change) - utility(s, values) for s in itertools.permutations(range(4), 2)}
+    assert max(moves.values()) - min(moves.values()) == 4.0
+
+
+# Planning
+
+
+def test_a_round_is_one_event_however_many_are_picked():
+    (event,) = JointSelector().plan(request((7,))).events
+    assert isinstance(event, ExponentialMechanism)
+    assert event.epsilon == pytest.approx(1.0, rel=1e-8)
+    rounds = JointSelector().plan(request((1, 1))).events
+    assert [e.epsilon for e in rounds] == pytest.approx([0.5, 0.5], rel=1e-8)
+
+
+def test_what_cannot_be_kept_is_refused():
+    for bad, message in [
+        (request((5,), d=4), "5 picks from 4"),
+        (request((100,), d=10**6), "in memory"),
+        (request((1000,), d=30_000, epsilon=1e-5), "rounding"),
+    ]:
+        with pytest.raises(Unsuitable, match=message):
+            JointSelector().plan(bad)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([JointSelector])
+def test_conforms(check):
+    check()

@@ -1,0 +1,164 @@
+"""One draw of Laplace noise on all scores, of which the k best are released."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import ClassVar
+
+import attrs
+import numpy as np
+
+from dpkit_core import Meter, Neighboring, Scores, SelectionRequest, StagePlan, calibrate
+from dpkit_core.errors import Unsuitable
+from dpkit_core.events import Event, ExponentialMechanism, PureDP, Repeated
+from dpkit_core.sampling import laplace_grid
+
+ARITHMETIC = "exact discrete noise on a public power-of-two grid, ties broken at random"
+
+#: Grid steps by which rounding moves neighbors apart; the class docstring derives it.
+ROUNDING_STEPS = 8
+
+
+@attrs.frozen
+class OneshotLaplaceSettings:
+    """The calibrated noise and the claim that it was calibrated by.
+
+    Attributes
+    ----------
+    shift
+        Range sensitivity of the scores over the scale of the noise.
+    stepwise
+        Whether a round is accounted as one bounded-range selection per pick, or as one pure mechanism.
+    """
+
+    shift: float
+    stepwise: bool
+
+
+@attrs.frozen
+class OneshotLaplaceSelector:
+    """Selects the k best scores after adding Laplace noise once.
+
+    Returned best noisy score first; the noisy scores themselves are not released.
+
+    Neighboring relation: the one that the scores and the accountant are for; the selector adds no condition.
+
+    Sensitivity: the range sensitivity R of the scores. All of the claim depends on r = R / (scale of the
+    noise).
+
+    Events: for each round of k picks, whichever allows less noise under the accountant of
+
+    - ``PureDP(k r)``, and
+    - ``Repeated(ExponentialMechanism(2 log(2 exp(r / 2) - 1)), k)``, whose parameter is below 2 r.
+
+    Notes
+    -----
+    *Pure.* From D to D' all scores move by amounts c_j within [a, b] with b - a <= R. Add b - c_j to the
+    noise of each selected j: then all selected scores have moved by b and no other by more, so the same
+    features are selected in the same order. This costs a factor of at most exp(r) for each of the k.
+
+    *Stepwise.* Let features fire at their noisy scores, from the highest level down. At level v a feature
+    that has not fired does so at the rate h(v - q_j), for h = f / F of the noise. Measure time by the sum of
+    the rates of all that have not fired. Whatever the data, the times between firings are then independent
+    standard exponentials; and given the past and these times, the next feature is j with probability
+    proportional to h(v - q_j), at the level v that the data put at this time. So the selection, with the
+    times released besides, is k selections in turn, each with knowledge of those before.
+
+    The levels v and v' of a firing under D and D' differ by s in [a, b]. Suppose that held for the last
+    firing and v' > v + b for this one. Then what feature j has passed under D' since, counted from its score,
+    lies within what it passed under D, moved up by b - c_j >= 0. As h decreases, less time would have gone by
+    than under D. Likewise below a. So a selection's weights are h(u_j) under D and h(u_j + s - c_j) under D',
+    with s - c_j in an interval of length R around 0. For Laplace noise of scale 1, log h does not increase
+    and from u to u + e it falls by at most g(e) = log(2 exp(e) - 1), which it does from u = 0. As g is
+    concave, the log weights of two features move apart by at most g(e) + g(r - e) <= 2 g(r / 2). That is
+    bounded range (Durfee and Rogers 2019), hence the event. For Gumbel noise log h is linear, and the same
+    argument gives the exponential mechanism of each pick.
+
+    Of Qiao, Su and Zhang (2021) the mechanism is used, not the claim: the scale here does not grow with the
+    number of features, and holds for every epsilon and delta.
+
+    *On the grid.* Scores are rounded to multiples of a step, which moves two of them apart by at most two
+    steps more, and the noise is discrete Laplace of t steps; ties are broken at random, as if by noise
+    uniform within a step. The sum of both noises has h(u + 1) <= h(u) in steps, which is what the levels
+    need; over m whole steps log h falls by at most g((m + 1) / t), over parts of a step it rises by at most 1
+    / t. So over e steps it falls by at most g((e + 3) / t), and a scale of t = (R / step + 8) / r keeps both
+    claims. Clamping to the ends of the grid moves amounts towards 0, so R is max(range, linf) here. Noise
+    saturates with probability below e^-4095.
+    """
+
+    api: ClassVar[int] = 1
+    proof: ClassVar[str] = "class docstring; Durfee and Rogers 2019, Lemma 4.2 (the case of Gumbel noise)"
+    reference: ClassVar[str] = (
+        "Qiao, Su and Zhang 2021, Oneshot Differentially Private Top-k Selection (the mechanism)"
+    )
+
+    def plan(self, request: SelectionRequest, /) -> StagePlan:
+        """Return the events of all rounds, at the least noise that one of the two claims allows.
+
+        Raises
+        ------
+        Unsuitable
+            If more features are to be picked than there are, or the accountant knows neither event.
+        CalibrationFailed
+            If the accountant finds no noise within the budget.
+        """
+        picks = sum(request.picks)
+        if picks > request.features:
+            raise Unsuitable(
+                f"{picks} picks from {request.features} features; each feature can be picked once, "
+                "so ask for fewer"
+            )
+        settings = [
+            OneshotLaplaceSettings(_calibrated(request, stepwise), stepwise)
+            for stepwise in (False, True)
+            if request.accountant.supports(_event(1.0, 1, request.neighboring, stepwise=stepwise))
+        ]
+        if not settings:
+            raise Unsuitable(
+                f"oneshot_laplace emits PureDP or ExponentialMechanism for {request.neighboring.value}, of "
+                "which the accountant supports neither; use one that does, such as basic or rdp"
+            )
+        best = max(settings, key=lambda s: s.shift)
+        return StagePlan(
+            [
+                _event(best.shift, count, request.neighboring, stepwise=best.stepwise)
+                for count in request.picks
+            ],
+            settings=best,
+        )
+
+    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return the ``k`` candidates of the largest noisy scores, best first; spends one round."""
+        settings: OneshotLaplaceSettings = plan.settings
+        relation = scores.sensitivity.neighboring
+        event = _event(settings.shift, k, relation, stepwise=settings.stepwise)
+        sampler = meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC)
+        grid = laplace_grid(
+            max(scores.sensitivity.range, scores.sensitivity.linf), 1 / settings.shift, ROUNDING_STEPS
+        )
+        # In random order, a stable sort breaks ties at random.
+        candidates = sampler.generator.permutation(np.flatnonzero(scores.candidates))
+        noisy = grid.snap(scores.values[candidates]) + sampler.discrete_laplace(grid.scale, candidates.size)
+        best = np.argsort(-noisy, kind="stable")[:k]
+        return tuple(candidates[best].tolist())
+
+
+def _event(shift: float, k: int, neighboring: Neighboring, *, stepwise: bool) -> Event:
+    if not stepwise:
+        return PureDP(k * shift, neighboring)
+    # log(2 e^x - 1) = x + log(2 - e^-x), which neither overflows nor cancels.
+    pick = ExponentialMechanism(shift + 2 * math.log1p(-math.expm1(-shift / 2)), neighboring)
+    return pick if k == 1 else Repeated(pick, k)
+
+
+def _calibrated(request: SelectionRequest, stepwise: bool) -> float:
+    def cost(shift: float) -> float:
+        accountant = request.accountant
+        for count, rounds in Counter(request.picks).items():
+            event = _event(shift, count, request.neighboring, stepwise=stepwise)
+            accountant = accountant.compose(event, rounds)
+        return accountant.epsilon(request.budget.delta)
+
+    return calibrate(cost, request.budget.epsilon, start=request.budget.epsilon / sum(request.picks))
