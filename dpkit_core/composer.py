@@ -11,9 +11,7 @@ not lost.
 
 from __future__ import annotations
 
-import contextlib
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -35,7 +33,15 @@ from dpkit_core.errors import (
     UnsupportedEvent,
     Vetoed,
 )
-from dpkit_core.events import Event, ExponentialMechanism, NonPrivate, PermuteAndFlip, walk
+from dpkit_core.events import (
+    Event,
+    ExponentialMechanism,
+    Gaussian,
+    Laplace,
+    NonPrivate,
+    PermuteAndFlip,
+    walk,
+)
 from dpkit_core.hooks import Observers, Outcome
 from dpkit_core.meter import Meter
 from dpkit_core.privacy import Budget
@@ -57,7 +63,7 @@ from dpkit_core.protocols import (
 from dpkit_core.randomness import Randomness
 from dpkit_core.registry import Registry
 from dpkit_core.release import Certificate, PartRecord, Release, StageEvent, total
-from dpkit_core.sampling import SMALLEST_EPSILON
+from dpkit_core.sampling import SMALLEST_EPSILON, gaussian_grid, laplace_grid
 from dpkit_core.schema import Feature, Schema
 from dpkit_core.validators import fraction
 
@@ -147,9 +153,9 @@ def make_part(role: str, given: Any, options: Mapping[str, Any] | None = None) -
 
 
 def _instantiate(component: Any, what: str, options: dict[str, Any]) -> Any:
-    known = {field.name: field for field in attrs.fields(component) if field.init}
+    known = [field.name for field in option_fields(component)]
     for name in options:
-        if name not in known:
+        if name not in known and name != "neighboring":
             raise InvalidOption(f"{what} has no option {name!r}; it has {', '.join(known) or 'no options'}")
     try:
         return component(**options)
@@ -431,9 +437,10 @@ class _Planner:
         given = self.pipeline.accountant
         relation = self.schema.neighboring
         if isinstance(given, str):
-            return make_part(
-                "accountant", given, {**self.pipeline.accountant_options, "neighboring": relation}
-            )
+            options = self.pipeline.accountant_options
+            if "neighboring" in options:
+                raise InvalidOption("the relation is the schema's, not an option of the accountant")
+            return make_part("accountant", given, {**options, "neighboring": relation})
         if given.instance.neighboring is not relation:
             self.problems.append(
                 f"neighboring relation differs: {given}: {given.instance.neighboring.value}; "
@@ -511,11 +518,8 @@ class _Planner:
                         f"neighboring relation differs: {part} plans {event} for "
                         f"{event.neighboring.value}; schema: {self.schema.neighboring.value}"
                     )
-                elif (tiny := _tiny_selection(event)) is not None:
-                    self.problems.append(
-                        f"{part} plans a selection at epsilon {tiny:.2g}, below {SMALLEST_EPSILON:.2g} where "
-                        "the rounding of its noise is no longer covered; give a larger budget or select fewer"
-                    )
+                elif (reason := _undrawable(event)) is not None:
+                    self.problems.append(f"{part} plans {reason}; give another budget or select fewer")
                 elif not _non_private(event) and not self.fresh.supports(event):
                     self.problems.append(f"{accountant} cannot account for {event} of {part}")
 
@@ -542,15 +546,24 @@ class _Planner:
         return plans[scale], joint(scale)
 
 
-def _tiny_selection(event: Event) -> float | None:
-    return next(
-        (
-            inner.epsilon
-            for inner in walk(event)
-            if isinstance(inner, ExponentialMechanism | PermuteAndFlip) and inner.epsilon < SMALLEST_EPSILON
-        ),
-        None,
-    )
+def _undrawable(event: Event) -> str | None:
+    """Return why the noise of an event cannot be drawn, which would otherwise show after it is paid."""
+    for inner in walk(event):
+        match inner:
+            case ExponentialMechanism() | PermuteAndFlip() if inner.epsilon < SMALLEST_EPSILON:
+                return (
+                    f"a selection at epsilon {inner.epsilon:.2g}, below {SMALLEST_EPSILON:.2g} where the "
+                    "rounding of its noise is no longer covered"
+                )
+            case Laplace() | Gaussian():
+                grid = laplace_grid if isinstance(inner, Laplace) else gaussian_grid
+                try:
+                    grid(1.0, inner.noise_multiplier)
+                except ValueError as error:
+                    return f"noise that cannot be drawn ({error})"
+            case _:
+                pass
+    return None
 
 
 def _non_private(event: Event) -> bool:
@@ -638,8 +651,7 @@ class _Run:
 
     def _guard(self, part: Part | None, action: Callable[[], Any]) -> Any:
         try:
-            with contextlib.redirect_stdout(sys.stderr):  # standard output belongs to the caller
-                return action()
+            return action()
         except (PlanViolation, PartFailed):
             raise
         except (Exception, SystemExit) as error:

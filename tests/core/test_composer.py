@@ -153,7 +153,7 @@ def test_an_event_that_the_accountant_does_not_know_is_found_in_the_plan(toys, s
 
 
 def test_a_selection_too_noisy_for_its_arithmetic_is_refused(pipeline, schema):
-    with pytest.raises(CannotCompose, match=r"selection at epsilon .*give a larger budget"):
+    with pytest.raises(CannotCompose, match=r"selection at epsilon .*give another budget"):
         pipeline.plan(schema, Budget(1e-4), k=4, select_share=0.01)
 
 
