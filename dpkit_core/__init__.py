@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from dpkit_core.dataset import Vector as Vector
     from dpkit_core.meter import Meter as Meter
     from dpkit_core.models import LinearModel as LinearModel
+    from dpkit_core.models import RowClippedLinearModel as RowClippedLinearModel
+    from dpkit_core.models import WinsorizedLinearModel as WinsorizedLinearModel
     from dpkit_core.privacy import Budget as Budget
     from dpkit_core.privacy import Neighboring as Neighboring
     from dpkit_core.privacy import Sensitivity as Sensitivity
@@ -59,7 +61,7 @@ _HOMES = {
     "composer": "Pipeline Plan compose",
     "dataset": "Dataset Matrix SparseDataset StreamedDataset Vector",
     "meter": "Meter",
-    "models": "LinearModel",
+    "models": "LinearModel RowClippedLinearModel WinsorizedLinearModel",
     "privacy": "Budget Neighboring Sensitivity",
     "protocols": (
         "API API_FLOOR Accountant Model PreparedScores Refusal RegressionRequest Regressor ReleasingScorer "
@@ -74,7 +76,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 # Modules that are public as a whole.
-_MODULES = ("errors", "events", "hooks", "sampling", "validators")
+_MODULES = ("errors", "events", "hooks", "moments", "quantiles", "sampling", "validators")
 
 __version__ = "0.1.0"
 __all__ = [*sorted(_HOME_OF), *_MODULES]  # noqa: PLE0604 - computed from one table

@@ -458,19 +458,30 @@ class _Planner:
         select = 0.0 if not pipeline.selector else self.select_share if pipeline.regressor else 1.0
         stages: list[tuple[str, Part, float, Callable[[Budget], StagePlan]]] = []
         if pipeline.scorer and pipeline.selector:
-            score = SCORE_SHARE if isinstance(pipeline.scorer.instance, ReleasingScorer) else 0.0
-            if score:
+            score = self._score_share(select)
+            if isinstance(pipeline.scorer.instance, ReleasingScorer):
                 stages.append(("scoring", pipeline.scorer, select * score, self._scoring))
             stages.append(("selection", pipeline.selector, select * (1 - score), self._selection))
         if pipeline.regressor:
             stages.append(("regression", pipeline.regressor, 1 - select, self._regression))
         return stages
 
+    def _score_share(self, select: float) -> float:
+        """Return the scorer's part of the selection's share: 0 if it releases nothing."""
+        if not isinstance(self.pipeline.scorer.instance, ReleasingScorer):  # type: ignore[union-attr]
+            return 0.0
+        try:
+            plan = self._scoring(self.budget.share(select * SCORE_SHARE, select * SCORE_SHARE))
+        except (Unsuitable, CalibrationFailed):
+            return SCORE_SHARE  # told when the stages are planned
+        return SCORE_SHARE if plan.events else 0.0
+
     def _collect(self, scale: float) -> tuple[Stage, ...]:
         """Plan each stage with its share times ``scale``, noting every problem."""
         stages = []
         for name, part, share, plan_stage in self._stages():
-            budget = self.budget.share(share * scale, share)
+            # What releases nothing can have no budget, but is asked for its settings all the same.
+            budget = self.budget.share(share * scale, share) if share else self.budget
             try:
                 plan = plan_stage(budget)
             except (Unsuitable, UnsupportedEvent, CalibrationFailed) as error:

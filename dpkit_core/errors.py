@@ -33,6 +33,22 @@ class InvalidRelease(DpkitError):
     """A release or plan file that cannot be read or does not add up."""
 
 
+class InvalidRecipe(DpkitError):
+    """A recipe that cannot be read, or that names what does not exist."""
+
+
+class InvalidSuite(DpkitError):
+    """A suite of experiments that cannot be read, or that asks for what does not exist."""
+
+
+class InvalidResults(DpkitError):
+    """A folder of results that cannot be read or may not be written."""
+
+
+class MissingTable(DpkitError):
+    """A table of a suite that is not at hand; its trials are skipped and counted."""
+
+
 class MissingDependency(DpkitError):
     """An optional library that the requested work needs."""
 

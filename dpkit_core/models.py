@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -57,3 +57,171 @@ class LinearModel:
             return cls(tuple(coefficients), tuple(coefficients.values()), document["intercept"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidRelease(f"cannot read the linear model: {error!r}") from error
+
+
+def _interval(values: Iterable[float]) -> tuple[float, float]:
+    lower, upper = values
+    return float(lower), float(upper)
+
+
+@attrs.frozen
+class RowClippedLinearModel:
+    """A linear model of rows that are clipped in length, for methods that learn from clipped rows.
+
+    With z the features scaled by ``(x - center) / width``, the row (z, 1) is shrunk to the length ``norm``
+    where it is longer, and the prediction is ``offset`` plus its product with (coefficients, intercept). A
+    model that was fitted to clipped rows means little for others.
+
+    >>> import numpy as np
+    >>> model = RowClippedLinearModel(("carat",), (1.0,), (2.0,), 1.0, (3.0,), 0.0, 100.0)
+    >>> model.predict(np.array([[1.0], [1e300]])).tolist()
+    [100.0, 103.0]
+    """
+
+    features: tuple[str, ...] = attrs.field(converter=frozen_tuple)
+    centers: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    widths: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    norm: float = attrs.field(converter=float)
+    coefficients: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    intercept: float = attrs.field(converter=float)
+    offset: float = attrs.field(default=0.0, converter=float)
+
+    def __attrs_post_init__(self) -> None:
+        _check_columns(self.features, self.centers, self.widths, self.coefficients)
+        numbers = (self.norm, self.intercept, self.offset)
+        _check_numbers(*self.centers, *self.widths, *self.coefficients, *numbers)
+        _check_positive(*self.widths, self.norm)
+
+    def predict(self, X: Matrix, /) -> Vector:
+        """Return one prediction per row of ``X`` (n x number of features)."""
+        import numpy as np  # noqa: PLC0415 - a model is read and shown without it
+
+        from dpkit_core.moments import clip_rows  # noqa: PLC0415 - likewise
+
+        z = np.column_stack([(X - list(self.centers)) / list(self.widths), np.ones(len(X))])
+        prediction: Vector = clip_rows(z, self.norm) @ [*self.coefficients, self.intercept] + self.offset
+        return prediction
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the model as plain data."""
+        return {
+            "kind": "row-clipped linear",
+            "intercept": self.intercept,
+            "offset": self.offset,
+            "norm": self.norm,
+            "features": _columns_document(self),
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> RowClippedLinearModel:
+        """Return the model that ``to_document`` wrote."""
+        try:
+            return cls(
+                **_columns_of(document),
+                norm=document["norm"],
+                intercept=document["intercept"],
+                offset=document["offset"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidRelease(f"cannot read the row-clipped linear model: {error!r}") from error
+
+
+@attrs.frozen
+class WinsorizedLinearModel:
+    """A linear model of features clipped to fences and to a radius; its predictions are bounded.
+
+    With z the features scaled to [-1, 1] between their fences ``center +- width``, and shrunk to the length
+    ``radius`` where they are longer, the prediction is ``intercept + z @ coefficients``, clipped to
+    ``bounds``. No input, however far out, takes a prediction further out.
+
+    >>> import numpy as np
+    >>> model = WinsorizedLinearModel(("carat",), (1.0,), (2.0,), 1.0, (500.0,), 700.0, (0.0, 1000.0))
+    >>> model.predict(np.array([[2.0], [1e300], [-1e300]])).tolist()
+    [950.0, 1000.0, 200.0]
+    """
+
+    features: tuple[str, ...] = attrs.field(converter=frozen_tuple)
+    centers: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    widths: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    radius: float = attrs.field(converter=float)
+    coefficients: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    intercept: float = attrs.field(converter=float)
+    bounds: tuple[float, float] = attrs.field(converter=_interval)
+
+    def __attrs_post_init__(self) -> None:
+        _check_columns(self.features, self.centers, self.widths, self.coefficients)
+        _check_numbers(
+            *self.centers, *self.widths, *self.coefficients, self.radius, self.intercept, *self.bounds
+        )
+        _check_positive(*self.widths, self.radius)
+        if not self.bounds[0] <= self.bounds[1]:
+            raise ValueError(f"bounds are {self.bounds}; the lower one comes first")
+
+    def predict(self, X: Matrix, /) -> Vector:
+        """Return one prediction per row of ``X`` (n x number of features)."""
+        import numpy as np  # noqa: PLC0415 - a model is read and shown without it
+
+        with np.errstate(over="ignore", divide="ignore"):
+            z = np.clip((X - list(self.centers)) / list(self.widths), -1.0, 1.0)
+            shrink = np.minimum(1.0, self.radius / np.sqrt(np.square(z).sum(axis=1)))
+        prediction: Vector = np.clip(self.intercept + shrink * (z @ list(self.coefficients)), *self.bounds)
+        return prediction
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the model as plain data."""
+        return {
+            "kind": "winsorized linear",
+            "intercept": self.intercept,
+            "radius": self.radius,
+            "bounds": list(self.bounds),
+            "features": _columns_document(self),
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> WinsorizedLinearModel:
+        """Return the model that ``to_document`` wrote."""
+        try:
+            return cls(
+                **_columns_of(document),
+                radius=document["radius"],
+                intercept=document["intercept"],
+                bounds=document["bounds"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidRelease(f"cannot read the winsorized linear model: {error!r}") from error
+
+
+def _check_columns(features: tuple[str, ...], *columns: tuple[float, ...]) -> None:
+    if any(len(column) != len(features) for column in columns):
+        counts = ", ".join(str(len(column)) for column in columns)
+        raise ValueError(
+            f"{len(features)} features but {counts} centers, widths and coefficients; give one for each"
+        )
+
+
+def _check_numbers(*numbers: float) -> None:
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError("a number of the model is not finite")
+
+
+def _check_positive(*numbers: float) -> None:
+    if not all(number > 0 for number in numbers):
+        raise ValueError("a width or a length of the model is not above 0")
+
+
+def _columns_document(model: RowClippedLinearModel | WinsorizedLinearModel) -> dict[str, dict[str, float]]:
+    columns = zip(model.features, model.centers, model.widths, model.coefficients, strict=True)
+    return {
+        name: {"center": center, "width": width, "coefficient": coefficient}
+        for name, center, width, coefficient in columns
+    }
+
+
+def _columns_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    features = document["features"]
+    return {
+        "features": tuple(features),
+        "centers": [feature["center"] for feature in features.values()],
+        "widths": [feature["width"] for feature in features.values()],
+        "coefficients": [feature["coefficient"] for feature in features.values()],
+    }

@@ -12,7 +12,7 @@ import attrs
 
 from dpkit_core.errors import DpkitError, InvalidRelease
 from dpkit_core.events import Event, NonPrivate, Repeated, Sequence, event_from_json, event_to_json, walk
-from dpkit_core.models import LinearModel
+from dpkit_core.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
 from dpkit_core.privacy import Budget, Neighboring
 from dpkit_core.registry import Registry
 from dpkit_core.schema import Schema
@@ -305,8 +305,13 @@ def _model(document: Mapping[str, Any] | None) -> Model | None:
         return None
     if not isinstance(document, Mapping):
         raise TypeError(f"model is {document!r}; it must be an object or null")
-    if document.get("kind") == "linear":
-        return LinearModel.from_document(document)
+    match document.get("kind"):
+        case "linear":
+            return LinearModel.from_document(document)
+        case "row-clipped linear":
+            return RowClippedLinearModel.from_document(document)
+        case "winsorized linear":
+            return WinsorizedLinearModel.from_document(document)
     raise InvalidRelease(f"unknown model kind {document.get('kind')!r}; a newer dpkit may have written it")
 
 

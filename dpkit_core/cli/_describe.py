@@ -175,7 +175,11 @@ def _scorer(component: type[Any]) -> Facts:
     facts = _asked(sensitivity, "sensitivity")
     facts["scores"] = "change with each pick" if scorer.adaptive else "do not change"
     if isinstance(scorer, ReleasingScorer):
-        facts |= _asked(events, "events")
+        release = _asked(events, "events")
+        for relation, sentences in release["needs"].items():
+            facts["needs"][relation] = list(dict.fromkeys([*facts["needs"][relation], *sentences]))
+        if any(release["events"].values()):
+            facts["events"] = release["events"]
     return facts
 
 

@@ -50,6 +50,17 @@ def names_of(kind: str) -> Callable[[str], list[str]]:
     return complete
 
 
+def names_offered(kind: str) -> Callable[[str], list[str]]:
+    """Return a completion of the installed recipes, suites or generators."""
+
+    def complete(incomplete: str) -> list[str]:
+        from dpkit_core.offers import offers
+
+        return [ref.name for ref in offers(kind) if ref.name.startswith(incomplete)]
+
+    return complete
+
+
 def kinds(incomplete: str) -> list[str]:
     """Return the kinds of parts that complete a word."""
     return [kind for kind in KINDS if kind.startswith(incomplete)]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import textwrap
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 # Seconds. What is over sooner needs no bar.
 _PATIENCE = 2.0
+_MINUTE, _HOUR = 60.0, 3600.0
 
 
 def heading(text: str) -> None:
@@ -82,3 +84,39 @@ def progress() -> Iterator[Report]:
 
 def _stdout() -> Console:
     return Console(file=sys.stdout, highlight=False)
+
+
+@contextmanager
+def trials() -> Iterator[Callable[[int, int, float | None], None]]:
+    """Give a report of trials done, in all, and seconds left: a bar on stderr, if that is a terminal."""
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield lambda done, total, left: None
+        return
+    columns = (
+        TextColumn("{task.completed:.0f} of {task.total:.0f} trials"),
+        BarColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, TextColumn("{task.fields[left]}"), console=console, transient=True) as bar:
+        task = bar.add_task("trials", total=0, left="")
+
+        def report(done: int, total: int, left: float | None) -> None:
+            bar.update(task, completed=done, total=total, left=_left(left))
+
+        yield report
+
+
+def _left(seconds: float | None) -> str:
+    """Return an estimate no finer than it deserves.
+
+    >>> _left(None), _left(42.0), _left(200.0), _left(7000.0)
+    ('no estimate yet', 'less than a minute left', 'about 4 min left', 'about 1.9 h left')
+    """
+    if seconds is None:
+        return "no estimate yet"
+    if seconds < _MINUTE:
+        return "less than a minute left"
+    if seconds < _HOUR:
+        return f"about {math.ceil(seconds / _MINUTE)} min left"
+    return f"about {seconds / _HOUR:.1f} h left"

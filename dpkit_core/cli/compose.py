@@ -12,6 +12,7 @@ from dpkit_core.cli._options import (
     FormatOption,
     SeedOption,
     names_of,
+    names_offered,
     note,
     parse_settings,
     split_names,
@@ -48,6 +49,17 @@ def compose(
             metavar="FILE",
             help="Public facts: bounds, categories, neighboring.",
             show_default="TABLE.schema.toml beside the table, else only its column names",
+        ),
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            "--recipe",
+            metavar="NAME",
+            help="Parts with options that belong together; `dpkit list recipes` names them. What is given "
+            "besides wins.",
+            autocompletion=names_offered("recipes"),
+            rich_help_panel=_PARTS,
         ),
     ] = None,
     scorer: Annotated[
@@ -129,25 +141,27 @@ def compose(
         ),
     ] = None,
     accountant: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--accountant",
             metavar="NAME",
             help="Computes the total from the events: rdp is tight, basic is simple and needs no delta.",
             autocompletion=names_of("accountants"),
+            show_default="rdp",
             rich_help_panel=_PRIVACY,
         ),
-    ] = "rdp",
+    ] = None,
     select_share: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--select-share",
             metavar="SHARE",
             help="Part of the budget for the selection where a regression follows; the rest is the "
             "regression's.",
+            show_default="0.05",
             rich_help_panel=_PRIVACY,
         ),
-    ] = 0.05,
+    ] = None,
     seed: SeedOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and stop: no data is used, nothing is spent.")
@@ -174,7 +188,9 @@ def compose(
     import dpkit_core
     from dpkit_core.cli import _execute
     from dpkit_core.cli._inputs import dataset, find_schema
+    from dpkit_core.composer import DEFAULT_SELECT_SHARE
     from dpkit_core.planfile import plan_document, write_plan
+    from dpkit_core.recipes import Recipe, find_recipe
     from dpkit_core.tables import read_table
 
     budget = Budget(epsilon, delta)
@@ -188,14 +204,17 @@ def compose(
         if path is not None:
             _execute.require_writable(path, inputs=(data, schema))
     with contextlib.redirect_stdout(sys.stderr):
-        pipeline = dpkit_core.compose(
-            scorer=scorer, selector=selector, regressor=regressor, accountant=accountant, options=options
-        )
+        given = {"scorer": scorer, "selector": selector, "regressor": regressor, "accountant": accountant}
+        parts = {role: part for role, part in given.items() if part is not None}
+        chosen = (Recipe("", {}) if recipe is None else find_recipe(recipe)).revised(parts, options)
+        pipeline = dpkit_core.compose(**chosen.parts, options=chosen.options)
+        shares = (select_share, chosen.select_share, DEFAULT_SELECT_SHARE)
+        share = next(share for share in shares if share is not None)
         table = None if data is None else read_table(data)
         facts = find_schema(
             table, path=schema, target=target, features=split_names(features), neighboring=neighboring
         )
-        plan = pipeline.plan(facts, budget, k=k, select_share=select_share)
+        plan = pipeline.plan(facts, budget, k=k, select_share=share)
     # Data that cannot be used are found before anything is printed or written.
     records = None if dry_run or table is None else dataset(table, facts, pipeline.forms)
     if save is not None:

@@ -1,4 +1,4 @@
-"""``dpkit list``: which parts are installed. Reads metadata only; imports no part, no NumPy, no rich."""
+"""``dpkit list``: what is installed. Reads metadata and recipes only; imports no part, no NumPy, no rich."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import json
 from collections.abc import Sequence
 from typing import Annotated
 
+import attrs
 import typer
 
 from dpkit_core.cli._options import Format, FormatOption, kinds
+from dpkit_core.offers import KINDS as OFFERS
+from dpkit_core.offers import offers, read_offer
 from dpkit_core.registry import ComponentRef, Registry
+
+
+def _kinds(incomplete: str) -> list[str]:
+    return kinds(incomplete) + [kind for kind in OFFERS if kind.startswith(incomplete)]
 
 
 def list_parts(
@@ -17,20 +24,29 @@ def list_parts(
         str | None,
         typer.Argument(
             metavar="KIND",
-            help="scorers, selectors, regressors or accountants; all by default.",
-            autocompletion=kinds,
+            help="scorers, selectors, regressors or accountants; all parts by default. Also recipes, suites "
+            "and generators.",
+            autocompletion=_kinds,
         ),
     ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """List the installed parts, without importing any."""
-    refs = Registry().refs(kind)
+    """List the installed parts, without importing any; or recipes, suites, generators of tables."""
+    refs = _offered(kind) if kind in OFFERS else Registry().refs(kind)
     if format is Format.JSON:
         print(json.dumps([_document(ref) for ref in refs], indent=2))
     elif refs:
         print(_aligned([("KIND", "NAME", "DISTRIBUTION", "SUMMARY"), *map(_row, refs)]))
     else:
         print(f"no {kind or 'parts'} installed; `pip install 'dpkit[starter]'` installs the first ones")
+
+
+def _offered(kind: str) -> tuple[ComponentRef, ...]:
+    """Return what is installed of a kind that is data: each with its own summary, not its distribution's."""
+    refs = offers(kind)
+    if kind == "generators":
+        return refs
+    return tuple(attrs.evolve(ref, summary=read_offer(ref).get("summary", "")) for ref in refs)
 
 
 def _document(ref: ComponentRef) -> dict[str, str]:

@@ -8,12 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from dpkit_core.cli._options import Format, FormatOption, kinds
+from dpkit_core.cli._options import Format, FormatOption, kinds, names_offered
 from dpkit_core.registry import Registry
+
+_FILES = ("recipe", "suite")
 
 
 def _names(ctx: typer.Context, incomplete: str) -> list[str]:
-    kind = ctx.params.get("kind")
+    kind = str(ctx.params.get("kind")).removesuffix("s")
+    if kind in _FILES:
+        return names_offered(f"{kind}s")(incomplete)
     return [ref.name for ref in Registry().refs(kind) if ref.name.startswith(incomplete)]
 
 
@@ -21,7 +25,9 @@ def show(
     kind: Annotated[
         str,
         typer.Argument(
-            metavar="KIND", help="scorer, selector, regressor or accountant.", autocompletion=kinds
+            metavar="KIND",
+            help="scorer, selector, regressor or accountant; recipe or suite.",
+            autocompletion=kinds,
         ),
     ],
     name: Annotated[
@@ -30,7 +36,10 @@ def show(
     ],
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Show one part: options, needs, sensitivity, events, proof, distribution."""
+    """Show one part: options, needs, sensitivity, events, proof, distribution. Or one recipe or suite."""
+    if kind.removesuffix("s") in _FILES:
+        _show_file(f"{kind.removesuffix('s')}s", name, format)
+        return
     import contextlib
     import json
     import sys
@@ -45,6 +54,20 @@ def show(
         print(json.dumps(facts, indent=2, default=str))
     else:
         _show(facts, ref.role, EXAMPLE)
+
+
+def _show_file(kind: str, name: str, format: Format) -> None:
+    """Print a recipe or suite as it is written, with where it comes from."""
+    import json
+
+    from dpkit_core.offers import find_offer, offered_file, read_offer
+
+    ref = find_offer(kind, name)
+    if format is Format.JSON:
+        print(json.dumps({"name": ref.name, "distribution": ref.distribution, **read_offer(ref)}, indent=2))
+        return
+    print(f"# {ref.role} {ref.name} ({ref.distribution} {ref.version})")
+    print(offered_file(ref).read_text(encoding="utf-8"), end="")
 
 
 def _show(facts: Mapping[str, Any], role: str, example: str) -> None:

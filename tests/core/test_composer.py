@@ -377,4 +377,4 @@ def test_a_scorer_that_releases_nothing_is_prepared_by_its_plan_if_that_has_sett
     plan = pipeline.plan(schema, Budget(1000.0), k=2)
     assert plan.run(data).selected == ("b", "d")
     assert calls == [expected]
-    assert plan.epsilon == pytest.approx(1000.0, rel=1e-3)  # its share goes back to the selection
+    assert plan.stages[-1].share == 1.0  # all of the budget is the selection's

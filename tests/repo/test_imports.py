@@ -17,6 +17,8 @@ FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
 PUBLIC_MODULES = {
     "dpkit_core.errors",
     "dpkit_core.events",
+    "dpkit_core.moments",
+    "dpkit_core.quantiles",
     "dpkit_core.sampling",
     "dpkit_core.validators",
     "dpkit_core.testing",

@@ -1,0 +1,388 @@
+"""Pictures of results, each as PNG and SVG.
+
+Colors are those of Okabe and Ito, which people with any common form of color blindness can tell apart, and
+every method also has its own marker and hatching, so that pictures survive a printer without colors. Text is
+large for the size of a picture, because papers shrink them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpkit_core.bench.extras import extra
+from dpkit_core.bench.metrics import METRICS
+from dpkit_core.bench.summary import Cell, Standing, Summary, summarize
+from dpkit_core.bench.trial import Row
+
+# Okabe and Ito 2002, Color Universal Design; yellow last, for it is faint on white.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---", "+++", "ooo")
+SUFFIXES = ("png", "svg")
+
+# R^2 below this says no more than that the model is worthless; it is drawn on the lower edge.
+R2_FLOOR = -0.5
+_LABEL = {"r2": "$R^2$ on held-out records", "rmse": "root mean squared error", "recall": "recall"}
+_STYLE = {
+    "font.size": 11,
+    "axes.titlesize": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "savefig.dpi": 200,
+    "svg.hashsalt": "dpkit",  # the same picture is the same file
+    "hatch.linewidth": 0.6,
+}
+_PER_ROW = 4
+
+
+def draw(rows: Sequence[Row], folder: Path, metric: str | None = None) -> list[Path]:
+    """Return the files of every picture that the rows have something to say for.
+
+    Parameters
+    ----------
+    rows
+        Of one or more runs.
+    folder
+        Where pictures go; made if it is not there.
+    metric
+        What to draw; the first that the rows have, by default.
+    """
+    matplotlib = extra("matplotlib", "drawing results")
+    matplotlib.use("agg")
+    summary = summarize(rows, metric)
+    pictures: dict[str, Callable[[Summary, _Look], Any]] = {
+        "epsilon": _metric_against_epsilon,
+        "tables": _metric_by_table,
+        "ranks": _rank_bars,
+        "positives": _positive_bars,
+        "time": _time_against_records,
+    }
+    names = list(dict.fromkeys(cell.setting.composition for cell in summary.cells))
+    look = _Look(names)
+    folder.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(_STYLE):
+        written = [
+            path for name, picture in pictures.items() for path in _save(picture(summary, look), folder, name)
+        ]
+        for first, second in itertools.combinations(names, 2):
+            figure = _differences(summary, first, second)
+            written += _save(figure, folder, f"difference-{_word(first)}-{_word(second)}")
+    return written
+
+
+class _Look:
+    """The color, marker and hatching of each method, the same in every picture."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._places = {name: place for place, name in enumerate(names)}
+
+    def color(self, name: str) -> str:
+        return COLORS[self._places[name] % len(COLORS)]
+
+    def marker(self, name: str) -> str:
+        # Shifted with every round of colors, so that no two of 64 methods look the same.
+        place = self._places[name]
+        return MARKERS[(place + place // len(COLORS)) % len(MARKERS)]
+
+    def hatch(self, name: str) -> str:
+        place = self._places[name]
+        return HATCHES[(place + place // len(COLORS)) % len(HATCHES)]
+
+
+def _save(figure: Any, folder: Path, name: str) -> list[Path]:
+    if figure is None:
+        return []
+    paths = [folder / f"{name}.{suffix}" for suffix in SUFFIXES]
+    for path in paths:
+        # Without a date the same results give the same file.
+        figure.savefig(path, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None)
+    extra("matplotlib.pyplot", "drawing results").close(figure)
+    return paths
+
+
+def _word(name: str) -> str:
+    return "-".join("".join(c if c.isalnum() else " " for c in name).split())
+
+
+def _metric_against_epsilon(summary: Summary, look: _Look) -> Any:
+    """One panel a table: the median and, as a band, the quartiles, against epsilon."""
+    if len({cell.setting.epsilon for cell in summary.cells}) < 2:
+        return None
+    panels = _grouped(summary.cells, lambda cell: (cell.setting.table, cell.setting.k))
+    figure, axes = _panels(len(panels))
+    for axis, ((table, k), cells) in zip(axes, panels.items(), strict=False):
+        for name, line in _grouped(cells, lambda cell: cell.setting.composition).items():
+            points = sorted((cell.setting.epsilon, cell.quartiles) for cell in line if cell.quartiles)
+            xs = [epsilon for epsilon, _ in points]
+            low, median, high = ([_visible(summary, getattr(q, side)) for _, q in points] for side in _SIDES)
+            style = "-" if line[0].private else "--"
+            axis.plot(xs, median, style, color=look.color(name), marker=look.marker(name), ms=5, label=name)
+            axis.fill_between(xs, low, high, color=look.color(name), alpha=0.2, linewidth=0)
+        axis.set_xscale("log")
+        _plain_ticks(axis, sorted({cell.setting.epsilon for cell in cells}))
+        axis.set_title(_titled(table, k))
+        _mark_floor(summary, axis)
+    figure.supxlabel("epsilon")
+    figure.supylabel(_LABEL[summary.metric])
+    _legend(figure, axes)
+    return figure
+
+
+_SIDES = ("low", "median", "high")
+
+
+def _metric_by_table(summary: Summary, look: _Look) -> Any:
+    """One row a table: the median and the quartiles of each method, at the largest epsilon."""
+    cells = [cell for cell in summary.cells if cell.quartiles is not None]
+    if not cells:
+        return None
+    epsilon = max(cell.setting.epsilon for cell in cells)
+    chosen = [cell for cell in cells if cell.setting.epsilon == epsilon]
+    ks: list[int | None] = [*sorted({k for cell in chosen if (k := cell.setting.k) is not None})] or [None]
+    tables = list(dict.fromkeys(cell.setting.table for cell in chosen))
+    names = list(dict.fromkeys(cell.setting.composition for cell in chosen))
+    plt = extra("matplotlib.pyplot", "drawing results")
+    height = 1.1 + len(tables) * max(0.34, 0.19 * len(names))
+    figure, axes = plt.subplots(
+        1, len(ks), figsize=(1.6 + 3.9 * len(ks), height), sharey=True, squeeze=False, layout="constrained"
+    )
+    for axis, k in zip(axes[0], ks, strict=True):
+        for cell in chosen:
+            if cell.setting.k in (k, None):
+                offset = 0.7 * ((names.index(cell.setting.composition) + 0.5) / len(names) - 0.5)
+                _interval(axis, summary, cell, look, tables.index(cell.setting.table) + offset)
+        axis.set_yticks(range(len(tables)), tables)
+        axis.set_ylim(len(tables) - 0.5, -0.5)
+        axis.grid(axis="y", alpha=0.25)
+        axis.set_xlabel(_LABEL[summary.metric])
+        axis.set_title(f"epsilon {epsilon:.3g}" + (f", k = {k}" if k is not None else ""))
+        if summary.metric == "r2":
+            axis.axvline(0, color="0.4", linewidth=0.8, linestyle=":")
+            axis.set_xlim(R2_FLOOR - 0.08, 1.02)
+            axis.set_xticks([R2_FLOOR, 0, 0.5, 1], [f"≤ {R2_FLOOR:g}", "0", "0.5", "1"])
+    _legend(figure, axes[0], note="× refused" if summary.outcomes["refused"] else "")
+    return figure
+
+
+def _interval(axis: Any, summary: Summary, cell: Cell, look: _Look, y: float) -> None:
+    name = cell.setting.composition
+    low, median, high = (_visible(summary, getattr(cell.quartiles, side)) for side in _SIDES)
+    color = look.color(name)
+    axis.plot([low, high], [y, y], color=color, linewidth=2, alpha=0.55, solid_capstyle="butt")
+    refused = cell.quartiles is not None and math.isinf(cell.quartiles.median)
+    axis.plot(
+        median,
+        y,
+        "x" if refused else look.marker(name),
+        color=color,
+        markerfacecolor=color if cell.private else "white",
+        markersize=6,
+        markeredgewidth=1.5,
+        clip_on=False,
+    )
+    axis.plot(
+        [], [], look.marker(name), color=color, markerfacecolor=color if cell.private else "white", label=name
+    )
+
+
+def _rank_bars(summary: Summary, look: _Look) -> Any:
+    """How often each method is first (full) and second (pale): Figure 1 of DPKendall."""
+
+    def bars(axis: Any, standings: Sequence[Standing]) -> None:
+        for place, standing in enumerate(standings):
+            color, hatch = look.color(standing.composition), look.hatch(standing.composition)
+            first, second = (standing.ranks[rank] / standing.tables for rank in (1, 2))
+            axis.bar(place, first, color=color, hatch=hatch, edgecolor="white")
+            axis.bar(place, second, bottom=first, color=color, alpha=0.4, edgecolor=color)
+            axis.text(place, first + second + 0.02, f"{standing.ranks[1]}+{standing.ranks[2]}", ha="center")
+
+    return _bars(summary, "fraction of tables\nwith rank 1 (full), 2 (pale)", bars, least=2)
+
+
+def _positive_bars(summary: Summary, look: _Look) -> Any:
+    """On how many tables the median is positive: Figure 2 of DPKendall."""
+
+    def bars(axis: Any, standings: Sequence[Standing]) -> None:
+        for place, standing in enumerate(standings):
+            color, hatch = look.color(standing.composition), look.hatch(standing.composition)
+            share = standing.positive / standing.tables
+            axis.bar(place, share, color=color, hatch=hatch, edgecolor="white")
+            axis.text(place, share + 0.02, f"{standing.positive}/{standing.tables}", ha="center")
+
+    return (
+        _bars(summary, "fraction of tables\nwith median $R^2 > 0$", bars) if summary.metric == "r2" else None
+    )
+
+
+def _bars(
+    summary: Summary, label: str, bars: Callable[[Any, Sequence[Standing]], None], least: int = 1
+) -> Any:
+    groups = _grouped(summary.standings, lambda s: (s.epsilon, s.delta, s.k))
+    widest = max(map(len, groups.values()), default=0)
+    if widest < least:
+        return None
+    figure, axes = _panels(len(groups), width=1.2 + 0.75 * max(3, widest), height=3.2)
+    for axis, ((epsilon, _, k), standings) in zip(axes, groups.items(), strict=False):
+        bars(axis, standings)
+        names = [standing.composition for standing in standings]
+        axis.set_xticks(range(len(names)), names, rotation=35, ha="right", rotation_mode="anchor")
+        axis.set_xlim(-0.6, max(3, widest) - 0.4)
+        axis.set_ylim(0, 1.12)
+        axis.set_yticks([0, 0.25, 0.5, 0.75, 1])
+        axis.set_title(_titled(f"epsilon {epsilon:.3g}", k))
+    axes[0].set_ylabel(label)
+    return figure
+
+
+def _differences(summary: Summary, first: str, second: str) -> Any:
+    """The median of one method minus that of another, for each table and setting."""
+    medians = {
+        (
+            cell.setting.composition,
+            cell.setting.table,
+            cell.setting.epsilon,
+            cell.setting.k,
+        ): cell.quartiles.median
+        for cell in summary.cells
+        if cell.quartiles is not None
+    }
+    tables = list(dict.fromkeys(cell.setting.table for cell in summary.cells))
+    settings = sorted(
+        {
+            (cell.setting.epsilon, cell.setting.k)
+            for cell in summary.cells
+            if cell.setting.composition == first
+        }
+        | {
+            (cell.setting.epsilon, cell.setting.k)
+            for cell in summary.cells
+            if cell.setting.composition == second
+        },
+        key=lambda setting: (setting[0], setting[1] or 0),
+    )
+
+    def median(name: str, table: str, epsilon: float, k: int | None) -> float | None:
+        return medians.get((name, table, epsilon, k), medians.get((name, table, epsilon, None)))
+
+    grid = [
+        [_difference(summary, median(first, t, *s), median(second, t, *s)) for s in settings] for t in tables
+    ]
+    if all(value is None for line in grid for value in line):
+        return None
+    plt = extra("matplotlib.pyplot", "drawing results")
+    figure, axis = plt.subplots(
+        figsize=(3.4 + 0.95 * len(settings), 1.6 + 0.36 * len(tables)), layout="constrained"
+    )
+    limit = (
+        1.0 if summary.metric == "r2" else max(abs(v) for line in grid for v in line if v is not None) or 1.0
+    )
+    shades = [[math.nan if value is None else value for value in line] for line in grid]
+    # Brown to teal: tells plus from minus for every eye.
+    image = axis.imshow(shades, cmap="BrBG", vmin=-limit, vmax=limit, aspect="auto")
+    for row, column in itertools.product(range(len(tables)), range(len(settings))):
+        value = grid[row][column]
+        text = "–" if value is None else _signed(value, limit)
+        dark = value is not None and abs(value) > 0.6 * limit
+        axis.text(column, row, text, ha="center", va="center", color="white" if dark else "black", fontsize=9)
+    axis.set_yticks(range(len(tables)), tables)
+    labels = [f"$\\epsilon$={epsilon:.3g}" + (f"\nk={k}" if k else "") for epsilon, k in settings]
+    axis.set_xticks(range(len(settings)), labels)
+    axis.spines[:].set_visible(False)
+    axis.set_title(f"{first}\nminus {second}")
+    figure.colorbar(image, label=f"difference of {_LABEL[summary.metric].split(' on ')[0]}", shrink=0.8)
+    return figure
+
+
+def _difference(summary: Summary, a: float | None, b: float | None) -> float | None:
+    if a is None or b is None:
+        return None
+    if summary.metric == "r2":
+        a, b = max(a, R2_FLOOR), max(b, R2_FLOOR)
+    return a - b if math.isfinite(a) and math.isfinite(b) else None
+
+
+def _signed(value: float, limit: float) -> str:
+    return "0" if abs(value) < 0.005 * limit else f"{value:+.2f}" if limit <= 10 else f"{value:+.3g}"
+
+
+def _time_against_records(summary: Summary, look: _Look) -> Any:
+    """Seconds of the median trial against the number of training records, both logarithmic."""
+    cells = [cell for cell in summary.cells if cell.seconds > 0]
+    if len({cell.training_records for cell in cells}) < 2:
+        return None
+    plt = extra("matplotlib.pyplot", "drawing results")
+    figure, axis = plt.subplots(figsize=(5.2, 3.6), layout="constrained")
+    for name, line in _grouped(cells, lambda cell: cell.setting.composition).items():
+        by_size = _grouped(line, lambda cell: cell.training_records)
+        points = sorted((n, max(cell.seconds for cell in group)) for n, group in by_size.items())
+        axis.plot(
+            *zip(*points, strict=True), color=look.color(name), marker=look.marker(name), ms=5, label=name
+        )
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xlabel("training records")
+    axis.set_ylabel("seconds a trial (median,\nslowest setting)")
+    axis.grid(alpha=0.25)
+    _legend(figure, [axis])
+    return figure
+
+
+def _panels(count: int, width: float = 3.0, height: float = 2.5) -> tuple[Any, list[Any]]:
+    """Return a figure of at least ``count`` panels that share their vertical axis, and the panels in use."""
+    plt = extra("matplotlib.pyplot", "drawing results")
+    columns = min(count, _PER_ROW)
+    lines = math.ceil(count / columns)
+    figure, axes = plt.subplots(
+        lines, columns, figsize=(width * columns, height * lines + 0.6), squeeze=False, layout="constrained"
+    )
+    for axis in axes.flat[count:]:
+        axis.set_visible(False)
+    return figure, list(axes.flat[:count])
+
+
+def _legend(figure: Any, axes: Iterable[Any], note: str = "") -> None:
+    entries: dict[str, Any] = {}
+    for axis in axes:
+        handles, labels = axis.get_legend_handles_labels()
+        entries |= dict(zip(labels, handles, strict=True))
+    # One column: names are long, and a picture is often shrunk to a column of text.
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside lower center", ncols=min(2, len(entries)), title=note
+    )
+
+
+def _grouped(items: Iterable[Any], key: Callable[[Any], Any]) -> dict[Any, list[Any]]:
+    groups: dict[Any, list[Any]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def _titled(text: str, k: int | None) -> str:
+    return text if k is None else f"{text}, k = {k}"
+
+
+def _visible(summary: Summary, value: float) -> float:
+    """Return the value, moved to the edge of the picture where it says no more than "worthless"."""
+    if summary.metric == "r2":
+        return max(value, R2_FLOOR)
+    return value if math.isfinite(value) else math.nan
+
+
+def _mark_floor(summary: Summary, axis: Any) -> None:
+    if summary.metric == "r2":
+        axis.set_ylim(R2_FLOOR - 0.05, 1.02)
+        axis.set_yticks([R2_FLOOR, 0, 0.5, 1], [f"≤ {R2_FLOOR:g}", "0", "0.5", "1"])
+        axis.axhline(0, color="0.4", linewidth=0.8, linestyle=":")
+    elif METRICS[summary.metric].larger_is_better:
+        axis.set_ylim(-0.02, 1.02)
+
+
+def _plain_ticks(axis: Any, values: Sequence[float]) -> None:
+    axis.set_xticks(values, [f"{value:.3g}" for value in values])
+    axis.minorticks_off()

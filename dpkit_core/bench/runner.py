@@ -1,0 +1,222 @@
+"""Runs the trials of a suite that are not done yet, on this machine's cores or on a Dask cluster.
+
+One loop serves every kind of worker: keep a few trials in flight, write each row when it comes, and keep a
+split on disk for as long as a trial needs it. Rows are written here and nowhere else, under the trial's key,
+so a trial that a cluster runs twice, because a worker died, still counts once.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from dpkit_core.bench.extras import extra
+from dpkit_core.bench.forecast import Forecast
+from dpkit_core.bench.results import Results
+from dpkit_core.bench.sources import Loaded, load
+from dpkit_core.bench.suite import Suite, Trial
+from dpkit_core.bench.trial import Row, Split, run_trial
+from dpkit_core.errors import InvalidResults, MissingTable
+
+Report = Callable[[int, int, float | None], None]
+"""Called with trials done, trials in all, and the seconds that are left, None while nobody can tell."""
+
+
+@attrs.frozen
+class Ran:
+    """What a run did: trials done now, done before, and tables that were not at hand, with the reasons."""
+
+    done: int
+    before: int
+    skipped: dict[str, str]
+    trials_skipped: int
+
+
+@attrs.frozen
+class Workers:
+    """Something that runs functions elsewhere, ``count`` at a time, of which ``ahead`` are kept in flight."""
+
+    executor: Any
+    count: int
+    ahead: int
+
+    @classmethod
+    def of(cls, executor: Any, count: int) -> Workers:
+        """Return workers that each have one trial running and one waiting."""
+        return cls(executor, count, 2 * count)
+
+
+@contextmanager
+def local_workers(jobs: int) -> Iterator[Workers]:
+    """Give that many processes of this machine; -1 means one for each core. One job runs in this process."""
+    joblib = extra("joblib", "running trials side by side")
+    count = joblib.cpu_count() if jobs == -1 else jobs
+    if count == 1:
+        yield Workers(_Here(), 1, 1)
+        return
+    executor = joblib.externals.loky.get_reusable_executor(max_workers=count)
+    try:
+        yield Workers.of(executor, count)
+    finally:
+        executor.shutdown(wait=True, kill_workers=True)
+
+
+@contextmanager
+def cluster_workers(address: str) -> Iterator[Workers]:
+    """Give the workers of a Dask scheduler. They must see the folder of results, where the splits lie."""
+    distributed = extra("distributed", "--scheduler", install="dpkit[dask]")
+    try:
+        client = distributed.Client(address, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InvalidResults(f"no Dask scheduler answers at {address}: {error}") from error
+    with client:
+        threads = sum(client.nthreads().values())
+        if not threads:
+            raise InvalidResults(f"the Dask scheduler at {address} has no workers; start some")
+        # pure=False: results are not shared by what they were called with; a trial that a dead worker had is
+        # run again by another.
+        yield Workers.of(client.get_executor(pure=False), threads)
+
+
+class _Here:
+    """An executor that runs each function at once, in this process."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> concurrent.futures.Future[Any]:
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        try:
+            future.set_result(function(*arguments))
+        except Exception as error:  # handed to whoever asks for the result
+            future.set_exception(error)
+        return future
+
+
+def run(
+    suite: Suite,
+    results: Results,
+    workers: Workers,
+    *,
+    data_dir: Path | None = None,
+    report: Report = lambda done, total, left: None,
+) -> Ran:
+    """Return what was done, after every trial of the suite that was not done before has its row."""
+    with results.locked():
+        results.begin(suite.to_document())
+        known = results.keys()
+        trials = list(suite.trials())
+        pending = [trial for trial in trials if trial.key not in known]
+        with _Splits(suite, pending, results.folder / "splits", data_dir) as splits:
+            done = _drain(pending, splits, results, workers, report)
+            skipped = splits.missing
+        results.pack()
+    trials_skipped = sum(trial.table.name in skipped for trial in pending)
+    return Ran(done, len(trials) - len(pending), skipped, trials_skipped)
+
+
+def _drain(
+    pending: Sequence[Trial], splits: _Splits, results: Results, workers: Workers, report: Report
+) -> int:
+    """Return how many trials were run: all whose table is at hand."""
+    forecast = Forecast(pending, workers.count)
+    waiting = iter(pending)
+    flying: dict[concurrent.futures.Future[Row], Trial] = {}
+
+    def launch() -> None:
+        for trial in waiting:
+            if (split := splits.of(trial)) is not None:
+                flying[workers.executor.submit(run_trial, trial, split)] = trial
+                return
+            forecast.drop(trial)
+
+    for _ in range(workers.ahead):
+        launch()
+    done = 0
+    report(done, forecast.total, None)
+    while flying:
+        landed, _ = concurrent.futures.wait(flying, return_when=concurrent.futures.FIRST_COMPLETED)
+        for future in landed:
+            trial, row = flying.pop(future), _row(future, results)
+            results.add(row)
+            splits.release(trial)
+            done += 1
+            forecast.note(trial, row["plan_seconds"] + row["wall_seconds"], row["records"] * row["features"])
+            launch()
+            report(done, forecast.total, forecast.seconds_left())
+    return done
+
+
+def _row(future: concurrent.futures.Future[Row], results: Results) -> Row:
+    try:
+        return future.result()
+    except BrokenProcessPool as error:
+        raise InvalidResults(
+            f"a worker process died, perhaps for want of memory ({error}). What is done is kept in "
+            f"{results.folder}: run again with --resume, and fewer --jobs"
+        ) from error
+
+
+class _Splits:
+    """The splits that trials in flight need: written when the first asks, removed after the last."""
+
+    def __init__(self, suite: Suite, pending: Sequence[Trial], folder: Path, data_dir: Path | None) -> None:
+        self.missing: dict[str, str] = {}
+        self._suite = suite
+        self._folder = folder
+        self._data_dir = data_dir
+        self._owed = Counter((trial.table.name, trial.split) for trial in pending)
+        self._ready: dict[tuple[str, int], Split] = {}
+        self._table: tuple[str, Loaded] | None = None  # the one being split; trials come table by table
+
+    def __enter__(self) -> _Splits:
+        shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was killed
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def of(self, trial: Trial) -> Split | None:
+        """Return the split that the trial needs, or None where its table is not at hand."""
+        place = trial.table.name, trial.split
+        if trial.table.name in self.missing:
+            return None
+        if place not in self._ready:
+            try:
+                loaded = self._loaded(trial)
+            except MissingTable as error:
+                self.missing[trial.table.name] = str(error)
+                return None
+            folder = self._path(place)
+            folder.mkdir(parents=True)
+            self._ready[place] = Split.write(loaded, trial, folder)
+        return self._ready[place]
+
+    def release(self, trial: Trial) -> None:
+        """Say that a trial is done with its split."""
+        place = trial.table.name, trial.split
+        self._owed[place] -= 1
+        if not self._owed[place]:
+            del self._ready[place]
+            shutil.rmtree(self._path(place), ignore_errors=True)
+
+    def _path(self, place: tuple[str, int]) -> Path:
+        table = next(i for i, spec in enumerate(self._suite.tables) if spec.name == place[0])
+        return self._folder.absolute() / f"{table}-{place[1]}"
+
+    def _loaded(self, trial: Trial) -> Loaded:
+        if self._table is None or self._table[0] != trial.table.name:
+            loaded = load(
+                trial.table,
+                data_dir=self._data_dir,
+                folder=self._suite.folder,
+                seed=trial.seed,
+                neighboring=trial.neighboring,
+            )
+            self._table = trial.table.name, loaded
+        return self._table[1]

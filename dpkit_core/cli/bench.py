@@ -1,0 +1,286 @@
+"""``dpkit bench``: a suite of experiments, on any tables, with whatever is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpkit_core.cli._options import Format, FormatOption, names_offered, note
+from dpkit_core.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from dpkit_core.bench.results import Results
+    from dpkit_core.bench.runner import Ran
+    from dpkit_core.bench.suite import Suite
+    from dpkit_core.bench.summary import Cell, Standing, Summary
+
+_INTERRUPTED = 130
+
+
+def bench(
+    suite: Annotated[
+        str,
+        typer.Argument(
+            metavar="SUITE",
+            help="A suite's file, or a name that `dpkit list suites` prints.",
+            autocompletion=names_offered("suites"),
+        ),
+    ],
+    *,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add",
+            metavar="ROLE=NAME",
+            help="Put an installed part beside those of the suite, such as scorer=mine, or recipe=NAME; "
+            "repeatable.",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            metavar="AXIS=VALUE",
+            help="Keep one table, composition, epsilon, delta or k, or A,B,C; repeatable.",
+        ),
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--data-dir", metavar="DIR", help="Where local files of the tables are, by the suite's names."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", help="Trials side by side. [default: one for each core]")
+    ] = -1,
+    results: Annotated[
+        Path | None,
+        typer.Option("--results", metavar="DIR", help="Where rows go. [default: results/SUITE]"),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on in a folder that has results; what is done is not repeated."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would run, and stop: reads and downloads nothing.")
+    ] = False,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Run on the Dask cluster there, such as tcp://10.0.0.1:8786, instead of on this machine.",
+        ),
+    ] = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Run a SUITE of experiments and sum it up. Research, never a release: trials are seeded and say so.
+
+    Each trial's row is written when the trial is done. After an interruption, run again with --resume.
+    """
+    import contextlib
+    import json
+    import sys
+
+    from dpkit_core.bench.results import Results
+    from dpkit_core.bench.runner import cluster_workers, local_workers, run
+    from dpkit_core.bench.summary import summarize, to_document
+    from dpkit_core.cli import _render
+
+    if jobs != -1 and jobs < 1:
+        raise InvalidOption(f"--jobs is {jobs}; give a number of at least 1, or leave it out for every core")
+    with contextlib.redirect_stdout(sys.stderr):
+        chosen = _chosen(suite, add or [], only or [])
+    if dry_run:
+        _show_intention(chosen, data_dir, format)
+        return
+    store = Results(results or Path("results", chosen.name))
+    if store.folder.is_dir() and not resume and store.keys():
+        raise InvalidOption(
+            f"{store.folder} has results already; add --resume to go on there, or choose another --results"
+        )
+    crew = local_workers(jobs) if scheduler is None else cluster_workers(scheduler)
+    try:
+        with contextlib.redirect_stdout(sys.stderr), crew as workers, _render.trials() as report:
+            ran = run(chosen, store, workers, data_dir=data_dir, report=report)
+    except KeyboardInterrupt as interrupt:
+        note(f"interrupted; what is done is kept in {store.folder}: go on with --resume")
+        raise typer.Exit(_INTERRUPTED) from interrupt
+    wanted = {trial.key for trial in chosen.trials()}
+    rows = [row for row in store.rows() if row["key"] in wanted] if ran.done or ran.before else []
+    summary = summarize(rows, chosen.metrics[0])
+    if format is Format.JSON:
+        document = {"results": str(store.folder), **to_document(summary, ran.skipped)}
+        print(json.dumps(document, indent=2, allow_nan=False))
+        return
+    _show(summary)
+    _render.lines(_outcome(ran, store, summary.outcomes))
+
+
+def _chosen(name: str, add: list[str], only: list[str]) -> Suite:
+    from dpkit_core.bench.suite import find_suite
+
+    chosen = find_suite(name)
+    for option, words, change in (("--add", add, "add"), ("--only", only, "only")):
+        for word in words:
+            key, equals, value = word.partition("=")
+            if not (equals and key and value):
+                example = "scorer=mine" if option == "--add" else "table=diamonds"
+                raise InvalidOption(f"{option} {word!r} is not NAME=VALUE, such as {example}")
+            chosen = getattr(chosen, change)(key.strip(), value.strip())
+    return chosen
+
+
+def _show_intention(suite: Suite, data_dir: Path | None, format: Format) -> None:
+    import json
+
+    from dpkit_core.bench.sources import locate
+    from dpkit_core.cli import _render
+    from dpkit_core.errors import MissingTable
+
+    rows, missing = [], {}
+    for spec in suite.tables:
+        try:
+            rows.append((spec.name, locate(spec, data_dir, suite.folder)))
+        except MissingTable as error:
+            missing[spec.name] = str(error)
+            rows.append((spec.name, f"skipped: {error}"))
+    trials = sum(trial.table.name not in missing for trial in suite.trials())
+    if format is Format.JSON:
+        print(
+            json.dumps({"trials": trials, "skipped_tables": missing, "suite": suite.to_document()}, indent=2)
+        )
+        return
+    _render.heading(f"Suite {suite.name}: {trials} trials")
+    _render.lines([suite.summary] if suite.summary else [])
+    print()
+    _render.table(("table", "taken from"), rows)
+    parts = [
+        (recipe.name, " + ".join(recipe.parts.values()), _options(recipe.options))
+        for recipe in suite.compositions
+    ]
+    print()
+    _render.table(("composition", "parts", "options"), parts)
+    grid = {
+        "epsilon": suite.epsilon, "delta": suite.delta, "k": suite.k, "splits": [suite.splits],
+        "trials": [suite.repeats], "metrics": suite.metrics,
+    }  # fmt: skip
+    print()
+    _render.table(
+        ("setting", "values"),
+        [
+            (key, ", ".join(f"{v:.6g}" if isinstance(v, float) else str(v) for v in vs))
+            for key, vs in grid.items()
+        ],
+    )
+
+
+def _options(options: Mapping[str, Mapping[str, Any]]) -> str:
+    return ", ".join(
+        f"{role}.{key}={value}" for role, facts in options.items() for key, value in facts.items()
+    )
+
+
+def _show(summary: Summary) -> None:
+    from dpkit_core.cli import _render
+
+    if not summary.cells:
+        return
+    metric = summary.metric
+    _render.heading(f"{metric} on held-out records")
+    facts = (
+        "table",
+        "composition",
+        "epsilon",
+        "delta",
+        "k",
+        "median",
+        "low",
+        "high",
+        "trials",
+        "refused",
+        "time",
+    )
+    _varying_table(facts, map(_cell_row, summary.cells), left=("table", "composition"))
+    if summary.standings:
+        print()
+        _render.heading("Private compositions over all tables")
+        header = (*_STANDING, f"{metric} > 0")
+        _varying_table(header, map(_standing_row, summary.standings), left=("composition",))
+    print()
+    problems = dict.fromkeys(
+        f"{cell.setting.table}, {cell.setting.composition}, k = {_k(cell.setting.k)}: {message}"
+        for cell in summary.cells
+        if cell.outcomes["impossible"] or cell.outcomes["failed"]
+        for message in cell.messages
+    )
+    if problems:
+        _render.heading("Not possible, or failed")
+        _render.lines(problems)
+        print()
+
+
+_SETTINGS = ("epsilon", "delta", "k")
+_CELL = ("table", "composition", *_SETTINGS, "median", "low", "high", "trials", "refused", "time")
+_STANDING = ("composition", *_SETTINGS, "tables", "first", "second", "rank")
+
+
+def _varying_table(header: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str]) -> None:
+    """Print a table; a setting that is the same everywhere is said once, above, and not in a column."""
+    from dpkit_core.cli import _render
+
+    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+    constant = [name for name in _SETTINGS if name in columns and len(set(columns[name])) == 1]
+    if constant:
+        _render.lines([", ".join(f"{name} = {columns[name][0]}" for name in constant)])
+    shown = {name: column for name, column in columns.items() if name not in constant}
+    numeric = [name for name in shown if name not in left]
+    _render.table(tuple(shown), list(zip(*shown.values(), strict=True)), numeric=numeric)
+
+
+def _cell_row(cell: Cell) -> tuple[str, ...]:
+    setting, quartiles = cell.setting, cell.quartiles
+    middle = ("-",) * 3 if quartiles is None else (quartiles.median, quartiles.low, quartiles.high)
+    return (
+        setting.table,
+        setting.composition + ("" if cell.private else " (not private)"),
+        f"{setting.epsilon:.4g}",
+        f"{setting.delta:.3g}",
+        _k(setting.k),
+        *(value if isinstance(value, str) else f"{value:.3g}" for value in middle),
+        str(cell.trials),
+        str(cell.outcomes["refused"]),
+        f"{cell.seconds:.2g} s",
+    )
+
+
+def _standing_row(standing: Standing) -> tuple[str, ...]:
+    return (
+        standing.composition,
+        f"{standing.epsilon:.4g}",
+        f"{standing.delta:.3g}",
+        _k(standing.k),
+        str(standing.tables),
+        str(standing.ranks[1]),
+        str(standing.ranks[2]),
+        f"{standing.mean_rank:.2f}",
+        str(standing.positive),
+    )
+
+
+def _k(k: int | None) -> str:
+    return "all" if k is None else str(k)
+
+
+def _outcome(ran: Ran, store: Results, outcomes: dict[str, int]) -> list[str]:
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items()) or "none"
+    sentences = [f"Trials: {counts}; {ran.done} run now, {ran.before} done before."]
+    if ran.skipped:
+        sentences.append(f"Skipped: {ran.trials_skipped} trials, because tables are not at hand:")
+        sentences += [f"{table}: {reason}." for table, reason in ran.skipped.items()]
+    sentences.append("Research, not releases: seeded, and scored on held-out private records.")
+    sentences.append(f"Rows are in {store.folder}; `dpkit plot {store.folder}` draws them.")
+    return sentences

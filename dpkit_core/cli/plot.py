@@ -1,0 +1,32 @@
+"""``dpkit plot``: pictures of the results of ``dpkit bench``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpkit_core.cli._options import note
+
+
+def plot(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A folder that `dpkit bench` wrote.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", metavar="DIR", help="Where pictures go. [default: RESULTS/plots]"),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option("--metric", metavar="NAME", help="What to draw. [default: the first there is]"),
+    ] = None,
+) -> None:
+    """Draw RESULTS: metric against epsilon, ranks, positives, differences, time against records.
+
+    Each picture is written as PNG and SVG.
+    """
+    from dpkit_core.bench.plots import draw
+    from dpkit_core.bench.results import Results
+
+    for path in draw(Results(results).rows(), output or results / "plots", metric):
+        note(f"wrote {path}")

@@ -1,0 +1,186 @@
+r"""AdaSSP: linear regression from sufficient statistics with noise, and a ridge that follows the noise.
+
+With rows x, an intercept among their entries, clipped to |x| <= B, and labels clipped to |y| <= Y, the sums
+of x x^T / B^2 and x y / (B Y) are released in one Gaussian mechanism, and theta solves
+
+    (X^T X + l I) theta = X^T y,   l = max(0, s sqrt(p ln(2 p^2 / .05)) - max(0, smallest eigenvalue)),
+
+for noise of deviation s in X^T X. The bound on the noise is that of Wang (2018), Algorithm 2, which holds
+with probability 95%.
+
+*One release instead of three.* Wang releases the smallest eigenvalue, X^T X and x y at a third of epsilon and
+delta each; the sum is right, the parts by themselves are not for epsilon above 1, where the classical
+calibration of Gaussian noise fails. Here the smallest eigenvalue is that of the noisy matrix, which costs
+nothing, and the other two are one vector, calibrated by the accountant.
+
+*Sensitivity* of that vector, (flattened x x^T, x y) for |x|, |y| <= 1. One record adds a vector of squared
+norm ``|x|^4 + |x|^2 y^2 <= 2``. Two records have the scalar product ``t^2 + t y z`` for t = x . w, at least
+-1/4, so replacing one by the other moves the sum by at most ``sqrt(2 + 2 + 1/2)``. Both are attained, the
+second by rows with t = -1/2 and equal labels.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import attrs
+import numpy as np
+
+from dpkit_core import (
+    Dataset,
+    Feature,
+    Matrix,
+    Meter,
+    Neighboring,
+    RegressionRequest,
+    RowClippedLinearModel,
+    StagePlan,
+    Vector,
+    calibrate,
+)
+from dpkit_core.errors import Unsuitable
+from dpkit_core.events import Gaussian
+from dpkit_core.moments import ROUNDING, clip_rows, flatten, in_units, sum_of_products, unflatten
+from dpkit_core.quantiles import Fences
+from dpkit_core.validators import positive
+
+#: The ridge bounds the noise but with this probability (Wang 2018, Algorithm 2).
+FAILURE = 0.05
+
+
+@attrs.frozen
+class AdasspSettings:
+    """The noise multiplier of the statistics and the public norms to which they are clipped."""
+
+    noise_multiplier: float
+    feature_norm: float
+    label_norm: float
+    neighboring: Neighboring
+
+
+@attrs.frozen
+class AdasspRegressor:
+    """Fits ridge regression to noisy sufficient statistics of clipped records.
+
+    Features and a target with public bounds are scaled to [-1, 1] first; categories stay 0 and 1.
+
+    Neighboring relation: both. Sensitivity: sqrt(2) in L2 under add/remove, sqrt(9/2) under replace-one, of
+    the sums of x x^T and x y for rows and labels of norm 1.
+
+    Events: one ``Gaussian``.
+
+    Parameters
+    ----------
+    feature_norm
+        Rows, the intercept among their entries, are clipped to this length; a public number. Without it, all
+        numeric features need public bounds, and rows have length sqrt(k + 1) at most.
+    label_norm
+        Labels are clipped to this; a public number. Without it the target needs public bounds.
+    """
+
+    api: ClassVar[int] = 1
+    proof: ClassVar[str] = "Notes of its module and of dpkit_core.moments"
+    reference: ClassVar[str] = (
+        "Wang 2018, Revisiting Differentially Private Linear Regression, Algorithm 2, arXiv:1803.02596"
+    )
+
+    feature_norm: float | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
+    label_norm: float | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
+
+    def plan(self, request: RegressionRequest, /) -> StagePlan:
+        """Return one release of the statistics, calibrated by the accountant.
+
+        Raises
+        ------
+        Unsuitable
+            If a norm is neither given nor follows from public bounds, if delta is 0, or if the accountant
+            does not know Gaussian noise.
+        """
+        budget, accountant, neighboring = request.budget, request.accountant, request.neighboring
+        feature_norm, label_norm = self._norms(request)
+        if not accountant.supports(Gaussian(1.0, neighboring)):
+            raise Unsuitable(
+                "it releases statistics with Gaussian noise, which the accountant does not support; "
+                "use --accountant rdp"
+            )
+        if budget.delta == 0:
+            raise Unsuitable("Gaussian noise needs a delta above 0, such as 1e-6; the budget has none")
+        multiplier = 1 / calibrate(
+            lambda inverse: accountant.compose(Gaussian(1 / inverse, neighboring)).epsilon(budget.delta),
+            budget.epsilon,
+            relative_error=1e-6,
+        )
+        settings = AdasspSettings(multiplier, feature_norm, label_norm, neighboring)
+        return StagePlan((Gaussian(multiplier, neighboring),), settings=settings)
+
+    def _norms(self, request: RegressionRequest) -> tuple[float, float]:
+        feature_norm, label_norm = self.feature_norm, self.label_norm
+        if feature_norm is None:
+            unbounded = [f.name for f in request.schema.features if f.bounds is None]
+            if unbounded:
+                raise Unsuitable(
+                    f"feature {unbounded[0]!r} has no public bounds; give them in the schema, or the length "
+                    "to which rows are clipped as feature_norm, or use winsorized_least_squares"
+                )
+            feature_norm = math.sqrt(request.k + 1)
+        if label_norm is None:
+            if request.schema.target.bounds is None:
+                raise Unsuitable(
+                    "the target has no public bounds; give them in the schema, or give label_norm, or use "
+                    "winsorized_least_squares"
+                )
+            label_norm = 1.0
+        return feature_norm, label_norm
+
+    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> RowClippedLinearModel:
+        """Return the ridge regression of the noisy statistics."""
+        settings: AdasspSettings = plan.settings
+        B, Y = settings.feature_norm, settings.label_norm
+        scales = [public_scale(feature) for feature in data.features]
+        target = Fences(0.0, 1.0) if data.target_bounds is None else Fences.between(*data.target_bounds)
+        columns = [(data.X[:, j] - scale.center) / scale.width for j, scale in enumerate(scales)]
+        x = in_units(clip_rows(np.column_stack([*columns, np.ones(len(data.y))]), B) / B)
+        y = in_units(np.clip((data.y - target.center) / target.width / Y, -1.0, 1.0)[:, np.newaxis])
+        p = x.shape[1]
+        sensitivity = statistics_sensitivity(settings.neighboring)
+        noisy = meter.gaussian(
+            np.append(flatten(sum_of_products(x, x)), sum_of_products(x, y)),
+            sensitivity=sensitivity,
+            noise_multiplier=settings.noise_multiplier,
+        )
+        gram, products = unflatten(noisy[:-p], p), noisy[-p:]
+        theta = ridge_solution(gram, products, sensitivity * settings.noise_multiplier) * (Y / B)
+        return RowClippedLinearModel(
+            data.names,
+            [scale.center for scale in scales],
+            [scale.width for scale in scales],
+            B,
+            target.width * theta[:-1],
+            target.width * theta[-1],
+            target.center,
+        )
+
+
+def statistics_sensitivity(neighboring: Neighboring) -> float:
+    """Return the L2 sensitivity of the sums of x x^T and x y over records with |x| <= 1 and |y| <= 1."""
+    replaced = neighboring is Neighboring.REPLACE_ONE
+    return math.sqrt(9 / 2 if replaced else 2) * ROUNDING
+
+
+def ridge_solution(gram: Matrix, products: Vector, deviation: float) -> Vector:
+    """Return (gram + ridge I)^-1 products, the ridge lifting all eigenvalues to the bound of the noise."""
+    p = len(gram)
+    eigenvalues, axes = np.linalg.eigh(gram)
+    eigenvalues = np.maximum(eigenvalues, 0.0)
+    bound = deviation * math.sqrt(p * math.log(2 * p**2 / FAILURE))
+    ridge = max(0.0, bound - eigenvalues[0])
+    solution: Vector = axes @ ((axes.T @ products) / (eigenvalues + ridge))
+    return solution
+
+
+def public_scale(feature: Feature) -> Fences:
+    """Return the fences of a numeric feature with public bounds; 0 and 1 for what is used as it is."""
+    if feature.bounds is None or feature.category is not None:
+        return Fences(0.0, 1.0)
+    return Fences.between(*feature.bounds)

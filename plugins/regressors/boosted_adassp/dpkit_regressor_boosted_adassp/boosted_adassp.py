@@ -1,0 +1,238 @@
+r"""Boosted AdaSSP: gradient steps on clipped residuals, preconditioned by a noisy Gram matrix.
+
+Rows x, an intercept among their entries, are clipped to |x| <= B, and X^T X is released once. Each of T
+rounds releases the gradient of the squared loss with residuals clipped to |r| <= G,
+
+    theta <- theta + a_t (X^T X + N + l I)^-1 (sum of x clip(y - x . theta) + noise),
+
+so labels need no bounds: T rounds can follow them T G far (Tang, Aydore, Kearns et al. 2023).
+
+*Sensitivity.* In units of B^2, a record adds a matrix of Frobenius norm 1 at most to X^T X, and replacing one
+changes it by sqrt(2) (``dpkit_core.moments``). In units of B G a record adds a vector of length 1 at most to
+a gradient, and replacing one changes it by 2. Both scale with the clipping norms: noise for norms of 1 beside
+larger ones would protect nothing. Residuals are computed one operation on whole columns at a time, so that
+the residual of a record is the same number in every table.
+
+*Ridge.* l = max(0, b - max(0, smallest eigenvalue of the noisy matrix)) for b = s sqrt(2 (k + 1)), the
+typical spectral norm of the noise of deviation s. Reading the eigenvalue off the noisy matrix costs nothing,
+whereas releasing it by itself would cost a third of the budget. Negative eigenvalues are set to 0, so the
+matrix is invertible whatever the noise.
+
+*Budget.* With multipliers m and m_t, Gaussian mechanisms cost what one of 1 / M^2 = 1 / m^2 + T / m_t^2 costs
+(Dong, Roth and Su 2022, Corollary 3.3). ``gram_share`` is the part of the first term; the accountant decides
+about M.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Self
+
+import attrs
+import numpy as np
+
+from dpkit_core import (
+    Dataset,
+    Feature,
+    Matrix,
+    Meter,
+    Neighboring,
+    RegressionRequest,
+    RowClippedLinearModel,
+    StagePlan,
+    Vector,
+    calibrate,
+)
+from dpkit_core.errors import Unsuitable
+from dpkit_core.events import Event, Gaussian, Repeated
+from dpkit_core.moments import (
+    ROUNDING,
+    clip_rows,
+    gaussian_second_moment,
+    in_units,
+    second_moment_sensitivity,
+    sum_of_products,
+)
+from dpkit_core.quantiles import Fences
+from dpkit_core.validators import fraction, positive
+
+STEPS: Mapping[str, Callable[[int], float]] = {
+    "constant": lambda t: 1.0,
+    "inverse_root": lambda t: 1 / math.sqrt(t),
+    "inverse": lambda t: 1 / t,
+}
+
+
+@attrs.frozen
+class BoostedAdasspSettings:
+    """The calibrated numbers: noise multipliers of the Gram matrix and of each gradient."""
+
+    gram_multiplier: float
+    gradient_multiplier: float
+    rounds: int
+    neighboring: Neighboring
+
+    @classmethod
+    def of(cls, inverse: float, gram_share: float, rounds: int, neighboring: Neighboring) -> Self:
+        """Return the settings that together cost one Gaussian mechanism with multiplier 1 / ``inverse``."""
+        return cls(
+            1 / (inverse * math.sqrt(gram_share)),
+            math.sqrt(rounds) / (inverse * math.sqrt(1 - gram_share)),
+            rounds,
+            neighboring,
+        )
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What the fit will emit, in order."""
+        return (
+            Gaussian(self.gram_multiplier, self.neighboring),
+            Repeated(Gaussian(self.gradient_multiplier, self.neighboring), self.rounds),
+        )
+
+
+@attrs.frozen
+class BoostedAdasspRegressor:
+    """Fits a linear model by preconditioned gradient steps on clipped records; needs no bounds.
+
+    Without public bounds, norms decide what is lost by clipping: rows are used in the units of the table.
+    Features and a target with public bounds are scaled to [-1, 1] first; categories stay 0 and 1.
+
+    Neighboring relation: both. Sensitivity: 1 in L2 (sqrt(2) under replace-one) of the Gram matrix in units
+    of feature_norm^2; 1 (2) of each gradient in units of feature_norm times gradient_norm.
+
+    Events: one ``Gaussian`` for the matrix and one for each round.
+
+    Parameters
+    ----------
+    rounds
+        Number T of gradient steps.
+    feature_norm
+        Rows, the intercept among their entries, are clipped to this length; a public number.
+    gradient_norm
+        Residuals are clipped to this; a public number.
+    gram_share
+        Fraction of the budget for the matrix, in 1 / multiplier^2.
+    steps
+        Length of step t: 1 (constant), 1 / sqrt(t) (inverse_root) or 1 / t (inverse).
+    """
+
+    api: ClassVar[int] = 1
+    proof: ClassVar[str] = "Notes of its module and of dpkit_core.moments"
+    reference: ClassVar[str] = (
+        "Tang, Aydore, Kearns, Rho, Roth, Wang, Wang and Wu 2023, Improved Differentially Private Regression "
+        "via Gradient Boosting, Algorithm 1, arXiv:2303.03451"
+    )
+
+    rounds: int = attrs.field(
+        default=100, validator=[attrs.validators.instance_of(int), attrs.validators.ge(1)]
+    )
+    feature_norm: float = attrs.field(default=1.0, converter=float, validator=positive)
+    gradient_norm: float = attrs.field(default=1.0, converter=float, validator=positive)
+    gram_share: float = attrs.field(default=0.5, converter=float, validator=fraction)
+    steps: str = attrs.field(default="constant", validator=attrs.validators.in_(tuple(STEPS)))
+
+    def plan(self, request: RegressionRequest, /) -> StagePlan:
+        """Return the matrix and T gradients, calibrated together.
+
+        Raises
+        ------
+        Unsuitable
+            If delta is 0 or the accountant does not know Gaussian noise.
+        """
+        budget, accountant, neighboring = request.budget, request.accountant, request.neighboring
+        if not accountant.supports(Gaussian(1.0, neighboring)):
+            raise Unsuitable(
+                "it releases gradients with Gaussian noise, which the accountant does not support; "
+                "use --accountant rdp"
+            )
+        if budget.delta == 0:
+            raise Unsuitable("Gaussian noise needs a delta above 0, such as 1e-6; the budget has none")
+
+        def settings(inverse: float) -> BoostedAdasspSettings:
+            return BoostedAdasspSettings.of(inverse, self.gram_share, self.rounds, neighboring)
+
+        def cost(inverse: float) -> float:
+            spent = accountant
+            for event in settings(inverse).events:
+                spent = spent.compose(event)
+            return spent.epsilon(budget.delta)
+
+        chosen = settings(calibrate(cost, budget.epsilon, relative_error=1e-6))
+        return StagePlan(chosen.events, settings=chosen)
+
+    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> RowClippedLinearModel:
+        """Return the coefficients after all rounds."""
+        settings: BoostedAdasspSettings = plan.settings
+        scales = [public_scale(feature) for feature in data.features]
+        target = Fences(0.0, 1.0) if data.target_bounds is None else Fences.between(*data.target_bounds)
+        columns = [(data.X[:, j] - scale.center) / scale.width for j, scale in enumerate(scales)]
+        rows = clip_rows(np.column_stack([*columns, np.ones(len(data.y))]), self.feature_norm)
+        labels = (data.y - target.center) / target.width
+        theta = self._boost(rows / self.feature_norm, labels, settings, meter)
+        return RowClippedLinearModel(
+            data.names,
+            [scale.center for scale in scales],
+            [scale.width for scale in scales],
+            self.feature_norm,
+            target.width * theta[:-1],
+            target.width * theta[-1],
+            target.center,
+        )
+
+    def _boost(self, x: Matrix, y: Vector, settings: BoostedAdasspSettings, meter: Meter) -> Vector:
+        """Return theta for rows of length 1 at most; they stand for rows ``feature_norm`` times as long."""
+        B, G = self.feature_norm, self.gradient_norm
+        gram = gaussian_second_moment(
+            meter,
+            x,
+            norm=1.0,
+            noise_multiplier=settings.gram_multiplier,
+            neighboring=settings.neighboring,
+        )
+        deviation = settings.gram_multiplier * second_moment_sensitivity(1.0, settings.neighboring)
+        step = ridge_inverse(gram, deviation)
+        units = in_units(x)
+        theta = np.zeros(x.shape[1])
+        for t in range(1, settings.rounds + 1):
+            residuals = np.clip((y - predictions(x, B * theta)) / G, -1.0, 1.0)
+            gradient = meter.gaussian(
+                sum_of_products(units, in_units(residuals[:, np.newaxis]))[:, 0],
+                sensitivity=gradient_sensitivity(settings.neighboring),
+                noise_multiplier=settings.gradient_multiplier,
+            )
+            theta = theta + STEPS[self.steps](t) * (G / B) * (step @ gradient)
+        return theta
+
+
+def predictions(x: Matrix, theta: Vector) -> Vector:
+    """Return x @ theta by operations on whole columns: each row's value depends on that row alone.
+
+    A matrix product may add the terms of a row in another order where the row stands elsewhere in the table.
+    """
+    total = np.zeros(len(x))
+    for j, coefficient in enumerate(theta):
+        total += x[:, j] * coefficient
+    return total
+
+
+def gradient_sensitivity(neighboring: Neighboring) -> float:
+    """Return the L2 sensitivity of the sum of x r over records with |x| <= 1 and |r| <= 1."""
+    return (2.0 if neighboring is Neighboring.REPLACE_ONE else 1.0) * ROUNDING
+
+
+def ridge_inverse(gram: Matrix, deviation: float) -> Matrix:
+    """Return the inverse of ``gram`` plus a ridge that lifts its eigenvalues to the size of the noise."""
+    eigenvalues, axes = np.linalg.eigh(gram)
+    eigenvalues = np.maximum(eigenvalues, 0.0)
+    ridge = max(0.0, deviation * math.sqrt(2 * len(gram)) - eigenvalues[0])
+    inverse: Matrix = (axes / (eigenvalues + ridge)) @ axes.T
+    return inverse
+
+
+def public_scale(feature: Feature) -> Fences:
+    """Return the fences of a numeric feature with public bounds; 0 and 1 for what is used as it is."""
+    if feature.bounds is None or feature.category is not None:
+        return Fences(0.0, 1.0)
+    return Fences.between(*feature.bounds)

@@ -1,0 +1,119 @@
+"""The private mean: sums of sensitivity 1, a constant model, sensible on small and odd tables."""
+
+import numpy as np
+import pytest
+from dpkit_regressor_mean import MeanRegressor
+from dpkit_regressor_mean.mean import MeanSettings
+
+from dpkit_core import (
+    Budget,
+    Dataset,
+    Meter,
+    Neighboring,
+    Randomness,
+    Refusal,
+    RegressionRequest,
+    Schema,
+    StagePlan,
+    compose,
+)
+from dpkit_core.events import ExponentialMechanism, Laplace
+from dpkit_core.testing import ReferenceAccountant
+from dpkit_core.testing.pytest import parametrize_with_checks
+
+AR = Neighboring.ADD_OR_REMOVE_ONE
+RO = Neighboring.REPLACE_ONE
+BUDGET = Budget(1.0)
+RELATIONS = pytest.mark.parametrize("relation", [AR, RO])
+
+
+def schema(bounds=(0.0, 10.0), relation=AR):
+    return Schema.numeric(["x"], "y", {"y": bounds} if bounds else {}, relation)
+
+
+def plan(bounds=(0.0, 10.0), budget=BUDGET, relation=AR):
+    request = RegressionRequest(schema(bounds, relation), 1, budget, ReferenceAccountant(relation))
+    return MeanRegressor().plan(request)
+
+
+class Recorder(Meter):
+    """A meter that also keeps what is to be noised."""
+
+    def laplace(self, value, *, sensitivity, noise_multiplier):
+        self.value, self.sensitivity = np.array(value), sensitivity
+        return super().laplace(value, sensitivity=sensitivity, noise_multiplier=noise_multiplier)
+
+
+def sums(y, relation, multiplier=1.0):
+    settings = MeanSettings(None, multiplier, relation)
+    stage = StagePlan(settings.events, settings=settings)
+    meter = Recorder("regression", stage, relation, Randomness.from_seed(0))
+    data = Dataset.from_arrays(np.zeros((len(y), 1)), y, schema(relation=relation))
+    MeanRegressor().fit(data, stage, meter)
+    meter.finish()
+    return meter
+
+
+@RELATIONS
+def test_sums_reach_their_sensitivity_and_never_pass_it(relation):
+    values = [-99.0, 0.0, 1.3, 5.0, 9.9, 10.0, 1e300]
+    distances = []
+    for first in values:
+        for second in values:
+            one = [4.0, 7.0, first]
+            other = [4.0, 7.0, second] if relation is RO else [4.0, 7.0]
+            distances.append(np.abs(sums(one, relation).value - sums(other, relation).value).sum())
+    declared = sums([1.0, 2.0], relation).sensitivity
+    assert max(distances) <= declared
+    assert max(distances) == pytest.approx(1.0) == pytest.approx(declared)
+
+
+def test_public_bounds_leave_the_budget_to_the_sums():
+    (noise,) = plan().events
+    assert isinstance(noise, Laplace)
+    assert noise.noise_multiplier == pytest.approx(1.0)
+
+
+def test_without_bounds_half_is_spent_on_fences():
+    fences, noise = plan(bounds=None).events
+    assert (fences.count, fences.event.epsilon) == (3, pytest.approx(1 / 6))
+    assert isinstance(fences.event, ExponentialMechanism)
+    assert noise.noise_multiplier == pytest.approx(2.0)
+
+
+@RELATIONS
+@pytest.mark.parametrize("bounds", [(0.0, 10.0), None], ids=["public", "private"])
+@pytest.mark.parametrize("accountant", ["basic", "rdp"])
+def test_it_predicts_the_mean(relation, bounds, accountant):
+    # The noise on the mean of 5000 records has a deviation below 0.01; 0.1 is ten of them.
+    rng = np.random.default_rng(0)
+    y = np.clip(rng.normal(4.0, 1.0, 5000), 0, 10)
+    data = Dataset.from_arrays(np.zeros((5000, 1)), y, schema(bounds, relation))
+    budget = Budget(1.0, 1e-6 if accountant == "rdp" else 0.0)
+    pipeline = compose(regressor="mean", accountant=accountant)
+    release = pipeline.plan(schema(bounds, relation), budget).run(data, randomness=Randomness.from_seed(1))
+    assert release.predict(np.zeros((3, 1))) == pytest.approx(np.full(3, y.mean()), abs=0.1)
+
+
+def test_a_table_too_small_for_its_noise_gives_the_middle_of_the_bounds():
+    settings = MeanSettings(None, 1000.0, AR)
+    stage = StagePlan(settings.events, settings=settings)
+    for seed in range(20):
+        meter = Meter("regression", stage, AR, Randomness.from_seed(seed))
+        data = Dataset.from_arrays(np.zeros((2, 1)), [0.0, 0.0], schema())
+        assert MeanRegressor().fit(data, stage, meter).intercept == 5.0
+
+
+def test_without_bounds_and_records_it_refuses():
+    stage = plan(bounds=None, budget=Budget(0.1))
+    meter = Meter("regression", stage, AR, Randomness.from_seed(0))
+    data = Dataset.from_arrays(np.zeros((3, 1)), [1.0, 2.0, 3.0], schema(None))
+    outcome = MeanRegressor().fit(data, stage, meter)
+    assert isinstance(outcome, Refusal)
+    assert "too few records" in outcome.reason
+
+
+@pytest.mark.slow
+@parametrize_with_checks([MeanRegressor])
+def test_conforms(check):
+    check()

@@ -1,0 +1,45 @@
+"""Ordinary least squares: what a release without any privacy would be, for comparison."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+import numpy as np
+
+from dpkit_core import Dataset, LinearModel, Meter, RegressionRequest, StagePlan
+from dpkit_core.events import NonPrivate
+
+REASON = "the coefficients are ordinary least squares without noise, a baseline"
+
+
+@attrs.frozen
+class OlsRegressor:
+    """Fits ordinary least squares with an intercept, without privacy.
+
+    Neighboring relation: none is protected. Sensitivity: unbounded; one record can move the coefficients
+    anywhere. Events: ``NonPrivate``, so the certificate says that the release is not private.
+    """
+
+    api: ClassVar[int] = 1
+    proof: ClassVar[str] = "none: it is not private"
+    reference: ClassVar[str] = (
+        "Hastie, Tibshirani and Friedman 2009, The Elements of Statistical Learning, section 3.2"
+    )
+
+    def plan(self, request: RegressionRequest, /) -> StagePlan:
+        """Return the one event that no accountant supports; the budget is not looked at."""
+        return StagePlan((NonPrivate(REASON, request.neighboring),))
+
+    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> LinearModel:
+        """Return the coefficients of least norm, columns being centered and scaled to [-1, 1]."""
+        (event,) = plan.events
+        meter.custom(event, proof=self.proof, arithmetic="none: nothing is protected")
+        centers = data.X.mean(axis=0)
+        centered = data.X - centers
+        widths = np.abs(centered).max(axis=0)
+        widths[widths == 0] = 1.0
+        mean = data.y.mean()
+        scaled, *_ = np.linalg.lstsq(centered / widths, data.y - mean, rcond=None)
+        coefficients = scaled / widths
+        return LinearModel(data.names, coefficients, mean - centers @ coefficients)

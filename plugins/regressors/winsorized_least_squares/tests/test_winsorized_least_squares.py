@@ -1,0 +1,265 @@
+"""Least squares between private fences: close to least squares, and never worse than saying nothing."""
+
+import math
+
+import numpy as np
+import pytest
+from dpkit_regressor_winsorized_least_squares import WinsorizedLeastSquaresRegressor
+from dpkit_regressor_winsorized_least_squares.winsorized_least_squares import solve
+
+from dpkit_core import (
+    Budget,
+    Column,
+    Dataset,
+    Meter,
+    Neighboring,
+    Randomness,
+    Refusal,
+    RegressionRequest,
+    Release,
+    Schema,
+    compose,
+    moments,
+    verify,
+)
+from dpkit_core.errors import CannotCompose, Unsuitable
+from dpkit_core.events import ExponentialMechanism, Gaussian, Repeated
+from dpkit_core.testing import ReferenceAccountant
+from dpkit_core.testing.pytest import parametrize_with_checks
+
+AR = Neighboring.ADD_OR_REMOVE_ONE
+RO = Neighboring.REPLACE_ONE
+RELATIONS = pytest.mark.parametrize("relation", [AR, RO])
+BUDGET = Budget(math.log(3), 1e-5)
+
+
+def schema(names="abc", bounds=None, relation=AR):
+    return Schema.numeric(names, "y", bounds, relation)
+
+
+def plan(public, budget=BUDGET, k=None):
+    relation = public.neighboring
+    request = RegressionRequest(public, k or len(public.features), budget, ReferenceAccountant(relation))
+    return WinsorizedLeastSquaresRegressor().plan(request)
+
+
+def fitted(X, y, public, budget=BUDGET, seed=0):
+    stage = plan(public, budget)
+    meter = Meter("regression", stage, public.neighboring, Randomness.from_seed(seed))
+    outcome = WinsorizedLeastSquaresRegressor().fit(Dataset.from_arrays(X, y, public), stage, meter)
+    meter.finish()
+    return outcome, meter
+
+
+def r2(model, X, y):
+    return 1 - np.mean((y - model.predict(X)) ** 2) / np.var(y)
+
+
+def linear(n=8000, seed=0):
+    """Columns of very different places and units, noise of a tenth of the variance."""
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, 3))
+    y = Z @ [2.0, -1.0, 0.5]
+    y = 1e6 + 1e4 * (y + math.sqrt(5.25 / 9) * rng.normal(size=n))
+    return Z * [1e-6, 0.1, 1e5] + [1e-5, 47.0, -1e7], y
+
+
+@RELATIONS
+@pytest.mark.parametrize("seed", range(3))
+def test_it_comes_close_to_least_squares_without_being_told_any_bound(relation, seed):
+    X, y = linear()
+    model, _ = fitted(X, y, schema(relation=relation), seed=seed)
+    assert r2(model, X, y) > 0.87  # least squares: 0.9
+
+
+def test_public_bounds_save_selections():
+    bounds = {"a": (0.0, 1.0), "y": (0.0, 1.0)}
+    private = plan(schema()).events
+    assert [type(e) for e in private] == [Repeated, Repeated, ExponentialMechanism, Gaussian]
+    assert [e.count for e in private[:2]] == [9, 3]
+    some = plan(schema(bounds=bounds)).events
+    assert [type(e) for e in some] == [Repeated, ExponentialMechanism, Gaussian]
+    assert some[0].count == 6
+    everything = plan(schema(bounds={**bounds, "b": (0.0, 1.0), "c": (0.0, 1.0)})).events
+    assert [type(e) for e in everything] == [ExponentialMechanism, Gaussian]
+    assert everything[-1].noise_multiplier < some[-1].noise_multiplier < private[-1].noise_multiplier
+
+
+def test_fences_are_planned_for_as_many_columns_as_may_need_them():
+    public = schema(bounds={"a": (0.0, 1.0)})
+    assert [plan(public, k=k).events[0].count for k in (1, 2, 3)] == [3, 6, 6]
+
+
+def test_planned_selections_are_made_even_if_the_selected_columns_do_not_need_them():
+    X, y = linear()
+    public = schema(bounds={"a": (0.0, 2e-5)})
+    stage = plan(public, k=1)
+    meter = Meter("regression", stage, AR, Randomness.from_seed(0))
+    data = Dataset.from_arrays(X, y, public).select([0])
+    model = WinsorizedLeastSquaresRegressor().fit(data, stage, meter)
+    meter.finish()
+    assert (model.centers, model.widths) == ((1e-5,), (1e-5,))
+
+
+@RELATIONS
+def test_the_meter_sees_the_declared_sensitivities(relation):
+    X, y = linear(500)
+    _, meter = fitted(X, y, schema(relation=relation))
+    stage = plan(schema(relation=relation))
+    epsilon, target = stage.settings.epsilon, stage.settings.target_epsilon
+    ranges = [draw.scale * (target if 9 <= i < 12 else epsilon) for i, draw in enumerate(meter.draws[:-1])]
+    column = [1.0, 1.25, 1.0] if relation is AR else [2.0, 2.0, 1.0]
+    assert ranges == pytest.approx([*column * 4, 1.875 if relation is AR else 2.0])
+    factor = 4.0 if relation is AR else 4 * math.sqrt(2)
+    assert meter.draws[-1].scale == pytest.approx(factor * stage.settings.noise_multiplier, rel=1e-5)
+
+
+@RELATIONS
+def test_no_row_of_the_matrix_is_longer_than_its_norm(relation, monkeypatch):
+    seen = []
+
+    def record(meter, rows, **keywords):
+        seen.append((np.linalg.norm(rows, axis=1).max(), keywords["norm"]))
+        return moments.gaussian_second_moment(meter, rows, **keywords)
+
+    monkeypatch.setattr(
+        "dpkit_regressor_winsorized_least_squares.winsorized_least_squares.gaussian_second_moment", record
+    )
+    X, y = linear()
+    X[:50], y[:50] = 1e300, -1e300
+    fitted(X, y, schema(relation=relation))
+    ((longest, norm),) = seen
+    # Rows on the sphere with a label at the fence exist, so the norm is reached: half of it would be a lie.
+    assert 0.999 * norm < longest <= norm * (1 + 1e-12)
+
+
+def test_outliers_in_new_records_cannot_carry_predictions_away():
+    X, y = linear()
+    model, _ = fitted(X, y, schema())
+    wild = model.predict(np.array([[1e300, -1e300, 0.0], [-1e300, 1e300, 1e300]]))
+    assert (np.abs(wild - 1e6) < 2e5).all()
+
+
+def test_outliers_in_the_table_hardly_matter():
+    X, y = linear()
+    clean, _ = fitted(X, y, schema())
+    X_bad, y_bad = X.copy(), y.copy()
+    X_bad[:20], y_bad[:20] = 1e12, -1e15
+    dirty, _ = fitted(X_bad, y_bad, schema())
+    assert r2(dirty, X, y) > r2(clean, X, y) - 0.03
+
+
+COLUMNS = {
+    "constant": lambda rng, n: np.full(n, 0.1),
+    "mostly zero": lambda rng, n: (rng.random(n) < 0.05) * 1.0,
+    "heavy tails": lambda rng, n: rng.standard_cauchy(n) * 1e6,
+    "discrete": lambda rng, n: rng.integers(3, 10, n).astype(float),
+    "copies": lambda rng, n: np.arange(n) % 7.0,
+}
+
+
+@pytest.mark.parametrize("target", COLUMNS)
+@pytest.mark.parametrize("n", [2, 500, 5000])
+def test_odd_columns_give_a_finite_model_or_a_refusal(target, n):
+    rng = np.random.default_rng(3)
+    X = np.column_stack([make(rng, n) for make in COLUMNS.values()])
+    y = COLUMNS[target](rng, n)
+    for epsilon in (0.1, 1.0, 10.0):
+        outcome, _ = fitted(X, y, schema("abcde"), Budget(epsilon, 1e-6), seed=n)
+        if not isinstance(outcome, Refusal):
+            assert np.isfinite(outcome.predict(X)).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_five_hundred_records_are_never_much_worse_than_their_mean(seed):
+    # Ten features, of which nine are noise; at 500 records half of the budget's noise is left unexplained.
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(500, 10))
+    y = 50 + X[:, 0] + rng.normal(size=500)
+    outcome, _ = fitted(X, y, schema("abcdefghij"), Budget(1.0, 1e-6), seed=seed)
+    assert isinstance(outcome, Refusal) or r2(outcome, X, y) > -0.1
+
+
+def test_with_public_bounds_of_the_target_it_never_refuses():
+    X = np.zeros((2, 3))
+    for seed in range(20):
+        outcome, _ = fitted(X, np.zeros(2), schema(bounds={"y": (-1.0, 1.0)}), Budget(0.01, 1e-6), seed)
+        assert not isinstance(outcome, Refusal)
+        assert np.abs(outcome.predict(X)).max() <= 1
+
+
+def test_too_few_records_without_bounds_are_a_refusal():
+    outcome, _ = fitted(np.zeros((2, 3)), np.zeros(2), schema(), Budget(0.1, 1e-6))
+    assert isinstance(outcome, Refusal)
+    assert "public bounds" in outcome.reason
+
+
+def exact_moments(X, y):
+    rows = np.column_stack([np.ones(len(y)), X, y])
+    return rows.T @ rows
+
+
+def test_without_noise_the_solution_is_least_squares():
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-0.5, 0.5, (300, 3))
+    y = X @ [0.3, -0.2, 0.1] + 0.2
+    intercept, slopes = solve(exact_moments(X, y), 1e-9)
+    assert [*slopes, intercept] == pytest.approx([0.3, -0.2, 0.1, 0.2], abs=1e-6)
+
+
+def test_an_indefinite_matrix_gives_a_small_solution():
+    noisy = np.diag([500.0, -300.0, 40.0, 200.0])
+    noisy[1, 3] = noisy[3, 1] = noisy[2, 3] = noisy[3, 2] = 100.0
+    intercept, slopes = solve(noisy, 30.0)
+    assert np.isfinite(slopes).all()
+    assert np.abs(slopes).max() <= 100 / (30 * math.sqrt(4) / 4) + 1e-9
+    assert intercept == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_target_within_the_noise_is_predicted_by_its_mean_or_center():
+    rows = exact_moments(np.random.default_rng(5).uniform(-1, 1, (100, 2)), np.full(100, 0.9))
+    intercept, slopes = solve(rows, 5.0)
+    assert intercept == pytest.approx(0.9)
+    assert not slopes.any()
+    rows = exact_moments(np.random.default_rng(5).uniform(-1, 1, (100, 2)), np.full(100, 0.05))
+    assert solve(rows, 5.0)[0] == 0.0
+
+
+def test_what_noise_would_explain_is_not_believed():
+    moments = np.diag([1000.0, 100.0, 100.0, 300.0])
+    moments[1, 3] = moments[3, 1] = 10.0
+    assert not solve(moments, 20.0)[1].any()
+
+
+def test_categories_are_used_as_public_and_the_release_can_be_written_and_verified(tmp_path):
+    rng = np.random.default_rng(6)
+    n = 6000
+    columns = (Column("size"), Column("kind", "categorical", categories=("p", "q")))
+    public = Schema(columns, Column("y"))
+    kind = rng.integers(0, 2, n)
+    size = rng.lognormal(3, 0.3, n)
+    data = Dataset.from_arrays(
+        np.column_stack([size, kind == 0, kind == 1]), size + 5 * kind + rng.normal(size=n), public
+    )
+    pipeline = compose(regressor="winsorized_least_squares", accountant="rdp")
+    release = pipeline.plan(public, BUDGET).run(data)
+    assert r2(release.model, data.X, data.y) > 0.8
+    assert release.model.centers[1:] == (0.5, 0.5)
+    release.write(tmp_path / "release.json")
+    again = Release.read(tmp_path / "release.json")
+    assert again.model == release.model
+    assert verify(again).confirmed
+    assert again.certificate.private
+
+
+def test_budgets_and_accountants_without_gaussian_noise_are_refused():
+    with pytest.raises(Unsuitable, match="delta above 0"):
+        plan(schema(), Budget(1.0))
+    with pytest.raises(CannotCompose, match="use --accountant rdp"):
+        compose(regressor="winsorized_least_squares", accountant="basic").plan(schema(), BUDGET)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([WinsorizedLeastSquaresRegressor])
+def test_conforms(check):
+    check()
