@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from dpkit_core import errors as errors
     from dpkit_core import events as events
     from dpkit_core import hooks as hooks
+    from dpkit_core import moments as moments
+    from dpkit_core import quantiles as quantiles
+    from dpkit_core import sampling as sampling
     from dpkit_core import validators as validators
     from dpkit_core.calibration import calibrate as calibrate
     from dpkit_core.composer import Pipeline as Pipeline

@@ -50,10 +50,18 @@ KINDS = ("scorers", "selectors", "accountants", "regressors")
 
 # What to install for a name that is not there. Distributions are called dpkit-<role>-<name>.
 FIRST_PARTY: Mapping[str, tuple[str, ...]] = {
-    "scorers": ("kendall",),
-    "selectors": ("peel",),
+    "scorers": ("correlation", "kendall", "lasso_votes"),
+    "selectors": (
+        "canonical_lipschitz",
+        "exact",
+        "gaussian_threshold",
+        "joint",
+        "oneshot_laplace",
+        "peel",
+        "permute_and_flip",
+    ),
     "accountants": ("basic", "rdp"),
-    "regressors": ("tukey",),
+    "regressors": ("adassp", "boosted_adassp", "mean", "ols", "tukey", "winsorized_least_squares"),
 }
 
 _PROTOCOLS: Mapping[str, type[Any]] = {

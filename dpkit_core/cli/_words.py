@@ -115,5 +115,6 @@ def budget_line(plan: Plan) -> str:
         return f"Together: not private, because {'; '.join(plan.reasons)}. Budget: {allowed}."
     return (
         f"Together, composed jointly: epsilon {plan.epsilon:.6g} at delta {plan.budget.delta:.3g}, by "
-        f"accountant {plan.accountant.name}, for {plan.schema.neighboring.value} neighbors. Allowed: {allowed}."
+        f"accountant {plan.accountant.name}, for {plan.schema.neighboring.value} neighbors. "
+        f"Allowed: {allowed}."
     )

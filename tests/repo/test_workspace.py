@@ -48,6 +48,11 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
     free = {key: project.pop(key) for key in ("description", "dependencies")}
     project.pop("optional-dependencies", None)
     (target,) = project["entry-points"][f"dpkit.{folder.parent.name}"].values()
+    for group in ("dpkit.recipes", "dpkit.suites"):  # experiments that ship with the part
+        assert all(
+            value.startswith(f"{package(folder)}.")
+            for value in project["entry-points"].pop(group, {}).values()
+        )
 
     assert document == {
         "build-system": root["build-system"],
