@@ -129,7 +129,7 @@ def test_pages_for_authors_run_on_a_machine_of_their_own(page: Path, index: Path
     venv.create(machine, with_pip=True)
     folder.mkdir()
     env = environment(machine / "bin") | {"PIP_FIND_LINKS": str(index), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    # What pip would fetch comes first, by uv, which has it in its cache; the commands of the page install dpkit.
+    # What pip would fetch comes first, by uv, from its cache; the commands of the page install dpkit.
     wanted = ["-r", str(ROOT / "pyproject.toml"), "--extra", "testing", *AUTHORS[page]]
     fetched = subprocess.run(
         ["uv", "pip", "install", "-q", "--python", machine / "bin/python", *wanted], check=False
