@@ -33,15 +33,15 @@ class Synthetic:
     weights: Vector
 
     @property
-    def support(self) -> tuple[int, ...]:
-        """The features with weights other than 0, the relevant ones."""
+    def relevant(self) -> tuple[int, ...]:
+        """The features with weights other than 0."""
         return tuple(np.flatnonzero(self.weights).tolist())
 
 
 def five_ones(
     rng: np.random.Generator,
     *,
-    records: int = 100,
+    rows: int = 100,
     features: int = 100,
     variance: float = 0.1,
     outliers: bool = False,
@@ -52,41 +52,41 @@ def five_ones(
     block of ten records has one: experiment W1/W2, and W1 without them.
 
     >>> table = five_ones(np.random.default_rng(0), outliers=True)
-    >>> table.X.shape, table.support
+    >>> table.X.shape, table.relevant
     ((100, 100), (0, 1, 2, 3, 4))
     """
-    X = rng.standard_normal((records, features))
+    X = rng.standard_normal((rows, features))
     weights = np.zeros(features)
     weights[:5] = 1.0
-    of_record = np.tile(weights, (records, 1))
+    of_record = np.tile(weights, (rows, 1))
     if outliers:
         of_record[9::10] = weights[::-1]
-    y = (X * of_record).sum(axis=1) + math.sqrt(variance) * rng.standard_normal(records)
+    y = (X * of_record).sum(axis=1) + math.sqrt(variance) * rng.standard_normal(rows)
     return Synthetic(X, y, weights)
 
 
-def sparse_linear(
+def fan_lv(
     rng: np.random.Generator,
     *,
-    records: int = 100,
+    rows: int = 100,
     features: int = 2000,
     relevant: int = 8,
     variance: float = 1.5,
 ) -> Synthetic:
     """Return the table of section 5, after Fan and Lv 2008, section 3.3.1: a few random large weights.
 
-    Each relevant weight is ``(-1)^u (4 log(n) / sqrt(n) + |z|)`` with u 1 with probability 0.4 and z standard
-    normal.
+    Each relevant weight is ``(-1)^u (4 log(rows) / sqrt(rows) + |z|)`` with u 1 with probability 0.4 and z
+    standard normal.
 
-    >>> table = sparse_linear(np.random.default_rng(0))
-    >>> table.X.shape, len(table.support), bool(abs(table.weights[list(table.support)]).min() > 1.8)
+    >>> table = fan_lv(np.random.default_rng(0))
+    >>> table.X.shape, len(table.relevant), bool(abs(table.weights[list(table.relevant)]).min() > 1.8)
     ((100, 2000), 8, True)
     """
-    X = rng.standard_normal((records, features))
+    X = rng.standard_normal((rows, features))
     weights = np.zeros(features)
     support = rng.choice(features, relevant, replace=False)
     signs = np.where(rng.random(relevant) < 0.4, -1.0, 1.0)
-    floor = 4 * math.log(records) / math.sqrt(records)
+    floor = 4 * math.log(rows) / math.sqrt(rows)
     weights[support] = signs * (floor + np.abs(rng.standard_normal(relevant)))
-    y = X @ weights + math.sqrt(variance) * rng.standard_normal(records)
+    y = X @ weights + math.sqrt(variance) * rng.standard_normal(rows)
     return Synthetic(X, y, weights)

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core import Budget, Dataset, Meter, Plan, Randomness, Schema, Scores, Sensitivity, compose
-from dpkit_core.generators import sparse_linear
+from dpkit_core.generators import fan_lv
 from dpkit_core.protocols import PreparedScores
 from dpkit_core.selection_metrics import top_k_accuracy
 
@@ -77,9 +77,9 @@ def task(X: npt.ArrayLike, y: npt.ArrayLike, best: Sequence[int], target: tuple[
 def synthetic(records: int, features: int) -> Iterator[Task]:
     """Yield tables of DP-SIS, section 5; to be found are the features with weights."""
     for seed in range(TABLES):
-        table = sparse_linear(np.random.default_rng(seed), records=records, features=features)
+        table = fan_lv(np.random.default_rng(seed), rows=records, features=features)
         reach = 4 * math.sqrt(float(table.weights @ table.weights) + 1.5)
-        yield task(table.X, table.y, table.support, (-reach, reach))
+        yield task(table.X, table.y, table.relevant, (-reach, reach))
 
 
 def microarray(path: Path) -> Iterator[Task]:

@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from dpkit_core.dataset import Vector
+from dpkit_core.selection_metrics import top_k_accuracy
 
 
 @attrs.frozen
@@ -20,15 +21,15 @@ class Outcome:
     truth, predictions
         Of the held-out records; predictions are None where no model was released.
     selected
-        Names of the selected features.
+        The selected features, as positions.
     relevant
-        Names of the features that matter, where a synthetic table says so.
+        The features that matter, where a synthetic table says so.
     """
 
     truth: Vector
     predictions: Vector | None
-    selected: tuple[str, ...]
-    relevant: tuple[str, ...]
+    selected: tuple[int, ...]
+    relevant: tuple[int, ...]
 
 
 @attrs.frozen
@@ -61,9 +62,9 @@ def _rmse(outcome: Outcome) -> float | None:
 
 
 def _recall(outcome: Outcome) -> float | None:
-    if not outcome.relevant:
+    if not (outcome.relevant and outcome.selected):
         return None
-    return len(set(outcome.selected) & set(outcome.relevant)) / len(outcome.relevant)
+    return top_k_accuracy(outcome.selected, outcome.relevant)
 
 
 # A refusal is the worst value, as in the tables of DPKendall (Figures 4 and 5 write it -inf); features are

@@ -17,6 +17,7 @@ from dpkit_core.bench.extras import extra
 from dpkit_core.bench.metrics import METRICS
 from dpkit_core.bench.summary import Cell, Standing, Summary, summarize
 from dpkit_core.bench.trial import Row
+from dpkit_core.errors import InvalidResults
 
 # Okabe and Ito 2002, Color Universal Design; yellow last, for it is faint on white.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -40,7 +41,9 @@ _STYLE = {
 _PER_ROW = 4
 
 
-def draw(rows: Sequence[Row], folder: Path, metric: str | None = None) -> list[Path]:
+def draw(
+    rows: Sequence[Row], folder: Path, *, metric: str | None = None, against: str | None = None
+) -> list[Path]:
     """Return the files of every picture that the rows have something to say for.
 
     Parameters
@@ -51,7 +54,17 @@ def draw(rows: Sequence[Row], folder: Path, metric: str | None = None) -> list[P
         Where pictures go; made if it is not there.
     metric
         What to draw; the first that the rows have, by default.
+    against
+        The composition that the others are compared with in heat maps; the first, by default.
+
+    Raises
+    ------
+    InvalidResults
+        If the rows do not have the metric or the composition.
     """
+    if metric is not None and all(row.get(metric) is None for row in rows):
+        known = [name for name in METRICS if any(row[name] is not None for row in rows)]
+        raise InvalidResults(f"the results have no metric {metric!r}; they have {', '.join(known) or 'none'}")
     matplotlib = extra("matplotlib", "drawing results")
     matplotlib.use("agg")
     summary = summarize(rows, metric)
@@ -64,14 +77,18 @@ def draw(rows: Sequence[Row], folder: Path, metric: str | None = None) -> list[P
     }
     names = list(dict.fromkeys(cell.setting.composition for cell in summary.cells))
     look = _Look(names)
+    if against is not None and against not in names:
+        raise InvalidResults(f"the results have no composition {against!r}; they have {', '.join(names)}")
     folder.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(_STYLE):
         written = [
             path for name, picture in pictures.items() for path in _save(picture(summary, look), folder, name)
         ]
-        for first, second in itertools.combinations(names, 2):
-            figure = _differences(summary, first, second)
-            written += _save(figure, folder, f"difference-{_word(first)}-{_word(second)}")
+        base = against or names[0]
+        for name in names:
+            if name != base:
+                figure = _differences(summary, name, base)
+                written += _save(figure, folder, f"difference-{_word(name)}-{_word(base)}")
     return written
 
 
@@ -113,7 +130,12 @@ def _metric_against_epsilon(summary: Summary, look: _Look) -> Any:
     """One panel a table: the median and, as a band, the quartiles, against epsilon."""
     if len({cell.setting.epsilon for cell in summary.cells}) < 2:
         return None
-    panels = _grouped(summary.cells, lambda cell: (cell.setting.table, cell.setting.k))
+    ks = _ks(summary.cells)
+    panels = {
+        (table, k): [cell for cell in cells if cell.setting.k in (k, None)]
+        for table, cells in _grouped(summary.cells, lambda cell: cell.setting.table).items()
+        for k in ks
+    }
     figure, axes = _panels(len(panels))
     for axis, ((table, k), cells) in zip(axes, panels.items(), strict=False):
         for name, line in _grouped(cells, lambda cell: cell.setting.composition).items():
@@ -127,8 +149,9 @@ def _metric_against_epsilon(summary: Summary, look: _Look) -> Any:
         _plain_ticks(axis, sorted({cell.setting.epsilon for cell in cells}))
         axis.set_title(_titled(table, k))
         _mark_floor(summary, axis)
-    figure.supxlabel("epsilon")
-    figure.supylabel(_LABEL[summary.metric])
+    for axis in axes[-_PER_ROW:]:
+        axis.set_xlabel("epsilon")
+    figure.supylabel(_LABEL[summary.metric], fontsize="medium")
     _legend(figure, axes)
     return figure
 
@@ -143,7 +166,7 @@ def _metric_by_table(summary: Summary, look: _Look) -> Any:
         return None
     epsilon = max(cell.setting.epsilon for cell in cells)
     chosen = [cell for cell in cells if cell.setting.epsilon == epsilon]
-    ks: list[int | None] = [*sorted({k for cell in chosen if (k := cell.setting.k) is not None})] or [None]
+    ks = _ks(chosen)
     tables = list(dict.fromkeys(cell.setting.table for cell in chosen))
     names = list(dict.fromkeys(cell.setting.composition for cell in chosen))
     plt = extra("matplotlib.pyplot", "drawing results")
@@ -165,7 +188,9 @@ def _metric_by_table(summary: Summary, look: _Look) -> Any:
             axis.axvline(0, color="0.4", linewidth=0.8, linestyle=":")
             axis.set_xlim(R2_FLOOR - 0.08, 1.02)
             axis.set_xticks([R2_FLOOR, 0, 0.5, 1], [f"≤ {R2_FLOOR:g}", "0", "0.5", "1"])
-    _legend(figure, axes[0], note="× refused" if summary.outcomes["refused"] else "")
+    if any(cell.quartiles is not None and math.isinf(cell.quartiles.median) for cell in chosen):
+        axes[0][0].plot([], [], "x", color="black", markeredgewidth=1.5, label="median trial refused")
+    _legend(figure, axes[0])
     return figure
 
 
@@ -294,7 +319,8 @@ def _differences(summary: Summary, first: str, second: str) -> Any:
     axis.set_xticks(range(len(settings)), labels)
     axis.spines[:].set_visible(False)
     axis.set_title(f"{first}\nminus {second}")
-    figure.colorbar(image, label=f"difference of {_LABEL[summary.metric].split(' on ')[0]}", shrink=0.8)
+    what = f"$R^2$, each at least {R2_FLOOR:g}" if summary.metric == "r2" else _LABEL[summary.metric]
+    figure.colorbar(image, label=f"difference of\n{what}", shrink=0.8)
     return figure
 
 
@@ -317,14 +343,19 @@ def _time_against_records(summary: Summary, look: _Look) -> Any:
         return None
     plt = extra("matplotlib.pyplot", "drawing results")
     figure, axis = plt.subplots(figsize=(5.2, 3.6), layout="constrained")
+    # A line says "the same, with more records", which is true of tables that are as wide.
+    style = "-" if len({cell.features for cell in cells}) == 1 else ""
     for name, line in _grouped(cells, lambda cell: cell.setting.composition).items():
         by_size = _grouped(line, lambda cell: cell.training_records)
         points = sorted((n, max(cell.seconds for cell in group)) for n, group in by_size.items())
-        axis.plot(
-            *zip(*points, strict=True), color=look.color(name), marker=look.marker(name), ms=5, label=name
-        )
+        xs, ys = zip(*points, strict=True)
+        axis.plot(xs, ys, style, color=look.color(name), marker=look.marker(name), ms=5, label=name)
     axis.set_xscale("log")
     axis.set_yscale("log")
+    axis.yaxis.set_major_locator(extra("matplotlib.ticker", "drawing results").LogLocator(subs=(1, 2, 5)))
+    axis.yaxis.set_major_formatter("{x:g}")
+    axis.minorticks_off()
+    _plain_ticks(axis, _apart(sorted({cell.training_records for cell in cells})))
     axis.set_xlabel("training records")
     axis.set_ylabel("seconds a trial (median,\nslowest setting)")
     axis.grid(alpha=0.25)
@@ -345,15 +376,13 @@ def _panels(count: int, width: float = 3.0, height: float = 2.5) -> tuple[Any, l
     return figure, list(axes.flat[:count])
 
 
-def _legend(figure: Any, axes: Iterable[Any], note: str = "") -> None:
+def _legend(figure: Any, axes: Iterable[Any]) -> None:
     entries: dict[str, Any] = {}
     for axis in axes:
         handles, labels = axis.get_legend_handles_labels()
         entries |= dict(zip(labels, handles, strict=True))
     # One column: names are long, and a picture is often shrunk to a column of text.
-    figure.legend(
-        entries.values(), entries.keys(), loc="outside lower center", ncols=min(2, len(entries)), title=note
-    )
+    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=min(2, len(entries)))
 
 
 def _grouped(items: Iterable[Any], key: Callable[[Any], Any]) -> dict[Any, list[Any]]:
@@ -361,6 +390,11 @@ def _grouped(items: Iterable[Any], key: Callable[[Any], Any]) -> dict[Any, list[
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
+
+
+def _ks(cells: Iterable[Cell]) -> list[int | None]:
+    """Return every k in order; without a selection there is one panel, for all features."""
+    return [*sorted({k for cell in cells if (k := cell.setting.k) is not None})] or [None]
 
 
 def _titled(text: str, k: int | None) -> str:
@@ -384,5 +418,15 @@ def _mark_floor(summary: Summary, axis: Any) -> None:
 
 
 def _plain_ticks(axis: Any, values: Sequence[float]) -> None:
-    axis.set_xticks(values, [f"{value:.3g}" for value in values])
-    axis.minorticks_off()
+    axis.set_xticks(values, [f"{value:,}" if isinstance(value, int) else f"{value:.3g}" for value in values])
+    axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
+
+
+def _apart(values: Sequence[int]) -> list[int]:
+    """Return those values that are far enough from each other to be written under a logarithmic axis."""
+    kept = [values[0]]
+    room = (values[-1] / values[0]) ** (1 / 5)
+    for value in values[1:]:
+        if value >= room * kept[-1]:
+            kept.append(value)
+    return kept

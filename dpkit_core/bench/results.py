@@ -27,25 +27,24 @@ from dpkit_core.bench.trial import Row
 from dpkit_core.errors import InvalidResults
 from dpkit_core.tables import pyarrow
 
-_TYPES = {
-    "key": "string", "suite": "string", "seed": "int64", "table": "string", "origin": "string",
-    "data_sha256": "string", "records": "int64", "training_records": "int64", "features": "int64",
-    "composition": "string", "recipe": "string", "parts": "list", "neighboring": "string",
-    "epsilon": "float64", "delta": "float64", "k": "int64", "test_fraction": "float64", "split": "int64",
-    "trial": "int64", "outcome": "string", "message": "string", "selected": "list",
-    "mechanism_private": "bool_", "private": "bool_", "reasons": "list",
-    "spent_epsilon": "float64", "certificate_sha256": "string",
-    **dict.fromkeys(METRICS, "float64"),
-    "plan_seconds": "float64", "wall_seconds": "float64", "cpu_seconds": "float64",
-    "peak_memory_mb": "float64", "dpkit": "string", "numpy": "string", "python": "string",
-}  # fmt: skip
+_COLUMNS = {
+    "string": "key suite table origin data_sha256 composition recipe neighboring outcome message "
+    "certificate_sha256 dpkit numpy python",
+    "int64": "seed records training_records features k split trial",
+    "float64": "epsilon delta test_fraction spent_epsilon plan_seconds wall_seconds cpu_seconds "
+    "peak_memory_mb",
+    "bool_": "mechanism_private private",
+    "list": "parts selected reasons",
+}
 
 
 def _schema() -> Any:
     arrow = pyarrow()
-    types = {name: getattr(arrow, name)() for name in set(_TYPES.values()) - {"list"}}
-    types["list"] = arrow.list_(arrow.string())
-    return arrow.schema([(name, types[kind]) for name, kind in _TYPES.items()])
+    columns = {**_COLUMNS, "float64": " ".join([_COLUMNS["float64"], *METRICS])}
+    types = {
+        kind: arrow.list_(arrow.string()) if kind == "list" else getattr(arrow, kind)() for kind in columns
+    }
+    return arrow.schema([(name, types[kind]) for kind, names in columns.items() for name in names.split()])
 
 
 @attrs.frozen

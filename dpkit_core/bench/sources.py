@@ -19,8 +19,9 @@ import numpy as np
 
 from dpkit_core.bench.extras import extra
 from dpkit_core.bench.suite import FROM_DATA, TableSpec, table_seed
-from dpkit_core.dataset import Dataset, Matrix, Vector
+from dpkit_core.dataset import Dataset
 from dpkit_core.errors import DpkitError, InvalidSuite, MissingTable
+from dpkit_core.generators import Synthetic
 from dpkit_core.offers import find_offer
 from dpkit_core.privacy import Neighboring
 from dpkit_core.registry import load_target
@@ -37,17 +38,8 @@ _ORIGINS = {
 _PATIENCE = 30.0  # seconds for an answer from OpenML
 
 
-@attrs.frozen(eq=False)
-class Generated:
-    """What a generator of synthetic tables returns: records, and which columns matter, where it knows."""
-
-    X: Matrix
-    y: Vector
-    relevant: tuple[int, ...] = ()
-
-
-Generator = Callable[..., Generated]
-"""Called with ``rng: numpy.random.Generator`` and the options that the suite gives."""
+Generator = Callable[..., Synthetic]
+"""Called with ``rng``, a ``numpy.random.Generator``, and the options that the suite gives."""
 
 
 @attrs.frozen(eq=False)

@@ -38,8 +38,9 @@ class Quartiles:
 def _quantile(ordered: Sequence[float], q: float) -> float:
     position = q * (len(ordered) - 1)
     below, above = ordered[math.floor(position)], ordered[math.ceil(position)]
-    if below == above or position.is_integer():
-        return below  # also where both are infinite, between which nothing can be interpolated
+    if position.is_integer() or math.isinf(below) or math.isinf(above):
+        # Between a number and an infinity there is nothing but that infinity.
+        return above if math.isinf(above) and not position.is_integer() else below
     return below + (position - math.floor(position)) * (above - below)
 
 
@@ -54,6 +55,7 @@ class Cell:
     quartiles: Quartiles | None
     seconds: float
     training_records: int
+    features: int
     messages: tuple[str, ...]
 
     @property
@@ -115,6 +117,7 @@ def _cell(setting: Setting, rows: Sequence[Row], metric: str) -> Cell:
         Quartiles.of(values),
         0.0 if seconds is None else seconds.median,
         rows[0]["training_records"],
+        rows[0]["features"],
         tuple(dict.fromkeys(row["message"] for row in rows if row["message"])),
     )
 

@@ -6,6 +6,7 @@ So training and held-out records are views, and a table is in memory once, howev
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -23,7 +24,7 @@ from dpkit_core.bench.extras import extra
 from dpkit_core.bench.metrics import Outcome, measure
 from dpkit_core.bench.sources import Loaded
 from dpkit_core.bench.suite import Trial
-from dpkit_core.composer import Plan, compose
+from dpkit_core.composer import DEFAULT_SELECT_SHARE, Plan, compose
 from dpkit_core.dataset import Dataset, Matrix, Vector
 from dpkit_core.errors import DpkitError
 from dpkit_core.hooks import Observers
@@ -122,10 +123,17 @@ def run_trial(trial: Trial, split: Split) -> Row:
 
 
 def _planned(trial: Trial, split: Split) -> Plan:
-    recipe = trial.composition
-    pipeline = compose(**recipe.parts, options=recipe.options)
-    share = {} if recipe.select_share is None else {"select_share": recipe.select_share}
-    return pipeline.plan(split.schema, Budget(trial.epsilon, trial.delta), k=trial.k, **share)
+    recipe = json.dumps(trial.composition.to_document(), sort_keys=True)
+    return _plan(recipe, split.schema, Budget(trial.epsilon, trial.delta), trial.k)
+
+
+@functools.lru_cache(maxsize=256)
+def _plan(recipe: str, schema: Schema, budget: Budget, k: int | None) -> Plan:
+    """Return the plan of a recipe, given as JSON; kept, for calibration can take longer than a trial."""
+    document = json.loads(recipe)
+    pipeline = compose(**document["parts"], options=document.get("options", {}))
+    share = document.get("select_share", DEFAULT_SELECT_SHARE)
+    return pipeline.plan(schema, budget, k=k, select_share=share)
 
 
 def _identity(trial: Trial, split: Split) -> Row:
@@ -166,14 +174,15 @@ def _stopped(outcome: str, error: DpkitError) -> Row:
 
 
 def _judged(trial: Trial, split: Split, release: Release, X: Matrix, y: Vector) -> Row:
+    positions = {feature.name: j for j, feature in enumerate(split.schema.features)}
+    selected, relevant = ([positions[name] for name in names] for names in (release.selected, split.relevant))
     predictions = None
     if release.model is not None:
-        positions = {feature.name: j for j, feature in enumerate(split.schema.features)}
         columns = [positions[name] for name in release.model.features]
         with np.errstate(over="ignore", invalid="ignore"):
             predictions = release.model.predict(np.ascontiguousarray(X[:, columns]))
     certificate = release.certificate
-    outcome = Outcome(np.asarray(y), predictions, release.selected, split.relevant)
+    outcome = Outcome(np.asarray(y), predictions, tuple(selected), tuple(relevant))
     return {
         "outcome": certificate.outcome,
         "message": release.refusal,

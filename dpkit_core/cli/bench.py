@@ -54,11 +54,12 @@ def bench(
         ),
     ] = None,
     jobs: Annotated[
-        int, typer.Option("--jobs", metavar="N", help="Trials side by side. [default: one for each core]")
+        int,
+        typer.Option("--jobs", metavar="N", help="Trials side by side.", show_default="one for each core"),
     ] = -1,
     results: Annotated[
         Path | None,
-        typer.Option("--results", metavar="DIR", help="Where rows go. [default: results/SUITE]"),
+        typer.Option("--results", metavar="DIR", help="Where rows go.", show_default="results/SUITE"),
     ] = None,
     resume: Annotated[
         bool,

@@ -14,11 +14,20 @@ def plot(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A folder that `dpkit bench` wrote.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", metavar="DIR", help="Where pictures go. [default: RESULTS/plots]"),
+        typer.Option("--output", metavar="DIR", help="Where pictures go.", show_default="RESULTS/plots"),
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option("--metric", metavar="NAME", help="What to draw. [default: the first there is]"),
+        typer.Option("--metric", metavar="NAME", help="What to draw.", show_default="the suite's first"),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="COMPOSITION",
+            help="What heat maps compare the others with.",
+            show_default="the first",
+        ),
     ] = None,
 ) -> None:
     """Draw RESULTS: metric against epsilon, ranks, positives, differences, time against records.
@@ -28,5 +37,5 @@ def plot(
     from dpkit_core.bench.plots import draw
     from dpkit_core.bench.results import Results
 
-    for path in draw(Results(results).rows(), output or results / "plots", metric):
+    for path in draw(Results(results).rows(), output or results / "plots", metric=metric, against=against):
         note(f"wrote {path}")
