@@ -27,7 +27,7 @@ def test_a_shipped_part_passes(ref):
     assert report.ok, failures(report)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("ref", [r for r in SHIPPED if r.role in QUICK], ids=lambda ref: ref.name)
 def test_no_false_alarm_over_fifty_seeds(ref):
     """One of 50 runs with false-alarm probability 1e-3 fails with probability 5% at most; seeds are fixed."""
