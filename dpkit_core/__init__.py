@@ -10,6 +10,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpkit_core import errors as errors
+    from dpkit_core import events as events
+    from dpkit_core import hooks as hooks
+    from dpkit_core import validators as validators
     from dpkit_core.calibration import calibrate as calibrate
     from dpkit_core.composer import Pipeline as Pipeline
     from dpkit_core.composer import Plan as Plan
@@ -78,14 +82,16 @@ __version__ = "0.1.0"
 __all__ = [*sorted(_HOME_OF), *_MODULES]  # noqa: PLE0604 - computed from one table
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"dpkit_core.{name}")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'dpkit_core' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"dpkit_core.{_HOME_OF[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker that sees it would accept any name
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return importlib.import_module(f"dpkit_core.{name}")
+        if name not in _HOME_OF:
+            raise AttributeError(f"module 'dpkit_core' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"dpkit_core.{_HOME_OF[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

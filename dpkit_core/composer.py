@@ -11,9 +11,7 @@ not lost.
 
 from __future__ import annotations
 
-import contextlib
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +20,7 @@ import numpy as np
 
 import dpkit_core
 from dpkit_core.calibration import calibrate
-from dpkit_core.dataset import AnyDataset
+from dpkit_core.dataset import AnyDataset, StreamedDataset
 from dpkit_core.errors import (
     CalibrationFailed,
     CannotCompose,
@@ -35,7 +33,15 @@ from dpkit_core.errors import (
     UnsupportedEvent,
     Vetoed,
 )
-from dpkit_core.events import Event, ExponentialMechanism, NonPrivate, PermuteAndFlip, walk
+from dpkit_core.events import (
+    Event,
+    ExponentialMechanism,
+    Gaussian,
+    Laplace,
+    NonPrivate,
+    PermuteAndFlip,
+    walk,
+)
 from dpkit_core.hooks import Observers, Outcome
 from dpkit_core.meter import Meter
 from dpkit_core.privacy import Budget
@@ -57,8 +63,8 @@ from dpkit_core.protocols import (
 from dpkit_core.randomness import Randomness
 from dpkit_core.registry import Registry
 from dpkit_core.release import Certificate, PartRecord, Release, StageEvent, total
-from dpkit_core.sampling import SMALLEST_EPSILON
-from dpkit_core.schema import Schema
+from dpkit_core.sampling import SMALLEST_EPSILON, gaussian_grid, laplace_grid
+from dpkit_core.schema import Feature, Schema
 from dpkit_core.validators import fraction
 
 Progress = Callable[[str, int, int], None]
@@ -66,6 +72,7 @@ Progress = Callable[[str, int, int], None]
 
 DEFAULT_K = 5
 SCORE_SHARE = 0.1  # of the selection's budget, for a scorer that needs a private number first
+LARGEST_SCALE = 1024.0  # far more than joint composition saves
 DEFAULT_SELECT_SHARE = 0.05  # DPKendall, section 4: 5% for the selection, the rest for the regression
 
 _ROLES = {
@@ -146,14 +153,16 @@ def make_part(role: str, given: Any, options: Mapping[str, Any] | None = None) -
 
 
 def _instantiate(component: Any, what: str, options: dict[str, Any]) -> Any:
-    known = {field.name: field for field in attrs.fields(component) if field.init}
+    known = [field.name for field in option_fields(component)]
     for name in options:
-        if name not in known:
+        if name not in known and name != "neighboring":
             raise InvalidOption(f"{what} has no option {name!r}; it has {', '.join(known) or 'no options'}")
     try:
         return component(**options)
     except (TypeError, ValueError) as error:
-        raise InvalidOption(f"{what} does not accept {options}: {error}") from error
+        # Validators of attrs add their own objects to the arguments of an error.
+        reason = error.args[0] if error.args else error
+        raise InvalidOption(f"{what} does not accept {options}: {reason}") from error
 
 
 @attrs.frozen
@@ -428,9 +437,10 @@ class _Planner:
         given = self.pipeline.accountant
         relation = self.schema.neighboring
         if isinstance(given, str):
-            return make_part(
-                "accountant", given, {**self.pipeline.accountant_options, "neighboring": relation}
-            )
+            options = self.pipeline.accountant_options
+            if "neighboring" in options:
+                raise InvalidOption("the relation is the schema's, not an option of the accountant")
+            return make_part("accountant", given, {**options, "neighboring": relation})
         if given.instance.neighboring is not relation:
             self.problems.append(
                 f"neighboring relation differs: {given}: {given.instance.neighboring.value}; "
@@ -519,11 +529,8 @@ class _Planner:
                         f"neighboring relation differs: {part} plans {event} for "
                         f"{event.neighboring.value}; schema: {self.schema.neighboring.value}"
                     )
-                elif (tiny := _tiny_selection(event)) is not None:
-                    self.problems.append(
-                        f"{part} plans a selection at epsilon {tiny:.2g}, below {SMALLEST_EPSILON:.2g} where "
-                        "the rounding of its noise is no longer covered; give a larger budget or select fewer"
-                    )
+                elif (reason := _undrawable(event)) is not None:
+                    self.problems.append(f"{part} plans {reason}; give another budget or select fewer")
                 elif not _non_private(event) and not self.fresh.supports(event):
                     self.problems.append(f"{accountant} cannot account for {event} of {part}")
 
@@ -532,6 +539,8 @@ class _Planner:
         plans: dict[float, tuple[Stage, ...]] = {1.0: stages}
 
         def joint(scale: float) -> float:
+            if scale > LARGEST_SCALE:  # some parts have noise that no budget makes smaller
+                return math.inf
             if scale not in plans:
                 plans[scale] = self._collect(scale)
                 if self.problems:
@@ -548,15 +557,24 @@ class _Planner:
         return plans[scale], joint(scale)
 
 
-def _tiny_selection(event: Event) -> float | None:
-    return next(
-        (
-            inner.epsilon
-            for inner in walk(event)
-            if isinstance(inner, ExponentialMechanism | PermuteAndFlip) and inner.epsilon < SMALLEST_EPSILON
-        ),
-        None,
-    )
+def _undrawable(event: Event) -> str | None:
+    """Return why the noise of an event cannot be drawn, which would otherwise show after it is paid."""
+    for inner in walk(event):
+        match inner:
+            case ExponentialMechanism() | PermuteAndFlip() if inner.epsilon < SMALLEST_EPSILON:
+                return (
+                    f"a selection at epsilon {inner.epsilon:.2g}, below {SMALLEST_EPSILON:.2g} where the "
+                    "rounding of its noise is no longer covered"
+                )
+            case Laplace() | Gaussian():
+                grid = laplace_grid if isinstance(inner, Laplace) else gaussian_grid
+                try:
+                    grid(1.0, inner.noise_multiplier)
+                except ValueError as error:
+                    return f"noise that cannot be drawn ({error})"
+            case _:
+                pass
+    return None
 
 
 def _non_private(event: Event) -> bool:
@@ -575,6 +593,29 @@ def _reasons(stages: Sequence[Stage]) -> tuple[str, ...]:
     )
 
 
+def _require_same_facts(schema: Schema, data: AnyDataset) -> None:
+    """Raise unless what a part reads from ``data`` is what it was planned for."""
+    names = [feature.name for feature in schema.features]
+    if list(data.names) != names or data.target != schema.target.name:
+        raise InvalidData(
+            f"the dataset has features {', '.join(data.names)} and target {data.target}; the plan was "
+            f"made for {', '.join(names)} and {schema.target.name}. Make the plan from the dataset's schema"
+        )
+    ours = (*schema.features, Feature(data.target, data.target, bounds=schema.target.bounds))
+    theirs = (*data.features, Feature(data.target, data.target, bounds=data.target_bounds))
+    for mine, its in zip(ours, theirs, strict=True):
+        if mine != its:
+            raise InvalidData(
+                f"the dataset was made with bounds {its.bounds} of {its.name}, the plan with {mine.bounds}. "
+                "Make the plan from the dataset's schema"
+            )
+    if schema.records is not None and not isinstance(data, StreamedDataset) and len(data.y) != schema.records:
+        raise InvalidData(
+            f"the dataset has {len(data.y)} records but the plan's schema says records = {schema.records}; "
+            "correct the schema, or use the table it describes"
+        )
+
+
 class _Run:
     """One execution of a plan."""
 
@@ -586,12 +627,7 @@ class _Run:
         observers: Observers,
         progress: Progress | None,
     ) -> None:
-        if data.features != plan.schema.features or data.target != plan.schema.target.name:
-            raise InvalidData(
-                f"the dataset has features {', '.join(data.names)} and target {data.target}; the plan was "
-                f"made for {', '.join(f.name for f in plan.schema.features)} and "
-                f"{plan.schema.target.name}. Make the plan from the dataset's schema"
-            )
+        _require_same_facts(plan.schema, data)
         if data.form not in plan.pipeline.forms:
             raise InvalidData(
                 f"the data are {data.form}; {plan.pipeline.scorer} accepts {', '.join(plan.pipeline.forms)} "
@@ -603,6 +639,7 @@ class _Run:
         self.observers = observers
         self.progress = progress or (lambda stage, done, steps: None)
         self.arithmetic: dict[str, None] = {}
+        self.meters: list[Meter] = []
 
     def release(self) -> Release:
         indices: Sequence[int] = range(len(self.data.features))
@@ -625,11 +662,13 @@ class _Run:
 
     def _guard(self, part: Part | None, action: Callable[[], Any]) -> Any:
         try:
-            with contextlib.redirect_stdout(sys.stderr):  # standard output belongs to the caller
-                return action()
-        except DpkitError:
+            return action()
+        except (PlanViolation, PartFailed):
             raise
         except (Exception, SystemExit) as error:
+            # Before the first draw, a part may refuse the data by a sentence of its own: nothing is spent.
+            if isinstance(error, DpkitError) and not any(meter.draws for meter in self.meters):
+                raise
             raise PartFailed(
                 f"{part} failed while running ({type(error).__name__}): nothing is released, and the planned "
                 "budget counts as spent because the failure itself may depend on the data. This is a fault "
@@ -653,7 +692,9 @@ class _Run:
         self.arithmetic.update(dict.fromkeys(meter.arithmetic))
 
     def _meter(self, stage: Stage) -> Meter:
-        return Meter(stage.name, stage.plan, self.plan.schema.neighboring, self.randomness)
+        meter = Meter(stage.name, stage.plan, self.plan.schema.neighboring, self.randomness)
+        self.meters.append(meter)
+        return meter
 
     def _select(self, stage: Stage) -> tuple[int, ...]:
         scorer: Scorer = self.plan.pipeline.scorer.instance  # type: ignore[union-attr]
@@ -691,6 +732,11 @@ class _Run:
         self.progress(stage.name, 0, 1)
         outcome = regressor.fit(self.data.select(indices), stage.plan, meter)
         self._finish(meter, refused=isinstance(outcome, Refusal))
+        if not (isinstance(outcome, Refusal) or callable(getattr(outcome, "predict", None))):
+            raise PlanViolation(
+                f"{stage.part} returned a {type(outcome).__name__}, neither a model nor a Refusal. "
+                "Nothing is released"
+            )
         self.progress(stage.name, 1, 1)
         return outcome
 

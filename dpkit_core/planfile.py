@@ -93,7 +93,7 @@ def read_plan(path: Path) -> Plan:
     try:
         plan = _replan(document)
         _require_same_events(path, document, plan)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidRelease(f"cannot read plan {path}: {error!r} is missing or malformed") from error
     return plan
 

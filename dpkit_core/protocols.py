@@ -211,7 +211,11 @@ class TopKSelector(Protocol):
         ...
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
-        """Return the indices of ``k`` distinct candidates, best first."""
+        """Return the indices of ``k`` distinct candidates.
+
+        Their order is released too: best noisy score first where the mechanism draws an order, by index where
+        it draws a set. Sorting a set by the true scores is an unpaid release.
+        """
         ...
 
 

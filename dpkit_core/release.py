@@ -27,6 +27,26 @@ FORMAT_VERSION = 1
 # Recomputing a total on another machine may differ in the last digits of exp and log.
 RELATIVE_TOLERANCE = 1e-9
 
+# Above, e^epsilon is no float.
+LARGEST_EXPONENT = 700.0
+
+
+def _is_truth(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"{attribute.name} is {value!r}; it must be true or false")
+
+
+def _is_number(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    # JSON as Python reads it has NaN, with which every comparison is false.
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (number and 0 <= value < math.inf):
+        raise ValueError(f"{attribute.name} is {value!r}; it must be a finite number of at least 0")
+
+
+def _is_text(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, str):
+        raise ValueError(f"{attribute.name} is {value!r}; it must be text")
+
 
 @attrs.frozen
 class PartRecord:
@@ -91,12 +111,12 @@ class Certificate:
         Version of the core.
     """
 
-    private: bool
+    private: bool = attrs.field(validator=_is_truth)
     reasons: tuple[str, ...]
-    epsilon: float | None
-    delta: float
+    epsilon: float | None = attrs.field(validator=attrs.validators.optional(_is_number))
+    delta: float = attrs.field(validator=_is_number)
     neighboring: Neighboring
-    accountant: str
+    accountant: str = attrs.field(validator=_is_text)
     events: tuple[StageEvent, ...]
     parts: tuple[PartRecord, ...]
     assumptions: tuple[str, ...]
@@ -114,15 +134,12 @@ class Certificate:
             Neighboring.REPLACE_ONE: "replacing one record",
         }[self.neighboring]
         if self.private and self.epsilon is not None:
-            guarantee = (
+            number = f"{math.exp(self.epsilon):.4g} = " if self.epsilon < LARGEST_EXPONENT else ""
+            exception = f", except with probability {self.delta:.3g}" if self.delta else ""
+            sentences = [
                 f"Private: {relation} changes the probability of any outcome by a factor of at most "
-                f"{math.exp(self.epsilon):.4g} = e^{self.epsilon:.4g}, except with probability "
-                f"{self.delta:.3g}."
-                if self.delta
-                else f"Private: {relation} changes the probability of any outcome by a factor of at most "
-                f"{math.exp(self.epsilon):.4g} = e^{self.epsilon:.4g}."
-            )
-            sentences = [guarantee]
+                f"{number}e^{self.epsilon:.4g}{exception}."
+            ]
         else:
             sentences = ["NOT PRIVATE: do not publish as a private release."]
             sentences += [f"Reason: {reason}." for reason in self.reasons]
@@ -202,7 +219,8 @@ class Release:
     Attributes
     ----------
     selected
-        Names of the selected features, best first; empty where nothing was selected.
+        Names of the selected features in the order that the selector released; empty where nothing was
+        selected.
     model
         The released model; None for a selection alone or a refusal.
     refusal
@@ -252,6 +270,8 @@ class Release:
                 f"{FORMAT_VERSION}. Upgrade dpkit"
             )
         try:
+            if not isinstance(document["selected"], list):
+                raise TypeError(f"selected is {document['selected']!r}; it must be a list")
             return cls(
                 tuple(document["selected"]),
                 _model(document["model"]),
@@ -273,7 +293,7 @@ class Release:
             document = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise InvalidRelease(f"cannot read release {path}: {error.strerror}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidRelease(f"release {path} is not valid JSON: {error}") from error
         if not isinstance(document, dict):
             raise InvalidRelease(f"release {path} holds a {type(document).__name__}, not a dpkit release")
@@ -283,6 +303,8 @@ class Release:
 def _model(document: Mapping[str, Any] | None) -> Model | None:
     if document is None:
         return None
+    if not isinstance(document, Mapping):
+        raise TypeError(f"model is {document!r}; it must be an object or null")
     match document.get("kind"):
         case "linear":
             return LinearModel.from_document(document)
@@ -347,8 +369,7 @@ def verify(release: Release, accountant: Accountant | str | None = None) -> Veri
         problems.append(f"the certificate says private, but randomness was {certificate.randomness}")
     if not certificate.events:
         problems.append("the certificate lists no event, so nothing shows what the release cost")
-    if certificate.outcome not in {"released", "refused"}:
-        problems.append(f"unknown outcome {certificate.outcome!r}")
+    problems += _contradictions(release)
     epsilon = None
     if any(isinstance(e, NonPrivate) for item in certificate.events for e in walk(item.event)):
         if certificate.private or certificate.epsilon is not None:
@@ -360,6 +381,28 @@ def verify(release: Release, accountant: Accountant | str | None = None) -> Veri
             problems.append(str(error))
         problems += _disagreement(epsilon, certificate, name)
     return Verification(not problems, epsilon, certificate.epsilon, name, tuple(problems))
+
+
+def _contradictions(release: Release) -> list[str]:
+    certificate, budget = release.certificate, release.certificate.budget
+    problems = []
+    if certificate.outcome not in {"released", "refused"}:
+        problems.append(f"unknown outcome {certificate.outcome!r}")
+    elif (certificate.outcome == "refused") != (release.refusal is not None):
+        problems.append(f"the outcome is {certificate.outcome}, the refusal {release.refusal!r}")
+    elif release.refusal is not None and release.model is not None:
+        problems.append("the release has a model, although it was refused")
+    if certificate.schema.neighboring is not certificate.neighboring:
+        problems.append(
+            f"the certificate is for {certificate.neighboring.value}, its schema for "
+            f"{certificate.schema.neighboring.value}"
+        )
+    if (certificate.epsilon or 0.0) > budget.epsilon or certificate.delta > budget.delta:
+        problems.append(
+            f"the claimed epsilon {certificate.epsilon} and delta {certificate.delta} are above the budget, "
+            f"epsilon {budget.epsilon} and delta {budget.delta}"
+        )
+    return problems
 
 
 def _disagreement(epsilon: float | None, certificate: Certificate, name: str) -> list[str]:
@@ -388,7 +431,11 @@ def _installed_accountant(name: str, certificate: Certificate) -> Accountant:
         if part.role == "accountant" and part.name == name:
             options, spelling = part.options, part.qualified
     registry = Registry()
-    accountant: Accountant = registry.load(registry.find("accountants", spelling))(
-        neighboring=certificate.neighboring, **options
-    )
+    component = registry.load(registry.find("accountants", spelling))
+    try:
+        accountant: Accountant = component(neighboring=certificate.neighboring, **options)
+    except (TypeError, ValueError) as error:
+        raise InvalidRelease(
+            f"accountant {name} does not accept the certificate's options {options}: {error}"
+        ) from error
     return accountant

@@ -234,7 +234,7 @@ class Schema:
         if not isinstance(table, Mapping) or not all(isinstance(c, Mapping) for c in table.values()):
             raise InvalidSchema("the schema needs a table [columns.NAME] for each column")
         target = document.get("target")
-        if target not in table:
+        if not isinstance(target, str) or target not in table:
             raise InvalidSchema(
                 f"the schema's target is {target!r}, which is not among its columns {', '.join(table)}; "
                 'set target = "NAME" and describe it under [columns.NAME]'
@@ -247,14 +247,18 @@ class Schema:
                 f"neighboring is {document['neighboring']!r}; it must be add-remove or replace-one"
             ) from error
         records = document.get("records")
-        if records is not None and (not isinstance(records, int) or records < 1):
+        whole = isinstance(records, int) and not isinstance(records, bool)
+        if records is not None and not (whole and records >= 1):
             raise InvalidSchema(f"records is {records!r}; it must be a whole number of at least 1")
+        assertions = document.get("assertions", [])
+        if not _is_list_of_text(assertions):
+            raise InvalidSchema(f"assertions is {assertions!r}; it must be a list of sentences in quotes")
         return cls(
             tuple(column for name, column in columns.items() if name != target),
             columns[target],
             neighboring,
             records,
-            tuple(document.get("assertions", ())),
+            tuple(assertions),
         )
 
     @classmethod
@@ -274,7 +278,13 @@ def _column(name: str, facts: Mapping[str, Any]) -> Column:
         value = facts.get(word)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise InvalidSchema(f"column {name!r} has {word} = {value!r}; a bound is a number")
-    categories = facts.get("categories", ())
-    if not all(isinstance(category, str) for category in categories):
-        raise InvalidSchema(f"column {name!r} has a category that is not text; write it in quotes")
+    if not _is_list_of_text(facts.get("categories", [])):
+        raise InvalidSchema(
+            f"column {name!r} has categories = {facts['categories']!r}; give a list, each category as text "
+            "in quotes"
+        )
     return Column(name, **facts)
+
+
+def _is_list_of_text(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)

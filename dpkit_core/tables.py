@@ -7,7 +7,8 @@
 A Parquet file larger than memory is read in blocks of records instead, by ``stream``. CSV and Parquet are
 read by pyarrow (the extra ``tables``), NPZ by NumPy. Nothing is learnt from the values on the way: bounds and
 categories come from the schema, a category that the schema does not list is 0 everywhere, and
-``infer_schema`` looks at names and types alone.
+``infer_schema`` looks at names and types alone. The features of a record are a function of that record: the
+type that pyarrow infers for a CSV column depends on all of them, so a category is compared with the text.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from __future__ import annotations
 import difflib
 import importlib
 import itertools
+import math
+import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -77,12 +80,17 @@ class Table:
         Number of records, at least 1.
     values
         Returns a column by its position: float64, NaN where a number is missing, or an object array of text.
+    meanings
+        The same, to compare with categories: an object array may hold numbers beside text.
     """
 
     path: Path
     columns: tuple[TableColumn, ...]
     rows: int
     values: Callable[[int], npt.NDArray[Any]]
+    meanings: Callable[[int], npt.NDArray[Any]] = attrs.field(
+        default=attrs.Factory(lambda self: self.values, takes_self=True)
+    )
     _positions: Mapping[str, int] = attrs.field(
         init=False,
         repr=False,
@@ -136,15 +144,21 @@ class Table:
     def matches(self, name: str, categories: Sequence[str]) -> Iterable[npt.NDArray[np.bool_]]:
         """Yield, for each category, in which records the column has it.
 
-        A category of a numeric column means its number, so that "1" is 1.0 and "true" is a boolean's 1.
+        A category of a numeric column means its number, so that "1" is 1.0 and "true" is a boolean's 1; in
+        CSV, the same holds for each record whose text is a number.
         """
-        column = self.find(name)
-        values = self.values(self._positions[name])
+        self.find(name)
+        meanings = self.meanings(self._positions[name])
         for category in categories:
-            if column.holds == "numbers":
-                yield np.equal(values, _number(category))
+            if meanings.dtype == np.float64:
+                yield np.equal(meanings, _number(category))
             else:
-                yield np.equal(values, category).astype(bool)
+                yield np.logical_or(meanings == category, meanings == _number(category))
+
+
+def _meaning(text: str) -> float | str:
+    number = _number(text)
+    return text if math.isnan(number) else number
 
 
 def _remedy(role: str) -> str:
@@ -206,22 +220,26 @@ def pyarrow(module: str = "pyarrow") -> Any:
 
 def _read_csv(path: Path) -> Table:
     arrow, csv = pyarrow(), pyarrow("pyarrow.csv")
-    ragged: list[tuple[int, int]] = []
-
-    def note(row: Any) -> str:
-        ragged.append((row.expected_columns, row.actual_columns))
-        return "error"
-
     try:
-        content = csv.read_csv(path, parse_options=csv.ParseOptions(invalid_row_handler=note))
+        content = csv.read_csv(path)
         columns = _arrow_columns(content.schema)
     except (arrow.ArrowInvalid, UnicodeDecodeError) as error:
         # Arrow's own sentence quotes the row; records do not belong in messages.
         detail = "it is not CSV in UTF-8 with a header line"
-        if ragged:
-            detail = "a row has {1} fields where the header has {0}".format(*ragged[0])
+        if ragged := re.search(r"Expected (\d+) columns, got (\d+)", str(error)):
+            detail = f"a row has {ragged[2]} fields where the header has {ragged[1]}"
         raise InvalidData(f"cannot read {path}: {detail}; correct the file") from error
-    return _arrow_table(path, columns, content.num_rows, content.column)
+
+    def meanings(position: int) -> npt.NDArray[Any]:
+        # Read again as text: whether the inferred type changed the others is up to any single record.
+        name = columns[position].name
+        as_text = csv.ConvertOptions(include_columns=[name], column_types={name: arrow.string()})
+        text = csv.read_csv(path, convert_options=as_text).column(0).combine_chunks().dictionary_encode()
+        distinct = np.array([_meaning(entry) for entry in text.dictionary.to_pylist()], dtype=object)
+        found: npt.NDArray[Any] = distinct[text.indices.to_numpy()]
+        return found
+
+    return attrs.evolve(_arrow_table(path, columns, content.num_rows, content.column), meanings=meanings)
 
 
 def _read_parquet(path: Path) -> Table:

@@ -11,10 +11,13 @@ from typer.core import TyperGroup
 
 import dpkit_core
 from dpkit_core.cli._options import note
+from dpkit_core.cli.audit import audit
 from dpkit_core.cli.bench import bench
+from dpkit_core.cli.check import check
 from dpkit_core.cli.compose import compose
 from dpkit_core.cli.doctor import doctor
 from dpkit_core.cli.list import list_parts
+from dpkit_core.cli.new import new
 from dpkit_core.cli.plot import plot
 from dpkit_core.cli.predict import predict
 from dpkit_core.cli.run import run
@@ -117,6 +120,9 @@ app.command("compose")(compose)
 app.command("run")(run)
 app.command("predict")(predict)
 app.command("verify")(verify)
+app.command("check")(check)
+app.command("audit")(audit)
+app.command("new")(new)
 app.command("bench")(bench)
 app.command("plot")(plot)
 app.command("doctor")(doctor)

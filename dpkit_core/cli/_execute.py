@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,10 @@ from dpkit_core.release import Release
 REFUSED = 3
 
 
-def require_writable(path: Path) -> None:
-    """Raise unless ``path`` can be written, before anything is spent on what is to go there."""
+def require_writable(path: Path, *, inputs: Iterable[Path | None] = ()) -> None:
+    """Raise unless ``path`` can be written and is none of ``inputs``, before anything is spent."""
+    if path.exists() and any(other and other.exists() and path.samefile(other) for other in inputs):
+        raise InvalidOption(f"cannot write {path}: it is also read here; write elsewhere")
     folder = path.parent
     if not folder.is_dir():
         raise InvalidOption(
@@ -71,7 +73,7 @@ def show_plan(plan: Plan) -> None:
 def show_release(release: Release) -> None:
     """Print what was released, and the certificate in words."""
     if release.selected:
-        _render.heading("Selected features, best first")
+        _render.heading("Selected features, in the order released")
         _render.lines([", ".join(release.selected)])
         print()
     if release.model is not None:

@@ -114,6 +114,6 @@ def budget_line(plan: Plan) -> str:
     if plan.epsilon is None:
         return f"Together: not private, because {'; '.join(plan.reasons)}. Budget: {allowed}."
     return (
-        f"Together: epsilon {plan.epsilon:.6g} at delta {plan.budget.delta:.3g}, by accountant "
+        f"Together, composed jointly: epsilon {plan.epsilon:.6g} at delta {plan.budget.delta:.3g}, by accountant "
         f"{plan.accountant.name}, for {plan.schema.neighboring.value} neighbors. Allowed: {allowed}."
     )

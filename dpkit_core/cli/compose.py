@@ -198,9 +198,11 @@ def compose(
     k = _one_k(k, options)
     if data is None and not (dry_run and schema):
         raise InvalidOption("which table? Give DATA, or --schema with --dry-run to see a plan without data")
+    if save is not None and not dry_run and save.resolve() == output.resolve():
+        raise InvalidOption(f"--save and --output are both {save}; give each a file of its own")
     for path in (save, None if dry_run else output):
         if path is not None:
-            _execute.require_writable(path)
+            _execute.require_writable(path, inputs=(data, schema))
     with contextlib.redirect_stdout(sys.stderr):
         given = {"scorer": scorer, "selector": selector, "regressor": regressor, "accountant": accountant}
         parts = {role: part for role, part in given.items() if part is not None}

@@ -44,7 +44,7 @@ def predict(
     if output is not None:
         if output.suffix.lower() not in {".csv", ".parquet"}:
             raise InvalidOption(f"--output is {output}; its name must end in .csv or .parquet")
-        require_writable(output)
+        require_writable(output, inputs=(release, data))
     released = Release.read(release)
     predictions = released.predict(_model_matrix(released, read_table(data)))
     if output is None:

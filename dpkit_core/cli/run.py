@@ -33,7 +33,7 @@ def run(
     from dpkit_core.planfile import read_plan
     from dpkit_core.tables import read_table
 
-    _execute.require_writable(output)
+    _execute.require_writable(output, inputs=(plan, data))
     with contextlib.redirect_stdout(sys.stderr):
         agreed = read_plan(plan)
     records = dataset(read_table(data), agreed.schema, agreed.pipeline.forms)

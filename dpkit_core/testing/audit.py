@@ -23,7 +23,7 @@ from typing import Any
 import attrs
 import numpy as np
 import numpy.typing as npt
-from scipy import special  # type: ignore[import-untyped]
+from scipy import special
 
 from dpkit_core.dataset import Dataset
 from dpkit_core.privacy import Budget

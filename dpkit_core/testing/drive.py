@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 
 from dpkit_core.dataset import Dataset, Vector
+from dpkit_core.errors import PlanViolation
 from dpkit_core.meter import Draw, Meter
 from dpkit_core.privacy import Budget, Neighboring, Sensitivity
 from dpkit_core.protocols import (
@@ -26,6 +27,7 @@ from dpkit_core.protocols import (
 from dpkit_core.randomness import Randomness
 from dpkit_core.schema import Schema
 from dpkit_core.testing.reference import ReferenceAccountant
+from dpkit_core.testing.trial import CheckFailed
 
 PICKS = 2
 """How many features a scorer is told are to be picked."""
@@ -110,8 +112,8 @@ def pick(
 
     Raises
     ------
-    PlanViolation
-        If the events emitted are not those planned.
+    CheckFailed
+        If the events emitted are not those planned, or something else than candidates is picked.
     """
     meter = open_meter(plan, rounds.neighboring)
     candidates = np.ones(len(rounds.values[0]), dtype=bool)
@@ -120,13 +122,13 @@ def pick(
         scores = Scores(values.copy(), rounds.sensitivity, candidates.copy(), r)
         chosen = [int(i) for i in selector.select(scores, count, plan, meter)]
         if len(set(chosen)) != count or not all(0 <= i < len(values) and candidates[i] for i in chosen):
-            raise AssertionError(
+            raise CheckFailed(
                 f"round {r} returned {chosen}; it must return {count} distinct indices among the candidates "
                 f"{np.flatnonzero(candidates).tolist()}"
             )
         candidates[chosen] = False
         picked += chosen
-    meter.finish()
+    _finish(meter)
     return tuple(picked), meter.draws
 
 
@@ -137,13 +139,20 @@ def fit(
 
     Raises
     ------
-    PlanViolation
+    CheckFailed
         If the events emitted are not those planned.
     """
     meter = open_meter(plan, neighboring)
     outcome = regressor.fit(data, plan, meter)
-    meter.finish(refused=isinstance(outcome, Refusal))
+    _finish(meter, refused=isinstance(outcome, Refusal))
     return outcome, meter.draws
+
+
+def _finish(meter: Meter, *, refused: bool = False) -> None:
+    try:
+        meter.finish(refused=refused)
+    except PlanViolation as error:
+        raise CheckFailed(str(error)) from error
 
 
 def released_numbers(outcome: Any) -> Vector | None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special  # type: ignore[import-untyped]
+from scipy import special
 
 from dpkit_core.dataset import Vector
 from dpkit_core.events import Event, ExponentialMechanism, PermuteAndFlip

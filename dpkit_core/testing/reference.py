@@ -11,7 +11,7 @@ import math
 from typing import ClassVar, Self
 
 import attrs
-from scipy import special  # type: ignore[import-untyped]
+from scipy import special
 
 from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.events import (

@@ -152,6 +152,15 @@ def test_a_selection_has_nothing_to_predict_with(dpkit, folder):
     assert "no model to predict with" in result.stderr
 
 
+def test_predictions_never_replace_the_table(dpkit, folder):
+    dpkit(*FULL)
+    before = (folder / "diamonds.csv").read_bytes()
+    result = dpkit("predict", "release.json", "diamonds.csv", "--output", "diamonds.csv")
+    assert result.exit_code == 2
+    assert "also read here" in result.stderr
+    assert (folder / "diamonds.csv").read_bytes() == before
+
+
 def test_predictions_go_to_known_formats_only(dpkit, folder):
     dpkit(*FULL)
     result = dpkit("predict", "release.json", "diamonds.csv", "--output", "out.xlsx")

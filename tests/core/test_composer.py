@@ -153,7 +153,7 @@ def test_an_event_that_the_accountant_does_not_know_is_found_in_the_plan(toys, s
 
 
 def test_a_selection_too_noisy_for_its_arithmetic_is_refused(pipeline, schema):
-    with pytest.raises(CannotCompose, match=r"selection at epsilon .*give a larger budget"):
+    with pytest.raises(CannotCompose, match=r"selection at epsilon .*give another budget"):
         pipeline.plan(schema, Budget(1e-4), k=4, select_share=0.01)
 
 
@@ -219,6 +219,60 @@ def test_data_of_another_schema_are_refused_before_anything_is_spent(pipeline, s
     stranger = Dataset.from_arrays(np.zeros((3, 4)), np.zeros(3), other)
     with pytest.raises(InvalidData, match="plan was made for a, b, c, d"):
         plan.run(stranger)
+
+
+def test_data_with_other_bounds_are_refused_since_parts_clip_to_those_of_the_data(pipeline, schema):
+    plan = pipeline.plan(schema, Budget(1.0), k=2)
+    wider = Schema.numeric("abcd", target="y", bounds={"y": (-9, 9)})
+    with pytest.raises(InvalidData, match=r"bounds \(-9.0, 9.0\) of y, the plan with \(-1.0, 1.0\)"):
+        plan.run(Dataset.from_arrays(np.zeros((3, 4)), np.zeros(3), wider))
+
+
+def test_a_public_number_of_records_is_that_of_the_data(toys, schema):
+    public = attrs.evolve(schema, neighboring=Neighboring.REPLACE_ONE, records=7)
+    accountant = toys.PureAccountant(neighboring=Neighboring.REPLACE_ONE)
+    plan = compose(regressor=toys.MeanRegressor(), accountant=accountant).plan(public, Budget(1.0))
+    with pytest.raises(InvalidData, match=r"3 records but .* records = 7"):
+        plan.run(Dataset.from_arrays(np.zeros((3, 4)), np.zeros(3), public))
+
+
+def test_an_error_of_a_part_after_its_first_draw_counts_as_spent_and_keeps_its_text(toys, schema, data):
+    @attrs.frozen
+    class Blabbing(toys.MeanRegressor):
+        def fit(self, data, plan, meter, /):
+            super().fit(data, plan, meter)
+            raise InvalidData(f"private value {data.y[0]}")
+
+    pipeline = compose(regressor=Blabbing(), accountant=toys.PureAccountant())
+    with pytest.raises(PartFailed) as error:
+        pipeline.plan(schema, Budget(1.0)).run(data)
+    assert "private value" not in str(error.value)
+
+
+def test_a_regressor_returns_a_model_or_a_refusal(toys, schema, data):
+    @attrs.frozen
+    class Nothing(toys.MeanRegressor):
+        def fit(self, data, plan, meter, /):
+            super().fit(data, plan, meter)
+
+    pipeline = compose(regressor=Nothing(), accountant=toys.PureAccountant())
+    with pytest.raises(PlanViolation, match="NoneType, neither a model nor a Refusal"):
+        pipeline.plan(schema, Budget(1.0)).run(data)
+
+
+def test_a_part_that_cannot_use_all_of_its_budget_is_composed(toys, schema):
+    @attrs.frozen
+    class Modest(toys.MeanRegressor):
+        def plan(self, request, /):
+            return StagePlan([Laplace(10.0, request.neighboring)])
+
+    plan = compose(regressor=Modest(), accountant=toys.PureAccountant()).plan(schema, Budget(1.0))
+    assert plan.epsilon == pytest.approx(0.1)
+
+
+def test_a_refused_option_is_named_in_a_sentence():
+    with pytest.raises(InvalidOption, match=r"'penalty' must be in \('max', 'mean'\) \(got 'median'\)$"):
+        compose(scorer="kendall", selector="peel", options={"scorer": {"penalty": "median"}})
 
 
 def test_options_need_a_part_given_by_name(toys):

@@ -99,6 +99,7 @@ EDITS = {
     "the budget was raised": (("epsilon = 0.7", "epsilon = 7.0"), "event 1 is"),
     "it is a release": (('format = "dpkit-plan"', 'format = "dpkit-release"'), "not a dpkit plan"),
     "it is newer": (("format_version = 1", "format_version = 2"), "format version 2"),
+    "a number is text": (("epsilon = 0.7", 'epsilon = "much"'), "much"),
     "a section is missing": (("[budget]", "[money]"), "'budget'"),
     "it is no TOML": (("[budget]", "[budget"), "not valid TOML"),
     "a part has another option": (("label =", "lable ="), "no option 'lable'"),

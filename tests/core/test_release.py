@@ -3,7 +3,7 @@ import json
 import attrs
 import pytest
 
-from dpkit_core import Budget, LinearModel, Release, compose, verify
+from dpkit_core import Budget, LinearModel, Release, Schema, compose, verify
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.events import Laplace, NonPrivate
 from dpkit_core.privacy import Neighboring
@@ -86,6 +86,10 @@ def test_a_claim_below_the_total_is_refuted(release, toys):
         ({"events": (StageEvent("regression", NonPrivate("exact")),)}, "not private at all"),
         ({"events": (StageEvent("regression", Laplace(1, Neighboring.REPLACE_ONE)),)}, "replace-one"),
         ({"outcome": "lost"}, "unknown outcome"),
+        ({"outcome": "refused"}, "the outcome is refused"),
+        ({"epsilon": 1.5}, "above the budget"),
+        ({"delta": 1e-3}, "above the budget"),
+        ({"schema": Schema.numeric("abcd", "y", neighboring=Neighboring.REPLACE_ONE)}, "its schema for"),
     ],
 )
 def test_a_certificate_that_contradicts_itself_is_refuted(release, toys, facts, message):
@@ -115,6 +119,14 @@ def test_a_seeded_release_can_be_verified_but_never_says_private(toys, schema, d
         (lambda d: d["certificate"]["events"][0].pop("stage"), "stage"),
         (lambda d: d["certificate"].update(surprise=1), "surprise"),
         (lambda d: d["certificate"]["budget"].update(epsilon="one"), "certificate"),
+        (lambda d: d["certificate"].update(epsilon=float("nan")), "epsilon is nan"),
+        (lambda d: d["certificate"].update(epsilon=float("inf")), "epsilon is inf"),
+        (lambda d: d["certificate"].update(epsilon="1"), "epsilon is '1'"),
+        (lambda d: d["certificate"].update(delta=None), "delta is None"),
+        (lambda d: d["certificate"].update(private="false"), "private is 'false'"),
+        (lambda d: d["certificate"].update(accountant=5), "accountant is 5"),
+        (lambda d: d.update(model="linear"), "model is 'linear'"),
+        (lambda d: d.update(selected="ab"), "selected is 'ab'"),
     ],
 )
 def test_a_damaged_file_is_named(release, tmp_path, edit, message):
@@ -126,7 +138,7 @@ def test_a_damaged_file_is_named(release, tmp_path, edit, message):
         Release.read(path)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000])
 def test_a_file_that_is_no_release_is_named(tmp_path, text):
     path = tmp_path / "release.json"
     path.write_text(text, encoding="utf-8")
@@ -146,3 +158,16 @@ def test_the_words_say_what_the_numbers_say(release):
     assert "adding or removing one record" in words
     assert f"e^{release.certificate.epsilon:.4g}" in words
     assert "3 events" in words
+
+
+def test_a_large_epsilon_can_be_said_in_words(release):
+    words = " ".join(changed(release, epsilon=1e6).certificate.in_words())
+    assert "a factor of at most e^1e+06" in words
+
+
+@pytest.mark.parametrize("options", [{"surprise": 1}, {"neighboring": "replace-one"}, {"pure": -5}, [1]])
+def test_options_that_the_accountant_refuses_are_named(release, options):
+    record = attrs.evolve(release.certificate.parts[-1], name="rdp", options=options)
+    altered = changed(release, accountant="rdp", parts=(record,))
+    with pytest.raises(InvalidRelease, match="accountant rdp does not accept"):
+        verify(altered)

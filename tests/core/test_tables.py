@@ -80,6 +80,27 @@ def test_categories_of_other_types_are_their_values_in_words(write, values, cate
     np.testing.assert_array_equal(encode(read_table(path), schema).X, expected)
 
 
+@pytest.mark.parametrize(
+    ("values", "stranger", "categories"),
+    [
+        (("1.0", "2"), "other", ("1", "2")),
+        (("01", "02"), "other", ("1", "2")),
+        (("True", "False"), "maybe", ("true", "false")),
+        (("12:30", "13:00"), "noon", ("12:30", "13:00")),
+        (("2020-01-01", "2021-01-01"), "2020-01-01 10:00:00", ("2020-01-01", "2021-01-01")),
+    ],
+)
+def test_one_record_of_a_csv_file_does_not_change_the_features_of_the_others(
+    write, values, stranger, categories
+):
+    # The stranger changes the type that pyarrow infers; a scorer's sensitivity covers one record, not all.
+    schema = schema_of(Column("c", "categorical", categories=categories))
+    rows = "".join(f"{value},1\n" for value in values)
+    for text in (rows, f"{rows}{stranger},1\n"):
+        data = encode(read_table(write("t.csv", f"c,y\n{text}")), schema)
+        np.testing.assert_array_equal(data.X[:2], np.eye(2))
+
+
 def test_booleans_are_zero_and_one(write):
     path = write("t.csv", "a,y\ntrue,1\nfalse,2\n")
     np.testing.assert_array_equal(encode(read_table(path), schema_of(Column("a"))).X, [[1], [0]])
@@ -207,6 +228,7 @@ TABLES = {
     "empty": ("t.csv", b"", ["t.csv is empty"]),
     "only a header": ("t.csv", "a,y\n", ["no rows"]),
     "only blank lines": ("t.csv", "\n\n", ["cannot read", "header"]),
+    "bytes": ("t.csv", bytes(range(256)) * 10, ["cannot read"]),
     "ragged": ("t.csv", "a,y\n1,2\n1,secret,3\n", ["a row has 3 fields where the header has 2"]),
     "not UTF-8": ("t.csv", b"\xff\xfe\x00,y\n1,2\n", ["cannot read", "UTF-8"]),
     "bytes in a column": ("t.csv", b"a,y\n\xff,2\n1,2\n", ["'a' holds binary", "--features"]),

@@ -4,7 +4,10 @@ A block marked ``sh`` holds commands; one marked ``console`` holds commands afte
 lines that it prints. The blocks of one page run in order, in one folder that holds what a clone has
 beside the code. There ``dpkit`` is the installed one; the set-up in front of a command, exactly
 ``SETUP``, is left to the slow test, which types the line into a fresh copy of the repository. ``TESTS``
-is this suite; ``.ci/run`` types it.
+is this suite; ``.ci/run`` types it. Python that is to be saved as a file is saved, and not run.
+
+The pages of ``AUTHORS`` install things, so each runs on a machine of its own: a virtual environment with what
+an index would offer within reach of pip.
 """
 
 import os
@@ -12,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,25 +26,33 @@ import pytest
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = [README, *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("plugins/*/*/README.md"))]
+AUTHORS = {
+    ROOT / "docs/howto/publish-a-scorer.md": (),
+    ROOT / "docs/howto/wrap-a-score.md": ("scikit-learn",),
+}
 SETUP = "python -m pip install -q uv && uv run "
 TESTS = f"{SETUP}pytest"
-BLOCK = re.compile(r"^```(sh|console|python)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^(?:[^\n]*Save this as `([\w.]+)`:\n\n)?```(sh|console|python)\n(.*?)^```$",
+    flags=re.MULTILINE | re.DOTALL,
+)
 OTHER_SHELLS = re.compile(r"^```(bash|shell|zsh|shell-session|powershell)$", flags=re.MULTILINE)
 
 
 @attrs.frozen
 class Block:
-    """A block that is to be run, and what it shows of the output."""
+    """A block that is to be run, what it shows of the output, and the file that it is to be saved as."""
 
     language: str
     code: str
     shown: tuple[str, ...] = ()
+    file: str = ""
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    for language, body in BLOCK.findall(page.read_text(encoding="utf-8")):
+    for file, language, body in BLOCK.findall(page.read_text(encoding="utf-8")):
         if language == "python":
-            yield Block("python", body)
+            yield Block("python", body, file=file)
         elif language == "sh":
             yield from (Block("sh", line) for line in body.replace("\\\n", " ").splitlines() if line)
         else:
@@ -72,7 +84,8 @@ def environment(*folders: Path) -> dict[str, str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(ROOT / "docs/data", tmp_path / "docs/data")
+    for name in ("data", "results"):
+        shutil.copytree(ROOT / "docs" / name, tmp_path / "docs" / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -84,7 +97,7 @@ def case(page: Path) -> Any:
     )
 
 
-@pytest.mark.parametrize("page", [case(page) for page in PAGES if any(blocks(page))])
+@pytest.mark.parametrize("page", [case(page) for page in PAGES if page not in AUTHORS and any(blocks(page))])
 def test_blocks_of_a_page_run_in_order(page: Path, folder: Path) -> None:
     env = environment(Path(sys.executable).parent)
     names: dict[str, object] = {"__name__": "__main__"}
@@ -92,9 +105,44 @@ def test_blocks_of_a_page_run_in_order(page: Path, folder: Path) -> None:
         if block.language == "python":
             exec(compile(block.code, str(page), "exec"), names)
         elif block.code != TESTS:
-            printed = {shape(line) for line in run(block.code.removeprefix(SETUP), folder, env).splitlines()}
-            for line in block.shown:
-                assert shape(line) in printed, f"$ {block.code}\ndoes not print\n{line}"
+            require_shown(block, run(block.code.removeprefix(SETUP), folder, env))
+
+
+def require_shown(block: Block, output: str) -> None:
+    printed = {shape(line) for line in output.splitlines()}
+    for line in block.shown:
+        assert shape(line) in printed, f"$ {block.code}\ndoes not print\n{line}\nbut\n{output}"
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a wheel for the core and for each plugin, in place of a package index."""
+    folder = tmp_path_factory.mktemp("index")
+    run(f"uv build -q --all-packages --wheel --out-dir {folder}", ROOT, dict(os.environ))
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", AUTHORS, ids=lambda page: page.stem)
+def test_pages_for_authors_run_on_a_machine_of_their_own(page: Path, index: Path, tmp_path: Path) -> None:
+    machine, folder = tmp_path / "machine", tmp_path / "folder"
+    venv.create(machine, with_pip=True)
+    folder.mkdir()
+    env = environment(machine / "bin") | {"PIP_FIND_LINKS": str(index), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    # What pip would fetch comes first, by uv, from its cache; the commands of the page install dpkit.
+    wanted = ["-r", str(ROOT / "pyproject.toml"), "--extra", "testing", *AUTHORS[page]]
+    fetched = subprocess.run(
+        ["uv", "pip", "install", "-q", "--python", machine / "bin/python", *wanted], check=False
+    )
+    if fetched.returncode:
+        pytest.skip(f"{', '.join(AUTHORS[page]) or 'a dependency'} cannot be installed here")
+    for block in blocks(page):
+        if block.file:
+            (folder / block.file).write_text(block.code, encoding="utf-8")
+        elif block.language == "python":
+            subprocess.run([machine / "bin/python", "-c", block.code], cwd=folder, env=env, check=True)
+        else:
+            require_shown(block, run(block.code, folder, env))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,6 +1,8 @@
 """Each plugin works from its wheel alone, beside the core's, in a plain virtual environment filled by pip."""
 
 import json
+import os
+import shutil
 import subprocess
 import venv
 from pathlib import Path
@@ -9,14 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpkit_core.registry import KINDS
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
+
+ROLES = [kind.removesuffix("s") for kind in KINDS]
 
 pytestmark = pytest.mark.slow
 
 
-def command(*words: object, cwd: Path | None = None) -> str:
-    done = subprocess.run([str(word) for word in words], cwd=cwd, capture_output=True, text=True, check=False)
+def command(*words: object, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        [str(word) for word in words], cwd=cwd, env=env, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"{' '.join(map(str, words))}\n{done.stdout}{done.stderr}"
     return done.stdout
 
@@ -30,14 +38,25 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def install(folder: Path, wheels: Path, *names: str) -> Path:
+def install(folder: Path, wheels: Path, *names: str, extras: tuple[str, ...] = ()) -> Path:
     """Return the scripts of a new virtual environment with the wheels of these distributions.
 
     pip installs the wheels and whatever they need beyond the core's dependencies. Those come first, by uv,
     which has them in its cache: pip alone took a minute for each environment.
     """
     venv.create(folder, with_pip=True)
-    command("uv", "pip", "install", "-q", "--python", folder / "bin/python", "-r", ROOT / "pyproject.toml")
+    wanted = [word for extra in extras for word in ("--extra", extra)]
+    command(
+        "uv",
+        "pip",
+        "install",
+        "-q",
+        "--python",
+        folder / "bin/python",
+        "-r",
+        ROOT / "pyproject.toml",
+        *wanted,
+    )
     chosen = [wheel for name in names for wheel in wheels.glob(f"{name.replace('-', '_')}-[0-9]*.whl")]
     assert len(chosen) == len(names)
     command(folder / "bin/python", "-m", "pip", "install", "-q", "--find-links", wheels, *chosen)
@@ -84,3 +103,91 @@ def test_all_wheels_together_make_a_release(wheels: Path, tmp_path: Path) -> Non
     # The two other features are noise; at this size a wrong pick has probability below 1e-6.
     assert sorted(release["selected"]) == ["x1", "x3"]
     assert release["certificate"]["private"] is True
+
+
+# What ``dpkit new`` writes
+
+
+@pytest.fixture(scope="module")
+def published(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The folder of a new distribution of each kind, and the scripts where their wheels are installed."""
+    folder = tmp_path_factory.mktemp("new")
+    scripts = install(folder / "venv", wheels, "dpkit", extras=("testing",))
+    for role in ROLES:
+        command(scripts / "dpkit", "new", role, "own", cwd=folder)
+        command("uv", "build", "--wheel", "--out-dir", folder / "dist", folder / f"dpkit-{role}-own")
+    command(scripts / "python", "-m", "pip", "install", "-q", *sorted((folder / "dist").glob("*.whl")))
+    return folder, scripts
+
+
+def test_new_parts_install_from_their_wheels_and_are_listed(published: tuple[Path, Path]) -> None:
+    _, scripts = published
+    found = [(part["kind"], part["name"], part["distribution"]) for part in listed(scripts)]
+    assert found == [(f"{role}s", "own", f"dpkit-{role}-own") for role in ROLES]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_new_part_passes_the_check_where_it_is_installed(
+    role: str, published: tuple[Path, Path], tmp_path: Path
+) -> None:
+    _, scripts = published
+    printed = command(scripts / "dpkit", "check", "own", "--kind", role, "--format", "json", cwd=tmp_path)
+    report = json.loads(printed)
+    assert report["ok"] is True
+    assert report["kind"] == role
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_tests_of_a_new_part_pass_on_its_wheel(
+    role: str, published: tuple[Path, Path], tmp_path: Path
+) -> None:
+    folder, scripts = published
+    shutil.copytree(folder / f"dpkit-{role}-own/tests", tmp_path / "tests")
+    printed = command(scripts / "python", "-W", "error", "-m", "pytest", "-q", "tests", cwd=tmp_path)
+    assert " passed" in printed
+
+
+def test_new_parts_make_a_release(published: tuple[Path, Path], tmp_path: Path) -> None:
+    _, scripts = published
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(5000, 4))
+    np.savez(tmp_path / "table.npz", X=X, y=X @ [1.0, 0.0, -1.0, 0.0])
+    columns = [f"[columns.{name}]\nlower = -1\nupper = 1\n" for name in ("x1", "x2", "x3", "x4")]
+    facts = 'target = "y"\n' + "".join(columns) + "[columns.y]\nlower = -2\nupper = 2\n"
+    (tmp_path / "table.schema.toml").write_text(facts)
+    parts = [word for role in ROLES for word in (f"--{role}", "own")]
+    printed = command(
+        *(scripts / "dpkit", "compose", "table.npz", *parts),
+        *("-k", 2, "--epsilon", 4, "--delta", 0, "--select-share", 0.2, "--format", "json"),
+        cwd=tmp_path,
+    )
+    release = json.loads(printed)
+    # Scores of about 830 and 0, noise of scale 5: a wrong pick has probability below 1e-60.
+    assert sorted(release["selected"]) == ["x1", "x3"]
+    # Noise of scale below 3 on sums of about 1700: an error of 0.1 has probability below 1e-20.
+    assert release["model"]["coefficients"]["x1"] == pytest.approx(1, abs=0.1)
+    assert release["certificate"]["private"] is True
+    assert "\nconfirmed\n" in command(scripts / "dpkit", "verify", "release.json", cwd=tmp_path)
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout")
+def test_a_new_part_joins_a_checkout_by_the_command_that_is_printed(tmp_path: Path) -> None:
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
+    for name in names.decode().split("\0"):
+        if (ROOT / name).is_file():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tmp_path / name)
+    env = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+
+    def uv(*words: str) -> str:
+        return command("uv", *words, cwd=tmp_path, env=env)
+
+    printed = uv("run", "dpkit", "new", "scorer", "own")
+    (line,) = (line for line in printed.splitlines() if line.startswith("  uv add "))
+    command("sh", "-c", line, cwd=tmp_path, env=env)
+    parts = json.loads(uv("run", "dpkit", "list", "scorers", "--format", "json"))
+    assert {part["name"] for part in parts} == {"kendall", "own"}
+    assert " passed" in uv("run", "pytest", "-q", "plugins/scorers/own")
+    document = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
+    assert "dpkit-scorer-own = { workspace = true }" in document
+    assert '"dpkit-scorer-own",' in document

@@ -382,19 +382,7 @@ def test_a_selector_that_opens_the_candidates_cannot_pick_a_feature_again(table)
         plan.run(Dataset.from_arrays(X, table[1], SCHEMA), randomness=Randomness.from_seed(0))
 
 
-# Parts that print, exit or raise
-
-
-class Prints(Mean):
-    def fit(self, data, plan, meter, /):
-        print("fitting", data.y[0])
-        return super().fit(data, plan, meter)
-
-
-def test_what_a_part_prints_stays_off_standard_output(run, capsys):
-    release = run(regressor=Prints())
-    assert release.model == run().model
-    assert "fitting" not in capsys.readouterr().out
+# Parts that exit or raise
 
 
 class Exits(Mean):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
-from scipy import special  # type: ignore[import-untyped]
+from scipy import special
 
 from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.events import (

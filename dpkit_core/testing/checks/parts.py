@@ -91,7 +91,7 @@ def check_options_are_frozen_data(make: Factory, trial: Trial) -> Evidence:
         except attrs.exceptions.FrozenInstanceError:
             continue
         require(False, f"option {field.name} can be changed after the part is made; use @attrs.frozen")
-    return Evidence(f"{len(attrs.fields(type(part)))} options")
+    return Evidence(f"options: {', '.join(f.name for f in attrs.fields(type(part))) or 'none'}")
 
 
 def check_documented(make: Factory, trial: Trial) -> Evidence:

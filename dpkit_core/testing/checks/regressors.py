@@ -76,7 +76,7 @@ def check_plans_keep_the_budget(make: Factory, trial: Trial) -> Evidence:
     """Under every accountant that can serve it, what the regressor plans costs at most what it was given.
 
     If this fails: calibrate against ``request.accountant`` with the request's delta and return the safe side
-    of the bisection (``dpkit_core.calibrate`` does); plan every event, those of refusals too.
+    of the bisection (``dpkit_core.calibration`` does); plan every event, those of refusals too.
     """
     plans = 0
     for case in _cases(make, every_schema=True):

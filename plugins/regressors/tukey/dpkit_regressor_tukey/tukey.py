@@ -94,6 +94,7 @@ MODEL_LIMIT = 2**20
 #: some to convert Renyi divergences; it would lower the threshold by 0.01 / e_t, 0.03 models at epsilon 1.
 DELTA_SHARE = 0.99
 DELTA_LIMIT = 0.25
+LEAST_DELTA = 1e-30  # what rounding may cost, below m e^-128, is paid from a small part of delta
 
 GROUPS_AT_ONCE = 4096  # keeps the stacked matrices within the processor's cache
 
@@ -225,10 +226,10 @@ class TukeyRegressor:
             Without a delta, or with an accountant that does not know the events.
         """
         budget = request.budget
-        if not 0 < budget.delta < DELTA_LIMIT:
+        if not LEAST_DELTA <= budget.delta < DELTA_LIMIT:
             raise Unsuitable(
                 f"delta is {budget.delta:g}, but the test before the release may err with probability delta: "
-                f"give a delta above 0 and below {DELTA_LIMIT:g}, for example 1e-6"
+                f"give a delta from {LEAST_DELTA:g} to below {DELTA_LIMIT:g}, for example 1e-6"
             )
         for event in self._settings(request, budget.epsilon).events:
             if not request.accountant.supports(event):

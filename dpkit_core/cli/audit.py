@@ -1,0 +1,113 @@
+"""``dpkit audit``: what many runs of a plan prove about its epsilon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpkit_core.cli._options import Format, FormatOption, note
+
+if TYPE_CHECKING:
+    from dpkit_core.testing.compositions import CompositionAudit
+
+_REFUTED = 2
+
+
+def audit(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan written by `dpkit compose --save`.")],
+    samples: Annotated[
+        int, typer.Option("--samples", metavar="N", min=100, help="Runs on each of the two tables.")
+    ] = 10_000,
+    records: Annotated[
+        int | None,
+        typer.Option(
+            "--records",
+            metavar="N",
+            min=2,
+            help="Records of the tables; several small numbers by default. Some parts refuse small tables.",
+        ),
+    ] = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Run a PLAN many times on two neighboring tables and bound its epsilon from below.
+
+    The tables are made for it; no data are needed.
+
+    Exit codes: 0, the claim is not refuted, which proves nothing; 2, it is refuted, or could not be tried.
+    """
+    import contextlib
+    import json
+    import sys
+
+    from dpkit_core.cli import _render
+    from dpkit_core.planfile import read_plan
+    from dpkit_core.testing.compositions import audit_composition, find_suspects
+    from dpkit_core.testing.worlds import SIZES
+
+    with contextlib.redirect_stdout(sys.stderr), _render.progress() as told:
+        agreed = read_plan(plan)
+        suspects = find_suspects(
+            agreed,
+            sizes=SIZES if records is None else (records,),
+            progress=lambda done, steps: told("looking for the worst pair", done, steps),
+        )
+    first, second = suspects.records
+    note(
+        f"{2 * samples} runs on neighbors with {first} and {second} records: about "
+        f"{max(1.0, 2 * samples * suspects.seconds):.0f} s"
+    )
+    with contextlib.redirect_stdout(sys.stderr), _render.progress() as told:
+        outcome = audit_composition(
+            agreed,
+            suspects,
+            samples=samples,
+            progress=lambda done, steps: told("runs", done, steps),
+        )
+    if format is Format.JSON:
+        print(json.dumps(_document(outcome), indent=2))
+    else:
+        _render.heading(f"Audit: {agreed.pipeline}, {agreed.schema.neighboring.value} neighbors")
+        _show(outcome)
+    if outcome.finding.violated:
+        raise typer.Exit(_REFUTED)
+
+
+def _show(outcome: CompositionAudit) -> None:
+    from dpkit_core.cli import _render
+
+    finding = outcome.finding
+    _render.table(
+        ("", "at least, by this audit", "claimed by the certificate"),
+        (
+            ("epsilon", f"{finding.epsilon:.4g}", f"{finding.claimed.epsilon:.4g}"),
+            ("delta", f"{finding.delta:.3g}", f"{finding.claimed.delta:.3g}"),
+        ),
+        numeric=("at least, by this audit", "claimed by the certificate"),
+    )
+    print()
+    first, second = outcome.records
+    _render.lines(
+        [
+            f"{finding.samples} runs on each of two neighbors with {first} and {second} records, in "
+            f"{finding.seconds:.1f} s; the bounds hold with confidence {100 * finding.confidence:g}%.",
+            outcome.statement,
+        ]
+    )
+
+
+def _document(outcome: CompositionAudit) -> dict[str, Any]:
+    finding = outcome.finding
+    return {
+        "refuted": finding.violated,
+        "epsilon_at_least": finding.epsilon,
+        "delta_at_least": finding.delta,
+        "claimed": {"epsilon": finding.claimed.epsilon, "delta": finding.claimed.delta},
+        "confidence": finding.confidence,
+        "samples": finding.samples,
+        "records": list(outcome.records),
+        "refused": outcome.refused,
+        "seconds": finding.seconds,
+        "statement": outcome.statement,
+    }

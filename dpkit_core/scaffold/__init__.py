@@ -1,0 +1,158 @@
+"""A new distribution with one part: complete, working, and plain enough to be changed.
+
+The files of each kind are templates in ``templates``, in the syntax of ``string.Template``. What they hold is
+a correct part with a proof, so that its author starts from claims that the kit confirms and changes one thing
+at a time. The parts that come with dpkit have the same files.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import keyword
+import re
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+
+import attrs
+
+from dpkit_core.errors import InvalidOption
+from dpkit_core.registry import FIRST_PARTY, Registry, kind_named
+
+# Role -> what the template's method is, and which libraries its module imports.
+_METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "scorer": ("Covariance with the target within public bounds", ("attrs", "numpy")),
+    "selector": ("The exponential mechanism, once for each pick", ("attrs",)),
+    "accountant": ("Sums of the epsilons of pure events", ("attrs",)),
+    "regressor": ("Least squares from noisy sums within public bounds", ("attrs", "numpy")),
+}
+_FLOORS = {"attrs": "attrs>=23.1", "numpy": "numpy>=2.0"}
+
+
+@attrs.frozen
+class Blueprint:
+    """Names of a distribution that does not exist yet, all made from the role and the name of its part.
+
+    >>> blueprint = Blueprint("scorer", "mutual_information")
+    >>> blueprint.distribution, blueprint.package, blueprint.class_name
+    ('dpkit-scorer-mutual-information', 'dpkit_scorer_mutual_information', 'MutualInformationScorer')
+    """
+
+    role: str
+    name: str
+
+    @property
+    def kind(self) -> str:
+        """The role in the plural."""
+        return kind_named(self.role)
+
+    @property
+    def distribution(self) -> str:
+        """What an installer calls it."""
+        return f"dpkit-{self.role}-{self.name}".replace("_", "-")
+
+    @property
+    def package(self) -> str:
+        """What Python imports."""
+        return f"dpkit_{self.role}_{self.name}"
+
+    @property
+    def class_name(self) -> str:
+        """The class of the part."""
+        return "".join(word.capitalize() for word in (*self.name.split("_"), self.role))
+
+    def files(self) -> dict[str, str]:
+        """Return the text of every file by its path in the new folder."""
+        return {
+            "pyproject.toml": self._filled("pyproject.toml"),
+            "README.md": self._filled(f"{self.role}/README.md"),
+            f"{self.package}/__init__.py": self._filled("__init__.py"),
+            f"{self.package}/{self.name}.py": self._filled(f"{self.role}/module.py"),
+            f"{self.package}/py.typed": "",
+            f"tests/test_{self.name}.py": self._filled(f"{self.role}/test.py"),
+        }
+
+    def _filled(self, template: str) -> str:
+        summary, libraries = _METHODS[self.role]
+        dependencies = ["dpkit>=0.1", *(_FLOORS[library] for library in libraries)]
+        text = importlib.resources.files(__name__).joinpath(f"templates/{template}.template")
+        return Template(text.read_text(encoding="utf-8")).substitute(
+            role=self.role,
+            kind=self.kind,
+            name=self.name,
+            distribution=self.distribution,
+            package=self.package,
+            class_name=self.class_name,
+            summary=summary,
+            dependencies=", ".join(f'"{dependency}"' for dependency in dependencies),
+        )
+
+
+def blueprint(kind: str, name: str) -> Blueprint:
+    """Return the blueprint of a new part.
+
+    Raises
+    ------
+    InvalidOption
+        If ``name`` cannot be the name of a module, or is taken by an installed or a first-party part.
+    """
+    kind = kind_named(kind)
+    role = kind.removesuffix("s")
+    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
+        raise InvalidOption(
+            f"{name!r} cannot name a part; use lower-case letters and digits, starting with a letter, with "
+            "single underscores between words, such as mutual_information"
+        )
+    if keyword.iskeyword(name):
+        raise InvalidOption(f"{name!r} is a word of Python, so no module can have it; choose another name")
+    for ref in Registry().refs(kind):
+        if ref.name == name:
+            raise InvalidOption(f"{ref} is installed already; choose another name, or uninstall it")
+    if name in FIRST_PARTY[kind]:
+        raise InvalidOption(f"{role} {name!r} comes with dpkit; choose another name")
+    return Blueprint(role, name)
+
+
+def repository(start: Path) -> Path | None:
+    """Return the checkout of dpkit that ``start`` is in, or None outside of one."""
+    for folder in (start, *start.parents):
+        try:
+            project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        except (OSError, ValueError, KeyError):
+            continue
+        if project.get("name") == "dpkit":
+            return folder
+    return None
+
+
+def write(blueprint: Blueprint, folder: Path, stage: Path | None = None) -> None:
+    """Write the distribution as ``folder``, all of it or nothing.
+
+    Parameters
+    ----------
+    blueprint
+        What to write.
+    folder
+        A path at which there is nothing yet.
+    stage
+        An existing folder of the same file system in which the files are gathered, the new folder's parent by
+        default. In a uv workspace it must lie outside the members: uv refuses every command while one of
+        them lacks its pyproject.toml.
+
+    Raises
+    ------
+    InvalidOption
+        If there is something at ``folder``.
+    """
+    if folder.exists():
+        raise InvalidOption(f"{folder} exists; choose another name or --directory, or remove it")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".dpkit-new-", dir=stage or folder.parent) as temporary:
+        gathered = Path(temporary) / blueprint.distribution
+        for path, text in blueprint.files().items():
+            file = gathered / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        gathered.rename(folder)

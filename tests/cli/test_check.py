@@ -1,0 +1,121 @@
+"""``dpkit check``: finds the part, reports what was tried, and exits with 2 where a check failed."""
+
+import json
+
+import pytest
+
+PART = '''
+from typing import ClassVar
+
+import attrs
+import numpy as np
+
+from dpkit_core import Neighboring, Sensitivity
+
+
+@attrs.frozen
+class Sums:
+    """Column sums of values clipped to [0, 1]."""
+
+    api: ClassVar[int] = 1
+    proof: ClassVar[str] = "one record adds at most 1"
+    reference: ClassVar[str] = "folklore"
+    adaptive: ClassVar[bool] = False
+
+    def sensitivity(self, schema, round, /):
+        moves = 2 if schema.neighboring is Neighboring.REPLACE_ONE else 1
+        return Sensitivity.general(FACTOR * moves, schema.neighboring)
+
+    def prepare(self, data, /):
+        print("preparing")
+        return Prepared(np.clip(data.X, 0, 1).sum(axis=0))
+
+
+@attrs.frozen(eq=False)
+class Prepared:
+    values: np.ndarray
+
+    def scores(self, selected, /):
+        return self.values
+'''
+
+
+@pytest.fixture
+def honest(folder):
+    (folder / "honest.py").write_text(PART.replace("FACTOR", "1.0"))
+    return "honest.py"
+
+
+@pytest.fixture
+def liar(folder):
+    (folder / "liar.py").write_text(PART.replace("FACTOR", "0.5"))
+    return "liar.py"
+
+
+def test_an_honest_part_passes(dpkit, honest):
+    result = dpkit("check", honest)
+    assert result.exit_code == 0, result.output
+    for name in ("sensitivity_add_remove", "scores_are_finite_vectors"):
+        assert name in result.stdout
+    assert "0 failed" in " ".join(result.stdout.split())
+
+
+def test_half_the_sensitivity_is_found_and_ends_with_2(dpkit, liar):
+    result = dpkit("check", liar)
+    assert result.exit_code == 2
+    assert "check_sensitivity_add_remove failed" in result.stdout
+    assert "declared 0.5" in result.stdout
+    assert "What to do:" in result.stdout
+
+
+def test_json_is_the_report_and_nothing_else_is_on_standard_output(dpkit, liar):
+    result = dpkit("check", liar, "--format", "json")
+    document = json.loads(result.stdout)  # though the part prints while it is checked
+    assert result.exit_code == 2
+    assert document["ok"] is False
+    assert document["checks"] == len(document["results"]) == 12
+    # Half of the declared 2 happens to be right for replacing a record.
+    failed = {r["check"] for r in document["results"] if r["status"] == "failed"}
+    assert failed == {"check_sensitivity_add_remove"}
+
+
+def test_a_report_page_is_written(dpkit, honest, folder):
+    assert dpkit("check", honest, "--report", "out.html").exit_code == 0
+    page = (folder / "out.html").read_text()
+    for words in ("check_sensitivity_add_remove", "proves no privacy", "$"):
+        assert (words in page) is (words != "$")
+
+
+def test_an_installed_name_is_found_and_a_class_in_a_module(dpkit, parts):
+    for spelling in ("dpkit-tiny:large", "tiny_parts:Large"):
+        document = json.loads(dpkit("check", spelling, "--format", "json").stdout)
+        assert (document["part"], document["kind"]) == ("tiny_parts:Large", "scorer")
+        # It counts values, which all move one way under add/remove and both ways under replace-one.
+        failed = [r["check"] for r in document["results"] if r["status"] == "failed"]
+        assert failed == ["check_sensitivity_replace_one"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nothing",), ["'nothing'", "installed", "module:Class"]),
+        (("no_module:Part",), ["no_module", "cannot import"]),
+        (("missing.py",), ["no Python file missing.py"]),
+        (("honest.py", "--kind", "teapot"), ["no kind", "teapot", "scorers"]),
+        (("honest.py:Nobody",), ["honest.py", "honest.py:Class"]),
+    ],
+)
+def test_what_cannot_be_found_is_a_sentence_and_exit_2(dpkit, honest, arguments, words):
+    result = dpkit("check", *arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.stderr
+    for word in words:
+        assert word in result.stderr
+
+
+@pytest.mark.slow
+def test_thorough_says_beforehand_how_long_it_will_take(dpkit, honest):
+    result = dpkit("check", honest, "--thorough", "--format", "json")
+    assert result.exit_code == 0
+    assert "the thorough run will take about" in result.stderr
+    assert json.loads(result.stdout)["thorough"] is True

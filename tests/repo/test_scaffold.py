@@ -1,0 +1,224 @@
+"""What ``dpkit new`` writes is correct, complete, and of the shape of the plugins that come with dpkit.
+
+That it also installs, lists, composes and passes its own tests elsewhere is for ``test_wheels.py``.
+"""
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from dpkit_core.cli._app import app
+from dpkit_core.registry import KINDS
+from dpkit_core.scaffold import Blueprint, write
+from dpkit_core.testing import run_checks
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
+ROLES = [kind.removesuffix("s") for kind in KINDS]
+# Long, with every kind of character, so that lines and classes show what they do.
+BLUEPRINTS = {role: Blueprint(role, f"long_{role}_name_2") for role in ROLES}
+
+each_role = pytest.mark.parametrize("role", ROLES)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one new distribution of each kind."""
+    folder = tmp_path_factory.mktemp("made")
+    for role in ROLES:
+        write(BLUEPRINTS[role], folder / role)
+    return folder
+
+
+@pytest.fixture
+def part(role: str, made: Path, monkeypatch: pytest.MonkeyPatch) -> type[Any]:
+    """The new part, imported from where it was written."""
+    blueprint = BLUEPRINTS[role]
+    monkeypatch.syspath_prepend(made / role)
+    cls: type[Any] = getattr(importlib.import_module(blueprint.package), blueprint.class_name)
+    return cls
+
+
+def new(*arguments: object, cwd: Path) -> Any:
+    before = Path.cwd()
+    os.chdir(cwd)
+    try:
+        return CliRunner().invoke(app, ["new", *map(str, arguments)])
+    finally:
+        os.chdir(before)
+
+
+def files(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+# What is written
+
+
+def test_new_code_is_formatted_and_clean_by_the_rules_of_this_repository(made: Path) -> None:
+    config = ("--config", ROOT / "pyproject.toml")
+    ruff = Path(sys.executable).with_name("ruff")
+    for command in (
+        (ruff, "check", *config, "--extend-per-file-ignores", "test_*.py:D", made),
+        (ruff, "format", "--check", *config, made),
+    ):
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_new_code_and_its_tests_are_completely_typed(made: Path) -> None:
+    paths = os.pathsep.join(str(made / role) for role in ROLES)
+    sources = [*made.glob("*/dpkit_*"), *made.glob("*/tests/test_*.py")]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file", ROOT / "pyproject.toml", *sources],
+        cwd=ROOT,
+        env={**os.environ, "MYPYPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "role",
+    ["scorer", "accountant", *(pytest.param(r, marks=pytest.mark.slow) for r in ("selector", "regressor"))],
+)
+def test_a_new_part_keeps_its_promises(role: str, part: type[Any]) -> None:
+    report = run_checks(part)
+    assert report.ok, report.to_document()
+    assert report.kind == role
+
+
+@each_role
+def test_a_new_distribution_has_the_standard_shape(role: str, made: Path) -> None:
+    document = tomllib.loads((made / role / "pyproject.toml").read_text(encoding="utf-8"))
+    root = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project, blueprint = document["project"], BLUEPRINTS[role]
+    assert document["build-system"] == root["build-system"]
+    assert project["name"] == f"dpkit-{role}-long-{role}-name-2"
+    assert project["requires-python"] == root["project"]["requires-python"]
+    package = f"dpkit_{role}_long_{role}_name_2"
+    target = f"{package}:Long{role.capitalize()}Name2{role.capitalize()}"
+    assert project["entry-points"] == {f"dpkit.{role}s": {blueprint.name: target}}
+    assert document["dependency-groups"] == {"dev": ["dpkit[testing]"]}
+    assert document["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == [package]
+    # The same floors as everywhere else in the repository.
+    known = {*root["project"]["dependencies"], "dpkit>=0.1"}
+    assert set(project["dependencies"]) <= known
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_plugins_of_this_repository_have_the_files_of_a_new_one(folder: Path) -> None:
+    tracked = files(folder)
+    expected = set(Blueprint(folder.parent.name.removesuffix("s"), folder.name).files())
+    assert {path for path in expected if not path.startswith("tests/")} <= tracked
+    assert any(path.startswith("tests/test_") and path.endswith(".py") for path in tracked)
+
+
+# Where it is written
+
+
+def test_elsewhere_it_stands_alone_and_says_what_to_do_next(tmp_path: Path) -> None:
+    done = new("scorer", "own", cwd=tmp_path)
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in tmp_path.iterdir()} == {"dpkit-scorer-own"}  # nothing temporary is left
+    assert "python -m pip install -e dpkit-scorer-own\n" in done.output
+    assert "dpkit check own\n" in done.output
+    assert files(tmp_path / "dpkit-scorer-own") == {
+        "pyproject.toml",
+        "README.md",
+        "dpkit_scorer_own/__init__.py",
+        "dpkit_scorer_own/own.py",
+        "dpkit_scorer_own/py.typed",
+        "tests/test_own.py",
+    }
+
+
+def test_it_goes_where_it_is_told(tmp_path: Path) -> None:
+    done = new("selectors", "own", "--directory", "deep/down", cwd=tmp_path)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "deep/down/dpkit_selector_own/own.py").is_file()
+
+
+@pytest.mark.parametrize("start", [".", "docs", "plugins/scorers"])
+def test_in_a_checkout_it_joins_the_plugins(tmp_path: Path, start: str) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for folder in ("docs", "plugins/scorers"):
+        (tmp_path / folder).mkdir(parents=True)
+    done = new("accountant", "own", cwd=tmp_path / start)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "plugins/accountants/own/pyproject.toml").is_file()
+    assert "uv add --optional starter --workspace ./plugins/accountants/own\n" in done.output
+    assert {path.name for path in tmp_path.iterdir()} == {"pyproject.toml", "docs", "plugins"}
+
+
+def test_a_distribution_that_cannot_be_completed_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = Path.write_text
+
+    def fail_late(path: Path, *arguments: Any, **options: Any) -> int:
+        if path.name == "py.typed":
+            raise OSError(28, "No space left on device")
+        return text(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "write_text", fail_late)
+    done = new("scorer", "own", cwd=tmp_path)
+    assert done.exit_code == 2
+    assert "No space left" in done.output
+    assert not list(tmp_path.iterdir())
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "words"),
+    [
+        ("scorer", "Covariance", "cannot name a part; use lower-case letters"),
+        ("scorer", "2nd", "starting with a letter"),
+        ("scorer", "mutual-information", "single underscores between words"),
+        ("scorer", "double__score", "single underscores"),
+        ("scorer", "trailing_", "single underscores"),
+        ("scorer", "../up", "cannot name a part"),
+        ("scorer", "", "cannot name a part"),
+        ("selector", "lambda", "is a word of Python"),
+        ("scorer", "kendall", "is installed already"),
+        ("ranker", "own", "no kind of part called 'ranker'"),
+    ],
+)
+def test_impossible_names_are_refused(tmp_path: Path, kind: str, name: str, words: str) -> None:
+    done = new(kind, name, cwd=tmp_path)
+    assert done.exit_code == 2
+    assert words in done.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_of_another_kind_are_free(tmp_path: Path) -> None:
+    assert new("selector", "kendall", cwd=tmp_path).exit_code == 0
+
+
+def test_first_party_names_are_taken_where_the_part_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpkit_core.registry.Registry.refs", lambda self, kind=None: ())
+    done = new("scorer", "kendall", cwd=tmp_path)
+    assert done.exit_code == 2
+    assert "scorer 'kendall' comes with dpkit" in done.output
+
+
+def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "dpkit-scorer-own").mkdir()
+    done = new("scorer", "own", cwd=tmp_path)
+    assert done.exit_code == 2
+    assert "dpkit-scorer-own exists; choose another name or --directory" in done.output
+    assert not list((tmp_path / "dpkit-scorer-own").iterdir())

@@ -1,0 +1,224 @@
+"""The kit itself: which checks run, how results are reported, what counts as a failure."""
+
+import json
+import subprocess
+import sys
+from functools import partial
+
+import attrs
+import numpy as np
+import pytest
+
+from dpkit_core import Neighboring, Sensitivity, StagePlan
+from dpkit_core.events import Laplace
+from dpkit_core.testing import (
+    CheckFailed,
+    ReferenceAccountant,
+    Trial,
+    checks_for,
+    kind_of,
+    run_checks,
+    trial_for,
+)
+from dpkit_core.testing.kit import FALSE_ALARM, KINDS
+from dpkit_core.testing.pytest import parametrize_with_checks
+
+
+@attrs.frozen
+class Constant:
+    """The same score for every feature."""
+
+    api = 1
+    proof = "it never moves"
+    reference = "none"
+    adaptive = False
+    sensitivity_number: float = 1.0
+
+    def sensitivity(self, schema, round, /):
+        return Sensitivity.general(self.sensitivity_number, schema.neighboring)
+
+    def prepare(self, data, /):
+        return _Zeros(data.X.shape[1])
+
+
+@attrs.frozen
+class _Zeros:
+    features: int
+
+    def scores(self, selected, /):
+        return np.zeros(self.features)
+
+
+@attrs.frozen
+class Centered:
+    """Sums of values clipped to [-1, 1], about a released number of records: any release will do."""
+
+    api = 1
+    proof = "Laplace mechanism; one record adds at most 1"
+    reference = "none"
+    adaptive = False
+
+    def sensitivity(self, schema, round, /):
+        return Sensitivity.general(2.0, schema.neighboring)
+
+    def plan(self, request, /):
+        event = Laplace(1 / request.budget.epsilon, request.neighboring)
+        return StagePlan([event], event)
+
+    def prepare(self, data, /):
+        raise AssertionError("a releasing scorer is prepared by its release")
+
+    def prepare_released(self, data, plan, meter, /):
+        records = self.release(data, plan.settings.noise_multiplier, meter)
+        return _Fixed(np.clip(data.X, -1, 1).sum(axis=0) + np.sin(records))
+
+    def release(self, data, multiplier, meter):
+        return float(meter.laplace(len(data.y), sensitivity=1.0, noise_multiplier=multiplier))
+
+
+class ScaledByTheCount(Centered):
+    def release(self, data, multiplier, meter):
+        return float(meter.laplace(1.0, sensitivity=1 / len(data.y), noise_multiplier=multiplier))
+
+
+@attrs.frozen(eq=False)
+class _Fixed:
+    values: np.ndarray
+
+    def scores(self, selected, /):
+        return self.values
+
+
+class Mutating(Constant):
+    def prepare(self, data, /):
+        data.X.flags.writeable = True
+        data.X[0] = 0
+        return _Zeros(data.X.shape[1])
+
+
+class Raises(Constant):
+    def prepare(self, data, /):
+        raise RuntimeError("the part broke")
+
+
+@attrs.frozen
+class Forgetful(ReferenceAccountant):
+    """Charges one event however many were composed."""
+
+    neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE
+
+    def compose(self, event, count=1, /):
+        return ReferenceAccountant.compose(self, event)
+
+
+FORGETFUL = {
+    "check_repetition_is_a_loop": "counts are forgotten",
+    "check_never_below_the_exact_law": "counts are forgotten",
+}
+
+
+def run_one(make, name, trial):
+    (check,) = (check for check in checks_for(kind_of(make)) if check.name == name)
+    return check.run(make, trial)
+
+
+def result(report, name):
+    return next(r for r in report.results if r.check == name)
+
+
+def test_a_faultless_part_passes_and_every_check_of_its_kind_is_reported():
+    report = run_checks(Constant)
+    assert report.ok, report.statement
+    assert [r.check for r in report.results] == [check.name for check in checks_for("scorer")]
+    assert result(report, "check_release_keeps_its_plan").status == "skipped"
+    assert json.loads(json.dumps(report.to_document()))["ok"] is True
+    for words in ("12 checks", "at most 0.001", "proves no privacy"):
+        assert words in report.statement
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_check_says_what_it_is_and_what_to_do(kind):
+    checks = checks_for(kind)
+    assert len({check.name for check in checks}) == len(checks)
+    for check in checks:
+        assert check.run.__name__ == check.name
+        assert check.summary.endswith(".")
+        assert "If this fails: " in check.run.__doc__
+        assert check.remedy
+    shares = sum(trial_for(kind).error for check in checks if check.statistical)
+    assert shares <= FALSE_ALARM * (1 + 1e-9)
+
+
+def test_a_failure_is_reported_with_its_remedy():
+    report = run_checks(Raises)
+    failed = result(report, "check_scores_are_finite_vectors")
+    assert not report.ok
+    assert failed.status == "failed"
+    assert "the part broke" in failed.detail
+    assert failed.remedy
+
+
+def test_a_part_that_changes_its_input_fails_that_check():
+    with pytest.raises(CheckFailed, match="changed its input"):
+        run_one(Mutating, "check_input_is_unchanged", Trial())
+
+
+def test_a_releasing_scorer_is_judged_for_every_release_it_may_make():
+    trial = Trial(seed=1)
+    for name in ("check_sensitivity_add_remove", "check_release_keeps_its_plan"):
+        assert run_one(Centered, name, trial).samples > 0
+
+
+def test_a_release_with_noise_scaled_by_the_data_fails():
+    with pytest.raises(CheckFailed, match="scale"):
+        run_one(ScaledByTheCount, "check_release_keeps_its_plan", Trial())
+
+
+def test_an_expected_failure_needs_a_reason_and_must_fail():
+    name = "check_repetition_is_a_loop"
+    failing = run_checks(Forgetful, expected_failures={name: "known"})
+    assert result(failing, name).status == "xfail"
+    assert result(run_checks(Forgetful), name).status == "failed"
+    honest = partial(ReferenceAccountant, neighboring=Neighboring.ADD_OR_REMOVE_ONE)
+    surprise = run_checks(honest, expected_failures={name: "known"})
+    assert not surprise.ok
+    assert "expected to fail" in result(surprise, name).detail
+    with pytest.raises(ValueError, match="no reason"):
+        run_checks(Forgetful, expected_failures={name: " "})
+    with pytest.raises(ValueError, match="no check is called"):
+        run_checks(Forgetful, expected_failures={"check_nothing": "because"})
+
+
+def test_the_kind_is_told_from_the_methods():
+    assert kind_of(Constant) == "scorer"
+    assert kind_of(ReferenceAccountant) == "accountant"
+    with pytest.raises(ValueError, match="no kind"):
+        kind_of(dict)
+
+
+def test_the_reference_accountant_passes():
+    report = run_checks(lambda neighboring=Neighboring.ADD_OR_REMOVE_ONE: ReferenceAccountant(neighboring))
+    assert report.ok, [r for r in report.results if r.status == "failed"]
+
+
+def test_progress_is_told_before_each_check():
+    told = []
+    run_checks(Forgetful, progress=lambda check, done, checks: told.append((done, checks)))
+    assert told == [(i, 12) for i in range(12)]
+
+
+@parametrize_with_checks([Forgetful], expected_failures=FORGETFUL)
+def test_parametrized_checks_run(check):
+    check()
+
+
+def test_parametrization_has_one_item_for_each_check_and_marks_expected_failures():
+    mark = parametrize_with_checks([Mutating], expected_failures={"check_input_is_unchanged": "known"})
+    items = mark.args[1]
+    assert len(items) == len(checks_for("scorer"))
+    assert [bool(item.marks) for item in items].count(True) == 1
+
+
+def test_the_kit_needs_no_pytest():
+    code = "import sys, dpkit_core.testing; sys.exit('pytest' in sys.modules or 'scipy.stats' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,13 @@
+"""Published privacy claims that are false, written small, each beside its corrected twin."""
+
+from . import laws, mechanisms, parts, sensitivities
+
+SPECIMENS = (*sensitivities.SPECIMENS, *laws.SPECIMENS, *mechanisms.SPECIMENS, *parts.SPECIMENS)
+
+
+def rows():
+    """Return the rows of the table in the documentation, one for each specimen."""
+    return [
+        f"| {s.name}: {s.bug} | {s.published} | `{s.caught_by}` | {s.samples or 'exact'} | {s.seconds:g} |"
+        for s in SPECIMENS
+    ]

@@ -1,0 +1,267 @@
+"""Sensitivities that were published and do not hold."""
+
+import itertools
+import zlib
+
+import numpy as np
+from scipy.special import expit
+
+from dpkit_core import Neighboring, Schema
+from dpkit_core.testing import box
+
+from .specimen import statistic
+
+AR, RO = Neighboring
+
+
+def clipped(data, low=-1.0, high=1.0):
+    return np.clip(data.X, low, high), np.clip(data.y, low, high)
+
+
+def scaled_by_the_data(data):
+    X, y = data.X - data.X.mean(axis=0), data.y - data.y.mean()
+    return np.abs((X / np.maximum(np.abs(X).max(axis=0), 1e-9)).T @ (y / max(np.abs(y).max(), 1e-9)))
+
+
+def product_in_the_box(data):
+    X, y = clipped(data)
+    return np.abs(X.T @ y)
+
+
+def product_centered_by_the_data(data):
+    X, y = clipped(data)
+    return np.abs((X - X.mean(axis=0)).T @ (y - y.mean()))
+
+
+def class_keys(noise):
+    """Return keys of classes of the canonical Lipschitz mechanism, d = 3000, k = 300, at a fixed coin."""
+
+    def keys(data):
+        scores = np.abs(clipped(data)[0].sum(axis=0))
+        log_size = 940.0  # of the largest class: C(3000, 300) is about e^972
+        return scores / 2 + noise(0.3, log_size)
+
+    return keys
+
+
+def power_of_uniform(u, log_size):
+    with np.errstate(over="ignore", divide="ignore"):
+        return -np.log(1 - u ** (1 / np.exp(log_size)))
+
+
+def in_log_space(u, log_size):
+    return log_size - np.log(-np.log(u))
+
+
+def leaf_sums(data):
+    """Return counts and clipped gradient sums of two leaves, each over its noise deviation of 1."""
+    gradient, right = np.clip(data.y, -1, 1), data.X[:, 0] > 0
+    return [right.sum(), gradient[right].sum(), (~right).sum(), gradient[~right].sum()]
+
+
+def leaf_gain(data):
+    gradient = np.clip(data.y, -1, 1)
+    return gradient.sum() ** 2 / (len(gradient) + 1)
+
+
+def gram(data):
+    X = data.X / np.maximum(1, np.linalg.norm(data.X, axis=1, keepdims=True))
+    return X.T @ X
+
+
+def screening_score(data):
+    """Return n times the score of Wolfe-gap screening at w = e_1, lambda = 1, labels within 1."""
+    X, y = clipped(data)
+    u = X[:, 0]
+    r = u - y
+    c = X.T @ r
+    gap = u @ r + np.abs(c).max()
+    return np.abs(c) + u @ r + (np.linalg.norm(X, axis=0) + np.linalg.norm(u)) * np.sqrt(max(gap, 0.0))
+
+
+def vertex_scores(data):
+    """Return the gradient by which Frank-Wolfe chooses its vertex, at w = 5 e_1."""
+    X, y = clipped(data)
+    return X.T @ (5 * X[:, 0] - y)
+
+
+def pair_signs(values):
+    return np.array([np.sign(a - b) for a, b in itertools.combinations(values, 2)])
+
+
+def tau_b(data):
+    x, y = pair_signs(data.X[:, 0]), pair_signs(data.y)
+    untied = np.sqrt((x != 0).sum() * (y != 0).sum())
+    return len(data.y) / 2 * (x @ y) / untied if untied else 0.0
+
+
+def tau_a(data):
+    return pair_signs(data.X[:, 0]) @ pair_signs(data.y) / (len(data.y) - 1)
+
+
+def votes(assign):
+    """Return how many of 4 models, each fitted to its own records, choose each feature."""
+
+    def count(data):
+        X, y = clipped(data)
+        batch = assign(data)
+        chosen = [np.abs(X[batch == b].T @ y[batch == b]).argmax() for b in range(4) if (batch == b).any()]
+        return np.bincount(np.array(chosen, dtype=int), minlength=X.shape[1])
+
+    return count
+
+
+def equal_batches(data):
+    size = max(1, len(data.y) // 4)
+    return np.arange(len(data.y)) // size  # the remainder is dropped
+
+
+def batch_of_its_own(data):
+    return np.array([zlib.crc32(row.tobytes()) % 4 for row in np.column_stack((data.X, data.y))])
+
+
+def distance_to_unsafe(data):
+    return max(-1, len(data.y) - 8)
+
+
+def distance_one_further(data):
+    found = distance_to_unsafe(data)
+    return found + 1 if found >= 0 else -1
+
+
+def hessian(data):
+    p = expit(np.clip(data.y, -1, 1))
+    return (p * (1 - p)).sum()
+
+
+def diagonal(data):
+    return (np.clip(data.X, 1, 10) ** 2).sum(axis=0)
+
+
+FAR = Schema.numeric("ab", "y", {"a": (1, 10), "b": (1, 10), "y": (0, 1)})
+
+SPECIMENS = (
+    statistic(
+        "scaled by the data",
+        "After centering by the mean and scaling by the largest deviation, |x'y| is given sensitivity 1.",
+        "DP-SIS, Algorithm 1",
+        schema=box(2, AR),
+        false=(scaled_by_the_data, {"linf": 1}),
+        true=(product_in_the_box, {"linf": 1, "range": 2}),
+    ),
+    statistic(
+        "replacing counts twice",
+        "The sensitivity 1 of |x'y| in a public box is used for replacing a record, too.",
+        "DP-SIS, section 3",
+        schema=box(2, RO),
+        false=(product_in_the_box, {"linf": 1}),
+        true=(product_in_the_box, {"linf": 2, "range": 4}),
+    ),
+    statistic(
+        "centered by private means",
+        "The box is public, the means are not, and the sensitivity is still said to be 1.",
+        "DP-SIS, Algorithm 1",
+        schema=box(2, AR),
+        false=(product_centered_by_the_data, {"linf": 1}),
+        true=(product_centered_by_the_data, {"linf": 4, "range": 8}),
+    ),
+    statistic(
+        "overflowing class",
+        "The noise of a class is U^(1/m) with m beyond the largest float: infinite, whatever the scores.",
+        "DP-SIS, Appendix A (Taylor series for large m)",
+        schema=box(2, AR),
+        false=(class_keys(power_of_uniform), {"linf": 0.5}),
+        true=(class_keys(in_log_space), {"linf": 0.5}),
+    ),
+    statistic(
+        "leaf under replacement",
+        "The cost 1/v1 + g^2/v2 of one leaf is used where a record moves from one leaf to another.",
+        "S-GBDT, Corollaries 22 and 24",
+        schema=box(1, RO),
+        false=(leaf_sums, {"l2": np.sqrt(2)}),
+        true=(leaf_sums, {"l2": 2}),
+    ),
+    statistic(
+        "gain under replacement",
+        "The gain of a leaf is said to change by at most 3 g^2.",
+        "S-GBDT, Lemma 26; true for adding a record",
+        schema=box(1, RO),
+        false=(leaf_gain, {"linf": 3}),
+        true=(leaf_gain, {"linf": 4}),
+    ),
+    statistic(
+        "Gram matrix under replacement",
+        "The Frobenius norm of X'X with rows in the unit ball is said to change by at most 1.",
+        "Boosted AdaSSP, used with equal numbers of records",
+        schema=box(2, RO),
+        false=(gram, {"l2": 1}),
+        true=(gram, {"l2": np.sqrt(2)}),
+    ),
+    statistic(
+        "product of sensitivities",
+        "A product is bounded by the product of the sensitivities of its factors; a factor sqrt(n) is lost.",
+        "ADP-Screen and RNM-Screen, Theorem 1",
+        schema=box(2, AR),
+        false=(screening_score, {"linf": 8}),
+        true=(screening_score, {"linf": 4 + 4 * np.sqrt(41)}),
+    ),
+    statistic(
+        "radius left out",
+        "The gradient's sensitivity is taken for radius 1 and used for radius 5.",
+        "DP Frank-Wolfe, published code",
+        schema=box(2, AR),
+        false=(vertex_scores, {"linf": 2}),
+        true=(vertex_scores, {"linf": 6, "range": 12}),
+    ),
+    statistic(
+        "tau-b",
+        "n/2 times Kendall's tau is said to have sensitivity 3/2; the code divides by the untied pairs.",
+        "private_kendall (scipy.stats.kendalltau)",
+        schema=box(1, AR),
+        false=(tau_b, {"linf": 1.5}),
+        true=(tau_a, {"linf": 1.5}),
+        seconds=15,
+    ),
+    statistic(
+        "tau under replacement",
+        "The sensitivity 3/2 for adding a record is used for replacing one.",
+        "DPKendall, used with a public number of records",
+        schema=box(1, RO),
+        false=(tau_a, {"linf": 1.5}),
+        true=(tau_a, {"linf": 2}),
+        seconds=15,
+    ),
+    statistic(
+        "equal batches",
+        "Records are cut into batches of floor(n/m), the rest dropped: one record is to change one vote.",
+        "SubLasso (Lemma 4.1), private_kendall",
+        schema=box(3, AR),
+        false=(votes(equal_batches), {"linf": 1, "range": 2}),
+        true=(votes(batch_of_its_own), {"linf": 1, "range": 2}),
+    ),
+    statistic(
+        "search ends one too far",
+        "The binary search returns the distance plus 1 where there is one, and -1 where there is none.",
+        "Tukey mechanism, published code",
+        schema=box(1, AR),
+        false=(distance_one_further, {"linf": 1}),
+        true=(distance_to_unsafe, {"linf": 1}),
+        samples=1000,
+    ),
+    statistic(
+        "half the Hessian",
+        "The Hessian's noise is halved although its sensitivity is 1/4, as for the gradient's clip.",
+        "S-BDT code, Newton mode",
+        schema=box(1, AR),
+        false=(hessian, {"linf": 0.125}),
+        true=(hessian, {"linf": 0.25}),
+    ),
+    statistic(
+        "lower bound twice",
+        "The diagonal of X'X is scaled by lower * lower instead of upper * upper.",
+        "diffprivlib #105",
+        schema=FAR,
+        false=(diagonal, {"linf": 1}),
+        true=(diagonal, {"linf": 100}),
+    ),
+)
