@@ -86,9 +86,9 @@ def gaussian_second_moment(
     meter
         Planned for the event.
     rows
-        One row per record, none longer than ``norm``.
+        One row per record, none longer than ``norm``, no entry above 2 in magnitude.
     norm
-        At most 2.
+        Public.
     noise_multiplier
         That of the event.
     neighboring

@@ -344,12 +344,12 @@ def _time_against_records(summary: Summary, look: _Look) -> Any:
     plt = extra("matplotlib.pyplot", "drawing results")
     figure, axis = plt.subplots(figsize=(5.2, 3.6), layout="constrained")
     # A line says "the same, with more records", which is true of tables that are as wide.
-    style = "-" if len({cell.features for cell in cells}) == 1 else ""
+    style = "-" if len({cell.features for cell in cells}) == 1 else "none"
     for name, line in _grouped(cells, lambda cell: cell.setting.composition).items():
         by_size = _grouped(line, lambda cell: cell.training_records)
         points = sorted((n, max(cell.seconds for cell in group)) for n, group in by_size.items())
         xs, ys = zip(*points, strict=True)
-        axis.plot(xs, ys, style, color=look.color(name), marker=look.marker(name), ms=5, label=name)
+        axis.plot(xs, ys, linestyle=style, color=look.color(name), marker=look.marker(name), ms=5, label=name)
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.yaxis.set_major_locator(extra("matplotlib.ticker", "drawing results").LogLocator(subs=(1, 2, 5)))

@@ -9,19 +9,21 @@ proportional to what the rows are and not to what they could be.
 
 *3. Matrix.* With z a row of features, y the target in [-1, 1] and
 
-    v = (1, sqrt(2) z / R, y),    |v|^2 <= 1 + 2 + 1 = 4,
+    v = (1, 2 z / R, sqrt(2) y),    |v|^2 <= 1 + 4 + 2 = 7,
 
 the sum M of v v^T is released once, with symmetric Gaussian noise of deviation s (``dpkit_core.moments``).
-The weight sqrt(2) is the best for the products z y, whose noise is proportional to (2 + a^2) / a for weight
-a. M holds the number of records, all means and all covariances.
+It holds the number of records, all means and all covariances. With weights a and b of features and target,
+noise is proportional to (1 + a^2 + b^2) / (a b) for products of a feature with the target and to (1 + a^2 +
+b^2) / a^2 for those of features: 3 and 3 for equal weights, 2.47 and 1.75 here. The number of records and
+the means pay for it; they have precision to spare.
 
 *4. Solution.* Everything further is post-processing. The means are divided out and the covariance system
 ``(C + l I) theta = c`` is solved, with
 
 - C the noisy covariance with negative eigenvalues set to 0,
-- l = s sqrt(2 k) / 4, a quarter of the typical spectral norm of the noise in C, as AdaSSP chooses its ridge
+- l = s sqrt(2 k) / 2, half of the typical spectral norm of the noise in C, as AdaSSP chooses its ridge
   (Wang 2018). For every theta the noise moves the training loss by at most its spectral norm times 1 +
-  |theta|^2, so a ridge of that size minimizes an upper bound of the loss without noise; a quarter of it loses
+  |theta|^2, so a ridge of that size minimizes an upper bound of the loss without noise; half of it loses
   less where columns are nearly collinear,
 - c the noisy covariance with the target, shrunk by 1 - k v / |c|^2, at least 0, where v = s^2 / 2 is the
   variance of its noise (James and Stein 1961): what the noise alone would explain is not believed.
@@ -71,9 +73,10 @@ from dpkit_core.moments import clip_rows, gaussian_second_moment, second_moment_
 from dpkit_core.quantiles import Fences, fences_event, private_fences, private_quantile, records_needed
 from dpkit_core.validators import fraction
 
-#: |(1, sqrt(2) z / R, y)| with |z| <= R and |y| <= 1.
-NORM = 2.0
-FEATURE_WEIGHT = math.sqrt(2.0)
+#: Of 2 z / R and sqrt(2) y in a row of the matrix, beside 1 for the record; the norm of such a row.
+FEATURE_WEIGHT = 2.0
+LABEL_WEIGHT = math.sqrt(2.0)
+NORM = math.sqrt(7.0)
 
 #: The fences of the target decide about every prediction, those of a feature about one coefficient.
 TARGET_WEIGHT = 1.5
@@ -147,7 +150,7 @@ class WinsorizedLeastSquaresRegressor:
     """Fits a linear model between private fences; needs no bounds, and uses those that are public.
 
     Neighboring relation: both. Sensitivities: of the median and of the spread 1 and 5/4 (2 and 2 under
-    replace-one), of the reach 1, of the radius 15/8 (2), all in range; of the matrix 4 (4 sqrt(2)) in L2.
+    replace-one), of the reach 1, of the radius 15/8 (2), all in range; of the matrix 7 (7 sqrt(2)) in L2.
 
     Events: ``ExponentialMechanism`` three times for each selected column that may lack bounds, three times
     for a target without bounds and once for the radius, then one ``Gaussian``.
@@ -208,10 +211,10 @@ class WinsorizedLeastSquaresRegressor:
         z = np.column_stack([f.scale(data.X[:, j]) for j, f in enumerate(fences)])
         radius = _radius(z, settings, meter)
         weight = FEATURE_WEIGHT / radius
-        rows = np.column_stack([np.ones(len(z)), weight * clip_rows(z, radius), target.scale(data.y)])
+        features, labels = weight * clip_rows(z, radius), LABEL_WEIGHT * target.scale(data.y)
         noisy = gaussian_second_moment(
             meter,
-            rows,
+            np.column_stack([np.ones(len(z)), features, labels]),
             norm=NORM,
             noise_multiplier=settings.noise_multiplier,
             neighboring=settings.neighboring,
@@ -224,13 +227,14 @@ class WinsorizedLeastSquaresRegressor:
                 "target in the schema, more records or a larger epsilon"
             )
         intercept, slopes = solve(noisy, deviation)
+        unit = target.width / LABEL_WEIGHT
         return WinsorizedLinearModel(
             data.names,
             [f.center for f in fences],
             [f.width for f in fences],
             radius,
-            target.width * weight * slopes,
-            target.center + target.width * intercept,
+            unit * weight * slopes,
+            target.center + unit * intercept,
             target.interval,
         )
 
@@ -251,7 +255,7 @@ def solve(moments: Matrix, deviation: float) -> tuple[float, Vector]:
         believed = abs(moments[0, -1]) > 4 * math.sqrt(variance)
         return float(means[-1]) * believed, np.zeros(k)
     eigenvalues, axes = np.linalg.eigh(covariances[:-1, :-1])
-    ridge = deviation * math.sqrt(2 * k) / 4
+    ridge = deviation * math.sqrt(2 * k) / 2
     shrunk = covariances[:-1, -1] * _shrinkage(covariances[:-1, -1], variance)
     slopes = axes @ ((axes.T @ shrunk) / (np.maximum(eigenvalues, 0.0) + ridge))
     return float(means[-1] - means[:-1] @ slopes), slopes

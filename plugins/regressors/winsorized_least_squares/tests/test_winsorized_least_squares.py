@@ -110,7 +110,7 @@ def test_the_meter_sees_the_declared_sensitivities(relation):
     ranges = [draw.scale * (target if 9 <= i < 12 else epsilon) for i, draw in enumerate(meter.draws[:-1])]
     column = [1.0, 1.25, 1.0] if relation is AR else [2.0, 2.0, 1.0]
     assert ranges == pytest.approx([*column * 4, 1.875 if relation is AR else 2.0])
-    factor = 4.0 if relation is AR else 4 * math.sqrt(2)
+    factor = 7.0 if relation is AR else 7 * math.sqrt(2)
     assert meter.draws[-1].scale == pytest.approx(factor * stage.settings.noise_multiplier, rel=1e-5)
 
 

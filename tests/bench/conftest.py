@@ -1,0 +1,160 @@
+"""Small parts that are quick, or slow, refuse or fail on demand, and a suite of them."""
+
+import copy
+
+import pytest
+
+from dpkit_core.bench.results import Results
+from dpkit_core.bench.suite import Suite
+
+PARTS = '''
+import time
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+
+from dpkit_core import LinearModel, Refusal, Sensitivity, StagePlan, events
+from dpkit_core.errors import Unsuitable
+
+
+@attrs.frozen
+class Large:
+    """How many records have a value above the threshold."""
+
+    api: ClassVar[int] = 1
+    adaptive: ClassVar[bool] = False
+    threshold: float = 0.0
+
+    def sensitivity(self, schema, round, /):
+        return Sensitivity.monotone(1.0, schema.neighboring)
+
+    def prepare(self, data, /):
+        return Counts((data.X > self.threshold).sum(axis=0).astype(float))
+
+
+@attrs.frozen
+class Small(Large):
+    """How many records have a value below the threshold."""
+
+    def prepare(self, data, /):
+        return Counts((data.X < self.threshold).sum(axis=0).astype(float))
+
+
+@attrs.frozen
+class Counts:
+    values: Any
+
+    def scores(self, selected, /):
+        return self.values
+
+
+@attrs.frozen
+class Best:
+    """The best features by the exponential mechanism."""
+
+    api: ClassVar[int] = 1
+
+    def plan(self, request, /):
+        k = sum(request.picks)
+        return StagePlan((events.ExponentialMechanism(request.budget.epsilon / k, request.neighboring),) * k)
+
+    def select(self, scores, k, plan, meter, /):
+        return meter.select(scores, k, event=plan.events[0])
+
+
+@attrs.frozen
+class Mean:
+    """The noisy mean of the target."""
+
+    api: ClassVar[int] = 1
+    refuse: bool = False
+    fail: bool = False
+    seconds: float = 0.0
+    work: int = 0
+
+    def plan(self, request, /):
+        if request.schema.target.bounds is None:
+            raise Unsuitable("the mean needs bounds of the target")
+        event = events.Laplace(2 / request.budget.epsilon, request.neighboring)
+        return StagePlan((event, event))
+
+    def fit(self, data, plan, meter, /):
+        time.sleep(self.seconds)
+        for _ in range(self.work):
+            np.linalg.svd(np.eye(60))
+        if self.fail:
+            raise RuntimeError("out of order")
+        event = plan.events[0]
+        low, high = data.target_bounds
+        n = meter.laplace(float(len(data.y)), sensitivity=1.0, noise_multiplier=event.noise_multiplier)
+        if self.refuse:
+            return Refusal("the table may be too small")
+        total = meter.laplace(
+            np.clip(data.y, low, high).sum(),
+            sensitivity=max(abs(low), abs(high)),
+            noise_multiplier=event.noise_multiplier,
+        )
+        return LinearModel(data.names, (0.0,) * len(data.names), float(total / max(n, 1.0)))
+'''
+
+DOCUMENT = {
+    "seed": 7,
+    "epsilon": [0.5, 2.0],
+    "delta": [1e-6],
+    "k": [1, 2],
+    "splits": 2,
+    "trials": 2,
+    "metrics": ["r2", "recall"],
+    "tables": {
+        "ones": {"generator": "five-ones", "options": {"rows": 60, "features": 6}, "bounds": "from-data"},
+    },
+    "compositions": {
+        "selected": {"scorer": "large", "selector": "best", "regressor": "average", "accountant": "basic"},
+        "all": {"regressor": "average", "accountant": "basic"},
+    },
+}
+
+# How long something took is all that may differ between two runs of a trial.
+MEASURED = {"plan_seconds", "wall_seconds", "cpu_seconds", "peak_memory_mb"}
+
+
+@pytest.fixture
+def parts(site):
+    """Install the parts as one distribution."""
+    site.install(
+        "dpkit-tiny",
+        entry_points={
+            "dpkit.scorers": {"large": "tiny_bench:Large"},
+            "dpkit.selectors": {"best": "tiny_bench:Best"},
+            "dpkit.regressors": {"average": "tiny_bench:Mean"},
+        },
+        modules={"tiny_bench": PARTS},
+    )
+    return site
+
+
+@pytest.fixture
+def document():
+    """The suite as plain data, free to be changed."""
+    return copy.deepcopy(DOCUMENT)
+
+
+@pytest.fixture
+def suite(parts, document, tmp_path):
+    return Suite.from_document("tiny", document, tmp_path)
+
+
+@pytest.fixture
+def results(tmp_path):
+    return Results(tmp_path / "results")
+
+
+@pytest.fixture
+def numbers():
+    """Give what rows say, without what was measured of the machine."""
+
+    def without_measurements(rows):
+        return [{name: value for name, value in row.items() if name not in MEASURED} for row in rows]
+
+    return without_measurements
