@@ -350,7 +350,7 @@ def test_rounding_is_paid_by_epsilon(monkeypatch):
     assert class_slack(10.0, 3) < 1e-9
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @parametrize_with_checks([CanonicalLipschitzSelector])
 def test_conforms(check):
     check()

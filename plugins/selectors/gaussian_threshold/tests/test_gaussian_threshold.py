@@ -88,7 +88,7 @@ def test_what_cannot_be_kept_is_refused():
             GaussianThresholdSelector().plan(bad)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @parametrize_with_checks([GaussianThresholdSelector])
 def test_conforms(check):
     check()

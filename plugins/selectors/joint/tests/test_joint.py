@@ -230,7 +230,7 @@ def test_what_cannot_be_kept_is_refused():
             JointSelector().plan(bad)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @parametrize_with_checks([JointSelector])
 def test_conforms(check):
     check()

@@ -237,7 +237,7 @@ def test_what_cannot_be_kept_is_refused():
         OneshotLaplaceSelector().plan(request((2,), accountant=Nothing(AR)))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @parametrize_with_checks([OneshotLaplaceSelector])
 def test_conforms(check):
     check()
