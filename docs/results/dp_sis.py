@@ -178,6 +178,7 @@ def main(folder: Path | None) -> None:
     }
     for path in sorted(folder.glob("*.npz")) if folder else []:
         datasets[f"{path.stem}, k = 5"] = (lambda path=path: microarray(path)), TRIALS // 2  # type: ignore[misc]
+    arrays: list[list[tuple[Any, ...]]] = []
     with Path(__file__).with_name("dp-sis.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("dataset", "scorer", "selector", "epsilon", "recall", "standard error"))
@@ -187,7 +188,14 @@ def main(folder: Path | None) -> None:
             writer.writerows(rows)
             file.flush()
             print_table(name, rows)
+            if "synthetic" not in name:
+                arrays.append(rows)
             print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
+    if arrays:
+        mean = [
+            (*group[0][:4], float(np.mean([row[4] for row in group]))) for group in zip(*arrays, strict=True)
+        ]
+        print_table(f"mean of {len(arrays)} microarrays, k = 5", mean)
 
 
 if __name__ == "__main__":
