@@ -20,7 +20,7 @@ import numpy as np
 
 import dpkit_core
 from dpkit_core.calibration import calibrate
-from dpkit_core.dataset import AnyDataset, StreamedDataset
+from dpkit_core.dataset import AnyDataset
 from dpkit_core.errors import (
     CalibrationFailed,
     CannotCompose,
@@ -609,7 +609,7 @@ def _require_same_facts(schema: Schema, data: AnyDataset) -> None:
                 f"the dataset was made with bounds {its.bounds} of {its.name}, the plan with {mine.bounds}. "
                 "Make the plan from the dataset's schema"
             )
-    if schema.records is not None and not isinstance(data, StreamedDataset) and len(data.y) != schema.records:
+    if schema.records is not None and len(data.y) != schema.records:
         raise InvalidData(
             f"the dataset has {len(data.y)} records but the plan's schema says records = {schema.records}; "
             "correct the schema, or use the table it describes"
