@@ -39,7 +39,7 @@ def log_rise(low: int, high: int, m: int) -> float:
     i) for 1 <= i <= L. The shorter is taken. All terms of the sum are positive and each is accurate, so the
     sum is, relatively, however close the two counts are.
 
-    >>> log_rise(4, 6, 2) == math.log(15 / 6)
+    >>> math.isclose(log_rise(4, 6, 2), math.log(15 / 6), rel_tol=1e-15)
     True
     """
     if low < m:
