@@ -147,7 +147,7 @@ class Certificate:
             sentences.append("The mechanism refused to release a model; the whole plan is charged.")
         events = sum(_count(item.event) for item in self.events)
         sentences.append(
-            f"Total by accountant {self.accountant} over {events} events: "
+            f"Total by accountant {self.accountant} over {events} event{'s' * (events != 1)}: "
             + (f"epsilon {self.epsilon:.6g}" if self.epsilon is not None else "no proved epsilon")
             + f", delta {self.delta:.3g}; allowed: epsilon {self.budget.epsilon:.6g}, "
             f"delta {self.budget.delta:.3g}."

@@ -21,6 +21,9 @@ data::
 
 Columns are features unless they are the target. A categorical column becomes one 0/1 feature per category
 (full one-hot), named ``cut=Fair`` and so on; a value outside the list is 0 in all of them.
+
+``[columns."*"]`` describes every column of the table that is not named, as in a table of thousands of genes
+measured by one instrument.
 """
 
 from __future__ import annotations
@@ -39,6 +42,9 @@ from dpkit_core.toml import read_toml
 from dpkit_core.validators import frozen_tuple
 
 KINDS = ("numeric", "categorical")
+
+#: In a schema file, the name that stands for every column not named.
+OTHERS = "*"
 
 
 def _bound(value: float | None) -> float | None:
@@ -216,13 +222,21 @@ class Schema:
         return document
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Schema:
+    def from_document(cls, document: Mapping[str, Any], *, names: Iterable[str] | None = None) -> Schema:
         """Return the schema that plain data describes.
+
+        Parameters
+        ----------
+        document
+            The shape of a schema's TOML file.
+        names
+            The table's columns, for which ``[columns."*"]`` stands where they are not described by name.
 
         Raises
         ------
         InvalidSchema
-            If a key is unknown or missing, or two facts contradict each other.
+            If a key is unknown or missing, two facts contradict each other, or ``"*"`` is described and
+            there are no ``names``.
         """
         known = {"neighboring", "target", "records", "assertions", "columns"}
         unknown = sorted(set(document) - known)
@@ -233,6 +247,7 @@ class Schema:
         table = document.get("columns")
         if not isinstance(table, Mapping) or not all(isinstance(c, Mapping) for c in table.values()):
             raise InvalidSchema("the schema needs a table [columns.NAME] for each column")
+        table = _with_others(table, names)
         target = document.get("target")
         if not isinstance(target, str) or target not in table:
             raise InvalidSchema(
@@ -262,9 +277,27 @@ class Schema:
         )
 
     @classmethod
-    def read(cls, path: Path) -> Schema:
-        """Return the schema in a TOML file."""
-        return cls.from_document(read_toml(path, "schema", InvalidSchema))
+    def read(cls, path: Path, *, names: Iterable[str] | None = None) -> Schema:
+        """Return the schema in a TOML file; ``names`` as for ``from_document``."""
+        return cls.from_document(read_toml(path, "schema", InvalidSchema), names=names)
+
+
+def _with_others(
+    table: Mapping[str, Mapping[str, Any]], names: Iterable[str] | None
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return the columns with ``"*"`` replaced, in its place, by every name that is not described."""
+    if OTHERS not in table:
+        return table
+    if names is None:
+        raise InvalidSchema(
+            f'[columns."{OTHERS}"] stands for every column of the table that is not named, and no table was '
+            "given; give it, or name the columns"
+        )
+    others = {name: table[OTHERS] for name in names if name not in table}
+    described: dict[str, Mapping[str, Any]] = {}
+    for name, facts in table.items():
+        described |= others if name == OTHERS else {name: facts}
+    return described
 
 
 def _column(name: str, facts: Mapping[str, Any]) -> Column:

@@ -36,7 +36,7 @@ def find_schema(
         if table is None:
             raise InvalidOption("a plan needs public facts: give DATA, or --schema with --dry-run")
         return _inferred(table, target, features, neighboring or Neighboring.ADD_OR_REMOVE_ONE)
-    schema = _with_target(path, target, features)
+    schema = _with_target(path, table, target, features)
     if features is not None:
         schema = schema.restrict(features)
     return schema if neighboring is None else attrs.evolve(schema, neighboring=neighboring)
@@ -80,13 +80,15 @@ def _inferred(
     return schema
 
 
-def _with_target(path: Path, target: str | None, features: Sequence[str] | None) -> Schema:
+def _with_target(
+    path: Path, table: Table | None, target: str | None, features: Sequence[str] | None
+) -> Schema:
     document = read_toml(path, "schema", InvalidSchema)
     if target is not None:
         document.setdefault("target", target)
     if "target" not in document:
         raise InvalidSchema(f"schema {path} names no target; name the column to predict with --target")
-    schema = Schema.from_document(document)
+    schema = Schema.from_document(document, names=None if table is None else table.names)
     if target is not None and target != schema.target.name:
         schema = _retarget(schema, target, features or ())
     if features is not None and schema.target.name in features:

@@ -29,7 +29,7 @@ def in_words(event: Event, count: int = 1) -> str:
     """Return what ``count`` such events release, and with how much noise.
 
     >>> in_words(Repeated(ExponentialMechanism(0.0216), 5))
-    '5 picks by the exponential mechanism, epsilon 0.0216 each'
+    '5 choices by the exponential mechanism, epsilon 0.0216 each'
     >>> in_words(Laplace(20.0))
     '1 release with Laplace noise, scale 20 x sensitivity'
     """
@@ -57,9 +57,9 @@ def _noun_and_cost(event: Event) -> tuple[str, str]:
             deviations = ", ".join(f"{multiplier:.4g}" for multiplier in event.noise_multipliers)
             cost = f"with Gaussian noise, deviations {deviations} x sensitivity"
         case ExponentialMechanism():
-            noun, cost = "pick", f"by the exponential mechanism, epsilon {event.epsilon:.4g}"
+            noun, cost = "choice", f"by the exponential mechanism, epsilon {event.epsilon:.4g}"
         case PermuteAndFlip():
-            noun, cost = "pick", f"by permute-and-flip, epsilon {event.epsilon:.4g}"
+            noun, cost = "choice", f"by permute-and-flip, epsilon {event.epsilon:.4g}"
         case PureDP():
             cost = f"with epsilon {event.epsilon:.4g}"
         case ApproxDP():
@@ -77,7 +77,7 @@ def events_in_words(events: Iterable[Event]) -> list[str]:
     """Return the words of each event in turn, equal neighbors counted.
 
     >>> events_in_words([Laplace(20.0), ExponentialMechanism(0.1), ExponentialMechanism(0.1)])[1]
-    '2 picks by the exponential mechanism, epsilon 0.1 each'
+    '2 choices by the exponential mechanism, epsilon 0.1 each'
     """
     return [in_words(event, len(list(group))) for event, group in itertools.groupby(events)]
 

@@ -67,7 +67,7 @@ def test_show_of_a_regressor_finds_its_needs_by_asking(dpkit):
 
 def test_show_of_a_selector_and_an_accountant(dpkit):
     selector = json.loads(dpkit("show", "selector", "best", "--format", "json").stdout)
-    picks = ["5 picks by the exponential mechanism, epsilon 0.2 each"]
+    picks = ["5 choices by the exponential mechanism, epsilon 0.2 each"]
     assert selector["events"]["replace-one"] == {"one a round": picks, "all at once": picks}
     accountant = json.loads(dpkit("show", "accountants", "basic", "--format", "json").stdout)
     assert "Laplace" in accountant["events"]["add-remove"]

@@ -30,7 +30,7 @@ def test_a_release_is_printed_written_and_verifiable(dpkit, folder):
     assert len(release.selected) == 2
     assert verify(release).confirmed
     printed = " ".join(result.stdout.split())
-    for word in ("Plan: large + best + average", "2 picks by the", "5%", "95%"):
+    for word in ("Plan: large + best + average", "2 choices by the", "5%", "95%"):
         assert word in printed
     for word in (", ".join(release.selected), "(intercept)", "Private: adding or removing one record"):
         assert word in printed

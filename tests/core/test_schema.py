@@ -45,6 +45,32 @@ def test_a_schema_survives_its_document(diamonds):
     assert Schema.from_document(diamonds.to_document()) == diamonds
 
 
+GENES = """
+target = "outcome"
+[columns.age]
+[columns."*"]
+lower = -4
+upper = 4
+[columns.outcome]
+"""
+
+
+def test_a_star_describes_every_column_that_is_not_named(tmp_path):
+    path = tmp_path / "genes.toml"
+    path.write_text(GENES, encoding="utf-8")
+    schema = Schema.read(path, names=["g1", "outcome", "g2", "age"])
+    assert [column.name for column in schema.columns] == ["age", "g1", "g2"]
+    assert [column.bounds for column in schema.columns] == [None, (-4.0, 4.0), (-4.0, 4.0)]
+    assert "*" not in schema.to_document()["columns"]
+
+
+def test_a_star_needs_the_table(tmp_path):
+    path = tmp_path / "genes.toml"
+    path.write_text(GENES, encoding="utf-8")
+    with pytest.raises(InvalidSchema, match=r"stands for every column.*give it, or name the columns"):
+        Schema.read(path)
+
+
 def test_restricting_keeps_order_and_names_what_is_missing(diamonds):
     assert [c.name for c in diamonds.restrict(["cut", "carat"]).columns] == ["cut", "carat"]
     with pytest.raises(InvalidSchema, match=r"'color'.*carat, cut"):
