@@ -1,12 +1,14 @@
 """Gaussian noise on all scores: the law of the ranking in closed form, its scale, and its privacy."""
 
+import itertools
 import math
 from collections import Counter
 
 import numpy as np
 import pytest
 from dpkit_selector_gaussian_threshold import GaussianThresholdSelector
-from scipy.special import ndtr
+from scipy.integrate import quad
+from scipy.special import chdtrc, ndtr
 
 from dpkit_core import (
     Budget,
@@ -32,13 +34,13 @@ def request(picks, *, d=4, budget=None, sensitivity=None):
     )
 
 
-def run(values, sensitivity, runs=1, budget=None):
+def run(values, sensitivity, runs=1, budget=None, k=1):
     selector = GaussianThresholdSelector()
     values = np.asarray(values, float)
-    plan = selector.plan(request((1,), d=values.size, sensitivity=sensitivity, budget=budget))
+    plan = selector.plan(request((k,), d=values.size, sensitivity=sensitivity, budget=budget))
     meter = Meter("selection", StagePlan(plan.events * runs), AR, Randomness.from_seed(0))
     scores = Scores(values, sensitivity, np.ones(values.size, bool))
-    counts = Counter(selector.select(scores, 1, plan, meter) for _ in range(runs))
+    counts = Counter(selector.select(scores, k, plan, meter) for _ in range(runs))
     meter.finish()
     return counts, meter.draws[0], plan.settings.noise_multiplier
 
@@ -58,6 +60,41 @@ def test_two_scores_are_ranked_with_the_probability_of_their_gap():
     expected = ndtr(gap / (math.sqrt(2) * draw.scale))
     # Four standard errors: a false alarm of 6e-5.
     assert abs(counts[0,] / runs - expected) < 4 * math.sqrt(expected * (1 - expected) / runs)
+
+
+def set_law(values, k, deviation):
+    """The probability of each set of k: its least noisy score is at x, and k - 1 are above, d - k below."""
+
+    def density(x, inside, worst):
+        normal = math.exp(-(((x - values[worst]) / deviation) ** 2) / 2) / (math.sqrt(2 * math.pi) * deviation)
+        above = [ndtr((values[i] - x) / deviation) for i in inside if i != worst]
+        below = [ndtr((x - values[i]) / deviation) for i in range(len(values)) if i not in inside]
+        return normal * math.prod(above) * math.prod(below)
+
+    low, high = min(values) - 9 * deviation, max(values) + 9 * deviation
+    return {
+        inside: sum(quad(density, low, high, args=(inside, worst), limit=200)[0] for worst in inside)
+        for inside in itertools.combinations(range(len(values)), k)
+    }
+
+
+def chi_square(counts, law):
+    runs = sum(counts.values())
+    statistic = sum((counts[y] - runs * p) ** 2 / (runs * p) for y, p in law.items())
+    return chdtrc(len(law) - 1, statistic)
+
+
+def test_sets_have_the_law_of_gaussian_noise_and_of_no_other():
+    values, k, runs, budget = [4.0, 2.0, 2.0, 1.0, 3.0], 2, 3000, Budget(3.0, 1e-3)
+    ranked, draw, _ = run(values, Sensitivity.general(1.0, AR), runs, budget, k)
+    counts = Counter()
+    for picks, count in ranked.items():
+        counts[tuple(sorted(picks))] += count
+    law = set_law(values, k, draw.scale)
+    assert sum(law.values()) == pytest.approx(1, abs=1e-9)
+    assert min(law.values()) * runs > 5
+    assert chi_square(counts, law) > 1e-4
+    assert chi_square(counts, set_law(values, k, 1.25 * draw.scale)) < 1e-4
 
 
 def test_the_budget_is_kept_for_two_scores_that_part_and_would_not_be_at_half_the_noise():
