@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dpkit_core import sampling as sampling
     from dpkit_core import validators as validators
     from dpkit_core.calibration import calibrate as calibrate
+    from dpkit_core.calibration import calibrate_events as calibrate_events
     from dpkit_core.composer import Pipeline as Pipeline
     from dpkit_core.composer import Plan as Plan
     from dpkit_core.composer import compose as compose
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from dpkit_core.schema import Schema as Schema
 
 _HOMES = {
-    "calibration": "calibrate",
+    "calibration": "calibrate calibrate_events",
     "composer": "Pipeline Plan compose",
     "dataset": "Dataset Matrix SparseDataset StreamedDataset Vector",
     "meter": "Meter",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from dpkit_core.errors import CalibrationFailed
+from dpkit_core.errors import CalibrationFailed, Unsuitable
+from dpkit_core.events import Event, walk
+from dpkit_core.protocols import Accountant, RegressionRequest, ScoringRequest, SelectionRequest
 
 
 def calibrate(
@@ -71,3 +74,55 @@ def calibrate(
         else:
             unsafe = middle
     return safe
+
+
+def calibrate_events(
+    events: Callable[[float], Sequence[Event]],
+    request: SelectionRequest | ScoringRequest | RegressionRequest,
+    *,
+    start: float | None = None,
+    relative_error: float = 1e-9,
+) -> float:
+    """Return the largest parameter whose events together cost at most the budget of ``request``.
+
+    Parameters
+    ----------
+    events
+        The events of a plan, for a parameter that costs more the larger it is: an epsilon, or the inverse of
+        a noise multiplier. Their number and types do not depend on it.
+    request
+        What is planned for: its accountant adds the events up, at the delta of its budget.
+    start
+        As for ``calibrate``; the epsilon of the budget by default.
+    relative_error
+        As for ``calibrate``.
+
+    Raises
+    ------
+    Unsuitable
+        If the accountant does not support one of the events, or one has no finite epsilon at a delta of 0.
+    CalibrationFailed
+        If no parameter is found.
+    """
+    budget, start = request.budget, request.budget.epsilon if start is None else start
+    for event in dict.fromkeys(events(start)):
+        _require_accountable(event, request.accountant, budget.delta)
+
+    def cost(parameter: float) -> float:
+        total = request.accountant
+        for event, group in itertools.groupby(events(parameter)):
+            total = total.compose(event, len(list(group)))
+        return total.epsilon(budget.delta)
+
+    return calibrate(cost, budget.epsilon, start=start, relative_error=relative_error)
+
+
+def _require_accountable(event: Event, accountant: Accountant, delta: float) -> None:
+    name = " of ".join(type(inner).__name__ for inner in walk(event))
+    if not accountant.supports(event):
+        raise Unsuitable(
+            f"the accountant does not support {name} for {event.neighboring.value} neighbors; use one that "
+            "does, such as rdp"
+        )
+    if delta == 0 and math.isinf(accountant.compose(event).epsilon(0.0)):
+        raise Unsuitable(f"{name} has no finite epsilon at delta 0; give a delta, such as 1e-6")

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import attrs
 
+from dpkit_core.errors import Unsuitable
 from dpkit_core.events import Event
 from dpkit_core.privacy import Budget, Neighboring, Sensitivity
 from dpkit_core.schema import Schema
@@ -80,6 +81,11 @@ class SelectionRequest:
         What the events may cost under ``accountant``.
     accountant
         An accountant that has seen nothing yet.
+
+    Raises
+    ------
+    Unsuitable
+        If more features are to be picked than there are.
     """
 
     features: int
@@ -87,6 +93,14 @@ class SelectionRequest:
     sensitivities: tuple[Sensitivity, ...]
     budget: Budget
     accountant: Accountant
+
+    def __attrs_post_init__(self) -> None:
+        picks = sum(self.picks)
+        if picks > self.features:
+            raise Unsuitable(
+                f"{picks} picks from {self.features} features; each feature can be picked once, so ask for "
+                "fewer"
+            )
 
     @property
     def neighboring(self) -> Neighboring:

@@ -4,9 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpkit_core import calibrate
-from dpkit_core.errors import CalibrationFailed
+from dpkit_core import Budget, Neighboring, Schema, ScoringRequest, calibrate, calibrate_events
+from dpkit_core.errors import CalibrationFailed, Unsuitable
+from dpkit_core.events import Gaussian, Laplace, Repeated
+from dpkit_core.testing import ReferenceAccountant, gaussian_delta
 
+AR = Neighboring.ADD_OR_REMOVE_ONE
 POSITIVE = st.floats(1e-6, 1e6)
 
 
@@ -91,3 +94,30 @@ def test_the_number_of_evaluations_is_bounded():
     places = []
     calibrate(lambda x: places.append(x) or x, 1.0, start=2.0**60)
     assert len(places) < 60 + 40
+
+
+# Events
+
+
+def budgeted(budget):
+    return ScoringRequest(Schema.numeric(["a"], "y"), 1, budget, ReferenceAccountant(AR))
+
+
+def test_events_are_calibrated_to_their_exact_total():
+    # Three Gaussian releases and one: mu^2 = 3 + 1/4 times that of the inverse noise multiplier.
+    request = budgeted(Budget(1.0, 1e-6))
+    found = calibrate_events(lambda i: [Gaussian(1 / i)] * 3 + [Gaussian(2 / i)], request)
+    assert gaussian_delta(1.0, math.sqrt(3.25) * found) == pytest.approx(1e-6, rel=1e-4)
+    assert gaussian_delta(1.0, math.sqrt(3.25) * found) <= 1e-6 * (1 + 1e-9)
+
+
+def test_events_beyond_the_accountant_or_without_a_delta_are_refused_by_name():
+    class Ignorant(ReferenceAccountant):
+        def supports(self, event, /):
+            return False
+
+    request = ScoringRequest(Schema.numeric(["a"], "y"), 1, Budget(1.0), Ignorant(AR))
+    with pytest.raises(Unsuitable, match=r"does not support Repeated of Laplace for add-remove.*such as rdp"):
+        calibrate_events(lambda e: [Repeated(Laplace(1 / e), 2)], request)
+    with pytest.raises(Unsuitable, match=r"Gaussian has no finite epsilon at delta 0; give a delta"):
+        calibrate_events(lambda i: [Gaussian(1 / i)], budgeted(Budget(1.0)))

@@ -37,7 +37,7 @@ from dpkit_core import (
     RowClippedLinearModel,
     StagePlan,
     Vector,
-    calibrate,
+    calibrate_events,
 )
 from dpkit_core.errors import Unsuitable
 from dpkit_core.events import Gaussian
@@ -97,22 +97,14 @@ class AdasspRegressor:
             If a norm is neither given nor follows from public bounds, if delta is 0, or if the accountant
             does not know Gaussian noise.
         """
-        budget, accountant, neighboring = request.budget, request.accountant, request.neighboring
         feature_norm, label_norm = self._norms(request)
-        if not accountant.supports(Gaussian(1.0, neighboring)):
-            raise Unsuitable(
-                "it releases statistics with Gaussian noise, which the accountant does not support; "
-                "use --accountant rdp"
-            )
-        if budget.delta == 0:
-            raise Unsuitable("Gaussian noise needs a delta above 0, such as 1e-6; the budget has none")
-        multiplier = 1 / calibrate(
-            lambda inverse: accountant.compose(Gaussian(1 / inverse, neighboring)).epsilon(budget.delta),
-            budget.epsilon,
-            relative_error=1e-6,
-        )
-        settings = AdasspSettings(multiplier, feature_norm, label_norm, neighboring)
-        return StagePlan((Gaussian(multiplier, neighboring),), settings=settings)
+
+        def release(inverse: float) -> list[Gaussian]:
+            return [Gaussian(1 / inverse, request.neighboring)]
+
+        events = release(calibrate_events(release, request, relative_error=1e-6))
+        settings = AdasspSettings(events[0].noise_multiplier, feature_norm, label_norm, request.neighboring)
+        return StagePlan(events, settings=settings)
 
     def _norms(self, request: RegressionRequest) -> tuple[float, float]:
         feature_norm, label_norm = self.feature_norm, self.label_norm

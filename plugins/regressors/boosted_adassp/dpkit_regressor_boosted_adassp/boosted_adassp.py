@@ -42,9 +42,8 @@ from dpkit_core import (
     RowClippedLinearModel,
     StagePlan,
     Vector,
-    calibrate,
+    calibrate_events,
 )
-from dpkit_core.errors import Unsuitable
 from dpkit_core.events import Event, Gaussian, Repeated
 from dpkit_core.moments import (
     ROUNDING,
@@ -141,25 +140,11 @@ class BoostedAdasspRegressor:
         Unsuitable
             If delta is 0 or the accountant does not know Gaussian noise.
         """
-        budget, accountant, neighboring = request.budget, request.accountant, request.neighboring
-        if not accountant.supports(Gaussian(1.0, neighboring)):
-            raise Unsuitable(
-                "it releases gradients with Gaussian noise, which the accountant does not support; "
-                "use --accountant rdp"
-            )
-        if budget.delta == 0:
-            raise Unsuitable("Gaussian noise needs a delta above 0, such as 1e-6; the budget has none")
 
         def settings(inverse: float) -> BoostedAdasspSettings:
-            return BoostedAdasspSettings.of(inverse, self.gram_share, self.rounds, neighboring)
+            return BoostedAdasspSettings.of(inverse, self.gram_share, self.rounds, request.neighboring)
 
-        def cost(inverse: float) -> float:
-            spent = accountant
-            for event in settings(inverse).events:
-                spent = spent.compose(event)
-            return spent.epsilon(budget.delta)
-
-        chosen = settings(calibrate(cost, budget.epsilon, relative_error=1e-6))
+        chosen = settings(calibrate_events(lambda i: settings(i).events, request, relative_error=1e-6))
         return StagePlan(chosen.events, settings=chosen)
 
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> RowClippedLinearModel:

@@ -241,9 +241,9 @@ def test_odd_tables_give_a_finite_model(X, y):
 
 
 def test_budgets_and_accountants_without_gaussian_noise_are_refused():
-    with pytest.raises(Unsuitable, match="delta above 0"):
+    with pytest.raises(Unsuitable, match="give a delta"):
         BoostedAdasspRegressor().plan(request(Budget(1.0)))
-    with pytest.raises(CannotCompose, match="use --accountant rdp"):
+    with pytest.raises(CannotCompose, match=r"does not support Gaussian.*such as rdp"):
         compose(regressor="boosted_adassp", accountant="basic").plan(schema(), Budget(1.0, 1e-5))
 
 

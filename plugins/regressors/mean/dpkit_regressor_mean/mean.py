@@ -31,9 +31,8 @@ from dpkit_core import (
     RegressionRequest,
     StagePlan,
     Vector,
-    calibrate,
+    calibrate_events,
 )
-from dpkit_core.errors import Unsuitable
 from dpkit_core.events import Event, Laplace
 from dpkit_core.quantiles import Fences, fences_event, private_fences, records_needed
 from dpkit_core.validators import fraction
@@ -92,7 +91,6 @@ class MeanRegressor:
         Unsuitable
             If the accountant does not know the events.
         """
-        budget = request.budget
         bounded = request.schema.target.bounds is not None
         share = 0.0 if bounded else self.fence_share
 
@@ -103,15 +101,7 @@ class MeanRegressor:
                 request.neighboring,
             )
 
-        def cost(epsilon: float) -> float:
-            spent = request.accountant
-            for event in settings(epsilon).events:
-                spent = spent.compose(event)
-            return spent.epsilon(budget.delta)
-
-        if not all(map(request.accountant.supports, settings(budget.epsilon).events)):
-            raise Unsuitable("the accountant lacks Laplace noise or selections; use --accountant rdp")
-        chosen = settings(calibrate(cost, budget.epsilon, start=budget.epsilon))
+        chosen = settings(calibrate_events(lambda e: settings(e).events, request))
         return StagePlan(chosen.events, settings=chosen)
 
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> LinearModel | Refusal:

@@ -68,7 +68,7 @@ from dpkit_core import (
     RegressionRequest,
     Regressor,
     StagePlan,
-    calibrate,
+    calibrate_events,
 )
 from dpkit_core.errors import Unsuitable
 from dpkit_core.events import ApproxDP, Event, Laplace
@@ -231,19 +231,7 @@ class TukeyRegressor:
                 f"delta is {budget.delta:g}, but the test before the release may err with probability delta: "
                 f"give a delta from {LEAST_DELTA:g} to below {DELTA_LIMIT:g}, for example 1e-6"
             )
-        for event in self._settings(request, budget.epsilon).events:
-            if not request.accountant.supports(event):
-                raise Unsuitable(
-                    f"the accountant cannot account for {event}; use one that can, such as basic or rdp"
-                )
-
-        def cost(epsilon: float) -> float:
-            accountant = request.accountant
-            for event in self._settings(request, epsilon).events:
-                accountant = accountant.compose(event)
-            return accountant.epsilon(budget.delta)
-
-        epsilon = calibrate(cost, budget.epsilon, start=budget.epsilon)
+        epsilon = calibrate_events(lambda e: self._settings(request, e).events, request)
         settings = self._settings(request, epsilon)
         return StagePlan(settings.events, settings)
 

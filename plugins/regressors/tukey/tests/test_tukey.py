@@ -131,7 +131,7 @@ def test_without_a_usable_delta_it_says_so(delta):
 
 
 def test_an_accountant_that_does_not_know_the_events_is_named_as_the_reason():
-    with pytest.raises(Unsuitable, match="accountant cannot account for ApproxDP"):
+    with pytest.raises(Unsuitable, match="accountant does not support ApproxDP"):
         plan_for(TukeyRegressor(), accountant=PureOnly)
 
 

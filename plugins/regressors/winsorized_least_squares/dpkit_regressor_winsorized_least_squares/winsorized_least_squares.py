@@ -65,9 +65,8 @@ from dpkit_core import (
     StagePlan,
     Vector,
     WinsorizedLinearModel,
-    calibrate,
+    calibrate_events,
 )
-from dpkit_core.errors import Unsuitable
 from dpkit_core.events import Event, ExponentialMechanism, Gaussian
 from dpkit_core.moments import clip_rows, gaussian_second_moment, second_moment_sensitivity
 from dpkit_core.quantiles import Fences, fences_event, private_fences, private_quantile, records_needed
@@ -181,26 +180,11 @@ class WinsorizedLeastSquaresRegressor:
         Unsuitable
             If delta is 0 or the accountant does not know Gaussian noise.
         """
-        budget, accountant = request.budget, request.accountant
-        if not accountant.supports(Gaussian(1.0, request.neighboring)):
-            raise Unsuitable(
-                "it releases a matrix with Gaussian noise, which the accountant does not support; "
-                "use --accountant rdp"
-            )
-        if budget.delta == 0:
-            raise Unsuitable("Gaussian noise needs a delta above 0, such as 1e-6; the budget has none")
 
         def settings(scale: float) -> WinsorizedSettings:
             return WinsorizedSettings.of(request, self.fence_share, scale)
 
-        def cost(scale: float) -> float:
-            spent = accountant
-            for event in settings(scale).events:
-                spent = spent.compose(event)
-            return spent.epsilon(budget.delta)
-
-        start = budget.epsilon / math.sqrt(4 * math.log(1 / budget.delta))
-        chosen = settings(calibrate(cost, budget.epsilon, start=start, relative_error=1e-5))
+        chosen = settings(calibrate_events(lambda s: settings(s).events, request, relative_error=1e-5))
         return StagePlan(chosen.events, settings=chosen)
 
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> WinsorizedLinearModel | Refusal:

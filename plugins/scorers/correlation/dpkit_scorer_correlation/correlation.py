@@ -21,7 +21,7 @@ from dpkit_core import (
     StagePlan,
     StreamedDataset,
     Vector,
-    calibrate,
+    calibrate_events,
 )
 from dpkit_core.errors import InvalidData, Unsuitable
 from dpkit_core.events import ExponentialMechanism, NonPrivate
@@ -140,22 +140,11 @@ class CorrelationScorer:
         if self.center == "schema":
             return StagePlan(())
 
-        def median(epsilon: float) -> ExponentialMechanism:
-            return ExponentialMechanism(epsilon, request.neighboring)
+        def median(epsilon: float) -> list[ExponentialMechanism]:
+            return [ExponentialMechanism(epsilon, request.neighboring)]
 
-        budget = request.budget
-        if not request.accountant.supports(median(budget.epsilon)):
-            raise Unsuitable(
-                "the median of the target is released by ExponentialMechanism for "
-                f"{request.neighboring.value}, which the accountant does not support; use one that does, "
-                'such as basic or rdp, or center = "schema"'
-            )
-        epsilon = calibrate(
-            lambda e: request.accountant.compose(median(e)).epsilon(budget.delta),
-            budget.epsilon,
-            start=budget.epsilon,
-        )
-        return StagePlan([median(epsilon)], settings=median(epsilon))
+        events = median(calibrate_events(median, request))
+        return StagePlan(events, settings=events[0])
 
     def prepare(self, data: AnyDataset, /) -> FixedScores:
         """Return the scores of ``data``, around the schema's centers.

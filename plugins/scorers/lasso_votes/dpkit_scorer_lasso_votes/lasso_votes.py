@@ -21,7 +21,7 @@ from dpkit_core import (
     Sensitivity,
     StagePlan,
     Vector,
-    calibrate,
+    calibrate_events,
 )
 from dpkit_core.errors import Unsuitable
 from dpkit_core.events import Laplace
@@ -126,8 +126,12 @@ class LassoVotesScorer:
             If the accountant does not know the event.
         """
         count = None
+
+        def count_events(epsilon: float) -> list[Laplace]:
+            return [Laplace(1 / epsilon, request.neighboring)]
+
         if self.models is None and request.neighboring is Neighboring.ADD_OR_REMOVE_ONE:
-            count = _count_event(request)
+            (count,) = count_events(calibrate_events(count_events, request))
         settings = Settings(self.models, self.votes or request.k, count)
         return StagePlan(() if count is None else (count,), settings)
 
@@ -205,22 +209,3 @@ def lasso(X: Matrix, y: Vector, alpha: float) -> Vector:
         fit.fit(with_ones, np.clip(y, -_LARGEST, _LARGEST), check_input=False)
     coefficients: Vector = np.nan_to_num(fit.coef_, posinf=0.0, neginf=0.0)
     return coefficients
-
-
-def _count_event(request: ScoringRequest) -> Laplace:
-    def count(epsilon: float) -> Laplace:
-        return Laplace(1 / epsilon, request.neighboring)
-
-    budget = request.budget
-    if not request.accountant.supports(count(budget.epsilon)):
-        raise Unsuitable(
-            f"the number of records is released by Laplace for {request.neighboring.value}, which the "
-            "accountant does not support; use one that does, such as basic or rdp, or give models"
-        )
-    return count(
-        calibrate(
-            lambda e: request.accountant.compose(count(e)).epsilon(budget.delta),
-            budget.epsilon,
-            start=budget.epsilon,
-        )
-    )

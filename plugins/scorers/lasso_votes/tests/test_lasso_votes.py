@@ -239,10 +239,10 @@ def test_options_out_of_range_are_refused(options):
         LassoVotesScorer(**options)
 
 
-def test_an_accountant_that_does_not_know_the_count_is_named_in_the_remedy():
+def test_an_accountant_that_does_not_know_the_count_is_refused():
     class Ignorant(ReferenceAccountant):
         def supports(self, event, /):
             return False
 
-    with pytest.raises(Unsuitable, match="or give models"):
+    with pytest.raises(Unsuitable, match="does not support Laplace"):
         LassoVotesScorer().plan(ScoringRequest(schema(2), 2, Budget(1.0), Ignorant(AR)))

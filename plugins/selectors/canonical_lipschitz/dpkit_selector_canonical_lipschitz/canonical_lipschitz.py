@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import attrs
 import numpy as np
 
-from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate
+from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate_events
 from dpkit_core.errors import Unsuitable
 from dpkit_core.events import ExponentialMechanism, PermuteAndFlip
 from dpkit_core.sampling import CANDIDATE_LIMIT, Noise, class_slack
@@ -110,41 +110,26 @@ class CanonicalLipschitzSelector:
         Raises
         ------
         Unsuitable
-            If more features are to be picked than there are, the accountant does not know the event, or there
-            are so many sets that rounding would take more than a hundredth of epsilon.
+            If the accountant does not know the event, or there are so many features or sets that rounding
+            would take more than a hundredth of epsilon.
         CalibrationFailed
             If the accountant finds no epsilon within the budget.
         """
-        picks, d = sum(request.picks), request.features
-        if picks > d:
-            raise Unsuitable(
-                f"{picks} picks from {d} features; each feature can be picked once, so ask for fewer"
-            )
+        d, rounds = request.features, len(request.picks)
         if d > CANDIDATE_LIMIT:
             raise Unsuitable(f"{d} features are more than the 2^24 that selections are proved for; drop some")
-        event_type = _EVENTS[self.noise]
-        rounds = len(request.picks)
-        start = request.budget.epsilon / rounds
-        if not request.accountant.supports(event_type(start, request.neighboring)):
-            raise Unsuitable(
-                f"canonical_lipschitz emits {event_type.__name__} for {request.neighboring.value}, which the "
-                "accountant does not support; use one that does, such as basic or rdp"
-            )
-        epsilon = calibrate(
-            lambda e: request.accountant.compose(event_type(e, request.neighboring), rounds).epsilon(
-                request.budget.delta
-            ),
-            request.budget.epsilon,
-            start=start,
-        )
+
+        def events(epsilon: float) -> list[PermuteAndFlip | ExponentialMechanism]:
+            return [_EVENTS[self.noise](epsilon, request.neighboring)] * rounds
+
+        epsilon = calibrate_events(events, request, start=request.budget.epsilon / rounds)
         k = max(request.picks)
         if log_sets(d, k) > LARGEST_LOG_COUNT or _slack(d, k) > epsilon / 100:
             raise Unsuitable(
                 f"comparing all sets of {k} of {d} features needs {_slack(d, k):.2g} of epsilon for its "
                 f"rounding, more than a hundredth of {epsilon:.3g}; use peel, or give a larger budget"
             )
-        event = event_type(epsilon, request.neighboring)
-        return StagePlan([event] * rounds, settings=CanonicalLipschitzSettings(event))
+        return StagePlan(events(epsilon), settings=CanonicalLipschitzSettings(events(epsilon)[0]))
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the indices of the best noisy set of ``k`` candidates, ascending; spends one event."""

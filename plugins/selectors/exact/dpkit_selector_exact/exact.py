@@ -9,7 +9,6 @@ import attrs
 import numpy as np
 
 from dpkit_core import Meter, Scores, SelectionRequest, StagePlan
-from dpkit_core.errors import Unsuitable
 from dpkit_core.events import NonPrivate
 
 REASON = "selector exact returns the true best features, without noise"
@@ -31,19 +30,7 @@ class ExactSelector:
     )
 
     def plan(self, request: SelectionRequest, /) -> StagePlan:
-        """Return one ``NonPrivate`` event per round.
-
-        Raises
-        ------
-        Unsuitable
-            If more features are to be picked than there are.
-        """
-        picks = sum(request.picks)
-        if picks > request.features:
-            raise Unsuitable(
-                f"{picks} picks from {request.features} features; each feature can be picked once, "
-                "so ask for fewer"
-            )
+        """Return one ``NonPrivate`` event per round."""
         return StagePlan([NonPrivate(REASON, request.neighboring)] * len(request.picks))
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:

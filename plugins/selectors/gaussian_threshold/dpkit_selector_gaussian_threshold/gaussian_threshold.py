@@ -9,7 +9,7 @@ from typing import ClassVar
 import attrs
 import numpy as np
 
-from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate
+from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate_events
 from dpkit_core.errors import Unsuitable
 from dpkit_core.events import Gaussian
 
@@ -67,40 +67,23 @@ class GaussianThresholdSelector:
         Raises
         ------
         Unsuitable
-            If more features are to be picked than there are, the accountant does not know the event, delta is
-            0, or epsilon is so small that the noise does not fit its grid.
+            If the accountant does not know the event, delta is 0, or epsilon is so small that the noise does
+            not fit its grid.
         CalibrationFailed
             If the accountant finds no noise within the budget.
         """
-        picks = sum(request.picks)
-        if picks > request.features:
-            raise Unsuitable(
-                f"{picks} picks from {request.features} features; each feature can be picked once, "
-                "so ask for fewer"
-            )
 
-        def release(inverse_multiplier: float) -> Gaussian:
-            return Gaussian(1 / inverse_multiplier, request.neighboring)
+        def releases(inverse_multiplier: float) -> list[Gaussian]:
+            return [Gaussian(1 / inverse_multiplier, request.neighboring)] * len(request.picks)
 
-        rounds = len(request.picks)
-        if not request.accountant.supports(release(1.0)):
-            raise Unsuitable(
-                f"gaussian_threshold emits Gaussian for {request.neighboring.value}, which the "
-                "accountant does not support; use one that does, such as rdp"
-            )
-        if request.budget.delta == 0:
-            raise Unsuitable("Gaussian noise keeps no epsilon at delta 0; give a delta, such as 1e-6")
-        inverse = calibrate(
-            lambda i: request.accountant.compose(release(i), rounds).epsilon(request.budget.delta),
-            request.budget.epsilon,
-        )
-        event = release(inverse)
+        events = releases(calibrate_events(releases, request))
+        event = events[0]
         if event.noise_multiplier * math.sqrt(request.features) > _LARGEST_NOISE:
             raise Unsuitable(
                 f"epsilon {request.budget.epsilon:g} needs noise of {event.noise_multiplier:.2g} times the "
                 f"sensitivity of {request.features} scores, too much for its grid; give a larger budget"
             )
-        return StagePlan([event] * rounds, settings=GaussianThresholdSettings(event.noise_multiplier))
+        return StagePlan(events, settings=GaussianThresholdSettings(event.noise_multiplier))
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the ``k`` candidates of the largest noisy scores, best first; spends one event."""

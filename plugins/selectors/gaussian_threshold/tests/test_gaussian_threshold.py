@@ -66,7 +66,9 @@ def set_law(values, k, deviation):
     """The probability of each set of k: its least noisy score is at x, and k - 1 are above, d - k below."""
 
     def density(x, inside, worst):
-        normal = math.exp(-(((x - values[worst]) / deviation) ** 2) / 2) / (math.sqrt(2 * math.pi) * deviation)
+        normal = math.exp(-(((x - values[worst]) / deviation) ** 2) / 2) / (
+            math.sqrt(2 * math.pi) * deviation
+        )
         above = [ndtr((values[i] - x) / deviation) for i in inside if i != worst]
         below = [ndtr((x - values[i]) / deviation) for i in range(len(values)) if i not in inside]
         return normal * math.prod(above) * math.prod(below)
@@ -117,12 +119,12 @@ def test_calibration_uses_the_budget_up():
 
 def test_what_cannot_be_kept_is_refused():
     for bad, message in [
-        (request((5,)), "5 picks from 4"),
-        (request((1,), budget=Budget(1.0, 0.0)), "at delta 0"),
-        (request((1,), budget=Budget(1e-12, 1e-12)), "larger budget"),
+        ({"picks": (5,)}, "5 picks from 4"),
+        ({"picks": (1,), "budget": Budget(1.0, 0.0)}, "at delta 0"),
+        ({"picks": (1,), "budget": Budget(1e-12, 1e-12)}, "larger budget"),
     ]:
         with pytest.raises(Unsuitable, match=message):
-            GaussianThresholdSelector().plan(bad)
+            GaussianThresholdSelector().plan(request(**bad))
 
 
 @pytest.mark.exhaustive

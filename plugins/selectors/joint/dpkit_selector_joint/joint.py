@@ -9,7 +9,7 @@ from typing import ClassVar
 import attrs
 import numpy as np
 
-from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate
+from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate_events
 from dpkit_core.errors import Unsuitable
 from dpkit_core.events import ExponentialMechanism
 from dpkit_core.sampling import class_slack
@@ -81,43 +81,28 @@ class JointSelector:
         Raises
         ------
         Unsuitable
-            If more features are to be picked than there are, the accountant does not know the event, there
-            are more pairs of a position and a feature than are kept in memory, or rounding would take more
-            than a hundredth of epsilon.
+            If the accountant does not know the event, there are more pairs of a position and a feature than
+            are kept in memory, or rounding would take more than a hundredth of epsilon.
         CalibrationFailed
             If the accountant finds no epsilon within the budget.
         """
         d, k, rounds = request.features, max(request.picks), len(request.picks)
-        if sum(request.picks) > d:
-            raise Unsuitable(
-                f"{sum(request.picks)} picks from {d} features; each feature can be picked once, "
-                "so ask for fewer"
-            )
         if d * k > LARGEST_NUMBER_OF_PAIRS:
             raise Unsuitable(
                 f"joint ranks all {d * k} pairs of {k} positions and {d} features in memory, at most "
                 f"{LARGEST_NUMBER_OF_PAIRS}; use peel, or drop features"
             )
-        if not request.accountant.supports(ExponentialMechanism(1.0, request.neighboring)):
-            raise Unsuitable(
-                f"joint emits ExponentialMechanism for {request.neighboring.value}, which the accountant "
-                "does not support; use one that does, such as basic or rdp"
-            )
-        epsilon = calibrate(
-            lambda e: request.accountant.compose(
-                ExponentialMechanism(e, request.neighboring), rounds
-            ).epsilon(request.budget.delta),
-            request.budget.epsilon,
-            start=request.budget.epsilon / rounds,
-        )
+
+        def events(epsilon: float) -> list[ExponentialMechanism]:
+            return [ExponentialMechanism(epsilon, request.neighboring)] * rounds
+
+        epsilon = calibrate_events(events, request, start=request.budget.epsilon / rounds)
         if _slack(d, k) > epsilon / 100:
             raise Unsuitable(
                 f"comparing all sequences of {k} of {d} features needs {_slack(d, k):.2g} of epsilon for its "
                 f"rounding, more than a hundredth of {epsilon:.3g}; use peel, or give a larger budget"
             )
-        return StagePlan(
-            [ExponentialMechanism(epsilon, request.neighboring)] * rounds, settings=JointSettings(epsilon)
-        )
+        return StagePlan(events(epsilon), settings=JointSettings(epsilon))
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the drawn sequence of ``k`` candidates; spends one event."""

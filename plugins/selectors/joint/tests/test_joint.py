@@ -222,12 +222,12 @@ def test_a_round_is_one_event_however_many_are_picked():
 
 def test_what_cannot_be_kept_is_refused():
     for bad, message in [
-        (request((5,), d=4), "5 picks from 4"),
-        (request((100,), d=10**6), "in memory"),
-        (request((1000,), d=30_000, epsilon=1e-5), "rounding"),
+        ({"picks": (5,), "d": 4}, "5 picks from 4"),
+        ({"picks": (100,), "d": 10**6}, "in memory"),
+        ({"picks": (1000,), "d": 30_000, "epsilon": 1e-5}, "rounding"),
     ]:
         with pytest.raises(Unsuitable, match=message):
-            JointSelector().plan(bad)
+            JointSelector().plan(request(**bad))
 
 
 @pytest.mark.exhaustive

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
 import attrs
 import numpy as np
 
-from dpkit_core import Meter, Neighboring, Scores, SelectionRequest, StagePlan, calibrate
+from dpkit_core import Meter, Neighboring, Scores, SelectionRequest, StagePlan, calibrate_events
 from dpkit_core.errors import Unsuitable
 from dpkit_core.events import Event, ExponentialMechanism, PureDP, Repeated
 from dpkit_core.sampling import laplace_grid
@@ -100,20 +99,14 @@ class OneshotLaplaceSelector:
         Raises
         ------
         Unsuitable
-            If more features are to be picked than there are, or the accountant knows neither event.
+            If the accountant knows neither event.
         CalibrationFailed
             If the accountant finds no noise within the budget.
         """
-        picks = sum(request.picks)
-        if picks > request.features:
-            raise Unsuitable(
-                f"{picks} picks from {request.features} features; each feature can be picked once, "
-                "so ask for fewer"
-            )
         settings = [
             OneshotLaplaceSettings(_calibrated(request, stepwise), stepwise)
             for stepwise in (False, True)
-            if request.accountant.supports(_event(1.0, 1, request.neighboring, stepwise=stepwise))
+            if all(map(request.accountant.supports, _events(1.0, request, stepwise=stepwise)))
         ]
         if not settings:
             raise Unsuitable(
@@ -121,13 +114,7 @@ class OneshotLaplaceSelector:
                 "which the accountant supports neither; use one that does, such as basic or rdp"
             )
         best = max(settings, key=lambda s: s.shift)
-        return StagePlan(
-            [
-                _event(best.shift, count, request.neighboring, stepwise=best.stepwise)
-                for count in request.picks
-            ],
-            settings=best,
-        )
+        return StagePlan(_events(best.shift, request, stepwise=best.stepwise), settings=best)
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the ``k`` candidates of the largest noisy scores, best first; spends one round."""
@@ -153,12 +140,13 @@ def _event(shift: float, k: int, neighboring: Neighboring, *, stepwise: bool) ->
     return pick if k == 1 else Repeated(pick, k)
 
 
-def _calibrated(request: SelectionRequest, stepwise: bool) -> float:
-    def cost(shift: float) -> float:
-        accountant = request.accountant
-        for count, rounds in Counter(request.picks).items():
-            event = _event(shift, count, request.neighboring, stepwise=stepwise)
-            accountant = accountant.compose(event, rounds)
-        return accountant.epsilon(request.budget.delta)
+def _events(shift: float, request: SelectionRequest, *, stepwise: bool) -> list[Event]:
+    return [_event(shift, count, request.neighboring, stepwise=stepwise) for count in request.picks]
 
-    return calibrate(cost, request.budget.epsilon, start=request.budget.epsilon / sum(request.picks))
+
+def _calibrated(request: SelectionRequest, stepwise: bool) -> float:
+    return calibrate_events(
+        lambda shift: _events(shift, request, stepwise=stepwise),
+        request,
+        start=request.budget.epsilon / sum(request.picks),
+    )

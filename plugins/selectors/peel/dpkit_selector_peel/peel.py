@@ -7,9 +7,8 @@ from typing import ClassVar
 
 import attrs
 
-from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate
-from dpkit_core.errors import Unsuitable
-from dpkit_core.events import ExponentialMechanism, Repeated
+from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate_events
+from dpkit_core.events import Event, ExponentialMechanism, Repeated
 
 
 @attrs.frozen
@@ -65,36 +64,17 @@ class PeelSelector:
         Raises
         ------
         Unsuitable
-            If more features are to be picked than there are, or the accountant does not know the event.
+            If the accountant does not know the event.
         CalibrationFailed
             If the accountant finds no epsilon within the budget.
         """
-        picks = sum(request.picks)
-        if picks > request.features:
-            raise Unsuitable(
-                f"{picks} picks from {request.features} features; each feature can be picked once, "
-                "so ask for fewer"
-            )
 
-        def pick(epsilon: float) -> ExponentialMechanism:
-            return ExponentialMechanism(epsilon, request.neighboring)
+        def rounds(epsilon: float) -> list[Event]:
+            pick = ExponentialMechanism(epsilon, request.neighboring)
+            return [pick if count == 1 else Repeated(pick, count) for count in request.picks]
 
-        share = request.budget.epsilon / picks
-        if not request.accountant.supports(Repeated(pick(share), picks)):
-            raise Unsuitable(
-                f"peel emits ExponentialMechanism for {request.neighboring.value}, which the accountant does "
-                "not support; use one that does, such as basic or rdp"
-            )
-        epsilon = calibrate(
-            lambda e: request.accountant.compose(pick(e), picks).epsilon(request.budget.delta),
-            request.budget.epsilon,
-            start=share,
-        )
-        event = pick(epsilon)
-        return StagePlan(
-            [event if count == 1 else Repeated(event, count) for count in request.picks],
-            settings=PeelSettings(epsilon),
-        )
+        epsilon = calibrate_events(rounds, request, start=request.budget.epsilon / sum(request.picks))
+        return StagePlan(rounds(epsilon), settings=PeelSettings(epsilon))
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return ``k`` candidates, best noisy score first; spends the epsilon per pick ``k`` times."""
