@@ -61,9 +61,9 @@ def _row_clipped(model: RowClippedLinearModel) -> Shown:
         ("feature", "coefficient", "center", "width"),
         (*rows, (INTERCEPT, _number(model.level), "", "")),
         (
-            "This line is for short records. With z = (feature - center) / width, where the length L of (z, 1) "
-            f"is above {model.norm:.4g}, the prediction is {_number(model.offset)} plus {model.norm:.4g} / L "
-            "times what the line has beyond that.",
+            "This line is for short records. With z = (feature - center) / width, where the length L of "
+            f"(z, 1) is above {model.norm:.4g}, the prediction is {_number(model.offset)} plus "
+            f"{model.norm:.4g} / L times what the line has beyond that.",
         ),
     )
 
