@@ -92,6 +92,16 @@ class RowClippedLinearModel:
         _check_numbers(*self.centers, *self.widths, *self.coefficients, *numbers)
         _check_positive(*self.widths, self.norm)
 
+    @property
+    def slopes(self) -> tuple[float, ...]:
+        """The coefficients per unit of each feature, where nothing is clipped."""
+        return _slopes(self)
+
+    @property
+    def level(self) -> float:
+        """The intercept that belongs to ``slopes``: the line's value where every feature is 0."""
+        return self.offset + self.intercept - _sum_at_centers(self)
+
     def predict(self, X: Matrix, /) -> Vector:
         """Return one prediction per row of ``X`` (n x number of features)."""
         import numpy as np  # noqa: PLC0415 - a model is read and shown without it
@@ -157,6 +167,16 @@ class WinsorizedLinearModel:
         if not self.bounds[0] <= self.bounds[1]:
             raise ValueError(f"bounds are {self.bounds}; the lower one comes first")
 
+    @property
+    def slopes(self) -> tuple[float, ...]:
+        """The coefficients per unit of each feature, where nothing is clipped."""
+        return _slopes(self)
+
+    @property
+    def level(self) -> float:
+        """The intercept that belongs to ``slopes``: the line's value where every feature is 0."""
+        return self.intercept - _sum_at_centers(self)
+
     def predict(self, X: Matrix, /) -> Vector:
         """Return one prediction per row of ``X`` (n x number of features)."""
         import numpy as np  # noqa: PLC0415 - a model is read and shown without it
@@ -207,6 +227,14 @@ def _check_numbers(*numbers: float) -> None:
 def _check_positive(*numbers: float) -> None:
     if not all(number > 0 for number in numbers):
         raise ValueError("a width or a length of the model is not above 0")
+
+
+def _slopes(model: RowClippedLinearModel | WinsorizedLinearModel) -> tuple[float, ...]:
+    return tuple(c / width for c, width in zip(model.coefficients, model.widths, strict=True))
+
+
+def _sum_at_centers(model: RowClippedLinearModel | WinsorizedLinearModel) -> float:
+    return sum(slope * center for slope, center in zip(_slopes(model), model.centers, strict=True))
 
 
 def _columns_document(model: RowClippedLinearModel | WinsorizedLinearModel) -> dict[str, dict[str, float]]:

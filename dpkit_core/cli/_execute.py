@@ -6,19 +6,20 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from dpkit_core.cli import _render
+from dpkit_core.cli._models import shown
 from dpkit_core.cli._options import Format, note
 from dpkit_core.cli._words import budget_line, stage_rows
 from dpkit_core.composer import Plan
 from dpkit_core.dataset import AnyDataset
 from dpkit_core.errors import InvalidOption
 from dpkit_core.hooks import Observers
+from dpkit_core.protocols import Model
 from dpkit_core.randomness import Randomness
 from dpkit_core.release import Release
 
@@ -78,7 +79,7 @@ def show_release(release: Release) -> None:
         print()
     if release.model is not None:
         _render.heading("Model")
-        _show_model(release.model.to_document())
+        _show_model(release.model)
         print()
     if release.refusal is not None:
         _render.heading("Refused: no model is released")
@@ -94,11 +95,8 @@ def show_release(release: Release) -> None:
     _render.lines(release.certificate.in_words())
 
 
-def _show_model(document: Mapping[str, Any]) -> None:
-    coefficients = document.get("coefficients")
-    if not isinstance(coefficients, Mapping):
-        _render.lines([f"{document['kind']}; see the release file"])
-        return
-    rows = [(name, f"{value:.6g}") for name, value in coefficients.items()]
-    rows.append(("(intercept)", f"{document['intercept']:.6g}"))
-    _render.table(("feature", "coefficient"), rows, numeric=("coefficient",))
+def _show_model(model: Model) -> None:
+    text = shown(model)
+    if text.header:
+        _render.table(text.header, text.rows, numeric=text.header[1:])
+    _render.lines(text.sentences)

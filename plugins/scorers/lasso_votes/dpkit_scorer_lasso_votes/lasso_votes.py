@@ -41,7 +41,9 @@ class Settings:
     Attributes
     ----------
     models
-        How many groups there are; None for the square root of the number of records.
+        How many groups there are; None where that follows from the number of records.
+    group_size
+        How many records a group has on average; None for the square root of their number.
     votes
         How many features each of them may vote for.
     count
@@ -49,8 +51,16 @@ class Settings:
     """
 
     models: int | None
+    group_size: float | None
     votes: int
     count: Laplace | None
+
+    def groups(self, records: float) -> int:
+        """Return the number of groups of so many records, at least 1."""
+        if self.models is not None:
+            return self.models
+        whole = max(0, math.floor(records))
+        return max(1, math.isqrt(whole) if self.group_size is None else math.floor(whole / self.group_size))
 
 
 @attrs.frozen
@@ -66,6 +76,9 @@ class LassoVotesScorer:
     models
         Number of groups; public. By default the square root of the number of records, as in Kifer et al.,
         which under add/remove is released with noise first.
+    records_per_vote
+        In place of ``models``: groups of so many records for each vote, on average. 1 in DPKendall, whose
+        groups are about as many records as features to pick.
     alpha
         Penalty: a fit minimizes ``|y - X b|^2 / (2 records) + alpha |b|_1``. 0.1 as in DP-SIS, for columns of
         magnitude 1; the authors of DPKendall have 1.
@@ -89,7 +102,7 @@ class LassoVotesScorer:
     The published partition, into groups of equal size, is not private under add/remove, where Lemma 4.1 of
     DPKendall is false: one record can move the boundaries of all groups and change every fit.
 
-    *Number of groups.* ``sqrt(n + Laplace)``, rounded down and at least 1; n has sensitivity 1.
+    *Number of groups.* A function of ``n + Laplace``; n has sensitivity 1.
     """
 
     api: ClassVar[int] = 1
@@ -101,6 +114,7 @@ class LassoVotesScorer:
     )
 
     models: int | None = attrs.field(default=None, validator=_AT_LEAST_ONE)
+    records_per_vote: float | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
     alpha: float = attrs.field(default=0.1, converter=float, validator=positive)
     votes: int | None = attrs.field(default=None, validator=_AT_LEAST_ONE)
     salt: int = attrs.field(
@@ -111,6 +125,12 @@ class LassoVotesScorer:
             attrs.validators.lt(2**64),
         ],
     )
+
+    def __attrs_post_init__(self) -> None:
+        if self.models is not None and self.records_per_vote is not None:
+            raise ValueError(
+                "both models and records_per_vote are given, and both say how many groups; drop one"
+            )
 
     def sensitivity(self, schema: Schema, round: int, /) -> Sensitivity:
         """Return 1 (range 2) under add/remove and 2 (range 4) under replace-one, in every round."""
@@ -132,7 +152,9 @@ class LassoVotesScorer:
 
         if self.models is None and request.neighboring is Neighboring.ADD_OR_REMOVE_ONE:
             (count,) = count_events(calibrate_events(count_events, request))
-        settings = Settings(self.models, self.votes or request.k, count)
+        votes = self.votes or request.k
+        group_size = None if self.records_per_vote is None else votes * self.records_per_vote
+        settings = Settings(self.models, group_size, votes, count)
         return StagePlan(() if count is None else (count,), settings)
 
     def prepare(self, data: Dataset, /) -> VoteCounts:
@@ -154,8 +176,7 @@ class LassoVotesScorer:
         if settings.count is not None:
             multiplier = settings.count.noise_multiplier
             records = float(meter.laplace(records, sensitivity=1.0, noise_multiplier=multiplier))
-        models = settings.models or max(1, math.isqrt(max(0, math.floor(records))))
-        return self._count(data, models, settings.votes)
+        return self._count(data, settings.groups(records), settings.votes)
 
     def _count(self, data: Dataset, models: int, votes: int) -> VoteCounts:
         # Columns go by name to the hash and to the solver, whatever their order in the table.

@@ -182,6 +182,22 @@ def test_the_number_of_models_is_the_root_of_the_public_or_released_number_of_re
     assert released != 50
 
 
+def test_groups_may_have_so_many_records_for_each_vote():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 4))
+    y = 50 * X[:, 0]
+    # Groups of 3 votes x 10 records: 83 of them, all of which elect the feature that matters.
+    scores = votes(LassoVotesScorer(records_per_vote=10), X, y, schema(4, RO), k=3)
+    assert scores == [83, 0, 0, 0]
+    scores = votes(LassoVotesScorer(records_per_vote=10, votes=1), X, y, schema(4, RO), k=3)
+    assert scores == [250, 0, 0, 0]
+    # The number of records is private: noise of scale 100, over groups of 30.
+    (released, *_) = votes(LassoVotesScorer(records_per_vote=10), X, y, schema(4), k=3, epsilon=0.01)
+    assert released != 83
+    assert abs(released - 83) <= 1000 / 30
+    assert isinstance(plan_of(LassoVotesScorer(records_per_vote=10), schema(4)).events[0], Laplace)
+
+
 def test_more_models_than_records_leave_empty_groups_without_votes():
     X = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     assert sum(votes(LassoVotesScorer(models=1000), X, [1.0, 2.0, 3.0], schema(2), k=1)) <= 3
@@ -237,6 +253,11 @@ def test_options_that_a_plan_would_settle_are_asked_for_without_one():
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         LassoVotesScorer(**options)
+
+
+def test_two_answers_to_how_many_groups_are_refused():
+    with pytest.raises(ValueError, match="both models and records_per_vote"):
+        LassoVotesScorer(models=3, records_per_vote=2.0)
 
 
 def test_an_accountant_that_does_not_know_the_count_is_refused():
