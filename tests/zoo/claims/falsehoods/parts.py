@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from types import SimpleNamespace
@@ -232,6 +233,26 @@ class StopsOnTheWrongSide(ExactGaussian):
     safe_end: ClassVar[int] = 1
 
 
+class ChargesTheCopy(ExactGaussian):
+    """Spends on a copy, as a clone of an estimator does, and reports the total of the original."""
+
+    def compose(self, event, count=1, /):
+        ExactGaussian.compose(copy.deepcopy(self), event, count)
+        return self
+
+
+class OneNormForBothRelations(ExactGaussian):
+    """Takes a noise multiplier for deviation over clip norm, though replacing moves by twice the norm."""
+
+    def supports(self, event, /):
+        match event:
+            case Repeated():
+                return self.supports(event.event)
+            case Sequence():
+                return all(map(self.supports, event.events))
+        return isinstance(event, Gaussian)
+
+
 # Regressors
 
 
@@ -356,6 +377,24 @@ SPECIMENS = (
         "private_kendall (dp_to_gdp)",
         check="check_epsilon_and_delta_agree",
         false=StopsOnTheWrongSide,
+        true=ExactGaussian,
+        samples=0,
+    ),
+    part(
+        "charged to a copy",
+        "A copy of the accountant is charged, one for each clone of an estimator; the original stays at 0.",
+        "diffprivlib (sklearn.clone)",
+        check="check_never_below_the_exact_law",
+        false=ChargesTheCopy,
+        true=ExactGaussian,
+        samples=0,
+    ),
+    part(
+        "one multiplier for both relations",
+        "Deviation over clip norm is taken for the noise multiplier where a record is replaced, too.",
+        "google/differential-privacy #378",
+        check="check_other_relations_are_refused",
+        false=OneNormForBothRelations,
         true=ExactGaussian,
         samples=0,
     ),

@@ -120,6 +120,16 @@ def batch_of_its_own(data):
     return np.array([zlib.crc32(row.tobytes()) % 4 for row in np.column_stack((data.X, data.y))])
 
 
+def models(assign):
+    """Return 4 models, each the mean label of its own records, and 0 where it has none."""
+
+    def fit(data):
+        y, batch = np.clip(data.y, -1, 1), assign(data)
+        return np.array([y[batch == b].sum() / max(1, (batch == b).sum()) for b in range(4)])
+
+    return fit
+
+
 def distance_to_unsafe(data):
     return max(-1, len(data.y) - 8)
 
@@ -136,6 +146,34 @@ def hessian(data):
 
 def diagonal(data):
     return (np.clip(data.X, 1, 10) ** 2).sum(axis=0)
+
+
+def sum_in_leaf(data):
+    return np.clip(data.y, 9, 10)[data.X[:, 0] > 0].sum()
+
+
+def gram_of_norm_two(data):
+    X = data.X / np.maximum(1, np.linalg.norm(data.X, axis=1, keepdims=True) / 2)
+    return X.T @ X
+
+
+def sum_of_clipped_blocks(data):
+    """Return the sum of gradients of four blocks of parameters, each block clipped to norm 1."""
+    X = np.clip(data.X, -1, 1)
+    blocks = (X, -X, X**2, X * np.clip(data.y, -1, 1)[:, None])
+    return np.array([b / np.maximum(1, np.linalg.norm(b, axis=1, keepdims=True)) for b in blocks]).sum(axis=1)
+
+
+def two_coupled_sums(data):
+    total = np.clip(data.y, -1, 1).sum()
+    return np.array([total, total / 2])
+
+
+def error_saved_by_measuring(data):
+    """Return the L1 error of a model's histogram less that of a public one."""
+    right = (data.X[:, 0] > 0).sum()
+    counts = np.array([len(data.y) - right, right])
+    return np.abs(counts - [1000, 0]).sum() - np.abs(counts - [0, 1000]).sum()
 
 
 FAR = Schema.numeric("ab", "y", {"a": (1, 10), "b": (1, 10), "y": (0, 1)})
@@ -240,6 +278,15 @@ SPECIMENS = (
         true=(votes(batch_of_its_own), {"linf": 1, "range": 2}),
     ),
     statistic(
+        "every model moves",
+        "A record is to swap one model; batches of floor(n / m) move with the true n, and all models too.",
+        "Tukey regression in private_kendall",
+        schema=box(1, AR),
+        false=(models(equal_batches), {"l1": 2}),
+        true=(models(batch_of_its_own), {"l1": 2}),
+        samples=300,
+    ),
+    statistic(
         "search ends one too far",
         "The binary search returns the distance plus 1 where there is one, and -1 where there is none.",
         "Tukey mechanism, published code",
@@ -263,5 +310,45 @@ SPECIMENS = (
         schema=FAR,
         false=(diagonal, {"linf": 1}),
         true=(diagonal, {"linf": 100}),
+    ),
+    statistic(
+        "range for the largest value",
+        "A leaf's sum of labels between 9 and 10 is said to change by their range where a record leaves it.",
+        "interpret #523",
+        schema=Schema.numeric("a", "y", {"a": (-1, 1), "y": (9, 10)}, neighboring=RO),
+        false=(sum_in_leaf, {"linf": 1}),
+        true=(sum_in_leaf, {"linf": 10}),
+    ),
+    statistic(
+        "clip norm is an option, sensitivity is not",
+        "Rows are clipped to the norm that is asked for, here 2; the noise is for norm 1.",
+        "Boosted AdaSSP in private_kendall",
+        schema=box(2, AR),
+        false=(gram_of_norm_two, {"l2": 1}),
+        true=(gram_of_norm_two, {"l2": 4}),
+    ),
+    statistic(
+        "clipped block by block",
+        "Each block of parameters is clipped to norm 1, not the whole gradient; the noise is for norm 1.",
+        "fedbiomed #1443",
+        schema=box(2, AR),
+        false=(sum_of_clipped_blocks, {"l2": 1}),
+        true=(sum_of_clipped_blocks, {"l2": 2}),
+    ),
+    statistic(
+        "outputs accounted one by one",
+        "Two outputs that depend on one record are released together, and accounted as the larger one alone.",
+        "google/differential-privacy #428",
+        schema=box(1, AR),
+        false=(two_coupled_sums, {"l2": 1}),
+        true=(two_coupled_sums, {"l2": np.sqrt(5) / 2}),
+    ),
+    statistic(
+        "difference of two errors",
+        "Two L1 errors change by 2 each where a record is replaced; so is their difference said to do.",
+        "mbi #66 (JAM)",
+        schema=box(1, RO),
+        false=(error_saved_by_measuring, {"linf": 2}),
+        true=(error_saved_by_measuring, {"linf": 4}),
     ),
 )
