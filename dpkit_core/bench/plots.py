@@ -15,6 +15,7 @@ from typing import Any
 
 from dpkit_core.bench.extras import extra
 from dpkit_core.bench.metrics import METRICS
+from dpkit_core.bench.published import Published
 from dpkit_core.bench.summary import Cell, Standing, Summary, summarize
 from dpkit_core.bench.trial import Row
 from dpkit_core.errors import InvalidResults
@@ -42,7 +43,12 @@ _PER_ROW = 4
 
 
 def draw(
-    rows: Sequence[Row], folder: Path, *, metric: str | None = None, against: str | None = None
+    rows: Sequence[Row],
+    folder: Path,
+    *,
+    metric: str | None = None,
+    against: str | None = None,
+    published: Sequence[Published] = (),
 ) -> list[Path]:
     """Return the files of every picture that the rows have something to say for.
 
@@ -56,6 +62,8 @@ def draw(
         What to draw; the first that the rows have, by default.
     against
         The composition that the others are compared with in heat maps; the first, by default.
+    published
+        Medians to mark beside those of the rows.
 
     Raises
     ------
@@ -67,7 +75,7 @@ def draw(
         raise InvalidResults(f"the results have no metric {metric!r}; they have {', '.join(known) or 'none'}")
     matplotlib = extra("matplotlib", "drawing results")
     matplotlib.use("agg")
-    summary = summarize(rows, metric)
+    summary = summarize(rows, metric, published)
     pictures: dict[str, Callable[[Summary, _Look], Any]] = {
         "epsilon": _metric_against_epsilon,
         "tables": _metric_by_table,
@@ -194,6 +202,12 @@ def _metric_by_table(summary: Summary, look: _Look) -> Any:
     return figure
 
 
+# A black line across the bar or interval of a method: what its source says.
+_PUBLISHED: dict[str, Any] = {
+    "linestyle": "none", "marker": "|", "markersize": 11, "color": "black", "markeredgewidth": 1.6
+}  # fmt: skip
+
+
 def _interval(axis: Any, summary: Summary, cell: Cell, look: _Look, y: float) -> None:
     name = cell.setting.composition
     low, median, high = (_visible(summary, getattr(cell.quartiles, side)) for side in _SIDES)
@@ -213,6 +227,8 @@ def _interval(axis: Any, summary: Summary, cell: Cell, look: _Look, y: float) ->
     axis.plot(
         [], [], look.marker(name), color=color, markerfacecolor=color if cell.private else "white", label=name
     )
+    if cell.published is not None:
+        axis.plot(_visible(summary, cell.published.median), y, clip_on=False, label="published", **_PUBLISHED)
 
 
 def _rank_bars(summary: Summary, look: _Look) -> Any:
@@ -225,6 +241,9 @@ def _rank_bars(summary: Summary, look: _Look) -> Any:
             axis.bar(place, first, color=color, hatch=hatch, edgecolor="white")
             axis.bar(place, second, bottom=first, color=color, alpha=0.4, edgecolor=color)
             axis.text(place, first + second + 0.02, f"{standing.ranks[1]}+{standing.ranks[2]}", ha="center")
+            if theirs := standing.published:
+                _mark(axis, place, theirs.ranks[1] / theirs.tables)
+                _mark(axis, place, (theirs.ranks[1] + theirs.ranks[2]) / theirs.tables, dotted=True)
 
     return _bars(summary, "fraction of tables\nwith rank 1 (full), 2 (pale)", bars, least=2)
 
@@ -238,10 +257,19 @@ def _positive_bars(summary: Summary, look: _Look) -> Any:
             share = standing.positive / standing.tables
             axis.bar(place, share, color=color, hatch=hatch, edgecolor="white")
             axis.text(place, share + 0.02, f"{standing.positive}/{standing.tables}", ha="center")
+            if theirs := standing.published:
+                _mark(axis, place, theirs.positive / theirs.tables)
 
     return (
         _bars(summary, "fraction of tables\nwith median $R^2 > 0$", bars) if summary.metric == "r2" else None
     )
+
+
+def _mark(axis: Any, place: int, height: float, *, dotted: bool = False) -> None:
+    """Draw a published share across a bar."""
+    style = ":" if dotted else "-"
+    label = "published, rank 1 or 2" if dotted else "published"
+    axis.plot([place - 0.47, place + 0.47], [height] * 2, style, color="black", linewidth=2, label=label)
 
 
 def _bars(
@@ -261,6 +289,8 @@ def _bars(
         axis.set_yticks([0, 0.25, 0.5, 0.75, 1])
         axis.set_title(_titled(f"epsilon {epsilon:.3g}", k))
     axes[0].set_ylabel(label)
+    if any(standing.published for standing in summary.standings):
+        _legend(figure, axes)
     return figure
 
 

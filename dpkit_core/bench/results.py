@@ -23,6 +23,7 @@ from typing import Any
 import attrs
 
 from dpkit_core.bench.metrics import METRICS
+from dpkit_core.bench.published import Published
 from dpkit_core.bench.trial import Row
 from dpkit_core.errors import InvalidResults
 from dpkit_core.tables import pyarrow
@@ -72,14 +73,29 @@ class Results:
             raise InvalidResults(
                 f"{self.folder} holds no trials; run `dpkit bench SUITE --results {self.folder}`"
             )
-        places = {name: place for place, name in enumerate(self._names())}
+        suite = self.suite()
+        names = [*suite.get("tables", {}), *suite.get("compositions", {})]
+        places = {name: place for place, name in enumerate(names)}
         return sorted(by_key.values(), key=lambda row: _order(row, places))
 
-    def _names(self) -> list[str]:
-        """Return the tables and compositions as the suite orders them."""
+    def suite(self) -> dict[str, Any]:
+        """Return the suite that the rows are of, as plain data; empty where none was noted.
+
+        Raises
+        ------
+        InvalidResults
+            If it cannot be read.
+        """
         path = self.folder / "suite.json"
-        suite = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        return [*suite.get("tables", {}), *suite.get("compositions", {})]
+        try:
+            suite = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        except (OSError, ValueError) as error:
+            raise InvalidResults(f"cannot read {path}: {error}; run the suite again with --resume") from error
+        return dict(suite)
+
+    def published(self) -> tuple[Published, ...]:
+        """Return the published medians that the suite gives."""
+        return tuple(Published.from_document(entry, "r2") for entry in self.suite().get("published", []))
 
     def keys(self) -> set[str]:
         """Return the keys of the trials that are done."""

@@ -24,6 +24,10 @@
     regressor = "tukey"
     options.regressor = {surplus_rows = 3}
 
+    [[published]]                   medians to show beside ours, as ``published`` describes
+    source = "Somebody 2020, Table 1"
+    values.k-tukey.diamonds = 0.88
+
 A composition that cannot be planned for a table is no error: its trials say why, and are counted.
 """
 
@@ -41,6 +45,7 @@ from typing import Any, TypeVar
 import attrs
 
 from dpkit_core.bench.metrics import METRICS
+from dpkit_core.bench.published import Published
 from dpkit_core.errors import DpkitError, InvalidSuite
 from dpkit_core.offers import find_offer, offered_file
 from dpkit_core.privacy import Neighboring
@@ -204,6 +209,7 @@ class Suite:
     folder: Path
     summary: str = ""
     reference: str = ""
+    published: tuple[Published, ...] = ()
 
     def trials(self) -> Iterator[Trial]:
         """Yield every trial; those on one split of one table come together, so that they can share it."""
@@ -304,6 +310,7 @@ class Suite:
             "metrics": list(self.metrics),
             "tables": {table.name: table.to_document() for table in self.tables},
             "compositions": {recipe.name: recipe.to_document() for recipe in self.compositions},
+            "published": [entry.to_document() for entry in self.published],
         }
 
     @classmethod
@@ -317,6 +324,8 @@ class Suite:
         """
         _require_known(document, _SUITE_KEYS, f"suite {name!r}")
         tables, compositions = (_entries(name, document, key) for key in ("tables", "compositions"))
+        metrics = _metrics(document)
+        published = _published(name, document, metrics[0], list(tables), list(compositions))
         suite = cls(
             name=name,
             tables=tuple(_table(entry, facts) for entry, facts in tables.items()),
@@ -329,12 +338,13 @@ class Suite:
             test_fraction=_numbers(
                 document, "test_fraction", 0.1, lambda x: 0 < x < 1, "above 0 and below 1"
             )[0],
-            metrics=_metrics(document),
+            metrics=metrics,
             seed=_seed(document),
             neighboring=_neighboring(document),
             folder=folder,
             summary=document.get("summary", ""),
             reference=document.get("reference", ""),
+            published=published,
         )
         return suite._extended(
             [r for entry, facts in compositions.items() for r in _compositions(entry, facts)]
@@ -343,7 +353,7 @@ class Suite:
 
 _SUITE_KEYS = (
     "summary", "reference", "seed", "neighboring", "epsilon", "delta", "k", "splits", "trials",
-    "test_fraction", "metrics", "tables", "compositions",
+    "test_fraction", "metrics", "tables", "compositions", "published",
 )  # fmt: skip
 
 
@@ -499,6 +509,25 @@ def _metrics(document: Mapping[str, Any]) -> tuple[str, ...]:
         if name not in METRICS:
             raise InvalidSuite(f"there is no metric {name!r}; metrics are {', '.join(METRICS)}")
     return tuple(names)
+
+
+def _published(
+    name: str, document: Mapping[str, Any], metric: str, tables: Sequence[str], compositions: Sequence[str]
+) -> tuple[Published, ...]:
+    given = document.get("published", [])
+    if not isinstance(given, list):
+        raise InvalidSuite(f"suite {name!r} has published = {given!r}; write [[published]] for each source")
+    entries = tuple(Published.from_document(entry, metric) for entry in given)
+    for entry in entries:
+        for composition, row in entry.values.items():
+            named = [("composition", composition.partition(": ")[0], compositions)]
+            for kind, word, known in (*named, *(("table", table, tables) for table in row)):
+                if word not in known:
+                    raise InvalidSuite(
+                        f"published values of {entry.source!r}: suite {name!r} has no {kind} {word!r}; "
+                        f"it has {', '.join(known)}"
+                    )
+    return entries
 
 
 def _neighboring(document: Mapping[str, Any]) -> Neighboring:

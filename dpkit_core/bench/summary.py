@@ -1,7 +1,9 @@
 """What the rows of a run say together: quartiles, ranks, counts of positives and of refusals.
 
 The conventions are those of DPKendall, section 4: a refusal counts as the worst value of a metric, methods
-are ranked by their median on each table, and only methods that are private are ranked.
+are ranked by their median on each table, and only methods that are private are ranked. Equal medians share
+the better rank, except that methods whose median trial refused share the last one: nobody wins by refusing.
+Where the suite gives published medians, they are ranked in the same way, on the same tables.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any
 import attrs
 
 from dpkit_core.bench.metrics import METRICS
+from dpkit_core.bench.published import Published, Value, find_value
 from dpkit_core.bench.suite import Setting
 from dpkit_core.bench.trial import Row
 
@@ -57,6 +60,7 @@ class Cell:
     training_records: int
     features: int
     messages: tuple[str, ...]
+    published: Value | None = None
 
     @property
     def trials(self) -> int:
@@ -66,7 +70,19 @@ class Cell:
 
 @attrs.frozen
 class Standing:
-    """One private composition over all tables, at one epsilon, delta and k."""
+    """One private composition over all tables, at one epsilon, delta and k.
+
+    Attributes
+    ----------
+    tables
+        How many it was ranked on.
+    ranks
+        How often it had each rank, 1 being the best.
+    positive
+        On how many tables the median is above 0.
+    published
+        The same by published medians, among the compositions and tables that have one; None if it has none.
+    """
 
     composition: str
     epsilon: float
@@ -75,6 +91,7 @@ class Standing:
     tables: int
     ranks: Counter[int]
     positive: int
+    published: Standing | None = None
 
     @property
     def mean_rank(self) -> float:
@@ -92,7 +109,7 @@ class Summary:
     outcomes: Counter[str]
 
 
-def summarize(rows: Iterable[Row], metric: str | None = None) -> Summary:
+def summarize(rows: Iterable[Row], metric: str | None = None, published: Sequence[Published] = ()) -> Summary:
     """Return the summary of rows by ``metric``; by the first that they have, where none is named."""
     rows = list(rows)
     metric = metric or next(
@@ -101,11 +118,15 @@ def summarize(rows: Iterable[Row], metric: str | None = None) -> Summary:
     groups: defaultdict[Setting, list[Row]] = defaultdict(list)
     for row in rows:
         groups[Setting(row["table"], row["composition"], row["epsilon"], row["delta"], row["k"])].append(row)
-    cells = tuple(_cell(setting, group, metric) for setting, group in groups.items())
-    return Summary(metric, cells, _standings(cells, metric), Counter(row["outcome"] for row in rows))
+    cells = tuple(
+        _cell(setting, group, metric, find_value(published, metric=metric, **attrs.asdict(setting)))
+        for setting, group in groups.items()
+    )
+    standings = _standings(cells, metric, published)
+    return Summary(metric, cells, standings, Counter(row["outcome"] for row in rows))
 
 
-def _cell(setting: Setting, rows: Sequence[Row], metric: str) -> Cell:
+def _cell(setting: Setting, rows: Sequence[Row], metric: str, published: Value | None) -> Cell:
     values = [row[metric] for row in rows if row[metric] is not None]
     seconds = Quartiles.of([row["wall_seconds"] for row in rows])
     return Cell(
@@ -119,10 +140,15 @@ def _cell(setting: Setting, rows: Sequence[Row], metric: str) -> Cell:
         rows[0]["training_records"],
         rows[0]["features"],
         tuple(dict.fromkeys(row["message"] for row in rows if row["message"])),
+        published,
     )
 
 
-def _standings(cells: Iterable[Cell], metric: str) -> tuple[Standing, ...]:
+Medians = dict[str, dict[str, float]]
+"""Table -> composition -> median."""
+
+
+def _standings(cells: Iterable[Cell], metric: str, published: Sequence[Published]) -> tuple[Standing, ...]:
     arenas: defaultdict[tuple[float, float, int | None], list[Cell]] = defaultdict(list)
     judged = [cell for cell in cells if cell.private and cell.quartiles is not None]
     ks = {cell.setting.k for cell in judged} - {None} or {None}
@@ -132,30 +158,56 @@ def _standings(cells: Iterable[Cell], metric: str) -> tuple[Standing, ...]:
             arenas[s.epsilon, s.delta, k].append(cell)
     return tuple(
         standing
-        for (epsilon, delta, k), members in arenas.items()
-        for standing in _arena(epsilon, delta, k, members, metric)
+        for settings, members in arenas.items()
+        for standing in _arena(settings, members, metric, published)
     )
 
 
 def _arena(
-    epsilon: float, delta: float, k: int | None, cells: Sequence[Cell], metric: str
+    settings: tuple[float, float, int | None],
+    cells: Sequence[Cell],
+    metric: str,
+    published: Sequence[Published],
 ) -> Iterable[Standing]:
-    medians: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    epsilon, delta, k = settings
+    ours: Medians = defaultdict(dict)
+    theirs: Medians = defaultdict(dict)
     for cell in cells:
+        table, composition = cell.setting.table, cell.setting.composition
         if cell.quartiles is not None:
-            medians[cell.setting.table][cell.setting.composition] = cell.quartiles.median
+            ours[table][composition] = cell.quartiles.median
+        value = find_value(
+            published, metric=metric, table=table, composition=composition, epsilon=epsilon, delta=delta, k=k
+        )
+        if value is not None:
+            theirs[table][composition] = value.median
+
+    def standings(medians: Medians) -> dict[str, Standing]:
+        ranks: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        positive: Counter[str] = Counter()
+        for by_composition in medians.values():
+            for composition, rank in _ranks(by_composition, metric).items():
+                ranks[composition][rank] += 1
+                positive[composition] += by_composition[composition] > 0
+        return {
+            composition: Standing(
+                composition, epsilon, delta, k, counts.total(), counts, positive[composition]
+            )
+            for composition, counts in ranks.items()
+        }
+
+    beside = standings(theirs)
+    return [attrs.evolve(mine, published=beside.get(name)) for name, mine in standings(ours).items()]
+
+
+def _ranks(medians: dict[str, float], metric: str) -> dict[str, int]:
+    """Return the rank of each composition on one table."""
     sign = -1 if METRICS[metric].larger_is_better else 1
-    ranks: defaultdict[str, Counter[int]] = defaultdict(Counter)
-    positive: Counter[str] = Counter()
-    for by_composition in medians.values():
-        for composition, median in by_composition.items():
-            better = sum(sign * other < sign * median for other in by_composition.values())
-            ranks[composition][1 + better] += 1
-            positive[composition] += median > 0
-    return [
-        Standing(composition, epsilon, delta, k, counts.total(), counts, positive[composition])
-        for composition, counts in ranks.items()
-    ]
+    losses = {name: sign * median for name, median in medians.items()}
+    return {
+        name: len(losses) if loss == math.inf else 1 + sum(other < loss for other in losses.values())
+        for name, loss in losses.items()
+    }
 
 
 def to_document(summary: Summary, skipped: dict[str, str]) -> dict[str, Any]:
@@ -175,13 +227,32 @@ def to_document(summary: Summary, skipped: dict[str, str]) -> dict[str, Any]:
                 else [_json(value) for value in attrs.astuple(cell.quartiles)],
                 "median_seconds": cell.seconds,
                 "messages": list(cell.messages),
+                "published": None
+                if cell.published is None
+                else {"median": _json(cell.published.median), "source": cell.published.source},
             }
             for cell in summary.cells
         ],
         "standings": [
-            {**attrs.asdict(standing), "ranks": dict(standing.ranks), "mean_rank": standing.mean_rank}
+            {
+                "composition": standing.composition,
+                "epsilon": standing.epsilon,
+                "delta": standing.delta,
+                "k": standing.k,
+                **_standing_document(standing),
+                "published": standing.published and _standing_document(standing.published),
+            }
             for standing in summary.standings
         ],
+    }
+
+
+def _standing_document(standing: Standing) -> dict[str, Any]:
+    return {
+        "tables": standing.tables,
+        "ranks": dict(standing.ranks),
+        "mean_rank": standing.mean_rank,
+        "positive": standing.positive,
     }
 
 

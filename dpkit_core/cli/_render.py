@@ -41,7 +41,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Sequ
     """Print a table on standard output; columns named in ``numeric`` are aligned on the right."""
     drawn = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for title in header:
-        drawn.add_column(title, justify="right" if title in numeric else "left", overflow="fold")
+        if title in numeric:
+            drawn.add_column(title, justify="right", no_wrap=True)
+        else:
+            drawn.add_column(title, overflow="fold")
     for row in rows:
         drawn.add_row(*map(Text, row))
     _stdout().print(Padding(drawn, (0, 0, 0, 2), expand=False))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,7 @@ from dpkit_core.errors import InvalidOption
 if TYPE_CHECKING:
     from dpkit_core.bench.results import Results
     from dpkit_core.bench.runner import Ran
-    from dpkit_core.bench.suite import Suite
+    from dpkit_core.bench.suite import Setting, Suite
     from dpkit_core.bench.summary import Cell, Standing, Summary
 
 _INTERRUPTED = 130
@@ -112,7 +112,7 @@ def bench(
         raise typer.Exit(_INTERRUPTED) from interrupt
     wanted = {trial.key for trial in chosen.trials()}
     rows = [row for row in store.rows() if row["key"] in wanted] if ran.done or ran.before else []
-    summary = summarize(rows, chosen.metrics[0])
+    summary = summarize(rows, chosen.metrics[0], chosen.published)
     if format is Format.JSON:
         document = {"results": str(store.folder), **to_document(summary, ran.skipped)}
         print(json.dumps(document, indent=2, allow_nan=False))
@@ -191,26 +191,20 @@ def _show(summary: Summary) -> None:
     if not summary.cells:
         return
     metric = summary.metric
-    _render.heading(f"{metric} on held-out records")
-    facts = (
-        "table",
-        "composition",
-        "epsilon",
-        "delta",
-        "k",
-        "median",
-        "low",
-        "high",
-        "trials",
-        "refused",
-        "time",
-    )
-    _varying_table(facts, map(_cell_row, summary.cells), left=("table", "composition"))
+    _render.heading(f"{metric} on held-out records: median and quartiles of the trials")
+    compositions = list(dict.fromkeys(cell.setting.composition for cell in summary.cells))
+    columns = _cell_columns(summary.cells)
+    if len(compositions) == 1:
+        names = {"table": [cell.setting.table for cell in summary.cells]}
+        _render.lines([f"composition = {compositions[0]}{_marked(summary.cells[0])}"])
+        _varying_table({**names, **columns})
+    else:
+        _varying_table(_under_tables(summary.cells, columns))
+    _show_sources(summary)
     if summary.standings:
         print()
         _render.heading("Private compositions over all tables")
-        header = (*_STANDING, f"{metric} > 0")
-        _varying_table(header, map(_standing_row, summary.standings), left=("composition",))
+        _varying_table(_standing_columns(summary.standings, positives=metric == "r2"))
     print()
     problems = dict.fromkeys(
         f"{cell.setting.table}, {cell.setting.composition}, k = {_k(cell.setting.k)}: {message}"
@@ -225,51 +219,104 @@ def _show(summary: Summary) -> None:
 
 
 _SETTINGS = ("epsilon", "delta", "k")
-_CELL = ("table", "composition", *_SETTINGS, "median", "low", "high", "trials", "refused", "time")
-_STANDING = ("composition", *_SETTINGS, "tables", "first", "second", "rank")
+
+Columns = dict[str, list[str]]
+"""Header -> what stands below it."""
 
 
-def _varying_table(header: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str]) -> None:
+def _cell_columns(cells: Sequence[Cell]) -> Columns:
+    columns = _setting_columns([cell.setting for cell in cells])
+    middles = [cell.quartiles for cell in cells]
+    columns["median"] = ["-" if middle is None else _number(middle.median) for middle in middles]
+    columns["quartiles"] = [
+        "-" if middle is None else f"{_number(middle.low)} to {_number(middle.high)}" for middle in middles
+    ]
+    if any(cell.published for cell in cells):
+        columns["published"] = [
+            "-" if cell.published is None else _number(cell.published.median) for cell in cells
+        ]
+    columns["refused"] = [f"{cell.outcomes['refused']} of {cell.trials}" for cell in cells]
+    return columns
+
+
+def _standing_columns(standings: Sequence[Standing], *, positives: bool) -> Columns:
+    columns = {"composition": [standing.composition for standing in standings]}
+    columns |= _setting_columns(standings)
+    facts: dict[str, Callable[[Standing], str]] = {
+        "tables": lambda standing: str(standing.tables),
+        "first": lambda standing: str(standing.ranks[1]),
+        "second": lambda standing: str(standing.ranks[2]),
+        "rank": lambda standing: f"{standing.mean_rank:.2f}",
+    }
+    if positives:
+        facts["r2 > 0"] = lambda standing: str(standing.positive)
+    for fact, words in facts.items():
+        columns[fact] = [
+            words(standing) + (f" ({words(standing.published)})" if standing.published else "")
+            for standing in standings
+        ]
+    return columns
+
+
+def _setting_columns(settings: Sequence[Setting | Standing]) -> Columns:
+    return {
+        "epsilon": [f"{setting.epsilon:.4g}" for setting in settings],
+        "delta": [f"{setting.delta:.3g}" for setting in settings],
+        "k": [_k(setting.k) for setting in settings],
+    }
+
+
+def _under_tables(cells: Sequence[Cell], columns: Columns) -> Columns:
+    """Return the columns with a line for each table, and its compositions below."""
+    shown: Columns = {"table, composition": [], **{name: [] for name in columns}}
+    previous = None
+    for place, cell in enumerate(cells):
+        if cell.setting.table != previous:
+            previous = cell.setting.table
+            for column in shown.values():
+                column.append("")
+            shown["table, composition"][-1] = previous
+        shown["table, composition"].append(f"  {cell.setting.composition}{_marked(cell)}")
+        for name, column in columns.items():
+            shown[name].append(column[place])
+    return shown
+
+
+def _varying_table(columns: Columns) -> None:
     """Print a table; a setting that is the same everywhere is said once, above, and not in a column."""
     from dpkit_core.cli import _render
 
-    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
-    constant = [name for name in _SETTINGS if name in columns and len(set(columns[name])) == 1]
+    constant = {
+        name: values[0]
+        for name in _SETTINGS
+        if len(values := sorted({value for value in columns[name] if value})) == 1
+    }
     if constant:
-        _render.lines([", ".join(f"{name} = {columns[name][0]}" for name in constant)])
+        _render.lines([", ".join(f"{name} = {value}" for name, value in constant.items())])
     shown = {name: column for name, column in columns.items() if name not in constant}
-    numeric = [name for name in shown if name not in left]
-    _render.table(tuple(shown), list(zip(*shown.values(), strict=True)), numeric=numeric)
+    name, *numeric = shown
+    _render.table((name, *numeric), list(zip(*shown.values(), strict=True)), numeric=numeric)
 
 
-def _cell_row(cell: Cell) -> tuple[str, ...]:
-    setting, quartiles = cell.setting, cell.quartiles
-    middle = ("-",) * 3 if quartiles is None else (quartiles.median, quartiles.low, quartiles.high)
-    return (
-        setting.table,
-        setting.composition + ("" if cell.private else " (not private)"),
-        f"{setting.epsilon:.4g}",
-        f"{setting.delta:.3g}",
-        _k(setting.k),
-        *(value if isinstance(value, str) else f"{value:.3g}" for value in middle),
-        str(cell.trials),
-        str(cell.outcomes["refused"]),
-        f"{cell.seconds:.2g} s",
-    )
+def _show_sources(summary: Summary) -> None:
+    from dpkit_core.cli import _render
+
+    sources = dict.fromkeys(cell.published.source for cell in summary.cells if cell.published)
+    if sources:
+        _render.lines(
+            [
+                f"published: medians of {'; '.join(sources)}. Below, in parentheses: the same counts by "
+                "published medians, among the compositions and tables here that have one."
+            ]
+        )
 
 
-def _standing_row(standing: Standing) -> tuple[str, ...]:
-    return (
-        standing.composition,
-        f"{standing.epsilon:.4g}",
-        f"{standing.delta:.3g}",
-        _k(standing.k),
-        str(standing.tables),
-        str(standing.ranks[1]),
-        str(standing.ranks[2]),
-        f"{standing.mean_rank:.2f}",
-        str(standing.positive),
-    )
+def _marked(cell: Cell) -> str:
+    return "" if cell.private else " (not private)"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}"
 
 
 def _k(k: int | None) -> str:

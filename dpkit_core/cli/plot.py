@@ -37,5 +37,9 @@ def plot(
     from dpkit_core.bench.plots import draw
     from dpkit_core.bench.results import Results
 
-    for path in draw(Results(results).rows(), output or results / "plots", metric=metric, against=against):
+    found = Results(results)
+    drawn = draw(
+        found.rows(), output or results / "plots", metric=metric, against=against, published=found.published()
+    )
+    for path in drawn:
         note(f"wrote {path}")
