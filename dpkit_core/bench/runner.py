@@ -8,7 +8,10 @@ so a trial that a cluster runs twice, because a worker died, still counts once.
 from __future__ import annotations
 
 import concurrent.futures
+import os
 import shutil
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -26,6 +29,8 @@ from dpkit_core.bench.sources import Loaded, load
 from dpkit_core.bench.suite import Suite, Trial
 from dpkit_core.bench.trial import Row, Split, run_trial
 from dpkit_core.errors import DpkitError, InvalidResults, MissingTable
+
+_WATCH = 0.5  # seconds between two looks at whether the parent is there
 
 Report = Callable[[int, int, float | None], None]
 """Called with trials done, trials in all, and the seconds that are left, None while nobody can tell."""
@@ -76,7 +81,9 @@ def local_workers(jobs: int) -> Iterator[Workers]:
     if count == 1:
         yield Workers(_Here(), 1, 1)
         return
-    executor = joblib.externals.loky.get_reusable_executor(max_workers=count)
+    executor = joblib.externals.loky.get_reusable_executor(
+        max_workers=count, initializer=_end_with, initargs=(os.getpid(),)
+    )
     try:
         yield Workers.of(executor, count)
     finally:
@@ -98,6 +105,17 @@ def cluster_workers(address: str) -> Iterator[Workers]:
         # pure=False: results are not shared by what they were called with; a trial that a dead worker had is
         # run again by another.
         yield Workers.of(client.get_executor(pure=False), threads)
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent is gone, even killed: there is nobody to take its results."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 class _Here:
