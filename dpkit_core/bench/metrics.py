@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import attrs
 import numpy as np
@@ -45,10 +45,10 @@ class Metric:
 def _r2(outcome: Outcome) -> float | None:
     if outcome.predictions is None:
         return None
-    total = float(np.sum((outcome.truth - outcome.truth.mean()) ** 2))
     with np.errstate(over="ignore", invalid="ignore"):
+        total = float(np.sum((outcome.truth - outcome.truth.mean()) ** 2))
         residual = float(np.sum((outcome.truth - outcome.predictions) ** 2))
-    if total == 0:
+    if total == 0 or not math.isfinite(total):
         return None
     return 1 - residual / total if math.isfinite(residual) else -math.inf
 
@@ -79,11 +79,10 @@ METRICS: Mapping[str, Metric] = {
 }
 
 
-def measure(names: Sequence[str], outcome: Outcome, *, refused: bool) -> dict[str, float | None]:
-    """Return the named metrics of an outcome; a metric that does not apply is None."""
+def measure(outcome: Outcome, *, refused: bool) -> dict[str, float | None]:
+    """Return every metric of an outcome; one that does not apply is None."""
     values = {}
-    for name in names:
-        metric = METRICS[name]
+    for name, metric in METRICS.items():
         value = metric.measure(outcome)
         values[name] = metric.refused if value is None and refused else value
     return values

@@ -1,13 +1,16 @@
 """A folder of results: one row a trial, written once and never changed.
 
     results/
-      suite.json                what ran last, wildcards and recipes in full
+      suite.json                what ran here, wildcards and recipes in full
       fresh/<key>.parquet       one trial each, while a suite runs
       trials-<hash>.parquet     all of them, once it is done
 
 A file appears by being renamed, whole or not at all. A kill at any moment therefore loses at most the trials
 in flight, and every other moment of this story, also between packing and clearing, leaves each trial readable
 at least once; a reader counts a key once.
+
+A folder holds one experiment, which may grow by tables, compositions, settings and splits but not change:
+rows of two methods with one name must not end up in one median.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,13 +27,18 @@ import attrs
 
 from dpkit_core.bench.metrics import METRICS
 from dpkit_core.bench.published import Published
+from dpkit_core.bench.suite import ORIGINS
 from dpkit_core.bench.trial import Row
 from dpkit_core.errors import InvalidResults
 from dpkit_core.tables import pyarrow
 
+_SAME = ("seed", "neighboring", "test_fraction")
+_GROWING = ("epsilon", "delta", "k")
+_DESCRIBING = ("summary", "reference")  # of a composition, for people
+
 _COLUMNS = {
     "string": "key suite table origin data_sha256 composition recipe neighboring outcome message "
-    "certificate_sha256 dpkit numpy python",
+    "certificate_sha256 code_sha256 dpkit numpy python",
     "int64": "seed records training_records features k split trial",
     "float64": "epsilon delta test_fraction spent_epsilon plan_seconds wall_seconds cpu_seconds "
     "peak_memory_mb",
@@ -68,7 +76,7 @@ class Results:
         """
         if not self.folder.is_dir():
             raise InvalidResults(f"there are no results in {self.folder}: it is not a folder")
-        by_key = {row["key"]: row for row in self._read(self._files())}
+        by_key = {row["key"]: row for row in self.stored()}
         if not by_key:
             raise InvalidResults(
                 f"{self.folder} holds no trials; run `dpkit bench SUITE --results {self.folder}`"
@@ -97,35 +105,47 @@ class Results:
         """Return the published medians that the suite gives."""
         return tuple(Published.from_document(entry, "r2") for entry in self.suite().get("published", []))
 
-    def keys(self) -> set[str]:
-        """Return the keys of the trials that are done."""
-        return {row["key"] for row in self._read(self._files(), ["key"])}
+    def stored(self, *columns: str) -> Iterator[Row]:
+        """Yield what is stored, in no order and perhaps a trial twice; of all columns, or of those named."""
+        files = [*sorted(self.folder.glob("trials-*.parquet")), *sorted(self._fresh.glob("*.parquet"))]
+        return _read(files, columns)
 
     def add(self, row: Row) -> None:
         """Write the row of one trial."""
-        self._fresh.mkdir(parents=True, exist_ok=True)
-        self._write([row], self._fresh / f"{row['key']}.parquet")
+        with self._kept():
+            self._fresh.mkdir(parents=True, exist_ok=True)
+            self._write([row], self._fresh / f"{row['key']}.parquet")
 
     def begin(self, suite: Mapping[str, Any]) -> None:
-        """Note which suite runs."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        """Note which suite runs, beside what ran here before.
+
+        Raises
+        ------
+        InvalidResults
+            If the rows that are here would not go together with those of the suite.
+        """
         path = self.folder / "suite.json"
-        with _appearing(path) as temporary:
-            temporary.write_text(json.dumps(suite, indent=2) + "\n", encoding="utf-8")
+        plain = json.loads(json.dumps(suite))  # as it will be read again
+        grown = _grown(self.suite(), plain, self.folder)
+        with self._kept():
+            self.folder.mkdir(parents=True, exist_ok=True)
+        with self._kept(), _appearing(path) as temporary:
+            temporary.write_text(json.dumps(grown, indent=2) + "\n", encoding="utf-8")
 
     def pack(self) -> None:
         """Gather the files of single trials into one, then remove them."""
         fresh = sorted(self._fresh.glob("*.parquet"))
         if not fresh:
             return
-        rows = list(self._read(fresh))
+        rows = list(_read(fresh))
         name = hashlib.sha256("".join(sorted(row["key"] for row in rows)).encode()).hexdigest()[:12]
-        self._write(rows, self.folder / f"trials-{name}.parquet")
-        for path in fresh:
-            path.unlink()
-        for path in self._fresh.iterdir():  # what a killed run was writing
-            path.unlink()
-        self._fresh.rmdir()
+        with self._kept():
+            self._write(rows, self.folder / f"trials-{name}.parquet")
+            for path in fresh:
+                path.unlink()
+            for path in self._fresh.iterdir():  # what a killed run was writing
+                path.unlink()
+            self._fresh.rmdir()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -134,10 +154,13 @@ class Results:
         Raises
         ------
         InvalidResults
-            If another run has it.
+            If another run has it, it cannot be written to, or it holds something else than results.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "lock").open("w") as file:
+        with self._kept():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._require_own()
+            lock = (self.folder / "lock").open("w")
+        with lock as file:
             try:
                 import fcntl  # noqa: PLC0415 - where there is none, the folder is not locked
             except ImportError:
@@ -151,21 +174,81 @@ class Results:
                 ) from error
             yield
 
-    def _files(self) -> list[Path]:
-        return [*sorted(self.folder.glob("trials-*.parquet")), *sorted(self._fresh.glob("*.parquet"))]
+    def _require_own(self) -> None:
+        """Refuse a folder of something else: what a killed run left behind is removed without asking."""
+        names = [path.name for path in self.folder.iterdir()]
+        strange = [name for name in names if name != "lock" and not name.startswith("suite.json")]
+        if strange and "suite.json" not in names:
+            raise InvalidResults(
+                f"{self.folder} holds {strange[0]!r} and no results of dpkit bench; choose an empty folder, "
+                "or a new one, as --results"
+            )
 
-    def _read(self, files: Iterable[Path], columns: list[str] | None = None) -> Iterator[Row]:
-        arrow, parquet = pyarrow(), pyarrow("pyarrow.parquet")
-        for path in files:
-            try:
-                yield from parquet.read_table(path, columns=columns, partitioning=None).to_pylist()
-            except (arrow.ArrowException, OSError) as error:
-                raise InvalidResults(f"cannot read the results {path}: {error}; remove the file") from error
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise InvalidResults(
+                f"cannot write to {self.folder}: {error.strerror or error}. Trials that are done are kept: "
+                "make room, or correct the folder's permissions, and run again with --resume"
+            ) from error
 
     def _write(self, rows: list[Row], path: Path) -> None:
         table = pyarrow().Table.from_pylist(rows, schema=_schema())
         with _appearing(path) as temporary:
             pyarrow("pyarrow.parquet").write_table(table, temporary, compression="zstd")
+
+
+def _read(files: Iterable[Path], columns: Sequence[str] = ()) -> Iterator[Row]:
+    arrow, parquet = pyarrow(), pyarrow("pyarrow.parquet")
+    wanted = columns or _schema().names
+    for path in files:
+        try:
+            held = set(parquet.read_schema(path).names)
+            table = parquet.read_table(path, columns=sorted(held & set(wanted)), partitioning=None)
+        except (arrow.ArrowException, OSError) as error:
+            raise InvalidResults(f"cannot read the results {path}: {error}; remove the file") from error
+        if "key" not in held:
+            raise InvalidResults(f"{path} was not written by dpkit bench; move it elsewhere")
+        # A file of an earlier dpkit may lack columns; what is absent is None.
+        yield from ({name: row.get(name) for name in wanted} for row in table.to_pylist())
+
+
+def _grown(known: Mapping[str, Any], suite: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return what both say together; ``known`` is empty in a new folder."""
+    if not known:
+        return dict(suite)
+    for fact in _SAME:
+        if known.get(fact) != suite[fact]:
+            raise _different(folder, fact, known.get(fact), suite[fact])
+    for kind, meaning in (("tables", _table_meaning), ("compositions", _composition_meaning)):
+        for name, facts in suite[kind].items():
+            before = known.get(kind, {}).get(name)
+            if before is not None and meaning(before) != meaning(facts):
+                raise _different(folder, f"{kind}.{name}", meaning(before), meaning(facts))
+    return {
+        **suite,
+        **{kind: {**known.get(kind, {}), **suite[kind]} for kind in ("tables", "compositions")},
+        **{axis: list(dict.fromkeys([*known.get(axis, []), *suite[axis]])) for axis in _GROWING},
+        **{count: max(known.get(count, 1), suite[count]) for count in ("splits", "trials")},
+    }
+
+
+def _table_meaning(facts: Mapping[str, Any]) -> dict[str, Any]:
+    has_origin = any(origin in facts for origin in ORIGINS)  # then a local file is a copy of the same table
+    return {key: value for key, value in facts.items() if key != "file" or not has_origin}
+
+
+def _composition_meaning(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in facts.items() if key not in _DESCRIBING}
+
+
+def _different(folder: Path, fact: str, before: Any, now: Any) -> InvalidResults:
+    return InvalidResults(
+        f"{folder} has results with {fact} = {json.dumps(before)}, and the suite now says {json.dumps(now)}: "
+        "they do not go together. Choose another --results"
+    )
 
 
 @contextmanager

@@ -8,9 +8,12 @@ so a trial that a cluster runs twice, because a worker died, still counts once.
 from __future__ import annotations
 
 import concurrent.futures
+import os
 import shutil
+import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,13 +21,16 @@ from typing import Any
 
 import attrs
 
+from dpkit_core.bench.code import Code
 from dpkit_core.bench.extras import extra
 from dpkit_core.bench.forecast import Forecast
 from dpkit_core.bench.results import Results
 from dpkit_core.bench.sources import Loaded, load
 from dpkit_core.bench.suite import Suite, Trial
 from dpkit_core.bench.trial import Row, Split, run_trial
-from dpkit_core.errors import InvalidResults, MissingTable
+from dpkit_core.errors import DpkitError, InvalidResults, MissingTable
+
+_WATCH = 0.5  # seconds between two looks at whether the parent is there
 
 Report = Callable[[int, int, float | None], None]
 """Called with trials done, trials in all, and the seconds that are left, None while nobody can tell."""
@@ -32,12 +38,25 @@ Report = Callable[[int, int, float | None], None]
 
 @attrs.frozen
 class Ran:
-    """What a run did: trials done now, done before, and tables that were not at hand, with the reasons."""
+    """What a run did.
+
+    Attributes
+    ----------
+    done, before
+        Trials done now, and before.
+    skipped
+        "table NAME" or "composition NAME" -> why it is not at hand.
+    trials_skipped
+        How many trials are not done for that reason.
+    code
+        With which the trials were run.
+    """
 
     done: int
     before: int
     skipped: dict[str, str]
     trials_skipped: int
+    code: Code
 
 
 @attrs.frozen
@@ -62,7 +81,9 @@ def local_workers(jobs: int) -> Iterator[Workers]:
     if count == 1:
         yield Workers(_Here(), 1, 1)
         return
-    executor = joblib.externals.loky.get_reusable_executor(max_workers=count)
+    executor = joblib.externals.loky.get_reusable_executor(
+        max_workers=count, initializer=_end_with, initargs=(os.getpid(),)
+    )
     try:
         yield Workers.of(executor, count)
     finally:
@@ -86,6 +107,17 @@ def cluster_workers(address: str) -> Iterator[Workers]:
         yield Workers.of(client.get_executor(pure=False), threads)
 
 
+def _end_with(parent: int) -> None:
+    """End this process when its parent is gone, even killed: there is nobody to take its results."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 class _Here:
     """An executor that runs each function at once, in this process."""
 
@@ -107,17 +139,22 @@ def run(
     report: Report = lambda done, total, left: None,
 ) -> Ran:
     """Return what was done, after every trial of the suite that was not done before has its row."""
+    code = Code.of(suite)
     with results.locked():
         results.begin(suite.to_document())
-        known = results.keys()
+        known = list(results.stored("key", "table", "data_sha256"))
+        keys = {row["key"] for row in known}
         trials = list(suite.trials())
-        pending = [trial for trial in trials if trial.key not in known]
-        with _Splits(suite, pending, results.folder / "splits", data_dir) as splits:
-            done = _drain(pending, splits, results, workers, report)
-            skipped = splits.missing
+        pending = [trial for trial in trials if trial.key not in keys]
+        ready = [trial for trial in pending if trial.composition.name not in code.missing]
+        seen = {row["table"]: row["data_sha256"] for row in known}
+        with _Splits(suite, ready, results.folder / "splits", data_dir, seen) as splits:
+            done = _drain(ready, splits, results, workers, report)
         results.pack()
-    trials_skipped = sum(trial.table.name in skipped for trial in pending)
-    return Ran(done, len(trials) - len(pending), skipped, trials_skipped)
+    absent = {trial.composition.name for trial in pending} & code.missing.keys()
+    skipped = {f"composition {name}": code.missing[name] for name in sorted(absent)}
+    skipped |= {f"table {name}": reason for name, reason in splits.missing.items()}
+    return Ran(done, len(trials) - len(pending), skipped, len(pending) - done, code)
 
 
 def _drain(
@@ -153,21 +190,47 @@ def _drain(
 
 
 def _row(future: concurrent.futures.Future[Row], results: Results) -> Row:
+    """Return a row.
+
+    Raises
+    ------
+    InvalidResults
+        If the trial did not come to an end; with what is known of the reason.
+    """
+    rest = f"What is done is kept in {results.folder}: run again with --resume"
     try:
         return future.result()
     except BrokenProcessPool as error:
+        died = "a worker process died, perhaps for want of memory"
+        raise InvalidResults(f"{died} ({error}). {rest}, and fewer --jobs") from error
+    except DpkitError as error:
+        raise InvalidResults(f"a worker cannot run a trial: {error}. {rest}") from error
+    except OSError as error:
         raise InvalidResults(
-            f"a worker process died, perhaps for want of memory ({error}). What is done is kept in "
-            f"{results.folder}: run again with --resume, and fewer --jobs"
+            f"a worker cannot run a trial: {error}. Workers elsewhere must see the folder of results. {rest}"
         ) from error
+    except concurrent.futures.CancelledError as error:
+        raise InvalidResults(f"the scheduler gave up a trial ({error}). {rest}") from error
+    except Exception as error:
+        if type(error).__module__.startswith("distributed."):
+            raise InvalidResults(f"the scheduler gave up a trial: {error}. {rest}") from error
+        raise
 
 
 class _Splits:
     """The splits that trials in flight need: written when the first asks, removed after the last."""
 
-    def __init__(self, suite: Suite, pending: Sequence[Trial], folder: Path, data_dir: Path | None) -> None:
+    def __init__(
+        self,
+        suite: Suite,
+        pending: Sequence[Trial],
+        folder: Path,
+        data_dir: Path | None,
+        seen: Mapping[str, str],
+    ) -> None:
         self.missing: dict[str, str] = {}
         self._suite = suite
+        self._seen = seen
         self._folder = folder
         self._data_dir = data_dir
         self._owed = Counter((trial.table.name, trial.split) for trial in pending)
@@ -193,8 +256,14 @@ class _Splits:
                 self.missing[trial.table.name] = str(error)
                 return None
             folder = self._path(place)
-            folder.mkdir(parents=True)
-            self._ready[place] = Split.write(loaded, trial, folder)
+            try:
+                folder.mkdir(parents=True)
+                self._ready[place] = Split.write(loaded, trial, folder)
+            except OSError as error:
+                raise InvalidResults(
+                    f"cannot write a split of table {trial.table.name!r} to {folder}: "
+                    f"{error.strerror or error}; make room, and run again with --resume"
+                ) from error
         return self._ready[place]
 
     def release(self, trial: Trial) -> None:
@@ -218,5 +287,10 @@ class _Splits:
                 seed=trial.seed,
                 neighboring=trial.neighboring,
             )
+            if self._seen.get(trial.table.name, loaded.sha256) != loaded.sha256:
+                raise InvalidResults(
+                    f"{self._folder.parent} has results on another table {trial.table.name!r} than the one "
+                    f"from {loaded.origin}: the numbers differ. Choose another --results"
+                )
             self._table = trial.table.name, loaded
         return self._table[1]

@@ -20,7 +20,7 @@ import numpy as np
 from dpkit_core.bench.extras import extra
 from dpkit_core.bench.suite import FROM_DATA, TableSpec, table_seed
 from dpkit_core.dataset import Dataset
-from dpkit_core.errors import DpkitError, InvalidSuite, MissingTable
+from dpkit_core.errors import DpkitError, InvalidData, InvalidSuite, MissingTable
 from dpkit_core.generators import Synthetic
 from dpkit_core.offers import find_offer
 from dpkit_core.privacy import Neighboring
@@ -35,6 +35,7 @@ _ORIGINS = {
     "sklearn": "scikit-learn",
     "generator": "generator",
 }
+_FEWEST = 3  # records: two to train on and one to hold out
 _PATIENCE = 30.0  # seconds for an answer from OpenML
 
 
@@ -177,13 +178,18 @@ def _task(spec: TableSpec) -> tuple[int, str]:
     """Return the data set and the target of an OpenML task, remembered beside scikit-learn's downloads."""
     datasets = extra("sklearn.datasets", "loading a table from OpenML")
     cached = Path(datasets.get_data_home(), "openml", f"dpkit-task-{spec.openml_task}.json")
-    if cached.is_file():
-        facts = json.loads(cached.read_text(encoding="utf-8"))
-    else:
-        facts = _download(lambda: _ask_task(spec.openml_task), f"OpenML task {spec.openml_task}")
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        cached.write_text(json.dumps(facts), encoding="utf-8")
-    return int(facts["data_set_id"]), spec.target or str(facts["target_feature"])
+
+    def facts() -> Mapping[str, Any]:
+        try:
+            found: Mapping[str, Any] = json.loads(cached.read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # not there yet, or half written
+            found = _ask_task(spec.openml_task)
+            cached.parent.mkdir(parents=True, exist_ok=True)
+            cached.write_text(json.dumps(found), encoding="utf-8")
+        return {"data_set": int(found["data_set_id"]), "target": str(found["target_feature"])}
+
+    found = _download(facts, f"OpenML task {spec.openml_task}")
+    return found["data_set"], spec.target or found["target"]
 
 
 def _ask_task(number: int | None) -> Mapping[str, Any]:
@@ -249,6 +255,10 @@ def _encoded(spec: TableSpec, found: _Found, neighboring: Neighboring) -> Loaded
         assertions=assertions,
     )
     data = encode(table, schema)
+    if len(data.y) < _FEWEST:
+        raise InvalidData(
+            f"{table.path} has {len(data.y)} records; a trial needs {_FEWEST}, two of them to train on"
+        )
     return Loaded(data, schema, found.origin, _hash(data), found.relevant, assertions)
 
 

@@ -7,7 +7,7 @@
     k = [5]
     splits = 10                     random splits of each table into training and held-out records
     trials = 1                      runs on each split, which differ in their noise
-    metrics = ["r2", "rmse"]
+    metrics = ["r2", "rmse"]        rows have all; the first is what the summary is about
 
     [tables.diamonds]
     openml = 42225                  or openml_task, sklearn, generator, file
@@ -139,7 +139,6 @@ class Trial:
     test_fraction: float
     split: int
     repeat: int
-    metrics: tuple[str, ...]
 
     @property
     def setting(self) -> Setting:
@@ -232,7 +231,6 @@ class Suite:
                         self.test_fraction,
                         split,
                         repeat,
-                        self.metrics,
                     )
 
     def add(self, role: str, name: str) -> Suite:

@@ -210,28 +210,26 @@ def _ranks(medians: dict[str, float], metric: str) -> dict[str, int]:
     }
 
 
-def to_document(summary: Summary, skipped: dict[str, str]) -> dict[str, Any]:
-    """Return a summary as plain data that strict JSON can hold: an infinite number is text."""
+def to_document(summaries: Sequence[Summary]) -> dict[str, Any]:
+    """Return summaries of the same rows as plain data for strict JSON: an infinite number is text.
+
+    The first says by which metric compositions are ranked.
+    """
+    first = summaries[0]
     return {
-        "metric": summary.metric,
+        "metric": first.metric,
         "metric_data": "held-out private records; research, not a release",
-        "outcomes": {outcome: summary.outcomes[outcome] for outcome in OUTCOMES},
-        "skipped_tables": skipped,
+        "outcomes": {outcome: first.outcomes[outcome] for outcome in OUTCOMES},
         "cells": [
             {
-                **attrs.asdict(cell.setting),
-                "private_mechanism": cell.private,
-                "outcomes": dict(cell.outcomes),
-                "quartiles": None
-                if cell.quartiles is None
-                else [_json(value) for value in attrs.astuple(cell.quartiles)],
-                "median_seconds": cell.seconds,
-                "messages": list(cell.messages),
-                "published": None
-                if cell.published is None
-                else {"median": _json(cell.published.median), "source": cell.published.source},
+                **attrs.asdict(cells[0].setting),
+                "private_mechanism": cells[0].private,
+                "outcomes": dict(cells[0].outcomes),
+                "metrics": {cell.metric: _cell_document(cell) for cell in cells},
+                "median_seconds": cells[0].seconds,
+                "messages": list(cells[0].messages),
             }
-            for cell in summary.cells
+            for cells in zip(*(summary.cells for summary in summaries), strict=True)
         ],
         "standings": [
             {
@@ -242,8 +240,16 @@ def to_document(summary: Summary, skipped: dict[str, str]) -> dict[str, Any]:
                 **_standing_document(standing),
                 "published": standing.published and _standing_document(standing.published),
             }
-            for standing in summary.standings
+            for standing in first.standings
         ],
+    }
+
+
+def _cell_document(cell: Cell) -> dict[str, Any]:
+    quartiles, published = cell.quartiles, cell.published
+    return {
+        "quartiles": quartiles and [_json(value) for value in attrs.astuple(quartiles)],
+        "published": published and {"median": _json(published.median), "source": published.source},
     }
 
 

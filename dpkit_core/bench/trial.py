@@ -20,15 +20,16 @@ import attrs
 import numpy as np
 
 import dpkit_core
+from dpkit_core.bench.code import code_hash
 from dpkit_core.bench.extras import extra
 from dpkit_core.bench.metrics import Outcome, measure
 from dpkit_core.bench.sources import Loaded
 from dpkit_core.bench.suite import Trial
 from dpkit_core.composer import DEFAULT_SELECT_SHARE, Plan, compose
 from dpkit_core.dataset import Dataset, Matrix, Vector
-from dpkit_core.errors import DpkitError
+from dpkit_core.errors import DpkitError, PartFailed
 from dpkit_core.hooks import Observers
-from dpkit_core.privacy import Budget
+from dpkit_core.privacy import Budget, Neighboring
 from dpkit_core.randomness import Randomness
 from dpkit_core.release import Certificate, Release
 from dpkit_core.schema import Schema
@@ -68,18 +69,22 @@ class Split:
         order = np.random.default_rng(trial.split_seed).permutation(rows)
         held_out = min(max(1, round(trial.test_fraction * rows)), rows - 2)
         X, y = folder / "X.npy", folder / "y.npy"
-        permuted = np.lib.format.open_memmap(
-            X, mode="w+", dtype=np.float64, shape=data.X.shape, fortran_order=True
-        )
-        for j in range(data.X.shape[1]):
-            permuted[:, j] = data.X[order, j]
-        permuted.flush()
+        # Written and not mapped: on a full disk this is an error, where a mapping would be a bus error.
+        with X.open("wb") as file:
+            np.lib.format.write_array_header_1_0(
+                file, {"descr": "<f8", "fortran_order": True, "shape": data.X.shape}
+            )
+            for j in range(data.X.shape[1]):
+                file.write(np.ascontiguousarray(data.X[order, j], dtype="<f8").data)
         np.save(y, data.y[order])
+        schema = loaded.schema
+        if schema.neighboring is Neighboring.REPLACE_ONE:  # then the number of records is public
+            schema = attrs.evolve(schema, records=rows - held_out)
         return cls(
             X,
             y,
             rows - held_out,
-            loaded.schema,
+            schema,
             loaded.origin,
             loaded.sha256,
             loaded.relevant,
@@ -98,6 +103,11 @@ def run_trial(trial: Trial, split: Split) -> Row:
 
     What a composition cannot do is a result: ``impossible`` where it cannot be planned for this table,
     ``failed`` where a part raised, ``refused`` where a private test said no.
+
+    Raises
+    ------
+    DpkitError
+        If a part is not installed where this runs.
     """
     # One thread: the same sums in the same order on every machine, and jobs do not fight for cores.
     with extra("threadpoolctl", "running trials").threadpool_limits(1):
@@ -119,7 +129,11 @@ def run_trial(trial: Trial, split: Split) -> Row:
             )
         except DpkitError as error:
             return row | _stopped("failed", error) | started.usage()
-        return row | started.usage() | _judged(trial, split, release, X, y)
+        row |= started.usage()
+        try:
+            return row | _judged(split, release, X, y)
+        except PartFailed as error:
+            return row | _stopped("failed", error)
 
 
 def _planned(trial: Trial, split: Split) -> Plan:
@@ -158,6 +172,7 @@ def _identity(trial: Trial, split: Split) -> Row:
         "test_fraction": trial.test_fraction,
         "split": trial.split,
         "trial": trial.repeat,
+        "code_sha256": code_hash(trial.composition),
         "dpkit": dpkit_core.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
@@ -173,14 +188,13 @@ def _stopped(outcome: str, error: DpkitError) -> Row:
     return {"outcome": outcome, "message": str(error)}
 
 
-def _judged(trial: Trial, split: Split, release: Release, X: Matrix, y: Vector) -> Row:
+def _judged(split: Split, release: Release, X: Matrix, y: Vector) -> Row:
     positions = {feature.name: j for j, feature in enumerate(split.schema.features)}
     selected, relevant = ([positions[name] for name in names] for names in (release.selected, split.relevant))
     predictions = None
     if release.model is not None:
         columns = [positions[name] for name in release.model.features]
-        with np.errstate(over="ignore", invalid="ignore"):
-            predictions = release.model.predict(np.ascontiguousarray(X[:, columns]))
+        predictions = _predicted(release.model, np.ascontiguousarray(X[:, columns]))
     certificate = release.certificate
     outcome = Outcome(np.asarray(y), predictions, tuple(selected), tuple(relevant))
     return {
@@ -190,8 +204,19 @@ def _judged(trial: Trial, split: Split, release: Release, X: Matrix, y: Vector) 
         "spent_epsilon": certificate.epsilon,
         "certificate_sha256": certificate_hash(certificate),
         "reasons": list(dict.fromkeys((*certificate.reasons, *RESEARCH, *split.assertions))),
-        **measure(trial.metrics, outcome, refused=release.refusal is not None),
+        **measure(outcome, refused=release.refusal is not None),
     }
+
+
+def _predicted(model: Any, X: Matrix) -> Vector:
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            predictions = np.asarray(model.predict(X), dtype=np.float64)
+    except Exception as error:
+        raise PartFailed(f"the model failed while predicting ({type(error).__name__}: {error})") from error
+    if predictions.shape != X.shape[:1]:
+        raise PartFailed(f"the model predicted {predictions.shape} numbers for {len(X)} records")
+    return predictions
 
 
 def certificate_hash(certificate: Certificate) -> str:

@@ -91,6 +91,8 @@ def bench(
     from dpkit_core.bench.summary import summarize, to_document
     from dpkit_core.cli import _render
 
+    if data_dir is not None and not data_dir.is_dir():
+        raise InvalidOption(f"--data-dir {data_dir} is not a folder; name the one with the tables' files")
     if jobs != -1 and jobs < 1:
         raise InvalidOption(f"--jobs is {jobs}; give a number of at least 1, or leave it out for every core")
     with contextlib.redirect_stdout(sys.stderr):
@@ -99,7 +101,7 @@ def bench(
         _show_intention(chosen, data_dir, format)
         return
     store = Results(results or Path("results", chosen.name))
-    if store.folder.is_dir() and not resume and store.keys():
+    if store.folder.is_dir() and not resume and any(store.stored("key")):
         raise InvalidOption(
             f"{store.folder} has results already; add --resume to go on there, or choose another --results"
         )
@@ -112,13 +114,21 @@ def bench(
         raise typer.Exit(_INTERRUPTED) from interrupt
     wanted = {trial.key for trial in chosen.trials()}
     rows = [row for row in store.rows() if row["key"] in wanted] if ran.done or ran.before else []
-    summary = summarize(rows, chosen.metrics[0], chosen.published)
+    summaries = [summarize(rows, metric, chosen.published) for metric in chosen.metrics]
+    others = ran.code.others(rows)
     if format is Format.JSON:
-        document = {"results": str(store.folder), **to_document(summary, ran.skipped)}
+        document = {
+            "results": str(store.folder),
+            "trials": {"run": ran.done, "done_before": ran.before, "skipped": ran.trials_skipped},
+            "skipped": ran.skipped,
+            "rows_of_other_code": dict(others),
+            **to_document(summaries),
+        }
         print(json.dumps(document, indent=2, allow_nan=False))
         return
-    _show(summary)
-    _render.lines(_outcome(ran, store, summary.outcomes))
+    _show(summaries[0])
+    _render.lines(_outcome(ran, store, summaries[0].outcomes))
+    _render.lines(_warning(composition, count) for composition, count in others.items())
 
 
 def _chosen(name: str, add: list[str], only: list[str]) -> Suite:
@@ -136,12 +146,17 @@ def _chosen(name: str, add: list[str], only: list[str]) -> Suite:
 
 
 def _show_intention(suite: Suite, data_dir: Path | None, format: Format) -> None:
+    import contextlib
     import json
+    import sys
 
+    from dpkit_core.bench.code import Code
     from dpkit_core.bench.sources import locate
     from dpkit_core.cli import _render
     from dpkit_core.errors import MissingTable
 
+    with contextlib.redirect_stdout(sys.stderr):
+        absent = Code.of(suite).missing
     rows, missing = [], {}
     for spec in suite.tables:
         try:
@@ -149,18 +164,25 @@ def _show_intention(suite: Suite, data_dir: Path | None, format: Format) -> None
         except MissingTable as error:
             missing[spec.name] = str(error)
             rows.append((spec.name, f"skipped: {error}"))
-    trials = sum(trial.table.name not in missing for trial in suite.trials())
+    trials = sum(
+        trial.table.name not in missing and trial.composition.name not in absent for trial in suite.trials()
+    )
     if format is Format.JSON:
-        print(
-            json.dumps({"trials": trials, "skipped_tables": missing, "suite": suite.to_document()}, indent=2)
-        )
+        skipped = {f"composition {name}": reason for name, reason in absent.items()}
+        skipped |= {f"table {name}": reason for name, reason in missing.items()}
+        document = {"trials": trials, "skipped": skipped, "suite": suite.to_document()}
+        print(json.dumps(document, indent=2, allow_nan=False))
         return
     _render.heading(f"Suite {suite.name}: {trials} trials")
     _render.lines([suite.summary] if suite.summary else [])
     print()
     _render.table(("table", "taken from"), rows)
     parts = [
-        (recipe.name, " + ".join(recipe.parts.values()), _options(recipe.options))
+        (
+            recipe.name,
+            f"skipped: {absent[recipe.name]}" if recipe.name in absent else " + ".join(recipe.parts.values()),
+            _options(recipe.options),
+        )
         for recipe in suite.compositions
     ]
     print()
@@ -327,8 +349,15 @@ def _outcome(ran: Ran, store: Results, outcomes: dict[str, int]) -> list[str]:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items()) or "none"
     sentences = [f"Trials: {counts}; {ran.done} run now, {ran.before} done before."]
     if ran.skipped:
-        sentences.append(f"Skipped: {ran.trials_skipped} trials, because tables are not at hand:")
-        sentences += [f"{table}: {reason}." for table, reason in ran.skipped.items()]
+        sentences.append(f"Skipped: {ran.trials_skipped} trials, for want of:")
+        sentences += [f"{what}: {reason}." for what, reason in ran.skipped.items()]
     sentences.append("Research, not releases: seeded, and scored on held-out private records.")
     sentences.append(f"Rows are in {store.folder}; `dpkit plot {store.folder}` draws them.")
     return sentences
+
+
+def _warning(composition: str, count: int) -> str:
+    return (
+        f"Warning: {count} rows of {composition} are not from what is installed now: its parts, dpkit or "
+        "NumPy have changed since. Choose another --results to run them anew."
+    )

@@ -38,8 +38,13 @@ def plot(
     from dpkit_core.bench.results import Results
 
     found = Results(results)
+    rows = found.rows()
     drawn = draw(
-        found.rows(), output or results / "plots", metric=metric, against=against, published=found.published()
+        rows,
+        output or results / "plots",
+        metric=metric or next(iter(found.suite().get("metrics", [])), None),
+        against=against,
+        published=found.published(),
     )
     for path in drawn:
         note(f"wrote {path}")

@@ -1,11 +1,18 @@
 """Small parts that are quick, or slow, refuse or fail on demand, and a suite of them."""
 
+import contextlib
 import copy
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from dpkit_core.bench.results import Results
 from dpkit_core.bench.suite import Suite
+from dpkit_core.toml import to_toml
 
 PARTS = '''
 import time
@@ -158,3 +165,41 @@ def numbers():
         return [{name: value for name, value in row.items() if name not in MEASURED} for row in rows]
 
     return without_measurements
+
+
+@pytest.fixture
+def start(parts, tmp_path):
+    """Start ``dpkit`` as a command of its own, with the parts within its reach; it ends with the test."""
+    running = []
+
+    def command(*arguments, **options):
+        process = subprocess.Popen(
+            [Path(sys.executable).with_name("dpkit"), *map(str, arguments)],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(parts.folder), "COLUMNS": "200"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            **options,
+        )
+        running.append(process)
+        return process
+
+    yield command
+    for process in running:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.fixture
+def suite_file(document, tmp_path):
+    """Write the suite, which tests change, to a file and return its path."""
+
+    def write(**facts):
+        path = tmp_path / "tiny.toml"
+        path.write_text(to_toml(document | facts))
+        return path
+
+    return write

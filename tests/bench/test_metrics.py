@@ -31,9 +31,9 @@ def test_a_constant_truth_has_no_r2():
 
 
 def test_a_refusal_is_the_worst_value_and_keeps_the_recall():
-    values = measure(["r2", "rmse", "recall"], outcome(None, (0, 5), (0, 1, 2, 5)), refused=True)
+    values = measure(outcome(None, (0, 5), (0, 1, 2, 5)), refused=True)
     assert values == {"r2": -math.inf, "rmse": math.inf, "recall": 0.5}
 
 
 def test_what_does_not_apply_is_none():
-    assert measure(["r2", "recall"], outcome(None), refused=False) == {"r2": None, "recall": None}
+    assert measure(outcome(None), refused=False) == {"r2": None, "rmse": None, "recall": None}

@@ -98,11 +98,11 @@ def test_their_ranks_are_counted_on_the_same_tables():
     assert dict(x.published.ranks) == {2: 2, 1: 1}
     assert dict(y.published.ranks) == {1: 1, 2: 2}
     assert (x.published.tables, x.published.positive, y.published.positive) == (3, 2, 2)
-    document = to_document(summary, {})
+    document = to_document([summary])
     json.dumps(document, allow_nan=False)
-    cells = {(cell["table"], cell["composition"]): cell["published"] for cell in document["cells"]}
-    assert cells["c", "x"] == {"median": "-inf", "source": "Somebody 2020, Figure 9"}
-    assert cells["a", "mine"] is None
+    cells = {(cell["table"], cell["composition"]): cell["metrics"]["r2"] for cell in document["cells"]}
+    assert cells["c", "x"]["published"] == {"median": "-inf", "source": "Somebody 2020, Figure 9"}
+    assert cells["a", "mine"]["published"] is None
     assert document["standings"][0]["published"] == {
         "tables": 3, "ranks": {2: 2, 1: 1}, "mean_rank": pytest.approx(5 / 3), "positive": 2
     }  # fmt: skip

@@ -81,7 +81,6 @@ def test_refusals_failures_and_the_impossible_are_rows(parts, document, results,
     document["compositions"] = {
         "refusing": {**parts_of, "options": {"regressor": {"refuse": True}}},
         "failing": {**parts_of, "options": {"regressor": {"fail": True}}},
-        "misspelt": {**parts_of, "scorer": "lage"},
     }
     run_here(Suite.from_document("tiny", document, tmp_path), results)
     rows = {(row["composition"], row["k"]): row for row in results.rows()}
@@ -90,8 +89,6 @@ def test_refusals_failures_and_the_impossible_are_rows(parts, document, results,
     assert refused["certificate_sha256"]
     assert (failed["outcome"], failed["r2"]) == ("failed", None)
     assert "average failed while running" in failed["message"]
-    assert rows["misspelt", 2]["outcome"] == "impossible"
-    assert "no scorer 'lage'" in rows["misspelt", 2]["message"]
     assert {rows[name, 99]["outcome"] for name, _ in rows} == {"impossible"}
     assert "k must be from 1 to 6" in rows["refusing", 99]["message"]
 
@@ -100,7 +97,18 @@ def test_a_table_that_is_not_at_hand_is_counted(parts, document, results, tmp_pa
     document["tables"]["gone"] = {"file": "gone.csv", "target": "y"}
     ran = run_here(Suite.from_document("tiny", document, tmp_path), results)
     assert (ran.done, ran.trials_skipped) == (24, 24)
-    assert "gone.csv is not in" in ran.skipped["gone"]
+    assert "gone.csv is not in" in ran.skipped["table gone"]
+
+
+def test_a_part_that_is_not_installed_is_counted_and_run_when_it_is(parts, document, results, tmp_path):
+    document["compositions"]["missing"] = {**document["compositions"]["selected"], "scorer": "small"}
+    suite = Suite.from_document("tiny", document, tmp_path)
+    ran = run_here(suite, results)
+    assert (ran.done, ran.trials_skipped) == (24, 16)
+    assert "no scorer 'small' is installed" in ran.skipped["composition missing"]
+    parts.install("dpkit-other", entry_points={"dpkit.scorers": {"small": "tiny_bench:Small"}})
+    ran = run_here(suite, results)
+    assert (ran.done, ran.before, ran.skipped) == (16, 24, {})
 
 
 def test_nothing_is_repeated_and_more_is_added(suite, results, numbers):
@@ -165,7 +173,7 @@ def test_a_fault_of_the_harness_is_not_a_result(suite, results, monkeypatch):
         raise OSError("the disk is full")
 
     monkeypatch.setattr("dpkit_core.bench.trial.measure", broken)
-    with pytest.raises(OSError, match="the disk is full"):
+    with pytest.raises(InvalidResults, match=r"a worker cannot run a trial: the disk is full\."):
         run_here(suite, results)
     assert not list(results.folder.glob("trials-*"))
     assert not (results.folder / "splits").exists()

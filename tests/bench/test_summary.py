@@ -75,7 +75,9 @@ def test_what_cannot_be_planned_is_counted_and_not_ranked():
     summary = summarize(rows)
     assert summary.outcomes == {"impossible": 1, "refused": 1}
     assert [s.composition for s in summary.standings] == ["y"]
-    document = to_document(summary, {"gone": "not there"})
+    document = to_document([summary, summarize(rows, "rmse")])
     assert document["outcomes"] == {"released": 0, "refused": 1, "impossible": 1, "failed": 0}
-    assert document["cells"][1]["quartiles"] == ["-inf"] * 3
-    assert document["skipped_tables"] == {"gone": "not there"}
+    assert document["cells"][1]["metrics"] == {
+        "r2": {"quartiles": ["-inf"] * 3, "published": None},
+        "rmse": {"quartiles": None, "published": None},
+    }
