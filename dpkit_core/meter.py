@@ -59,14 +59,15 @@ class Draw:
     shape: tuple[int, ...]
 
 
-def _expand(events: Iterable[Event]) -> Iterable[Event]:
+def expand(events: Iterable[Event]) -> Iterable[Event]:
+    """Yield the single events of which ``events`` are made, in order."""
     for event in events:
         match event:
             case Repeated():
                 for _ in range(event.count):
-                    yield from _expand((event.event,))
+                    yield from expand((event.event,))
             case Sequence():
-                yield from _expand(event.events)
+                yield from expand(event.events)
             case _:
                 yield event
 
@@ -89,7 +90,7 @@ class Meter:
     def __init__(self, stage: str, plan: StagePlan, neighboring: Neighboring, randomness: Randomness) -> None:
         self._stage = stage
         self._neighboring = neighboring
-        self._pending = deque(_expand(plan.events))
+        self._pending = deque(expand(plan.events))
         self._sampler = Sampler(randomness.stream(stage))
         self._coins = randomness.stream(f"{stage}/public coins")
         self._draws: list[Draw] = []
@@ -207,7 +208,7 @@ class Meter:
         """
         if not proof:
             raise ValueError("a custom mechanism needs the place of its proof")
-        for single in _expand((event,)):
+        for single in expand((event,)):
             self._spend(single, None, ())
         self._arithmetic[arithmetic] = None
         return self._sampler

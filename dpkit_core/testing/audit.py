@@ -63,6 +63,8 @@ class Audit:
         Probability that all the bounds hold.
     seconds
         Time taken.
+    claimed_mu
+        The mu that the mechanism claims, where it does; infinity elsewhere.
     """
 
     epsilon: float
@@ -73,11 +75,16 @@ class Audit:
     samples: int
     confidence: float
     seconds: float
+    claimed_mu: float = math.inf
 
     @property
     def violated(self) -> bool:
-        """Whether the claimed budget is refuted."""
-        return self.epsilon > self.claimed.epsilon or self.delta > self.claimed.delta
+        """Whether the claimed budget, or the claimed mu, is refuted."""
+        return (
+            self.epsilon > self.claimed.epsilon
+            or self.delta > self.claimed.delta
+            or self.mu > self.claimed_mu
+        )
 
     def renyi(self, order: float) -> float:
         """Return a lower bound on the Renyi divergence of ``order`` > 1 between the two outputs.
@@ -93,10 +100,12 @@ class Audit:
 
     def describe(self) -> str:
         """Return the finding as a sentence."""
+        told = math.isfinite(self.claimed_mu)
+        mu = f" and mu at least {self.mu:.4g} (claimed {self.claimed_mu:.4g})" if told else ""
+        runs = f"from {self.samples} runs on each dataset, confidence {100 * self.confidence:.6g}%"
         return (
             f"epsilon at least {self.epsilon:.4g} (claimed {self.claimed.epsilon:.4g}) and delta at least "
-            f"{self.delta:.3g} (claimed {self.claimed.delta:.3g}), from {self.samples} runs on each dataset, "
-            f"confidence {100 * self.confidence:.6g}%"
+            f"{self.delta:.3g} (claimed {self.claimed.delta:.3g}){mu}, {runs}"
         )
 
 
@@ -114,7 +123,13 @@ def clopper_pearson(hits: npt.ArrayLike, runs: int, error: float) -> tuple[Float
 
 
 def audit(
-    first: Outputs, second: Outputs, claimed: Budget, *, confidence: float = CONFIDENCE, seconds: float = 0.0
+    first: Outputs,
+    second: Outputs,
+    claimed: Budget,
+    *,
+    mu: float | None = None,
+    confidence: float = CONFIDENCE,
+    seconds: float = 0.0,
 ) -> Audit:
     """Return what equally many independent outputs on two neighbors prove.
 
@@ -124,6 +139,8 @@ def audit(
         Outputs on the two datasets: hashable values, or an array with one row per output.
     claimed
         The budget under attack.
+    mu
+        The mu under attack, where mu-GDP is claimed as well.
     confidence
         Probability that every bound holds.
     seconds
@@ -150,6 +167,22 @@ def audit(
         runs,
         confidence,
         seconds + time.perf_counter() - start,
+        math.inf if mu is None else mu,
+    )
+
+
+def strain(first: Outputs, second: Outputs, claimed: Budget, *, mu: float | None = None) -> float:
+    """Return which share of a claim some runs on two neighbors seem to use: a hint where to run more.
+
+    The event is chosen and judged by the same runs, so nothing is proved.
+    """
+    error = 0.2  # wide enough that a rare event does not beat a common one by luck
+    numbers = _project(first, second, len(first))
+    claims = {"epsilon": claimed.epsilon, "mu": math.inf if mu is None else mu}
+    merits = _merits(claimed)
+    return max(
+        float(merits[name](*_best_event(numbers, merits[name], error).bounds(numbers, error))) / claim
+        for name, claim in claims.items()
     )
 
 

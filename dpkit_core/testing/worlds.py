@@ -22,6 +22,9 @@ from dpkit_core.schema import Column, Schema
 SIZES = (*range(2, 10), 16, 40)
 """Numbers of records to try; most false claims already fail on a handful."""
 
+DISTINCT = 64
+"""Larger tables hold so many different records, each several times."""
+
 
 def schemas(neighboring: Neighboring) -> Mapping[str, Schema]:
     """Return the schemas that the kit tries: with bounds, without, with categories.
@@ -97,7 +100,9 @@ class Population:
 
     def table(self, rng: np.random.Generator, records: int) -> Matrix:
         """Return a table with a structure chosen at random."""
-        table = np.array([self.record(rng) for _ in range(records)])
+        table = np.array([self.record(rng) for _ in range(min(records, DISTINCT))])
+        if records > DISTINCT:
+            table = table[rng.integers(DISTINCT, size=records)]
         structure = _STRUCTURES[rng.integers(len(_STRUCTURES))]
         structured: Matrix = structure(self, rng, table)
         return structured

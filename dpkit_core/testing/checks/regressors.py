@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import attrs
 import numpy as np
 
 from dpkit_core.dataset import Dataset, Vector
 from dpkit_core.errors import CalibrationFailed, Unsuitable, UnsupportedEvent
+from dpkit_core.meter import Draw
 from dpkit_core.privacy import Budget, Neighboring
 from dpkit_core.protocols import Refusal, RegressionRequest, Regressor, StagePlan
 from dpkit_core.schema import Schema
 from dpkit_core.testing.audit import audit
 from dpkit_core.testing.checks.selectors import accountants
-from dpkit_core.testing.drive import fit, released_numbers, seeded_meter
+from dpkit_core.testing.drive import claimed_mu, draws, fit, quick_meters, released_numbers
 from dpkit_core.testing.exact import same_law
 from dpkit_core.testing.trace import trace_difference
 from dpkit_core.testing.trial import (
@@ -34,7 +36,11 @@ NO_BUDGET = Budget(1e-4, 1e-9)
 PAIRS = 8
 SCREENING_RUNS = 12
 RUNS = 1200
+# The plan whose worst pair strains its budget most gets RUNS, every other a quarter of them.
+OTHER_RUNS = 300
 METAMORPHIC_RUNS = 400
+# A fit that asks the meter more often than this is run less often, down to a quarter: it takes so long.
+EASY_DRAWS = 25
 
 
 @attrs.frozen(eq=False)
@@ -54,17 +60,24 @@ class _Case:
     def population(self) -> Population:
         return Population(self.schema)
 
+    def affordable(self, runs: int) -> int:
+        """Return how many of ``runs`` to make, by how often a fit asks the meter."""
+        return runs // min(4, -(-draws(self.plan) // EASY_DRAWS))
+
     def pairs(self, rng: np.random.Generator, count: int) -> Iterator[tuple[Dataset, Dataset]]:
         population = self.population
         for _ in range(count):
             yield population.datasets(population.pair(rng, int(rng.choice(self.sizes))))
 
-    def fit(self, data: Dataset, seed: int) -> object:
-        return fit(self.regressor, self.plan, data, self.schema.neighboring, seeded_meter(seed))[0]
+    def fits(self, data: Dataset, seeds: Iterable[int]) -> Iterator[tuple[Any, tuple[Draw, ...]]]:
+        """Yield what was released, and the draws, of one run per seed."""
+        meters = quick_meters()
+        for seed in seeds:
+            yield fit(self.regressor, self.plan, data, self.schema.neighboring, meters(seed))
 
-    def sample(self, data: Dataset, seeds: range) -> Vector:
+    def sample(self, data: Dataset, seeds: Iterable[int]) -> Vector:
         """Return one row per run: whether it was refused, then all released numbers (0 after a refusal)."""
-        numbers = [released_numbers(self.fit(data, seed)) for seed in seeds]
+        numbers = [released_numbers(outcome) for outcome, _ in self.fits(data, seeds)]
         width = max((len(row) for row in numbers if row is not None), default=0)
         blank = np.zeros(width)
         return np.array(
@@ -104,10 +117,7 @@ def check_noise_is_the_same_for_neighbors(make: Factory, trial: Trial) -> Eviden
     samples = 0
     for case in _cases(make, every_schema=True):
         for pair in case.pairs(rng, PAIRS // 2 * trial.effort):
-            runs = [
-                fit(case.regressor, case.plan, data, case.schema.neighboring, seeded_meter(samples))
-                for data in pair
-            ]
+            runs = [next(case.fits(data, [samples])) for data in pair]
             refused = any(isinstance(outcome, Refusal) for outcome, _ in runs)
             difference = trace_difference(runs[0][1], runs[1][1], refused=refused)
             samples += 1
@@ -129,12 +139,12 @@ def check_models_have_one_shape(make: Factory, trial: Trial) -> Evidence:
         shapes = set()
         for pair in case.pairs(rng, PAIRS // 2 * trial.effort):
             for data in pair:
-                outcome = case.fit(data, models)
+                outcome, _ = next(case.fits(data, [models]))
                 if isinstance(outcome, Refusal):
                     continue
                 models += 1
-                require(outcome.features == data.names, f"a model for {outcome.features}, not {data.names}")  # type: ignore[attr-defined]
-                prediction = outcome.predict(np.clip(data.X, -10, 10))  # type: ignore[attr-defined]
+                require(outcome.features == data.names, f"a model for {outcome.features}, not {data.names}")
+                prediction = outcome.predict(np.clip(data.X, -10, 10))
                 require(
                     np.shape(prediction) == data.y.shape and np.isfinite(prediction).all(),
                     f"predictions are {prediction} for {len(data.y)} records",
@@ -155,7 +165,7 @@ def check_input_is_unchanged(make: Factory, trial: Trial) -> Evidence:
     for case in _cases(make):
         for data, _ in case.pairs(rng, 4 * trial.effort):
             X, y = data.X.copy(), data.y.copy()
-            case.fit(attrs.evolve(data, X=X, y=y), fits)
+            next(case.fits(attrs.evolve(data, X=X, y=y), [fits]))
             fits += 1
             require(np.array_equal(X, data.X) and np.array_equal(y, data.y), "fitting changed its input")
     return Evidence(f"{fits} fits", fits)
@@ -192,15 +202,23 @@ def check_neighbors_cannot_be_told_apart(make: Factory, trial: Trial) -> Evidenc
     noisy sum (clipping used? bounds public? both factors bounded?), then the calibration.
     """
     rng = np.random.default_rng(trial.seed)
-    cases = list(_cases(make))
+    suspects = [_worst_pair(case, rng, PAIRS * trial.effort) for case in _cases(make)]
+    first = max(range(len(suspects)), key=lambda i: suspects[i].strain)
     strongest, samples = 0.0, 0
-    for case in cases:
-        pair = max(case.pairs(rng, PAIRS * trial.effort), key=lambda pair: _shift(case, pair))
-        runs = RUNS * trial.effort
+    for i, suspect in enumerate(suspects):
+        case, pair = suspect.case, suspect.pair
+        runs = case.affordable(RUNS if i == first else OTHER_RUNS) * trial.effort
         outputs = [
             case.sample(data, range(1000 + s * runs, 1000 + (s + 1) * runs)) for s, data in enumerate(pair)
         ]
-        finding = audit(*_same_width(*outputs), case.request.budget, confidence=1 - trial.error / len(cases))
+        one, other = _same_width(*outputs)
+        finding = audit(
+            one,
+            other,
+            case.request.budget,
+            mu=claimed_mu(case.plan),
+            confidence=1 - trial.error / len(suspects),
+        )
         samples += runs
         if finding.violated:
             raise CheckFailed(
@@ -224,7 +242,7 @@ def check_no_budget_tells_nothing(make: Factory, trial: Trial) -> Evidence:
     for case in cases:
         population, rng = case.population, np.random.default_rng(trial.seed)
         worlds = [population.dataset(population.table(rng, records)) for records in case.sizes]
-        runs = METAMORPHIC_RUNS * trial.effort
+        runs = case.affordable(METAMORPHIC_RUNS) * trial.effort
         outputs = [case.sample(data, range(s * runs, (s + 1) * runs)) for s, data in enumerate(worlds)]
         samples += runs
         p = same_law(*_same_width(*outputs))
@@ -237,6 +255,7 @@ def _cases(make: Factory, *, every_schema: bool = False, no_budget: bool = False
     regressor: Regressor = make()
     reasons: list[str] = []
     plans = 0
+    makers = accountants()
     for neighboring in Neighboring:
         # Under replace-one both worlds must have one size, and any two sizes do under add/remove.
         far = (20, 20) if neighboring is Neighboring.REPLACE_ONE else (20, 40)
@@ -244,7 +263,8 @@ def _cases(make: Factory, *, every_schema: bool = False, no_budget: bool = False
         worlds = [box(2, neighboring), *(schemas(neighboring).values() if every_schema else ())]
         for schema in worlds:
             for budget, sizes in budgets:
-                for accountant in accountants(neighboring):
+                for maker in makers:
+                    accountant = maker(neighboring)
                     request = RegressionRequest(schema, len(schema.features), budget, accountant)
                     try:
                         plan = regressor.plan(request)
@@ -258,12 +278,27 @@ def _cases(make: Factory, *, every_schema: bool = False, no_budget: bool = False
         raise NotApplicable(f"the regressor calls every request of the kit unsuitable: {reasons[0]}")
 
 
+@attrs.frozen(eq=False)
+class _Suspect:
+    """A plan, the neighbors that strain it most, and how far they move the model for what it may cost."""
+
+    case: _Case
+    pair: tuple[Dataset, Dataset]
+    strain: float
+
+
+def _worst_pair(case: _Case, rng: np.random.Generator, count: int) -> _Suspect:
+    shift, pair = max(((_shift(case, pair), pair) for pair in case.pairs(rng, count)), key=lambda x: x[0])
+    return _Suspect(case, pair, shift / case.request.budget.epsilon)
+
+
 def _shift(case: _Case, pair: tuple[Dataset, Dataset]) -> float:
     """Return how far the average output moves, in units of its deviation, the worst number of the model.
 
     Both datasets get the same seeds, so that most of the noise cancels in the difference.
     """
-    first, second = _same_width(*(case.sample(data, range(SCREENING_RUNS)) for data in pair))
+    runs = max(SCREENING_RUNS // 2, case.affordable(SCREENING_RUNS))
+    first, second = _same_width(*(case.sample(data, range(runs)) for data in pair))
     deviation = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 2)
     moved = np.abs(np.median(first - second, axis=0))
     return float((moved / (deviation + 1e-12 * (1 + moved))).max())
