@@ -20,7 +20,7 @@ import numpy as np
 
 import dpkit_core
 from dpkit_core.calibration import calibrate
-from dpkit_core.dataset import AnyDataset
+from dpkit_core.dataset import AnyDataset, Vector
 from dpkit_core.errors import (
     CalibrationFailed,
     CannotCompose,
@@ -708,7 +708,7 @@ class _Run:
         for r, count in enumerate(picks):
             self.progress(stage.name, r, len(picks))
             scores = Scores(
-                prepared.scores(tuple(selected)),
+                self._scores(prepared, tuple(selected)),
                 scorer.sensitivity(self.plan.schema, r),
                 candidates.copy(),
                 r,
@@ -725,6 +725,16 @@ class _Run:
         self._finish(meter)
         self.progress(stage.name, len(picks), len(picks))
         return tuple(selected)
+
+    def _scores(self, prepared: PreparedScores, selected: tuple[int, ...]) -> Vector:
+        """Return the scores of a round: a selector's noise protects finite ones only, one a feature."""
+        scorer, d = self.plan.pipeline.scorer, len(self.data.features)
+        values: Vector = self._guard(scorer, lambda: np.asarray(prepared.scores(selected), dtype=np.float64))
+        if values.shape != (d,) or not np.isfinite(values).all():
+            raise PlanViolation(
+                f"{scorer} did not return one finite score for each of {d} features. Nothing is released"
+            )
+        return values
 
     def _fit(self, stage: Stage, indices: Sequence[int]) -> Model | Refusal:
         regressor: Regressor = stage.part.instance

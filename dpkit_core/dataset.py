@@ -140,7 +140,8 @@ class StreamedDataset:
     ----------
     blocks
         Called for each pass; yields matrices with the columns of ``features`` and a few records each, which
-        together are the records of ``y``, in the same order every time.
+        together are the records of ``y``, in the same order every time. What ``from_blocks`` keeps raises
+        ``InvalidData`` at the end of a pass that had other records than ``y`` has.
     """
 
     form: ClassVar[str] = "streamed"
@@ -158,14 +159,26 @@ class StreamedDataset:
         """Return the dataset whose features ``blocks`` yields, after one pass that checks them."""
         target = _numbers(y, f"target {schema.target.name!r}", 1)
         _require_finite(target[:, np.newaxis], [schema.target.name])
+
+        def checked() -> Iterator[Matrix]:
+            rows = 0
+            for block in blocks():
+                matrix = _numbers(block, "a block of X", 2)
+                _require_columns(matrix.shape[1], schema)
+                rows += len(matrix)
+                if rows <= len(target):
+                    yield matrix
+            if rows != len(target):
+                raise InvalidData(
+                    f"the blocks of X have {rows} rows but target {schema.target.name!r} has {len(target)}; "
+                    "they must be equal at each pass, so let `blocks` open its source anew at each call"
+                )
+
         names = [feature.name for feature in schema.features]
-        rows = 0
-        for block in blocks():
-            _require_columns(block.shape[1], schema)
+        for block in checked():
             _require_finite(block, names)
-            rows += len(block)
-        _require_rows(rows, len(target), schema)
-        return cls(blocks, target, schema.features, schema.target.name, schema.target.bounds)
+        _require_rows(len(target), len(target), schema)
+        return cls(checked, target, schema.features, schema.target.name, schema.target.bounds)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import attrs
 import numpy as np
 import pytest
@@ -198,6 +200,36 @@ def test_a_selector_returns_distinct_candidates(toys, schema, data, picks):
 
     pipeline = compose(scorer=toys.SumScorer(), selector=Wrong(), accountant=toys.PureAccountant())
     with pytest.raises(PlanViolation, match="2 distinct candidates among 4"):
+        pipeline.plan(schema, Budget(1.0), k=2).run(data)
+
+
+@pytest.mark.parametrize(
+    "scores", [[1.0, np.nan, 0.0, 0.0], [np.inf, 0.0, 0.0, 0.0], [1.0, 2.0, 3.0], np.ones(5), np.ones((4, 1))]
+)
+def test_a_scorer_returns_one_finite_score_per_feature(toys, schema, data, scores):
+    class Wrong(toys.SumScorer):
+        def prepare(self, data, /):
+            return SimpleNamespace(scores=lambda selected: scores)
+
+    class Careless(toys.BestSelector):
+        """Looks at no score that it does not need."""
+
+        def select(self, scores, k, plan, meter, /):
+            meter.custom(plan.events[0], proof="none", arithmetic="none")
+            return range(k)
+
+    pipeline = compose(scorer=Wrong(), selector=Careless(), accountant=toys.PureAccountant())
+    with pytest.raises(PlanViolation, match="scorer Wrong did not return one finite score for each of 4"):
+        pipeline.plan(schema, Budget(1.0), k=2).run(data)
+
+
+def test_a_scorer_that_raises_is_named_and_not_the_selector(toys, schema, data):
+    class Failing(toys.SumScorer):
+        def prepare(self, data, /):
+            return SimpleNamespace(scores=lambda selected: 1 / 0)
+
+    pipeline = compose(scorer=Failing(), selector=toys.BestSelector(), accountant=toys.PureAccountant())
+    with pytest.raises(PartFailed, match=r"scorer Failing failed.*ZeroDivisionError"):
         pipeline.plan(schema, Budget(1.0), k=2).run(data)
 
 

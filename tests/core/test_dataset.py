@@ -102,3 +102,23 @@ def test_streamed_data_are_checked_by_one_pass(blocks, message):
 
     with pytest.raises(InvalidData, match=message):
         StreamedDataset.from_blocks(lambda: map(np.array, blocks), (1, 2, 3), SCHEMA)
+
+
+def test_a_stream_that_cannot_be_read_again_is_refused_instead_of_selecting_from_nothing():
+    from dpkit_core import StreamedDataset
+
+    X, y = np.arange(10.0).reshape(5, 2), np.arange(5.0)
+    passes = iter([[X[:3], X[3:]], [X[:3]], [], [X, X[:1]]])
+    data = StreamedDataset.from_blocks(lambda: iter(next(passes)), y, SCHEMA)
+    for rows in (3, 0, 6):
+        with pytest.raises(InvalidData, match=f"{rows} rows but target 'y' has 5; .* anew at each call"):
+            list(data.blocks())
+
+
+def test_blocks_of_any_numbers_are_read_as_float64():
+    from dpkit_core import StreamedDataset
+
+    X = np.array([[100, 1], [100, 2], [100, 3]], dtype=np.int8)
+    data = StreamedDataset.from_blocks(lambda: iter([X.tolist()[:1], X[1:]]), (1, 2, 3), SCHEMA)
+    chosen = data.select([0]).X
+    assert (chosen * chosen).ravel().tolist() == [1e4] * 3

@@ -210,7 +210,7 @@ def _private_median(data: AnyDataset, event: ExponentialMechanism, meter: Meter)
         meter,
         data.y,
         1 / 2,
-        grid=np.linspace(lower, upper, CENTERS),
+        grid=2 * np.linspace(lower / 2, upper / 2, CENTERS),  # the distance of two numbers may overflow
         epsilon=event.epsilon,
         neighboring=event.neighboring,
     )

@@ -323,6 +323,16 @@ def test_a_private_center_removes_what_a_skewed_target_adds_to_rare_categories()
     assert centered[0] > 10 * centered[1]
 
 
+def test_a_private_center_is_found_between_bounds_whose_distance_overflows():
+    widest = 1.7e308
+    schema = Schema.numeric(["x"], "y", {"x": (-1, 1), "y": (-widest, widest)})
+    y = np.repeat([0.5 * widest, 0.9 * widest], 500)
+    data = Dataset.from_arrays(np.repeat([[-1.0], [1.0]], 500, axis=0), y, schema)
+    scorer = CorrelationScorer(statistic="sign", center="private")
+    # Every candidate from one value to the other is a median, and all others miss it by 500 records.
+    assert released(data, plan_of(scorer, schema), scorer).tolist() == [1000]
+
+
 def test_scores_that_follow_a_release_are_not_had_without_it(fifty):
     for options in ({"center": "private"}, {"calibration": "published"}):
         with pytest.raises(Unsuitable, match="prepare_released"):

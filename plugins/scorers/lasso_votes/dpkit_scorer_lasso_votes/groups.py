@@ -8,6 +8,11 @@ one. That holds for each hash function, secret or not, so the groups need no ran
 averages over it. (It needs that different records have different digests: no two inputs of BLAKE2b with one
 256-bit digest are known, nor expected ever to be.)
 
+The records of a group come in the order of their digests, not of the table. A fit adds up floating-point
+numbers, so its last bits depend on the order, and so may a vote between features that are as good as equal.
+In the order of the table, a copy put before c others would move each of these on by one group, to another
+place among the records there: c fits would see the same records in another order.
+
 Sizes are those of records that choose a group at random. Equal sizes are impossible when the number of
 records is private: cutting a list of n records into m groups of floor(n / m), one more record can move every
 boundary, hence all m groups.
@@ -34,7 +39,7 @@ _ENTRIES = 2**18
 def deal(
     X: Matrix, y: Vector, columns: npt.NDArray[np.int64], groups: int, salt: int
 ) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the records of each group that is not empty, in the order of the groups.
+    """Yield the records of each group that is not empty, in an order that depends on their values alone.
 
     Parameters
     ----------
@@ -47,12 +52,15 @@ def deal(
     salt
         Number of the hash function.
     """
-    owner = np.array([place % groups for place in _places(X, y, columns, salt)], dtype=np.int64)
-    order = np.argsort(owner, kind="stable")
+    digests, places = zip(*_hashed(X, y, columns, salt), strict=True)
+    owner = np.array([place % groups for place in places], dtype=np.int64)
+    words = np.frombuffer(b"".join(digests), dtype="<u8").reshape(len(owner), -1)
+    order = np.lexsort([*words.T, owner])
     yield from np.split(order, np.flatnonzero(np.diff(owner[order])) + 1)
 
 
-def _places(X: Matrix, y: Vector, columns: npt.NDArray[np.int64], salt: int) -> Iterator[int]:
+def _hashed(X: Matrix, y: Vector, columns: npt.NDArray[np.int64], salt: int) -> Iterator[tuple[bytes, int]]:
+    """Yield the digest of each record, and the number that is its group up to multiples of their number."""
     seen: Counter[bytes] = Counter()
     name = salt.to_bytes(_PLACE, "little")
     rows = max(1, _ENTRIES // (1 + columns.size))
@@ -61,5 +69,5 @@ def _places(X: Matrix, y: Vector, columns: npt.NDArray[np.int64], salt: int) -> 
         block += 0.0  # -0.0 is 0.0
         for record in np.ascontiguousarray(block, dtype="<f8"):
             digest = hashlib.blake2b(record, digest_size=_DIGEST, salt=name).digest()
-            yield int.from_bytes(digest[:_PLACE], "little") + seen[digest]
+            yield digest, int.from_bytes(digest[:_PLACE], "little") + seen[digest]
             seen[digest] += 1

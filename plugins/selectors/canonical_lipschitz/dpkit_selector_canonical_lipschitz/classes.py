@@ -113,12 +113,14 @@ class Utilities:
     @classmethod
     def of(cls, ordered: Floats, k: int, gamma: float, scale: float) -> Utilities:
         """Return the utilities ``-((1 - gamma) q_missing - gamma q_worst) / scale``, less the best set's."""
-        heads = (1 - gamma) * _difference(ordered[:k], ordered[k - 1]) / scale
+        with np.errstate(over="ignore"):  # what overflows is beyond the floor
+            heads = (1 - gamma) * _difference(ordered[:k], ordered[k - 1]) / scale
         return cls(ordered, k, gamma / scale, heads, -(log_sets(ordered.size, k) + GAP_LIMIT))
 
     def tails(self, ranks: slice | int) -> Floats:
         """Return what each worst rank costs."""
-        return self.tail_weight * _difference(self.ordered[self.k - 1], self.ordered[ranks])
+        with np.errstate(over="ignore"):
+            return self.tail_weight * _difference(self.ordered[self.k - 1], self.ordered[ranks])
 
     def of_class(self, missing: int, worst: int) -> float:
         """Return the utility of one class."""

@@ -204,6 +204,9 @@ def test_scores_at_the_ends_of_the_float_range_are_ranked(sampler):
     assert select(selector, [1e308, -1e308, 1e308, 0.0], 2, 1.0, 20) == {(0, 2): 20}
     everything_clamped = CanonicalLipschitzSelector(gamma=1.0, sampler=sampler)
     assert select(everything_clamped, [1e308, -1e308, 0.0], 2, 1.0, 20) == {(0, 2): 20}
+    for gamma in (0.5, 1.0):  # at so little noise even differences over the scale are no float64
+        precise = CanonicalLipschitzSelector(gamma=gamma, sampler=sampler)
+        assert select(precise, [1e308, -1e308, 1e308, 0.0], 2, 1e4, 20) == {(0, 2): 20}
 
 
 # Privacy

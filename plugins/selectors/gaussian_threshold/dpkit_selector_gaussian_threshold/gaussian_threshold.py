@@ -12,6 +12,9 @@ import numpy as np
 from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate_events
 from dpkit_core.errors import Unsuitable
 from dpkit_core.events import Gaussian
+from dpkit_core.sampling import gaussian_grid
+
+ARITHMETIC = "exact discrete noise on a public power-of-two grid, ranked as whole numbers"
 
 # Covers moving a vector by a whole number of grid steps, up to the noise at which grids become coarser.
 _GRID_MARGIN = 1 + 2.0**-14
@@ -48,11 +51,13 @@ class GaussianThresholdSelector:
     themselves is not indifferent to moving them; it needs sqrt(d) linf, which is the same for scores of which
     nothing but linf is known.
 
-    *On the grid.* The noise is exact on a grid of step g. Moving by the nearest whole number of steps leaves
-    R / 2 + g / 2 per score. Since the grid keeps sqrt(d) g below 2^-14 of the sensitivity that it is given,
-    stating the sensitivity larger by 2^-14 of itself covers the additional sqrt(d) g / 2. Clamping to the
-    ends of the grid moves amounts towards 0, hence max(range, linf), which contains 0 as well. Ties on the
-    grid are broken by a permutation drawn beforehand.
+    *On the grid.* The noise is exact on a grid of step g, and whole numbers of steps are ranked as they are:
+    noisy scores that were clamped in their turn, or rounded to float64, would not be indifferent to moving
+    them together. Moving by the nearest whole number of steps leaves R / 2 + g / 2 per score. Since the grid
+    keeps sqrt(d) g below 2^-14 of the sensitivity that it is given, stating the sensitivity larger by 2^-14
+    of itself covers the additional sqrt(d) g / 2. Clamping scores to the ends of the grid moves amounts
+    towards 0, hence max(range, linf), which contains 0 as well. Ties on the grid are broken by a permutation
+    drawn beforehand.
     """
 
     api: ClassVar[int] = 1
@@ -87,12 +92,12 @@ class GaussianThresholdSelector:
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the ``k`` candidates of the largest noisy scores, best first; spends one event."""
+        multiplier = plan.settings.noise_multiplier
+        event = Gaussian(multiplier, scores.sensitivity.neighboring)
+        sampler = meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC)
         candidates = meter.coins.permutation(np.flatnonzero(scores.candidates))
-        noisy = meter.gaussian(
-            scores.values[candidates],
-            sensitivity=_sensitivity(scores, candidates.size),
-            noise_multiplier=plan.settings.noise_multiplier,
-        )
+        grid = gaussian_grid(_sensitivity(scores, candidates.size), multiplier, candidates.size)
+        noisy = grid.snap(scores.values[candidates]) + sampler.discrete_gaussian(grid.scale, candidates.size)
         best = np.argsort(-noisy, kind="stable")[:k]
         return tuple(candidates[best].tolist())
 

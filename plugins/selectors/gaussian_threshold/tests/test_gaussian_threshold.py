@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from dpkit_selector_gaussian_threshold import GaussianThresholdSelector
+from dpkit_selector_gaussian_threshold import GaussianThresholdSelector, gaussian_threshold
 from scipy.integrate import quad
 from scipy.special import chdtrc, ndtr
 
@@ -21,6 +21,7 @@ from dpkit_core import (
     StagePlan,
 )
 from dpkit_core.errors import Unsuitable
+from dpkit_core.sampling import gaussian_grid
 from dpkit_core.testing import ReferenceAccountant, gaussian_delta
 from dpkit_core.testing.pytest import parametrize_with_checks
 
@@ -35,29 +36,38 @@ def request(picks, *, d=4, budget=None, sensitivity=None):
 
 
 def run(values, sensitivity, runs=1, budget=None, k=1):
+    """Return how often each ranking was released, the deviation of the noise drawn, and the multiplier."""
     selector = GaussianThresholdSelector()
     values = np.asarray(values, float)
     plan = selector.plan(request((k,), d=values.size, sensitivity=sensitivity, budget=budget))
     meter = Meter("selection", StagePlan(plan.events * runs), AR, Randomness.from_seed(0))
     scores = Scores(values, sensitivity, np.ones(values.size, bool))
-    counts = Counter(selector.select(scores, k, plan, meter) for _ in range(runs))
+    grids = []
+
+    def watched(*facts):
+        grids.append(gaussian_grid(*facts))
+        return grids[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gaussian_threshold, "gaussian_grid", watched)
+        counts = Counter(selector.select(scores, k, plan, meter) for _ in range(runs))
     meter.finish()
-    return counts, meter.draws[0], plan.settings.noise_multiplier
+    return counts, grids[0].step * grids[0].scale, plan.settings.noise_multiplier
 
 
 @pytest.mark.parametrize(
     ("linf", "spread", "reach"), [(1.0, 2.0, 2.0), (1.0, 1.0, 1.0), (30.0, 50.0, 50.0), (10.0, 1.0, 10.0)]
 )
 def test_noise_covers_half_the_range_of_each_score(linf, spread, reach):
-    _, draw, multiplier = run(np.zeros(9), Sensitivity(linf, spread, AR))
+    _, deviation, multiplier = run(np.zeros(9), Sensitivity(linf, spread, AR))
     sensitivity = math.sqrt(9) * reach / 2
-    assert sensitivity < draw.scale / multiplier < sensitivity * (1 + 1e-4)
+    assert sensitivity < deviation / multiplier < sensitivity * (1 + 2e-4)
 
 
 def test_two_scores_are_ranked_with_the_probability_of_their_gap():
     gap, budget, runs = 3.0, Budget(3.0, 1e-3), 3000
-    counts, draw, _ = run([gap, 0.0], Sensitivity.general(1.0, AR), runs, budget)
-    expected = ndtr(gap / (math.sqrt(2) * draw.scale))
+    counts, deviation, _ = run([gap, 0.0], Sensitivity.general(1.0, AR), runs, budget)
+    expected = ndtr(gap / (math.sqrt(2) * deviation))
     # Four standard errors: a false alarm of 6e-5.
     assert abs(counts[0,] / runs - expected) < 4 * math.sqrt(expected * (1 - expected) / runs)
 
@@ -88,25 +98,33 @@ def chi_square(counts, law):
 
 def test_sets_have_the_law_of_gaussian_noise_and_of_no_other():
     values, k, runs, budget = [4.0, 2.0, 2.0, 1.0, 3.0], 2, 3000, Budget(3.0, 1e-3)
-    ranked, draw, _ = run(values, Sensitivity.general(1.0, AR), runs, budget, k)
+    ranked, deviation, _ = run(values, Sensitivity.general(1.0, AR), runs, budget, k)
     counts = Counter()
     for picks, count in ranked.items():
         counts[tuple(sorted(picks))] += count
-    law = set_law(values, k, draw.scale)
+    law = set_law(values, k, deviation)
     assert sum(law.values()) == pytest.approx(1, abs=1e-9)
     assert min(law.values()) * runs > 5
     assert chi_square(counts, law) > 1e-4
-    assert chi_square(counts, set_law(values, k, 1.25 * draw.scale)) < 1e-4
+    assert chi_square(counts, set_law(values, k, 1.25 * deviation)) < 1e-4
 
 
 def test_the_budget_is_kept_for_two_scores_that_part_and_would_not_be_at_half_the_noise():
     budget = Budget(1.0, 1e-2)
-    _, draw, multiplier = run([0.0, 0.0], Sensitivity.general(1.0, AR), budget=budget)
+    _, deviation, multiplier = run([0.0, 0.0], Sensitivity.general(1.0, AR), budget=budget)
     # The ranking of two depends on their noisy difference alone: a shift of 2 against noise of sqrt(2) scale.
-    mu = 2.0 / (math.sqrt(2) * draw.scale)
-    assert mu == pytest.approx(1 / multiplier, rel=1e-4)
+    mu = 2.0 / (math.sqrt(2) * deviation)
+    assert mu == pytest.approx(1 / multiplier, rel=2e-4)
     assert gaussian_delta(1.0, mu) <= budget.delta
     assert gaussian_delta(1.0, 2 * mu) > 5 * budget.delta
+
+
+@pytest.mark.parametrize("together", [2.0**40, 2.0**50, -(2.0**60), 1e300])
+def test_a_ranking_is_indifferent_to_moving_all_scores_together(together):
+    # Otherwise half the range is not enough. The ends of the grid are less than 2^50 away.
+    values, counts = np.zeros(40), Sensitivity.monotone(1.0, AR)
+    near, far = (run(v, counts, runs=20, k=40)[0] for v in (values, values + together))
+    assert near == far
 
 
 def test_calibration_uses_the_budget_up():

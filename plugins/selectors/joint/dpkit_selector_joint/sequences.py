@@ -73,7 +73,8 @@ class PairRanking:
             chunk = slice(start, start + CHUNK)
             positions = self.positions[chunk]
             log_counts = self._log_counts(filled, positions)
-            gaps = np.clip(self.differences[chunk] / scale, 0.0, log_sequences + GAP_LIMIT)
+            with np.errstate(over="ignore"):
+                gaps = np.clip(self.differences[chunk] / scale, 0.0, log_sequences + GAP_LIMIT)
             noisy = log_counts - gaps + sampler.gumbel(positions.size)
             leader = int(noisy.argmax())
             if noisy[leader] > best:

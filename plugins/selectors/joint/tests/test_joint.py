@@ -123,6 +123,7 @@ def test_what_is_excluded_is_not_picked_and_does_not_count():
 
 def test_scores_at_the_ends_of_the_float_range_are_ranked():
     assert select([-1e308, 1e308, 1e307], 2, 1.0, 20) == {(1, 2): 20}
+    assert select([-1e308, 1e308, 1e307], 2, 1e4, 20) == {(1, 2): 20}
 
 
 @pytest.mark.parametrize("kind", ["distinct", "rounded", "equal"])

@@ -9,10 +9,18 @@ from typing import ClassVar
 import attrs
 import numpy as np
 
-from dpkit_core import Meter, Neighboring, Scores, SelectionRequest, StagePlan, calibrate_events
+from dpkit_core import (
+    Meter,
+    Neighboring,
+    Scores,
+    SelectionRequest,
+    Sensitivity,
+    StagePlan,
+    calibrate_events,
+)
 from dpkit_core.errors import Unsuitable
 from dpkit_core.events import Event, ExponentialMechanism, PureDP, Repeated
-from dpkit_core.sampling import laplace_grid
+from dpkit_core.sampling import Grid, laplace_grid
 
 ARITHMETIC = "exact discrete noise on a public power-of-two grid, ties broken at random"
 
@@ -99,7 +107,7 @@ class OneshotLaplaceSelector:
         Raises
         ------
         Unsuitable
-            If the accountant knows neither event.
+            If the accountant knows neither event, or the noise does not fit its grid.
         CalibrationFailed
             If the accountant finds no noise within the budget.
         """
@@ -114,6 +122,14 @@ class OneshotLaplaceSelector:
                 "which the accountant supports neither; use one that does, such as basic or rdp"
             )
         best = max(settings, key=lambda s: s.shift)
+        try:  # here and not when the budget is spent
+            for sensitivity in set(request.sensitivities):
+                _grid(sensitivity, best.shift)
+        except ValueError as error:
+            raise Unsuitable(
+                f"epsilon {request.budget.epsilon:g} asks for noise that cannot be drawn ({error}); "
+                "give another budget"
+            ) from error
         return StagePlan(_events(best.shift, request, stepwise=best.stepwise), settings=best)
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
@@ -122,14 +138,16 @@ class OneshotLaplaceSelector:
         relation = scores.sensitivity.neighboring
         event = _event(settings.shift, k, relation, stepwise=settings.stepwise)
         sampler = meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC)
-        grid = laplace_grid(
-            max(scores.sensitivity.range, scores.sensitivity.linf), 1 / settings.shift, ROUNDING_STEPS
-        )
+        grid = _grid(scores.sensitivity, settings.shift)
         # In random order, a stable sort breaks ties at random.
         candidates = sampler.generator.permutation(np.flatnonzero(scores.candidates))
         noisy = grid.snap(scores.values[candidates]) + sampler.discrete_laplace(grid.scale, candidates.size)
         best = np.argsort(-noisy, kind="stable")[:k]
         return tuple(candidates[best].tolist())
+
+
+def _grid(sensitivity: Sensitivity, shift: float) -> Grid:
+    return laplace_grid(max(sensitivity.range, sensitivity.linf), 1 / shift, ROUNDING_STEPS)
 
 
 def _event(shift: float, k: int, neighboring: Neighboring, *, stepwise: bool) -> Event:

@@ -235,6 +235,9 @@ def test_what_cannot_be_kept_is_refused():
         OneshotLaplaceSelector().plan(request((11,)))
     with pytest.raises(Unsuitable, match="supports neither"):
         OneshotLaplaceSelector().plan(request((2,), accountant=Nothing(AR)))
+    for epsilon in (1e-16, 1e300):
+        with pytest.raises(Unsuitable, match=r"cannot be drawn .*; give another budget"):
+            OneshotLaplaceSelector().plan(request((2,), epsilon=epsilon))
 
 
 @pytest.mark.exhaustive
