@@ -11,7 +11,9 @@ not lost.
 
 from __future__ import annotations
 
+import inspect
 import math
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -81,6 +83,12 @@ _ROLES = {
     "regressor": "regressors",
     "accountant": "accountants",
 }
+_PROTOCOLS: Mapping[str, type[Any]] = {
+    "scorer": Scorer,
+    "selector": TopKSelector,
+    "regressor": Regressor,
+    "accountant": Accountant,
+}
 
 
 @attrs.frozen
@@ -139,6 +147,7 @@ def make_part(role: str, given: Any, options: Mapping[str, Any] | None = None) -
     """
     registry = Registry()
     kind = _ROLES[role]
+    _require_part(role, given)
     if isinstance(given, str):
         ref = registry.find(kind, given)
         component = registry.load(ref)
@@ -150,6 +159,26 @@ def make_part(role: str, given: Any, options: Mapping[str, Any] | None = None) -
             return Part(role, instance, type(instance).__name__, "", "")
         ref = provenance
     return Part(role, instance, ref.name, ref.distribution, ref.version)
+
+
+def _require_part(role: str, given: Any) -> None:
+    if isinstance(given, str):
+        return
+    if isinstance(given, type):
+        raise InvalidOption(
+            f"{role} is the class {given.__name__}; give a part, such as {given.__name__}(), or its name"
+        )
+    methods = [name for name, member in vars(_PROTOCOLS[role]).items() if _is_method(name, member)]
+    missing = [name for name in methods if not callable(getattr(given, name, None))]
+    if missing:
+        raise InvalidOption(
+            f"{role} is {given!r}, which lacks {' and '.join(missing)}; give the name of an installed "
+            f"{role}, or a part that has {' and '.join(methods)}"
+        )
+
+
+def _is_method(name: str, member: object) -> bool:
+    return inspect.isfunction(member) and not name.startswith("_")
 
 
 def _instantiate(component: Any, what: str, options: dict[str, Any]) -> Any:
@@ -211,8 +240,21 @@ class Pipeline:
         ------
         CannotCompose
             With every reason, not only the first.
+        InvalidOption
+            If an argument is of another type.
         """
+        _require_type("schema", schema, Schema, "make one with Schema.numeric or Schema.read")
+        _require_type("budget", budget, Budget, "give Budget(epsilon, delta), as in Budget(1.0, 1e-6)")
+        if k is not None:
+            _require_type("k", k, numbers.Integral, "give a whole number of at least 1")
+            k = int(k)  # numpy has integers of its own
+        _require_type("select_share", select_share, numbers.Real, "give a number between 0 and 1")
         return _Planner(self, schema, budget, k, select_share).plan()
+
+
+def _require_type(name: str, given: object, expected: type[Any], remedy: str) -> None:
+    if not isinstance(given, expected) or isinstance(given, bool):
+        raise InvalidOption(f"{name} is {given!r}, of type {type(given).__name__}; {remedy}")
 
 
 def compose(
@@ -235,9 +277,16 @@ def compose(
         A fresh accountant of the schema's relation, or a name.
     options
         For parts given by name: role -> option -> value.
+
+    Raises
+    ------
+    UnknownName, AmbiguousName
+        If no part, or more than one, has a name.
+    InvalidOption
+        If something is neither a name nor a part, or an option does not fit.
     """
     given = {"scorer": scorer, "selector": selector, "regressor": regressor}
-    settings = {role: dict(values) for role, values in (options or {}).items()}
+    settings = _settings(options or {})
     for role, values in settings.items():
         instance = accountant if role == "accountant" else given.get(role)
         if role not in _ROLES:
@@ -258,6 +307,14 @@ def compose(
         accountant if isinstance(accountant, str) else make_part("accountant", accountant),
         settings.get("accountant", {}),
     )
+
+
+def _settings(options: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    remedy = 'give role -> option -> value, as in {"scorer": {"penalty": "mean"}}'
+    _require_type("options", options, Mapping, remedy)
+    for role, values in options.items():
+        _require_type(f"options of {role}", values, Mapping, remedy)
+    return {role: dict(values) for role, values in options.items()}
 
 
 @attrs.frozen
@@ -348,9 +405,15 @@ class Plan:
         ------
         InvalidData
             If the data do not fit the schema; nothing is spent.
-        PlanViolation
-            If a part did something else than its plan; nothing is returned.
+        InvalidOption
+            If an argument is of another type; nothing is spent.
+        BudgetSpent
+            If a part did something else than its plan, if it failed, or if an observer vetoed the release:
+            nothing is returned.
         """
+        if randomness is not None:
+            remedy = "leave it out, or give Randomness.from_seed(7) to have one noise for ever and no privacy"
+            _require_type("randomness", randomness, Randomness, remedy)
         observers = Observers.installed() if observers is None else observers
         run = _Run(self, data, randomness, observers, progress)
         observers.planned(self)
@@ -627,6 +690,11 @@ class _Run:
         observers: Observers,
         progress: Progress | None,
     ) -> None:
+        if not isinstance(data, AnyDataset):
+            raise InvalidData(
+                f"the data are of type {type(data).__name__}; make them a dataset of the plan's schema with "
+                "Dataset.from_arrays"
+            )
         _require_same_facts(plan.schema, data)
         if data.form not in plan.pipeline.forms:
             raise InvalidData(

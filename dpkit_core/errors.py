@@ -1,7 +1,7 @@
 """Every error dpkit raises on purpose, one tree.
 
 A message says what is wrong, names both sides, and says what to do about it. The command line prints it
-without a traceback and exits with 2; nothing has been spent when one of these is raised before a run.
+without a traceback and exits with 2 where nothing has been spent, and with 4 at a ``BudgetSpent``.
 """
 
 from __future__ import annotations
@@ -93,13 +93,21 @@ class CannotCompose(DpkitError):
         super().__init__(f"cannot compose {what}:\n{lines}")
 
 
-class PlanViolation(DpkitError):
+class BudgetSpent(DpkitError):
+    """Base of the errors of a run that used the data: there is no release, and its plan counts as spent."""
+
+
+class PlanViolation(BudgetSpent):
     """A part that did something else than its plan: the run is void and returns nothing."""
 
 
-class Vetoed(DpkitError):
+class Vetoed(BudgetSpent):
     """An observer that stopped a release before it left the process."""
 
 
-class PartFailed(DpkitError):
-    """A part that raised while it ran: nothing is released, and the planned budget counts as spent."""
+class PartFailed(BudgetSpent):
+    """A part that raised while it ran. That it did may depend on the data, so it is charged."""
+
+
+class ReleaseNotWritten(BudgetSpent):
+    """A release that is paid for and could not be written to its file."""

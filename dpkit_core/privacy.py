@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import enum
 import math
+from typing import Any
 
 import attrs
 
@@ -22,6 +24,15 @@ class Neighboring(enum.Enum):
     REPLACE_ONE = "replace-one"
 
 
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidBudget(
+            f"{value!r} is not a number; epsilon and delta are numbers, as in Budget(1.0, 1e-6)"
+        ) from error
+
+
 @attrs.frozen(order=False)
 class Budget:
     """An (epsilon, delta) guarantee, with the partial order that it really has.
@@ -35,8 +46,8 @@ class Budget:
     (False, False)
     """
 
-    epsilon: float = attrs.field(converter=float)
-    delta: float = attrs.field(default=0.0, converter=float)
+    epsilon: float = attrs.field(converter=_number)
+    delta: float = attrs.field(default=0.0, converter=_number)
 
     def __attrs_post_init__(self) -> None:
         if not 0 < self.epsilon < math.inf:
@@ -58,6 +69,18 @@ class Budget:
         Rounded down, so that the parts of a whole never add up to more than the whole.
         """
         return Budget(_below(self.epsilon * epsilon, epsilon), _below(self.delta * delta, delta))
+
+
+def rounded_up(loss: float, figures: int) -> str:
+    """Return ``loss`` in decimal with so many figures, never less than it is, as befits a claim.
+
+    >>> rounded_up(1.00002, 4), rounded_up(1e-6, 3), rounded_up(0.5, 4)
+    ('1.001', '1e-06', '0.5')
+    """
+    shown = decimal.Decimal(f"{loss:.{figures}g}")
+    if float(shown) < loss:
+        shown = shown.next_plus(decimal.Context(prec=figures))
+    return f"{float(shown):.{figures}g}"
 
 
 def _below(product: float, fraction: float) -> float:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from dpkit_core.errors import DpkitError, InvalidRelease
+from dpkit_core.errors import DpkitError, InvalidBudget, InvalidRelease
 from dpkit_core.events import Event, NonPrivate, Repeated, Sequence, event_from_json, event_to_json, walk
 from dpkit_core.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
-from dpkit_core.privacy import Budget, Neighboring
+from dpkit_core.privacy import Budget, Neighboring, rounded_up
 from dpkit_core.registry import Registry
 from dpkit_core.schema import Schema
 
@@ -134,11 +134,13 @@ class Certificate:
             Neighboring.REPLACE_ONE: "replacing one record",
         }[self.neighboring]
         if self.private and self.epsilon is not None:
-            number = f"{math.exp(self.epsilon):.4g} = " if self.epsilon < LARGEST_EXPONENT else ""
-            exception = f", except with probability {self.delta:.3g}" if self.delta else ""
+            factor = f"e^{rounded_up(self.epsilon, 4)}"
+            if self.epsilon < LARGEST_EXPONENT:
+                factor += f" (about {math.exp(self.epsilon):.4g})"
+            exception = f", except with probability {rounded_up(self.delta, 3)}" if self.delta else ""
             sentences = [
                 f"Private: {relation} changes the probability of any outcome by a factor of at most "
-                f"{number}e^{self.epsilon:.4g}{exception}."
+                f"{factor}{exception}."
             ]
         else:
             sentences = ["NOT PRIVATE: do not publish as a private release."]
@@ -148,9 +150,9 @@ class Certificate:
         events = sum(_count(item.event) for item in self.events)
         sentences.append(
             f"Total by accountant {self.accountant} over {events} event{'s' * (events != 1)}: "
-            + (f"epsilon {self.epsilon:.6g}" if self.epsilon is not None else "no proved epsilon")
-            + f", delta {self.delta:.3g}; allowed: epsilon {self.budget.epsilon:.6g}, "
-            f"delta {self.budget.delta:.3g}."
+            + ("no proved epsilon" if self.epsilon is None else f"epsilon {rounded_up(self.epsilon, 6)}")
+            + f", delta {rounded_up(self.delta, 3)}; allowed: epsilon {rounded_up(self.budget.epsilon, 6)}, "
+            f"delta {rounded_up(self.budget.delta, 3)}."
         )
         sentences.append(f"Randomness: {self.randomness}.")
         sentences += [f"Arithmetic: {sentence}." for sentence in self.arithmetic]
@@ -198,7 +200,7 @@ class Certificate:
                     "budget": Budget(**fields["budget"]),
                 }
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, InvalidBudget) as error:
             raise InvalidRelease(f"cannot read the certificate: {error!r}") from error
 
 

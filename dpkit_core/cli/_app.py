@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 import dpkit_core
-from dpkit_core.cli._options import note
+from dpkit_core.cli._options import note, unread_is_fine
 from dpkit_core.cli.audit import audit
 from dpkit_core.cli.bench import bench
 from dpkit_core.cli.check import check
@@ -24,10 +24,11 @@ from dpkit_core.cli.run import run
 from dpkit_core.cli.schema import schema
 from dpkit_core.cli.show import show
 from dpkit_core.cli.verify import verify
-from dpkit_core.errors import DpkitError
+from dpkit_core.errors import BudgetSpent, DpkitError
 
-_WRONG_USE = 2
 _INTERNAL_ERROR = 1
+_WRONG_USE = 2
+_SPENT = 4
 
 
 class _Commands(TyperGroup):
@@ -58,12 +59,11 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with unread_is_fine():
+                return super().invoke(ctx)
         except DpkitError as error:
             _report(ctx, str(error))
-            raise typer.Exit(_WRONG_USE) from error
-        except BrokenPipeError:
-            raise
+            raise typer.Exit(_SPENT if isinstance(error, BudgetSpent) else _WRONG_USE) from error
         except OSError as error:
             _report(ctx, f"{error.filename or 'input or output'}: {error.strerror or error}")
             raise typer.Exit(_WRONG_USE) from error

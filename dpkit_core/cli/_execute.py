@@ -13,11 +13,11 @@ import typer
 
 from dpkit_core.cli import _render
 from dpkit_core.cli._models import shown
-from dpkit_core.cli._options import Format, note
+from dpkit_core.cli._options import Format, note, unread_is_fine
 from dpkit_core.cli._words import budget_line, stage_rows
 from dpkit_core.composer import Plan
 from dpkit_core.dataset import AnyDataset
-from dpkit_core.errors import InvalidOption
+from dpkit_core.errors import InvalidOption, ReleaseNotWritten
 from dpkit_core.hooks import Observers
 from dpkit_core.protocols import Model
 from dpkit_core.randomness import Randomness
@@ -39,6 +39,15 @@ def require_writable(path: Path, *, inputs: Iterable[Path | None] = ()) -> None:
         raise InvalidOption(f"cannot write {path}: no permission, or it is a folder; write elsewhere")
 
 
+def require_unpaid(output: Path, *, force: bool) -> None:
+    """Raise if there is something at ``output``, most likely a release that was paid for."""
+    if output.exists() and not force:
+        raise InvalidOption(
+            f"{output} exists, and a release that is lost stays paid for; write elsewhere with --output, or "
+            "overwrite it with --force"
+        )
+
+
 def execute(plan: Plan, data: AnyDataset, *, seed: int | None, output: Path, format: Format) -> None:
     """Run the plan, write the release to ``output``, print it, and exit with 3 if the mechanism refused."""
     randomness = Randomness.from_os() if seed is None else Randomness.from_seed(seed)
@@ -48,11 +57,16 @@ def execute(plan: Plan, data: AnyDataset, *, seed: int | None, output: Path, for
         release = plan.run(data, randomness=randomness, observers=observers, progress=progress)
     try:
         release.write(output)
-    finally:  # it is paid for: if it cannot be written, it is at least shown
-        if format is Format.JSON:
-            print(json.dumps(release.to_document(), indent=2, allow_nan=False))
-        else:
-            show_release(release)
+    except OSError as error:  # it is paid for: at least it is shown
+        raise ReleaseNotWritten(
+            f"cannot write {output}: {error.strerror or error}. The release is paid for; keep what is printed"
+        ) from error
+    finally:
+        with unread_is_fine():  # the release is in its file
+            if format is Format.JSON:
+                print(json.dumps(release.to_document(), indent=2, allow_nan=False))
+            else:
+                show_release(release)
     note(f"wrote {output}")
     if release.refusal is not None:
         raise typer.Exit(REFUSED)
@@ -60,15 +74,16 @@ def execute(plan: Plan, data: AnyDataset, *, seed: int | None, output: Path, for
 
 def show_plan(plan: Plan) -> None:
     """Print who will spend what."""
-    _render.heading(f"Plan: {plan.pipeline}, k = {plan.k} of {len(plan.schema.features)} features")
-    _render.table(
-        ("stage", "part", "releases", "epsilon alone", "share"),
-        stage_rows(plan),
-        numeric=("epsilon alone", "share"),
-    )
-    print()
-    _render.lines([budget_line(plan)])
-    print()
+    with unread_is_fine():
+        _render.heading(f"Plan: {plan.pipeline}, k = {plan.k} of {len(plan.schema.features)} features")
+        _render.table(
+            ("stage", "part", "releases", "epsilon alone", "share"),
+            stage_rows(plan),
+            numeric=("epsilon alone", "share"),
+        )
+        print()
+        _render.lines([budget_line(plan)])
+        print()
 
 
 def show_release(release: Release) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import enum
+import os
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -25,6 +27,10 @@ class Format(enum.StrEnum):
 FormatOption = Annotated[
     Format, typer.Option("--format", help="table for people; json prints one object and nothing else.")
 ]
+ForceOption = Annotated[
+    bool,
+    typer.Option("--force", help="Overwrite the file of --output, though its release may be paid for."),
+]
 SeedOption = Annotated[
     int | None,
     typer.Option(
@@ -39,6 +45,25 @@ SeedOption = Annotated[
 def note(message: str) -> None:
     """Tell the user something on standard error; standard output is for results."""
     print(f"dpkit: {message}", file=sys.stderr)
+
+
+@contextmanager
+def unread_is_fine() -> Iterator[None]:
+    """Let printing end early and quietly where the reader of standard output has gone, as ``head`` does."""
+    try:
+        yield
+    except BrokenPipeError:
+        _print_no_more()
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _print_no_more()
+
+
+def _print_no_more() -> None:
+    # Else the interpreter would complain when it flushes at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def names_of(kind: str) -> Callable[[str], list[str]]:

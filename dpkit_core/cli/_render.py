@@ -85,8 +85,14 @@ def progress() -> Iterator[Report]:
         bar.stop()
 
 
+class _Output(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to whoever prints; rich would end the program, whatever it was about to do."""
+        raise  # noqa: PLE0704 - rich calls this where it has caught the error
+
+
 def _stdout() -> Console:
-    return Console(file=sys.stdout, highlight=False)
+    return _Output(file=sys.stdout, highlight=False)
 
 
 @contextmanager

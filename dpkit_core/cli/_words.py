@@ -22,6 +22,7 @@ from dpkit_core.events import (
     Sequence,
     walk,
 )
+from dpkit_core.privacy import rounded_up
 from dpkit_core.release import total
 
 
@@ -57,13 +58,13 @@ def _noun_and_cost(event: Event) -> tuple[str, str]:
             deviations = ", ".join(f"{multiplier:.4g}" for multiplier in event.noise_multipliers)
             cost = f"with Gaussian noise, deviations {deviations} x sensitivity"
         case ExponentialMechanism():
-            noun, cost = "choice", f"by the exponential mechanism, epsilon {event.epsilon:.4g}"
+            noun, cost = "choice", f"by the exponential mechanism, epsilon {rounded_up(event.epsilon, 4)}"
         case PermuteAndFlip():
-            noun, cost = "choice", f"by permute-and-flip, epsilon {event.epsilon:.4g}"
+            noun, cost = "choice", f"by permute-and-flip, epsilon {rounded_up(event.epsilon, 4)}"
         case PureDP():
-            cost = f"with epsilon {event.epsilon:.4g}"
+            cost = f"with epsilon {rounded_up(event.epsilon, 4)}"
         case ApproxDP():
-            cost = f"with epsilon {event.epsilon:.4g}, delta {event.delta:.3g}"
+            cost = f"with epsilon {rounded_up(event.epsilon, 4)}, delta {rounded_up(event.delta, 3)}"
         case Renyi():
             cost = f"with Renyi divergences known at {len(event.orders)} orders"
         case NonPrivate():
@@ -105,16 +106,18 @@ def _alone(plan: Plan, stage: Stage) -> str:
         return "0"
     if any(isinstance(inner, NonPrivate) for event in stage.plan.events for inner in walk(event)):
         return "none"
-    return f"{total(list(stage.plan.events), plan.accountant.instance, stage.budget.delta):.4g}"
+    alone = total(list(stage.plan.events), plan.accountant.instance, stage.budget.delta)
+    return rounded_up(alone, 4)
 
 
 def budget_line(plan: Plan) -> str:
     """Return what all stages cost together, beside what is allowed."""
-    allowed = f"epsilon {plan.budget.epsilon:.4g}, delta {plan.budget.delta:.3g}"
+    epsilon, delta = rounded_up(plan.budget.epsilon, 6), rounded_up(plan.budget.delta, 3)
+    allowed = f"epsilon {epsilon}, delta {delta}"
     if plan.epsilon is None:
         return f"Together: not private, because {'; '.join(plan.reasons)}. Budget: {allowed}."
     return (
-        f"Together, composed jointly: epsilon {plan.epsilon:.6g} at delta {plan.budget.delta:.3g}, by "
+        f"Together, composed jointly: epsilon {rounded_up(plan.epsilon, 6)} at delta {delta}, by "
         f"accountant {plan.accountant.name}, for {plan.schema.neighboring.value} neighbors. "
         f"Allowed: {allowed}."
     )

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dpkit_core.cli._options import (
+    ForceOption,
     Format,
     FormatOption,
     SeedOption,
@@ -169,6 +170,7 @@ def compose(
     output: Annotated[
         Path, typer.Option("--output", metavar="FILE", help="Where to write the release.")
     ] = Path("release.json"),
+    force: ForceOption = False,
     save: Annotated[
         Path | None,
         typer.Option("--save", metavar="FILE", help="Also write the plan as TOML, for `dpkit run`."),
@@ -179,7 +181,8 @@ def compose(
 
     The plan is checked before the data is used.
 
-    Exit codes: 0 done; 2 wrong use or bad data, nothing spent; 3 the mechanism refused, which is spent.
+    Exit codes: 0 done; 2 wrong use or bad data, nothing spent; 3 the mechanism refused, which is spent; 4 a
+    part failed, or an observer vetoed the release, which is spent.
     """
     import contextlib
     import json
@@ -203,6 +206,8 @@ def compose(
     for path in (save, None if dry_run else output):
         if path is not None:
             _execute.require_writable(path, inputs=(data, schema))
+    if not dry_run:
+        _execute.require_unpaid(output, force=force)
     with contextlib.redirect_stdout(sys.stderr):
         given = {"scorer": scorer, "selector": selector, "regressor": regressor, "accountant": accountant}
         parts = {role: part for role, part in given.items() if part is not None}

@@ -7,16 +7,18 @@ from typing import Annotated
 
 import typer
 
-from dpkit_core.cli._options import Format, FormatOption, SeedOption
+from dpkit_core.cli._options import ForceOption, Format, FormatOption, SeedOption
 
 
 def run(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan written by `dpkit compose --save`.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="The private table: .csv, .parquet, or .npz.")],
+    *,
     seed: SeedOption = None,
     output: Annotated[
         Path, typer.Option("--output", metavar="FILE", help="Where to write the release.")
     ] = Path("release.json"),
+    force: ForceOption = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Run a saved PLAN on DATA.
@@ -34,6 +36,7 @@ def run(
     from dpkit_core.tables import read_table
 
     _execute.require_writable(output, inputs=(plan, data))
+    _execute.require_unpaid(output, force=force)
     with contextlib.redirect_stdout(sys.stderr):
         agreed = read_plan(plan)
     records = dataset(read_table(data), agreed.schema, agreed.pipeline.forms)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dpkit_core.cli._options import Format, FormatOption, names_of
+from dpkit_core.privacy import rounded_up
 
 
 def verify(
@@ -57,4 +58,8 @@ def verify(
 
 
 def _guarantee(epsilon: float | None, delta: float) -> str:
-    return "no guarantee" if epsilon is None else f"epsilon {epsilon:.9g} at delta {delta:.3g}"
+    return (
+        "no guarantee"
+        if epsilon is None
+        else f"epsilon {rounded_up(epsilon, 9)} at delta {rounded_up(delta, 3)}"
+    )

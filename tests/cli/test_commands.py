@@ -106,7 +106,7 @@ def test_a_drafted_schema_serves_as_it_is_for_a_table_of_numbers(dpkit, folder):
     parts = ("--scorer", "large", "--selector", "best", "-k", "1", "--accountant", "basic")
     result = dpkit("compose", "numbers.csv", "--schema", "schema.toml", "--target", "y", *parts)
     assert result.exit_code == 0, result.output
-    result = dpkit("compose", "numbers.csv", "--schema", "schema.toml", *parts)
+    result = dpkit("compose", "numbers.csv", "--schema", "schema.toml", *parts, "--force")
     assert result.exit_code == 2
     assert "names no target" in result.stderr
 
@@ -240,7 +240,7 @@ def observer(site):
 @pytest.mark.usefixtures("observer")
 def test_an_observer_vetoes_a_release_that_is_then_nowhere(dpkit, folder):
     result = dpkit(*FULL, "--format", "json")
-    assert result.exit_code == 2
+    assert result.exit_code == 4
     assert "not on Sundays" in result.stderr
     assert result.stdout == ""
     assert not (folder / "release.json").exists()

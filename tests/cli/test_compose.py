@@ -55,7 +55,7 @@ def test_a_selection_alone_and_a_regressor_alone_are_compositions(dpkit, folder)
     release = Release.read(folder / "release.json")
     assert len(release.selected) == 2
     assert release.model is None
-    average = ("--regressor", "average", "--accountant", "basic")
+    average = ("--regressor", "average", "--accountant", "basic", "--force")
     assert dpkit("compose", "diamonds.csv", "--schema", "facts.toml", *average).exit_code == 0
     release = Release.read(folder / "release.json")
     assert release.selected == ()
@@ -72,17 +72,16 @@ def test_a_refusal_is_written_with_its_charge_and_exits_with_3(dpkit, folder):
     assert release.model is None
     assert release.certificate.outcome == "refused"
     assert release.certificate.epsilon == pytest.approx(1.0, rel=2e-4)
-    as_json = dpkit(*arguments, "--format", "json")
+    as_json = dpkit(*arguments, "--format", "json", "--output", "again.json")
     assert as_json.exit_code == 3
     assert json.loads(as_json.stdout)["refusal"] == "the table may be too small"
 
 
 def test_a_seed_reproduces_the_release_and_takes_its_privacy_away(dpkit, folder):
     documents = []
-    for _ in range(2):
-        result = dpkit(
-            "compose", "diamonds.csv", "--schema", "facts.toml", *FULL, "--seed", 7, "--format", "json"
-        )
+    arguments = ("compose", "diamonds.csv", "--schema", "facts.toml", *FULL, "--seed", 7, "--format", "json")
+    for output in ("one.json", "other.json"):
+        result = dpkit(*arguments, "--output", output)
         documents.append(json.loads(result.stdout))
     assert documents[0] == documents[1]
     assert documents[0]["certificate"]["private"] is False
@@ -173,6 +172,60 @@ def test_a_release_that_cannot_be_written_is_still_shown(dpkit, folder, monkeypa
 
     monkeypatch.setattr(Release, "write", full_disk)
     result = dpkit("compose", "diamonds.csv", "--schema", "facts.toml", *FULL, "--format", "json")
-    assert result.exit_code == 2
+    assert result.exit_code == 4
     assert json.loads(result.stdout)["certificate"]["outcome"] == "released"
     assert "release.json: No space left on device" in result.stderr
+    assert "paid for; keep what is printed" in result.stderr
+
+
+@pytest.fixture
+def never_run(monkeypatch):
+    """Fail a test in which a plan is run, that is, in which budget is spent."""
+    monkeypatch.setattr("dpkit_core.composer.Plan.run", lambda *_, **__: pytest.fail("the plan is run"))
+
+
+@pytest.mark.usefixtures("never_run")
+def test_a_release_is_not_overwritten(dpkit, folder):
+    (folder / "release.json").write_text("paid for")
+    arguments = ("compose", "diamonds.csv", "--schema", "facts.toml", *FULL)
+    result = dpkit(*arguments)
+    assert result.exit_code == 2
+    assert "release.json exists" in result.stderr
+    assert "--output" in result.stderr
+    assert "--force" in result.stderr
+    assert result.stdout == ""
+    assert (folder / "release.json").read_text() == "paid for"
+    assert dpkit(*arguments, "--dry-run", "--save", "plan.toml").exit_code == 0
+    assert "release.json exists" in dpkit("run", "plan.toml", "diamonds.csv").stderr
+
+
+def test_a_release_is_overwritten_on_demand(dpkit, folder):
+    (folder / "release.json").write_text("paid for")
+    arguments = ("compose", "diamonds.csv", "--schema", "facts.toml", *FULL, "--save", "plan.toml", "--force")
+    assert dpkit(*arguments).exit_code == 0
+    first = (folder / "release.json").read_text()
+    assert Release.read(folder / "release.json").selected
+    assert dpkit("run", "plan.toml", "diamonds.csv", "--force").exit_code == 0
+    assert (folder / "release.json").read_text() != first  # fresh noise, but for a chance of 2^-50
+
+
+@pytest.mark.parametrize("step", ["prepare", "fit"])
+def test_a_part_that_fails_while_it_runs_is_charged_and_exits_with_4(dpkit, folder, site, step):
+    role, base = ("scorer", "Large") if step == "prepare" else ("regressor", "Mean")
+    module = f"""
+from tiny_parts import {base}
+
+
+class Fails({base}):
+    def {step}(self, *arguments):
+        raise RuntimeError("17 records are odd")
+"""
+    points = {f"dpkit.{role}s": {"fails": "failing_part:Fails"}}
+    site.install("dpkit-fails", entry_points=points, modules={"failing_part": module})
+    arguments = [*FULL]
+    arguments[arguments.index(f"--{role}") + 1] = "fails"
+    result = dpkit("compose", "diamonds.csv", "--schema", "facts.toml", *arguments)
+    assert result.exit_code == 4
+    assert "counts as spent" in result.stderr
+    assert "17 records" not in result.stderr  # it may depend on the data
+    assert not (folder / "release.json").exists()

@@ -76,3 +76,41 @@ def test_the_main_job_in_a_process_prints_json_alone(tmp_path):
     assert released["certificate"]["private"] is True
     verified = run("verify", str(tmp_path / "release.json"))
     assert verified.returncode == 0, verified.stdout
+
+
+def unread(*arguments):
+    """Run a command whose standard output nobody reads any more, as behind ``| head -1``."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        return subprocess.run(
+            [sys.executable, "-c", "from dpkit_core.cli import main; main()", *map(str, arguments)],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+
+
+@pytest.mark.parametrize("format", ["table", "json"])
+def test_a_release_that_nobody_watches_is_made_and_written(tmp_path, format):
+    import numpy as np
+
+    np.savez(tmp_path / "table.npz", X=np.eye(9)[:, :3], y=np.arange(9.0), names=list("abc"))
+    output = tmp_path / "release.json"
+    parts = ("--scorer", "kendall", "--selector", "peel", "-k", 1)
+    arguments = ("compose", tmp_path / "table.npz", "--target", "y", *parts, "--format", format)
+    done = unread(*arguments, "--output", output)
+    assert done.returncode == 0
+    assert done.stderr.splitlines()[-1] == f"dpkit: wrote {output}"
+    assert "Traceback" not in done.stderr
+    assert json.loads(output.read_text())["selected"]
+
+
+@pytest.mark.parametrize("command", [("list",), ("list", "--format", "json")])
+def test_a_list_that_nobody_reads_ends_quietly(command):
+    done = unread(*command)
+    assert done.stderr == ""
+    assert done.returncode == 0

@@ -410,3 +410,57 @@ def test_a_scorer_that_releases_nothing_is_prepared_by_its_plan_if_that_has_sett
     assert plan.run(data).selected == ("b", "d")
     assert calls == [expected]
     assert plan.stages[-1].share == 1.0  # all of the budget is the selection's
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"scorer": 5}, ["scorer is 5, which lacks sensitivity and prepare"]),
+        ({"selector": "SumScorer"}, ["'SumScorer'"]),
+        ({"regressor": {"name": "tukey"}}, ["regressor is {'name': 'tukey'}, which lacks plan and fit"]),
+        ({"accountant": None}, ["accountant is None", "supports"]),
+        ({"options": [("scorer", {})]}, ["options is", "role -> option -> value"]),
+        ({"scorer": "kendall", "options": {"scorer": "mean"}}, ["options of scorer is 'mean', of type str"]),
+    ],
+)
+def test_what_is_no_part_is_refused_with_what_would_be_one(given, words):
+    with pytest.raises((InvalidOption, UnknownName)) as error:
+        compose(**given)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_a_class_in_place_of_a_part_is_refused(toys):
+    with pytest.raises(InvalidOption, match=r"scorer is the class SumScorer; .* SumScorer\(\)"):
+        compose(scorer=toys.SumScorer)
+
+
+def test_a_part_of_another_kind_is_refused(toys):
+    with pytest.raises(
+        InvalidOption, match=r"scorer is .*BestSelector.*, which lacks sensitivity and prepare"
+    ):
+        compose(scorer=toys.BestSelector())
+
+
+@pytest.mark.parametrize("k", ["2", 2.0, True])
+def test_a_k_that_is_no_whole_number_is_refused(pipeline, schema, k):
+    with pytest.raises(InvalidOption, match=rf"k is {k!r}, of type {type(k).__name__}; give a whole number"):
+        pipeline.plan(schema, Budget(1.0), k=k)
+
+
+def test_a_k_of_numpy_is_a_whole_number(pipeline, schema):
+    assert pipeline.plan(schema, Budget(1.0), k=np.int64(2)).k == 2
+
+
+def test_other_types_are_refused_before_anything_is_spent(pipeline, schema, data):
+    with pytest.raises(InvalidOption, match=r"budget is 1.0, of type float; give Budget\(epsilon, delta\)"):
+        pipeline.plan(schema, 1.0)
+    with pytest.raises(InvalidOption, match=r"schema is .*of type list; make one with Schema.numeric"):
+        pipeline.plan(["a"], Budget(1.0))
+    with pytest.raises(InvalidOption, match=r"select_share is '0.1', of type str"):
+        pipeline.plan(schema, Budget(1.0), select_share="0.1")
+    plan = pipeline.plan(schema, Budget(1.0))
+    with pytest.raises(InvalidData, match="type ndarray; make them a dataset"):
+        plan.run(data.X)
+    with pytest.raises(InvalidOption, match=r"randomness is 7, of type int; leave it out"):
+        plan.run(data, randomness=7)

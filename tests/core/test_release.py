@@ -1,4 +1,5 @@
 import json
+import re
 
 import attrs
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from dpkit_core import Budget, LinearModel, Release, Schema, compose, verify
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.events import Laplace, NonPrivate
-from dpkit_core.privacy import Neighboring
+from dpkit_core.privacy import Neighboring, rounded_up
 from dpkit_core.release import StageEvent
 
 
@@ -156,8 +157,16 @@ def test_a_linear_model_needs_one_finite_coefficient_for_each_feature():
 def test_the_words_say_what_the_numbers_say(release):
     words = " ".join(release.certificate.in_words())
     assert "adding or removing one record" in words
-    assert f"e^{release.certificate.epsilon:.4g}" in words
+    assert f"a factor of at most e^{rounded_up(release.certificate.epsilon, 4)} (about 2.718)" in words
     assert "3 events" in words
+
+
+@pytest.mark.parametrize("epsilon", [0.99996, 1.00001, 0.12341])
+def test_no_printed_epsilon_is_below_the_claim(release, epsilon):
+    words = " ".join(changed(release, epsilon=epsilon).certificate.in_words())
+    printed = [float(number) for number in re.findall(r"(?:e\^|events: epsilon )([0-9.]+)", words)]
+    assert len(printed) == 2
+    assert all(epsilon <= number < epsilon + 1e-3 for number in printed)
 
 
 def test_a_large_epsilon_can_be_said_in_words(release):

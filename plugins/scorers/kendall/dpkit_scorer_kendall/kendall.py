@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core import Dataset, Neighboring, Schema, Sensitivity, Vector
-from dpkit_core.errors import InvalidData
+from dpkit_core.errors import InvalidData, Unsuitable
 from dpkit_scorer_kendall.concordance import RankedColumns
 
 # Up to here every count of pairs is an exact float64: n (n - 1) / 2 < 2^53.
@@ -78,7 +78,14 @@ class KendallScorer:
         """Return 3/2 (range 5/2) in the first round and 5/2 (range 5) later under add/remove.
 
         Under replace-one 2 (range 4) and 4 (range 8). The proofs are in the notes of the class.
+
+        Raises
+        ------
+        Unsuitable
+            If the public number of records is above 2^27.
         """
+        if schema.records is not None and schema.records > _MAX_RECORDS:
+            raise Unsuitable(_too_many(f"the schema says records = {schema.records}"))
         match schema.neighboring, round:
             case Neighboring.ADD_OR_REMOVE_ONE, 0:
                 linf, range_ = 3 / 2, 5 / 2
@@ -96,14 +103,10 @@ class KendallScorer:
         Raises
         ------
         InvalidData
-            Above 2^27 records.
+            Above 2^27 records, before anything is spent.
         """
-        records = len(data.y)
-        if records > _MAX_RECORDS:
-            raise InvalidData(
-                f"the table has {records} rows; the Kendall scorer counts pairs of at most {_MAX_RECORDS}, "
-                "so draw a sample by a rule that does not depend on the data"
-            )
+        if (records := len(data.y)) > _MAX_RECORDS:
+            raise InvalidData(_too_many(f"the table has {records} rows"))
         columns = RankedColumns.of(data.X)
         target = RankedColumns.of(data.y[:, np.newaxis])
         relevance = np.abs(columns.concordance(target.ranks[0], int(target.ties[0])))
@@ -139,3 +142,10 @@ class KendallScores:
             columns = self.columns
             self._redundancies[s] = np.abs(columns.concordance(columns.ranks[s], int(columns.ties[s])))
         return self._redundancies[s]
+
+
+def _too_many(found: str) -> str:
+    return (
+        f"{found}; the Kendall scorer counts pairs of at most {_MAX_RECORDS}, so draw a sample by a rule "
+        "that does not depend on the data"
+    )

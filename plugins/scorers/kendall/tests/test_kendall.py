@@ -3,6 +3,7 @@
 import itertools
 from pathlib import Path
 
+import attrs
 import numpy as np
 import pytest
 from dpkit_scorer_kendall import KendallScorer
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from dpkit_core import Dataset, Neighboring, Schema
-from dpkit_core.errors import InvalidData
+from dpkit_core.errors import InvalidData, Unsuitable
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE
@@ -367,3 +368,10 @@ def test_tables_beyond_exact_counting_are_refused_before_any_work():
     data = Dataset(np.broadcast_to(0.0, (n, 1)), np.broadcast_to(0.0, n), ())
     with pytest.raises(InvalidData, match="134217729 rows"):
         KendallScorer().prepare(data)
+
+
+def test_a_public_number_of_records_beyond_exact_counting_is_refused_while_planning():
+    schema = attrs.evolve(Schema.numeric("a", "y", neighboring=RO), records=2**27)
+    assert KendallScorer().sensitivity(schema, 0).linf >= 2
+    with pytest.raises(Unsuitable, match="records = 134217729"):
+        KendallScorer().sensitivity(attrs.evolve(schema, records=2**27 + 1), 0)
