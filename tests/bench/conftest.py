@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from dpkit_core.bench.results import Results
 from dpkit_core.bench.suite import Suite
+from dpkit_core.cli._app import app
 from dpkit_core.toml import to_toml
 
 PARTS = '''
@@ -165,6 +167,18 @@ def numbers():
         return [{name: value for name, value in row.items() if name not in MEASURED} for row in rows]
 
     return without_measurements
+
+
+@pytest.fixture
+def dpkit(parts, tmp_path, monkeypatch):
+    """Run a command line in this process, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments):
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    return run
 
 
 @pytest.fixture
