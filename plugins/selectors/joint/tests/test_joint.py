@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from dpkit_selector_joint import JointSelector
-from dpkit_selector_joint.sequences import CHUNK, PairRanking
+from dpkit_selector_joint.sequences import CHUNK, TERMS_PER_PAIR, PairRanking
 from scipy.special import chdtrc
 
 from dpkit_core import (
@@ -22,7 +22,7 @@ from dpkit_core import (
 )
 from dpkit_core.errors import Unsuitable
 from dpkit_core.events import ExponentialMechanism
-from dpkit_core.sampling import Sampler
+from dpkit_core.sampling import GAP_LIMIT, Sampler
 from dpkit_core.testing import ReferenceAccountant
 from dpkit_core.testing.pytest import parametrize_with_checks
 
@@ -157,6 +157,16 @@ def test_log_counts_are_within_1e_9_of_exact_integers():
         filled += np.bincount(positions, minlength=k)
         others = [int(n) - i for i, n in enumerate(filled) if i != positions[-1]]
         assert abs(computed - math.log(math.prod(others))) < 1e-9
+
+
+@pytest.mark.parametrize(("d", "k"), [(2, 2), (10**3, 2), (2**24, 2), (10**5, 10), (2000, 2000)])
+def test_log_counts_that_err_as_far_as_logs_may_are_paid_for(d, k):
+    # class_slack assumes that logs are within 4 units in the last place, so 8 roundings, and sums within one.
+    of_a_log, all_sequences = math.log(d), k * math.log(d)
+    start = 8 * k * of_a_log + k * all_sequences
+    each_pair = 2 * 8 * of_a_log + of_a_log + all_sequences
+    paid = (TERMS_PER_PAIR * CHUNK + k + 2**12) * (all_sequences + GAP_LIMIT)
+    assert start + CHUNK * each_pair < paid
 
 
 def test_sequences_with_one_worst_pair_are_drawn_uniformly():
