@@ -12,7 +12,7 @@ import numpy as np
 from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate
 from dpkit_core.errors import Unsuitable
 from dpkit_core.events import ExponentialMechanism
-from dpkit_core.sampling import class_slack
+from dpkit_core.sampling import CANDIDATE_LIMIT, class_slack
 from dpkit_selector_joint.sequences import CHUNK, TERMS_PER_PAIR, PairRanking
 
 ARITHMETIC = (
@@ -93,6 +93,8 @@ class JointSelector:
                 f"{sum(request.picks)} picks from {d} features; each feature can be picked once, "
                 "so ask for fewer"
             )
+        if d > CANDIDATE_LIMIT:
+            raise Unsuitable(f"{d} features are more than the 2^24 that selections are proved for; drop some")
         if d * k > LARGEST_NUMBER_OF_PAIRS:
             raise Unsuitable(
                 f"joint ranks all {d * k} pairs of {k} positions and {d} features in memory, at most "

@@ -234,6 +234,7 @@ def test_a_round_is_one_event_however_many_are_picked():
 def test_what_cannot_be_kept_is_refused():
     for bad, message in [
         (request((5,), d=4), "5 picks from 4"),
+        (request((1,), d=2**24 + 1), "more than the 2\\^24"),
         (request((100,), d=10**6), "in memory"),
         (request((1000,), d=30_000, epsilon=1e-5), "rounding"),
     ]:

@@ -10,6 +10,7 @@ import attrs
 from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate
 from dpkit_core.errors import Unsuitable
 from dpkit_core.events import ExponentialMechanism, Repeated
+from dpkit_core.sampling import CANDIDATE_LIMIT
 
 
 @attrs.frozen
@@ -65,7 +66,8 @@ class PeelSelector:
         Raises
         ------
         Unsuitable
-            If more features are to be picked than there are, or the accountant does not know the event.
+            If more features are to be picked than there are, there are more than 2^24, or the accountant does
+            not know the event.
         CalibrationFailed
             If the accountant finds no epsilon within the budget.
         """
@@ -74,6 +76,11 @@ class PeelSelector:
             raise Unsuitable(
                 f"{picks} picks from {request.features} features; each feature can be picked once, "
                 "so ask for fewer"
+            )
+        if request.features > CANDIDATE_LIMIT:
+            raise Unsuitable(
+                f"{request.features} features are more than the 2^24 that selections are proved for; "
+                "drop some"
             )
 
         def pick(epsilon: float) -> ExponentialMechanism:
