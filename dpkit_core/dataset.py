@@ -26,6 +26,8 @@ Vector = npt.NDArray[np.float64]
 
 
 def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
+    if np.iscomplexobj(values):
+        raise InvalidData(f"{what} holds complex numbers; give real ones, such as their two parts")
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -108,6 +110,8 @@ class SparseDataset:
 
         if not sparse.issparse(X):
             raise InvalidData("X is not a SciPy sparse matrix; use Dataset.from_arrays for a dense one")
+        if X.dtype.kind not in "biuf":
+            raise InvalidData(f"X holds {X.dtype} and not real numbers; convert it to float64")
         matrix = X if X.format in {"csr", "csc"} else X.tocsr()
         if not matrix.has_canonical_format:  # an entry stored in parts is one value, to be clipped once
             matrix = matrix.copy()

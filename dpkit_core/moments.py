@@ -5,8 +5,10 @@ tables can differ by more than the record in which they differ. Here the entries
 truncated towards zero to multiples of 2^-18, which makes no row longer, and their products are summed as
 integers: in float64 by blocks in which every partial sum stays below 2^53, whatever the order in which a
 matrix product takes them, and across blocks as Python integers. What remains is one rounding of each sum at
-the end. For up to 2^30 / d records of rows of d entries, the roundings of both tables together and those of
-the entries are below 2^-20 of the square of the norm; sensitivities carry that factor.
+the end, and one of what it is multiplied by. Each is a relative 2^-53 of its entry, so that together they
+move the sum of n products, as a vector no longer than n times the square of the norm, by n 2^-52 of that
+square. For up to 2^30 records, the roundings of both tables, and those by which a row may be longer than the
+norm, are below 2^-20 of the square of the norm; sensitivities carry that factor.
 
 *Second moments.* The sum of v v^T over records with |v| <= B, as a vector of the upper triangle with the
 entries off the diagonal multiplied by sqrt(2). This is an isometry from symmetric matrices with the

@@ -64,6 +64,10 @@ class StagePlan:
     assumptions: tuple[str, ...] = attrs.field(default=(), converter=frozen_tuple)
 
 
+#: Up to so many candidates the rounding of a selection is proved to be covered.
+CANDIDATE_LIMIT = 2**24
+
+
 @attrs.frozen
 class SelectionRequest:
     """What a selector is to plan for.
@@ -71,7 +75,7 @@ class SelectionRequest:
     Attributes
     ----------
     features
-        Number of candidates d.
+        Number of candidates d, at most 2^24.
     picks
         How many to select in each round: ``(k,)`` for fixed scores, ``(1,) * k`` when scores depend on what
         was already picked.
@@ -85,7 +89,7 @@ class SelectionRequest:
     Raises
     ------
     Unsuitable
-        If more features are to be picked than there are.
+        If more features are to be picked than there are, or there are more than 2^24.
     """
 
     features: int
@@ -100,6 +104,10 @@ class SelectionRequest:
             raise Unsuitable(
                 f"{picks} picks from {self.features} features; each feature can be picked once, so ask for "
                 "fewer"
+            )
+        if self.features > CANDIDATE_LIMIT:
+            raise Unsuitable(
+                f"{self.features} features are more than the 2^24 that selections are proved for; drop some"
             )
 
     @property

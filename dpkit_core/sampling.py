@@ -31,6 +31,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from dpkit_core.protocols import CANDIDATE_LIMIT
 from dpkit_core.randomness import Stream
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -55,7 +56,6 @@ GAP_LIMIT = 64.0
 
 #: Smallest epsilon of a pick that the inflation covers; planners refuse selections below it.
 SMALLEST_EPSILON = 2.0**-18
-CANDIDATE_LIMIT = 2**24
 
 #: From this many candidates on, noise is drawn for groups first; ``Sampler.select`` says how.
 LAZY_FROM = 2**16

@@ -122,3 +122,19 @@ def test_blocks_of_any_numbers_are_read_as_float64():
     data = StreamedDataset.from_blocks(lambda: iter([X.tolist()[:1], X[1:]]), (1, 2, 3), SCHEMA)
     chosen = data.select([0]).X
     assert (chosen * chosen).ravel().tolist() == [1e4] * 3
+
+
+def test_complex_numbers_are_refused_in_every_form():
+    from scipy import sparse
+
+    from dpkit_core import SparseDataset, StreamedDataset
+
+    X, y = np.array([[1, 2], [3, 4j], [5, 6]]), np.arange(3.0)
+    for make in (
+        lambda: Dataset.from_arrays(X, y, SCHEMA),
+        lambda: Dataset.from_arrays(X.real, y * 1j, SCHEMA),
+        lambda: SparseDataset.from_arrays(sparse.csr_array(X), y, SCHEMA),
+        lambda: StreamedDataset.from_blocks(lambda: iter([X]), y, SCHEMA),
+    ):
+        with pytest.raises(InvalidData, match="complex"):
+            make()

@@ -113,7 +113,10 @@ class LassoVotesScorer:
         "Regression; Dick, Gillenwater and Joseph 2023, Algorithm 2 (SubLasso)"
     )
 
-    models: int | None = attrs.field(default=None, validator=_AT_LEAST_ONE)
+    models: int | None = attrs.field(
+        default=None,  # the numbers of groups are 64-bit integers
+        validator=[_AT_LEAST_ONE, attrs.validators.optional(attrs.validators.lt(2**63))],
+    )
     records_per_vote: float | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
     alpha: float = attrs.field(default=0.1, converter=float, validator=positive)
     votes: int | None = attrs.field(default=None, validator=_AT_LEAST_ONE)

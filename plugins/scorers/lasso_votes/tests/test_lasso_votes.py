@@ -214,7 +214,8 @@ def test_groups_may_have_so_many_records_for_each_vote():
 
 def test_more_models_than_records_leave_empty_groups_without_votes():
     X = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    assert sum(votes(LassoVotesScorer(models=1000), X, [1.0, 2.0, 3.0], schema(2), k=1)) <= 3
+    for models in (1000, 2**63 - 1):
+        assert sum(votes(LassoVotesScorer(models=models), X, [1.0, 2.0, 3.0], schema(2), k=1)) <= 3
 
 
 # Sensitivity and planning
@@ -263,7 +264,9 @@ def test_options_that_a_plan_would_settle_are_asked_for_without_one():
             LassoVotesScorer(**options).prepare(data)
 
 
-@pytest.mark.parametrize("options", [{"models": 0}, {"votes": 0}, {"alpha": 0.0}, {"salt": -1}])
+@pytest.mark.parametrize(
+    "options", [{"models": 0}, {"models": 2**63}, {"votes": 0}, {"alpha": 0.0}, {"salt": -1}]
+)
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         LassoVotesScorer(**options)

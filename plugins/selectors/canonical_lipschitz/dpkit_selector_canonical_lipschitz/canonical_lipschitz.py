@@ -11,7 +11,7 @@ import numpy as np
 from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate_events
 from dpkit_core.errors import Unsuitable
 from dpkit_core.events import ExponentialMechanism, PermuteAndFlip
-from dpkit_core.sampling import CANDIDATE_LIMIT, Noise, class_slack
+from dpkit_core.sampling import Noise, class_slack
 from dpkit_selector_canonical_lipschitz.classes import LARGEST_LOG_COUNT, Utilities, log_sets
 from dpkit_selector_canonical_lipschitz.dense import dense_class
 from dpkit_selector_canonical_lipschitz.race import race_class
@@ -116,8 +116,6 @@ class CanonicalLipschitzSelector:
             If the accountant finds no epsilon within the budget.
         """
         d, rounds = request.features, len(request.picks)
-        if d > CANDIDATE_LIMIT:
-            raise Unsuitable(f"{d} features are more than the 2^24 that selections are proved for; drop some")
 
         def events(epsilon: float) -> list[PermuteAndFlip | ExponentialMechanism]:
             return [_EVENTS[self.noise](epsilon, request.neighboring)] * rounds

@@ -13,7 +13,7 @@ from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate_eve
 from dpkit_core.errors import Unsuitable
 from dpkit_core.events import ExponentialMechanism
 from dpkit_core.sampling import class_slack
-from dpkit_selector_joint.sequences import CHUNK, PairRanking
+from dpkit_selector_joint.sequences import CHUNK, TERMS_PER_PAIR, PairRanking
 
 ARITHMETIC = (
     "float64 Gumbel noise with full tails for classes of sequences, rounding covered by a smaller epsilon"
@@ -125,4 +125,4 @@ def _log_sequences(d: int, k: int) -> float:
 
 
 def _slack(d: int, k: int) -> float:
-    return class_slack(_log_sequences(d, k), CHUNK + k)
+    return class_slack(_log_sequences(d, k), TERMS_PER_PAIR * CHUNK + k)

@@ -14,6 +14,9 @@ Integers = npt.NDArray[np.int64]
 #: Pairs handled at once; log counts are summed up anew for each chunk, so that rounding does not pile up.
 CHUNK = 2**14
 
+#: What the rounding of a log count is charged for each pair of its chunk; ``draw_worst_pair`` derives it.
+TERMS_PER_PAIR = 10
+
 
 @attrs.frozen(eq=False)
 class PairRanking:
@@ -54,9 +57,11 @@ class PairRanking:
         Sequences with the worst pair (i, j) number ``prod over l != i of (n_l - l)``, once every position can
         be filled, and none before. The first such point is the pair (0, 0), the last of the pairs (i, i).
 
-        Arithmetic, for ``class_slack``. A log count is a sum of k logs at the start of its chunk and of two
-        more for each pair since, each relatively within 8 * 2^-53 and the running sum within S: altogether
-        within (CHUNK + k + 2^12)(S + 64) 2^-53.
+        Arithmetic, for ``class_slack``, in units of 2^-53. A log count is a sum of k logs at the start of its
+        chunk, each relatively within 8, and of the difference of two more for each pair since: logs of at
+        most log d = S / k, so that these two are within 16 S / k and their difference within S / k more.
+        Running sums stay within S, and so does the rounding of each. For k of at least 2 that is (k + 8) S +
+        CHUNK (17 / 2 + 1) S altogether, less than (10 CHUNK + k + 2^12)(S + 64).
 
         Parameters
         ----------

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from dpkit_selector_joint import JointSelector
-from dpkit_selector_joint.sequences import CHUNK, PairRanking
+from dpkit_selector_joint.sequences import CHUNK, TERMS_PER_PAIR, PairRanking
 from scipy.special import chdtrc
 
 from dpkit_core import (
@@ -22,7 +22,7 @@ from dpkit_core import (
 )
 from dpkit_core.errors import Unsuitable
 from dpkit_core.events import ExponentialMechanism
-from dpkit_core.sampling import Sampler
+from dpkit_core.sampling import GAP_LIMIT, Sampler
 from dpkit_core.testing import ReferenceAccountant
 from dpkit_core.testing.pytest import parametrize_with_checks
 
@@ -159,6 +159,16 @@ def test_log_counts_are_within_1e_9_of_exact_integers():
         assert abs(computed - math.log(math.prod(others))) < 1e-9
 
 
+@pytest.mark.parametrize(("d", "k"), [(2, 2), (10**3, 2), (2**24, 2), (10**5, 10), (2000, 2000)])
+def test_log_counts_that_err_as_far_as_logs_may_are_paid_for(d, k):
+    # class_slack assumes that logs are within 4 units in the last place, so 8 roundings, and sums within one.
+    of_a_log, all_sequences = math.log(d), k * math.log(d)
+    start = 8 * k * of_a_log + k * all_sequences
+    each_pair = 2 * 8 * of_a_log + of_a_log + all_sequences
+    paid = (TERMS_PER_PAIR * CHUNK + k + 2**12) * (all_sequences + GAP_LIMIT)
+    assert start + CHUNK * each_pair < paid
+
+
 def test_sequences_with_one_worst_pair_are_drawn_uniformly():
     ranking = PairRanking.of(np.array([5.0, 4.0, 3.0, 2.5]), 3)
     sampler = Sampler(np.random.default_rng(0))
@@ -224,6 +234,7 @@ def test_a_round_is_one_event_however_many_are_picked():
 def test_what_cannot_be_kept_is_refused():
     for bad, message in [
         ({"picks": (5,), "d": 4}, "5 picks from 4"),
+        ({"picks": (1,), "d": 2**24 + 1}, "more than the 2\\^24"),
         ({"picks": (100,), "d": 10**6}, "in memory"),
         ({"picks": (1000,), "d": 30_000, "epsilon": 1e-5}, "rounding"),
     ]:

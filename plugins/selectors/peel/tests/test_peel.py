@@ -128,6 +128,8 @@ def test_the_relation_of_the_events_is_that_of_the_accountant():
 def test_what_cannot_be_planned_is_said_in_a_sentence():
     with pytest.raises(Unsuitable, match="4 picks from 3 features"):
         plan((1, 3), features=3)
+    with pytest.raises(Unsuitable, match="more than the 2\\^24"):
+        plan((1,), features=2**24 + 1)
     with pytest.raises(Unsuitable, match=r"not support ExponentialMechanism for add-remove"):
         plan((1,), accountant=LaplaceOnly())
 

@@ -90,6 +90,8 @@ def test_rounds_share_the_budget_evenly():
 def test_what_cannot_be_kept_is_refused():
     with pytest.raises(Unsuitable, match="7 picks from 6 features"):
         PermuteAndFlipSelector().plan(request((7,)))
+    with pytest.raises(Unsuitable, match="more than the 2\\^24"):
+        PermuteAndFlipSelector().plan(request((7,), d=2**24 + 1))
 
     class Nothing(ReferenceAccountant):
         def supports(self, event, /):
