@@ -12,7 +12,7 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
-from dpkit_core.testing.checks import accountants, parts, regressors, scorers, selectors
+from dpkit_core.testing.checks import accountants, parts, regressors, releases, scorers, selectors
 from dpkit_core.testing.checks.parts import PROTOCOLS, class_of, kind_of
 from dpkit_core.testing.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial
 
@@ -194,20 +194,25 @@ _CHECKS: Mapping[str, tuple[Check, ...]] = {
             "scores_follow_the_features",
             "input_is_unchanged",
             "memory_layout_is_irrelevant",
+            "forms_agree",
         ),
         *_named(scorers, "randomness", "scores_are_deterministic"),
         *_named(scorers, "privacy", "sensitivity_add_remove", "sensitivity_replace_one"),
+        *_named(scorers, "randomness", "forked_workers_differ"),
         *_named(scorers, "composition", "release_keeps_its_plan"),
+        *_named(releases, "composition", "releases_keep_their_plan"),
     ),
     "selector": (
         *_PARTS,
         *_named(selectors, "numerical", "only_candidates_are_picked"),
         *_named(selectors, "numerical", "ties_are_broken_evenly", statistical=True),
         *_named(selectors, "randomness", "randomness_is_the_meters"),
+        *_named(selectors, "randomness", "forked_workers_differ"),
         *_named(
             selectors, "privacy", "selection_hides_the_scores", "no_budget_tells_nothing", statistical=True
         ),
         *_named(selectors, "composition", "plans_keep_the_budget", "events_are_those_planned"),
+        *_named(releases, "composition", "releases_keep_their_plan"),
     ),
     "accountant": (
         *_PARTS,
@@ -222,11 +227,19 @@ _CHECKS: Mapping[str, tuple[Check, ...]] = {
             "repetition_is_a_loop",
             "dry_runs_change_nothing",
         ),
+        *_named(releases, "composition", "releases_keep_their_plan"),
     ),
     "regressor": (
         *_PARTS,
-        *_named(regressors, "numerical", "models_have_one_shape", "input_is_unchanged"),
+        *_named(
+            regressors,
+            "numerical",
+            "models_have_one_shape",
+            "extreme_tables_are_fitted",
+            "input_is_unchanged",
+        ),
         *_named(regressors, "randomness", "randomness_is_the_meters"),
+        *_named(regressors, "randomness", "forked_workers_differ"),
         *_named(regressors, "privacy", "noise_is_the_same_for_neighbors"),
         *_named(
             regressors,
@@ -236,6 +249,7 @@ _CHECKS: Mapping[str, tuple[Check, ...]] = {
             statistical=True,
         ),
         *_named(regressors, "composition", "plans_keep_the_budget"),
+        *_named(releases, "composition", "releases_keep_their_plan"),
     ),
 }
 

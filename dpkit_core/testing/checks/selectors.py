@@ -11,11 +11,21 @@ import numpy as np
 
 from dpkit_core.dataset import Vector
 from dpkit_core.errors import CalibrationFailed, DpkitError, Unsuitable, UnsupportedEvent
+from dpkit_core.meter import Meter
 from dpkit_core.privacy import Budget, Neighboring, Sensitivity
 from dpkit_core.protocols import Accountant, SelectionRequest, StagePlan, TopKSelector
+from dpkit_core.randomness import Randomness
 from dpkit_core.registry import Registry
 from dpkit_core.testing.audit import Audit, audit, clopper_pearson, strain
-from dpkit_core.testing.drive import OpenMeter, Rounds, claimed_mu, pick, quick_meters, seeded_meter
+from dpkit_core.testing.drive import (
+    OpenMeter,
+    Rounds,
+    claimed_mu,
+    pick,
+    quick_meters,
+    require_workers_differ,
+    seeded_meter,
+)
 from dpkit_core.testing.exact import NotEnumerable, enumerate_law, hockey_stick, max_log_ratio, same_law
 from dpkit_core.testing.reference import ReferenceAccountant
 from dpkit_core.testing.trace import trace_difference
@@ -255,6 +265,20 @@ def check_randomness_is_the_meters(make: Factory, trial: Trial) -> Evidence:
         # Thirty ordered selections of two among five agree by chance with probability below 10^-37.
         require(len(set(picks)) > 1, f"thirty seeds gave one selection of equal scores, {picks[0]}")
     return Evidence(f"{runs} runs", runs)
+
+
+def check_forked_workers_differ(make: Factory, trial: Trial) -> Evidence:
+    """Two workers forked from one process, which share its randomness, do not share their noise.
+
+    If this fails: the difference of two releases with the same noise is the difference of their values. Draw
+    from the meter, and keep no generator from one call to the next.
+    """
+    case = next(_cases(make, budgets=(NO_BUDGET,)))
+    values = [np.zeros(case.features)] * len(case.request.picks)
+    randomness = Randomness.from_os()
+    return require_workers_differ(
+        lambda: case.picks(values, lambda plan, relation: Meter("kit", plan, relation, randomness))
+    )
 
 
 def _cases(
