@@ -37,6 +37,10 @@ DRAWN_PAIRS = 24
 STEPS = 24
 SCREENING_RUNS = 24
 
+# Numbers of records to try in turn where small tables are refused each time.
+LARGER_SIZES = (100, 300, 1000, 3000, 10_000)
+REFUSAL_RUNS = 6
+
 # What stands for the bounds of a column that has none.
 _UNBOUNDED = (-1.0, 1.0)
 
@@ -92,7 +96,8 @@ class CompositionAudit:
                 "`dpkit check` may find which. Do not publish releases of this composition."
             )
         unused = (
-            " Every run was refused, so nothing but the refusal was tried: choose more records."
+            " Every run was refused, so nothing but the refusal was tried: choose a larger budget, or more "
+            "records."
             if self.refused == 1
             else ""
         )
@@ -106,7 +111,7 @@ class CompositionAudit:
 def find_suspects(
     plan: Plan,
     *,
-    sizes: Sequence[int] = SIZES,
+    sizes: Sequence[int] | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Suspects:
@@ -117,7 +122,8 @@ def find_suspects(
     plan
         The composition. Nothing of what it is run on here is private.
     sizes
-        Numbers of records to try; where the schema makes that number public, only that one.
+        Numbers of records to try; small ones by default, and where those are refused each time, the fewest
+        that are not. Where the schema makes the number public, only that one.
     seed
         Seed of the tables and of the runs on them.
     progress
@@ -131,6 +137,8 @@ def find_suspects(
     _claim(plan)
     if plan.schema.records is not None:
         sizes = (plan.schema.records,)
+    elif sizes is None:
+        sizes = _sizes(plan)
     population, rng = Population(plan.schema), np.random.default_rng(seed)
     candidates = [_torn_apart(plan.schema, size) for size in sizes]
     candidates += [population.pair(rng, int(rng.choice(sizes))) for _ in range(DRAWN_PAIRS)]
@@ -213,6 +221,16 @@ def _claim(plan: Plan) -> Budget:
 def _run(plan: Plan, data: Dataset, randomness: Randomness) -> Release:
     # No observer: these are no releases of anything, and a ledger must not count them.
     return plan.run(data, randomness=randomness, observers=Observers(()))
+
+
+def _sizes(plan: Plan) -> Sequence[int]:
+    """Return small sizes, or the fewest records of a longer list with which some run is not refused."""
+    for size in (max(SIZES), *LARGER_SIZES):
+        data, _ = Population(plan.schema).datasets(_torn_apart(plan.schema, size))
+        runs = (_run(plan, data, Randomness.from_seed(seed)) for seed in range(REFUSAL_RUNS))
+        if any(release.refusal is None for release in runs):
+            return SIZES if size == max(SIZES) else (size,)
+    return SIZES
 
 
 def _effect(plan: Plan, pair: tuple[Dataset, Dataset]) -> float:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import pickle
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
@@ -31,7 +34,10 @@ from dpkit_core.randomness import Randomness
 from dpkit_core.sampling import Sampler
 from dpkit_core.schema import Schema
 from dpkit_core.testing.reference import ReferenceAccountant
-from dpkit_core.testing.trial import CheckFailed
+from dpkit_core.testing.trial import CheckFailed, Evidence, NotApplicable, require
+
+# That so many releases of two processes agree by chance is out of the question: below 20^-8.
+WORKER_RUNS = 8
 
 PICKS = 2
 """How many features a scorer is told are to be picked."""
@@ -188,14 +194,14 @@ def scoring_plan(scorer: Scorer, schema: Schema) -> StagePlan | None:
     return plan if plan.events or plan.settings is not None else None
 
 
-def preparer(scorer: Scorer, schema: Schema, seed: int = 0) -> Callable[[Dataset], PreparedScores]:
+def preparer(scorer: Scorer, schema: Schema, seed: int = 0) -> Callable[[Any], PreparedScores]:
     """Return what prepares ``scorer`` for a dataset, with the same release of its own for every dataset."""
     plan = scoring_plan(scorer, schema)
     if plan is None or not isinstance(scorer, ReleasingScorer):
         return scorer.prepare
     releasing, fixed = scorer, plan
 
-    def prepare(data: Dataset) -> PreparedScores:
+    def prepare(data: Any) -> PreparedScores:
         meter = BlindMeter("kit", fixed, schema.neighboring, Randomness.from_seed(seed))
         return releasing.prepare_released(data, fixed, meter)
 
@@ -250,6 +256,55 @@ def _finish(meter: Meter, *, refused: bool = False) -> None:
         meter.finish(refused=refused)
     except PlanViolation as error:
         raise CheckFailed(str(error)) from error
+
+
+def require_workers_differ(release: Callable[[], Any]) -> Evidence:
+    """Check that ``release``, called in two forked processes, repeats neither its parent nor the other.
+
+    Raises
+    ------
+    NotApplicable
+        Where this system has no fork, or all releases of one process are the same, as after refusals.
+    CheckFailed
+        If two processes make the same releases.
+    """
+    if not hasattr(os, "fork"):
+        raise NotApplicable("this system has no fork")
+
+    def releases() -> list[Any]:
+        return [release() for _ in range(WORKER_RUNS)]
+
+    before = releases()  # so that every stream has begun when the process is forked
+    if len(set(before)) == 1:
+        raise NotApplicable("no noise shows in what it releases")
+    one, other = _in_child(releases), _in_child(releases)
+    require(one != other, "two forked workers made the same releases: they share their noise")
+    require(
+        releases() not in (one, other), "a forked worker made the releases of its parent: it repeats noise"
+    )
+    return Evidence(f"{WORKER_RUNS} releases of two forked workers differ", 2 * WORKER_RUNS)
+
+
+def _in_child(work: Callable[[], Any]) -> Any:
+    """Return what ``work`` returns in a forked process."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads: the child needs no lock of theirs
+        child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            with os.fdopen(writing, "wb") as pipe:
+                pickle.dump(work(), pipe)
+            status = 0
+        finally:
+            os._exit(status)  # without clean-up, which is the parent's
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        sent = pipe.read()
+    _, status = os.waitpid(child, 0)
+    require(status == 0, "a forked worker failed where its parent did not")
+    return pickle.loads(sent)
 
 
 def released_numbers(outcome: Any) -> Vector | None:

@@ -1,18 +1,22 @@
-"""The kit's own accountant: small enough to be checked by eye, so that no part is judged by another part.
+"""The kit's own parts: small enough to be checked by eye, so that no part is judged by another part.
 
-Pure mechanisms by basic composition, Gaussians exactly: k Gaussians with multipliers m_i are one with
-1/m^2 = sum 1/m_i^2, and a mechanism that adds an (epsilon_0, delta_0) to it has
+A part under test is composed with these, so that a plugin can be checked where nothing else is installed.
+
+*The accountant.* Pure mechanisms by basic composition, Gaussians exactly: k Gaussians with multipliers m_i
+are one with 1/m^2 = sum 1/m_i^2, and a mechanism that adds an (epsilon_0, delta_0) to it has
 delta(epsilon) <= delta_0 + Gaussian delta(epsilon - epsilon_0).
 """
 
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import attrs
+import numpy as np
 from scipy import special
 
+from dpkit_core.dataset import Dataset, Vector
 from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.events import (
     ApproxDP,
@@ -26,7 +30,11 @@ from dpkit_core.events import (
     Repeated,
     Sequence,
 )
-from dpkit_core.privacy import Neighboring
+from dpkit_core.meter import Meter
+from dpkit_core.models import LinearModel
+from dpkit_core.privacy import Neighboring, Sensitivity
+from dpkit_core.protocols import RegressionRequest, Scores, SelectionRequest, StagePlan
+from dpkit_core.schema import Schema
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -126,3 +134,80 @@ class ReferenceAccountant:
             middle = (safe + unsafe) / 2
             safe, unsafe = (middle, unsafe) if self.delta(middle) <= delta else (safe, middle)
         return safe
+
+
+@attrs.frozen(eq=False)
+class _FixedScores:
+    values: Vector
+
+    def scores(self, selected: Any, /) -> Vector:
+        """Return the same scores whatever was selected."""
+        return self.values
+
+
+@attrs.frozen
+class ReferenceScorer:
+    """Sums of products of a feature and the target, both clipped to [-1, 1].
+
+    One record adds a number from -1 to 1 to each sum, so replacing one moves a sum by at most 2.
+    """
+
+    api: ClassVar[int] = 1
+    proof: ClassVar[str] = "class docstring"
+    reference: ClassVar[str] = "folklore"
+    adaptive: ClassVar[bool] = False
+
+    def sensitivity(self, schema: Schema, round: int, /) -> Sensitivity:
+        """Return 1 for a record more or less, 2 for one replaced."""
+        return Sensitivity.general(_times(schema.neighboring), schema.neighboring)
+
+    def prepare(self, data: Dataset, /) -> _FixedScores:
+        """Return the sums."""
+        return _FixedScores(np.clip(data.X, -1, 1).T @ np.clip(data.y, -1, 1))
+
+
+@attrs.frozen
+class ReferenceSelector:
+    """The exponential mechanism for each pick, all at one epsilon, by basic composition."""
+
+    api: ClassVar[int] = 1
+    proof: ClassVar[str] = "McSherry and Talwar 2007, Theorem 6; Durfee and Rogers 2019, Lemma 4.2"
+    reference: ClassVar[str] = "McSherry and Talwar 2007, Mechanism Design via Differential Privacy"
+
+    def plan(self, request: SelectionRequest, /) -> StagePlan:
+        """Return one event for each pick."""
+        picks = sum(request.picks)
+        event = ExponentialMechanism(request.budget.epsilon / picks, request.neighboring)
+        return StagePlan([Repeated(event, picks)], event)
+
+    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> tuple[int, ...]:
+        """Return what the meter picks."""
+        return meter.select(scores, k, event=plan.settings)
+
+
+@attrs.frozen
+class ReferenceRegressor:
+    """A constant: the sum of the target, clipped to [-1, 1], with Laplace noise, over a hundred."""
+
+    api: ClassVar[int] = 1
+    proof: ClassVar[str] = "Dwork and Roth 2014, Theorem 3.6"
+    reference: ClassVar[str] = "Dwork and Roth 2014, The Algorithmic Foundations of Differential Privacy"
+
+    def plan(self, request: RegressionRequest, /) -> StagePlan:
+        """Return the one event of the sum."""
+        event = Laplace(1 / request.budget.epsilon, request.neighboring)
+        return StagePlan([event], event)
+
+    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> LinearModel:
+        """Return the constant model."""
+        event: Laplace = plan.settings
+        total = meter.laplace(
+            np.clip(data.y, -1, 1).sum(),
+            sensitivity=_times(event.neighboring),
+            noise_multiplier=event.noise_multiplier,
+        )
+        return LinearModel(data.names, (0.0,) * len(data.names), float(total) / 100)
+
+
+def _times(neighboring: Neighboring) -> float:
+    return 2.0 if neighboring is Neighboring.REPLACE_ONE else 1.0

@@ -8,15 +8,23 @@ from typing import Any
 import attrs
 import numpy as np
 
-from dpkit_core.dataset import Dataset, Vector
+from dpkit_core.dataset import Dataset, Matrix, Vector
 from dpkit_core.errors import CalibrationFailed, Unsuitable, UnsupportedEvent
-from dpkit_core.meter import Draw
+from dpkit_core.meter import Draw, Meter
 from dpkit_core.privacy import Budget, Neighboring
 from dpkit_core.protocols import Refusal, RegressionRequest, Regressor, StagePlan
-from dpkit_core.schema import Schema
+from dpkit_core.randomness import Randomness
+from dpkit_core.schema import Feature, Schema
 from dpkit_core.testing.audit import audit
 from dpkit_core.testing.checks.selectors import accountants
-from dpkit_core.testing.drive import claimed_mu, draws, fit, quick_meters, released_numbers
+from dpkit_core.testing.drive import (
+    claimed_mu,
+    draws,
+    fit,
+    quick_meters,
+    released_numbers,
+    require_workers_differ,
+)
 from dpkit_core.testing.exact import same_law
 from dpkit_core.testing.trace import trace_difference
 from dpkit_core.testing.trial import (
@@ -34,12 +42,14 @@ from dpkit_core.testing.worlds import Population, box, schemas
 BUDGETS = ((Budget(1.0, 1e-6), (2, 3, 8, 20)), (Budget(6.0, 0.1), (300,)))
 NO_BUDGET = Budget(1e-4, 1e-9)
 PAIRS = 8
+TABLE_PAIRS = 3
 SCREENING_RUNS = 12
 RUNS = 1200
-# The plan whose worst pair strains its budget most gets RUNS, every other a quarter of them.
-OTHER_RUNS = 300
+# The plan whose worst pair strains its budget most gets RUNS, every other a sixth of them.
+OTHER_RUNS = 200
 METAMORPHIC_RUNS = 400
-# A fit that asks the meter more often than this is run less often, down to a quarter: it takes so long.
+RANDOMNESS_RUNS = 12
+# A fit that asks the meter more often than this is run less often, down to a fifth: it takes so long.
 EASY_DRAWS = 25
 
 
@@ -62,7 +72,7 @@ class _Case:
 
     def affordable(self, runs: int) -> int:
         """Return how many of ``runs`` to make, by how often a fit asks the meter."""
-        return runs // min(4, -(-draws(self.plan) // EASY_DRAWS))
+        return runs // min(5, -(-draws(self.plan) // EASY_DRAWS))
 
     def pairs(self, rng: np.random.Generator, count: int) -> Iterator[tuple[Dataset, Dataset]]:
         population = self.population
@@ -116,7 +126,7 @@ def check_noise_is_the_same_for_neighbors(make: Factory, trial: Trial) -> Eviden
     rng = np.random.default_rng(trial.seed)
     samples = 0
     for case in _cases(make, every_schema=True):
-        for pair in case.pairs(rng, PAIRS // 2 * trial.effort):
+        for pair in case.pairs(rng, TABLE_PAIRS * trial.effort):
             runs = [next(case.fits(data, [samples])) for data in pair]
             refused = any(isinstance(outcome, Refusal) for outcome, _ in runs)
             difference = trace_difference(runs[0][1], runs[1][1], refused=refused)
@@ -137,7 +147,7 @@ def check_models_have_one_shape(make: Factory, trial: Trial) -> Evidence:
     models = 0
     for case in _cases(make, every_schema=True):
         shapes = set()
-        for pair in case.pairs(rng, PAIRS // 2 * trial.effort):
+        for pair in case.pairs(rng, TABLE_PAIRS * trial.effort):
             for data in pair:
                 outcome, _ = next(case.fits(data, [models]))
                 if isinstance(outcome, Refusal):
@@ -153,6 +163,70 @@ def check_models_have_one_shape(make: Factory, trial: Trial) -> Evidence:
                 shapes.add(0 if numbers is None else len(numbers))
         require(len(shapes) <= 1, f"released models hold {sorted(shapes)} numbers, depending on the data")
     return Evidence(f"{models} models", models)
+
+
+def check_extreme_tables_are_fitted(make: Factory, trial: Trial) -> Evidence:
+    """Tables at the edge of what a schema allows give a finite model or a refusal, with the planned draws.
+
+    Tried are the fewest records that there may be, constant columns, equal columns, every value at a bound of
+    the schema or far beyond it, and the largest numbers of all; fitted with a single column, too.
+
+    If this fails: solve by a method that needs no inverse (``lstsq``, ``eigh``, a ridge), clip by the
+    schema's bounds before anything is squared, and guard every division by a private number.
+    """
+    models = tried = 0
+    # The larger budget of each schema, under which fewer fits are refused.
+    cases = {(c.schema, c.request.neighboring): c for c in _cases(make, every_schema=True)}
+    for case in cases.values():
+        narrow = _restricted(case)
+        for name, table in _extremes(case.schema):
+            data = case.population.dataset(table)
+            for one, shown in ((case, data), *((n, data.select([0])) for n in narrow)):
+                outcome, made = next(one.fits(shown, [tried]))
+                tried += 1
+                require(
+                    isinstance(outcome, Refusal) or len(made) == draws(one.plan),
+                    f"{len(made)} draws of {draws(one.plan)} on a table with {name} ({_name(one)})",
+                )
+                if isinstance(outcome, Refusal):
+                    continue
+                models += 1
+                with np.errstate(all="ignore"):
+                    prediction = outcome.predict(np.clip(shown.X, -10, 10))
+                require(
+                    outcome.features == shown.names and np.isfinite(prediction).all(),
+                    f"a model for {outcome.features} predicts {prediction} on a table with {name}",
+                )
+    return Evidence(f"{models} models and {tried - models} refusals", tried)
+
+
+def _restricted(case: _Case) -> list[_Case]:
+    """Return the case for models of a single column; none where the regressor does not plan for it."""
+    request = attrs.evolve(case.request, k=1)
+    try:
+        return [attrs.evolve(case, request=request, plan=case.regressor.plan(request))]
+    except (Unsuitable, CalibrationFailed, UnsupportedEvent):
+        return []
+
+
+def _extremes(schema: Schema) -> Iterator[tuple[str, Matrix]]:
+    """Yield tables of encoded rows, the target last, with what is extreme about each."""
+    columns = (*schema.features, Feature("y", "y", bounds=schema.target.bounds))
+    bounds = np.array([column.bounds or (-1.0, 1.0) for column in columns])
+    low, high = bounds.T
+    rising = np.linspace(low, high, 12)
+    yield "two records", rising[[0, -1]]
+    yield "equal records", np.tile(high, (12, 1))
+    constant = rising.copy()
+    constant[:, :-1] = high[:-1]
+    yield "constant columns", constant
+    yield "a constant target", np.column_stack((rising[:, :-1], np.full(12, low[-1])))
+    yield "equal columns", np.tile(np.linspace(-1, 1, 12)[:, np.newaxis], len(columns))
+    yield "every value at a bound", np.where(np.arange(RANDOMNESS_RUNS)[:, np.newaxis] % 2 == 0, low, high)
+    far = np.where(np.arange(RANDOMNESS_RUNS)[:, np.newaxis] % 2 == 0, low - 1e9, high + 1e9)
+    yield "every value far beyond a bound", far
+    yield "numbers near the largest", np.sign(far) * 1e300
+    yield "numbers near the smallest", np.sign(far) * 1e-300
 
 
 def check_input_is_unchanged(make: Factory, trial: Trial) -> Evidence:
@@ -180,16 +254,41 @@ def check_randomness_is_the_meters(make: Factory, trial: Trial) -> Evidence:
     for case in _cases(make):
         data = next(case.pairs(np.random.default_rng(trial.seed), 1))[0]
         before = global_generators()
-        first = case.sample(data, range(12))
+        first = case.sample(data, range(RANDOMNESS_RUNS))
         after = global_generators()
-        again = case.sample(data, range(12))
-        fits += 24
+        again = case.sample(data, range(RANDOMNESS_RUNS))
+        fits += 2 * RANDOMNESS_RUNS
         require(before == after, "the regressor moved the state of the global random generators")
         require(np.array_equal(first, again), "the same seed gave two models")
         released = released or bool((first[:, 0] == 0).any())
         varied = varied or len(np.unique(first, axis=0)) > 1
     require(varied or not released, "twelve seeds gave one and the same model")
     return Evidence(f"{fits} fits", fits)
+
+
+def check_forked_workers_differ(make: Factory, trial: Trial) -> Evidence:
+    """Two workers forked from one process, which share its randomness, do not share their noise.
+
+    If this fails: the difference of two releases with the same noise is the difference of their values. Draw
+    from the meter, and keep no generator from one call to the next.
+    """
+    case = list(_cases(make))[-1]  # of the larger budget, under which fewer fits are refused
+    relation = case.schema.neighboring
+    data = next(case.pairs(np.random.default_rng(trial.seed), 1))[0]
+    randomness = Randomness.from_os()
+
+    def release() -> tuple[float, ...] | None:
+        outcome, _ = fit(
+            case.regressor,
+            case.plan,
+            data,
+            relation,
+            lambda plan, neighboring: Meter("kit", plan, neighboring, randomness),
+        )
+        numbers = released_numbers(outcome)
+        return None if numbers is None else tuple(numbers.tolist())
+
+    return require_workers_differ(release)
 
 
 def check_neighbors_cannot_be_told_apart(make: Factory, trial: Trial) -> Evidence:
@@ -288,6 +387,7 @@ class _Suspect:
 
 
 def _worst_pair(case: _Case, rng: np.random.Generator, count: int) -> _Suspect:
+    count = max(count // 2, case.affordable(count))
     shift, pair = max(((_shift(case, pair), pair) for pair in case.pairs(rng, count)), key=lambda x: x[0])
     return _Suspect(case, pair, shift / case.request.budget.epsilon)
 

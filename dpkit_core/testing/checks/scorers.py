@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 import numpy as np
 
-from dpkit_core.dataset import Dataset, Vector
+from dpkit_core.dataset import AnyDataset, Dataset, Matrix, SparseDataset, StreamedDataset, Vector
 from dpkit_core.errors import Unsuitable
 from dpkit_core.meter import Meter
 from dpkit_core.privacy import Neighboring
 from dpkit_core.protocols import ReleasingScorer, Scorer
 from dpkit_core.randomness import Randomness
 from dpkit_core.schema import Schema
-from dpkit_core.testing.drive import preparer, scoring_plan
+from dpkit_core.testing.checks.parts import class_of
+from dpkit_core.testing.drive import preparer, require_workers_differ, scoring_plan
 from dpkit_core.testing.fuzz import SensitivityAttack, attack_sensitivity
 from dpkit_core.testing.trace import trace_difference
 from dpkit_core.testing.trial import (
@@ -26,11 +28,12 @@ from dpkit_core.testing.trial import (
     global_generators,
     require,
 )
-from dpkit_core.testing.worlds import Population, schemas
+from dpkit_core.testing.worlds import SIZES, Population, box, schemas
 
 ROUNDS = 3
 EVALUATIONS = 240
 TABLES = 8
+LARGER_SIZES = (50, 120, 300)
 
 
 def check_scores_are_finite_vectors(make: Factory, trial: Trial) -> Evidence:
@@ -122,6 +125,67 @@ def check_memory_layout_is_irrelevant(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{samples} arrays", samples)
 
 
+def check_forms_agree(make: Factory, trial: Trial) -> Evidence:
+    """Sparse and streamed data get the scores of the same numbers held densely, and keep the sensitivity.
+
+    Only the forms that the scorer says it accepts are handed to it.
+
+    If this fails: entries that are not stored are zeros like any other, to be clipped and centered; a stream
+    may break anywhere and is read from the start in each pass. Leave a form out of ``forms`` that you do not
+    need.
+    """
+    forms = tuple(getattr(class_of(make), "forms", ("dense",)))
+    require(
+        "dense" in forms and set(forms) <= {"dense", *_FORMS},
+        f"forms is {forms}; it must hold dense, and may hold {' and '.join(_FORMS)}",
+    )
+    others = [form for form in forms if form != "dense"]
+    if not others:
+        raise NotApplicable("the scorer accepts dense data only")
+    samples, worst = 0, 0.0
+    for scorer, schema in _accepted(make):
+        prepare = preparer(scorer, schema)
+        for data, form in itertools.product(_tables(schema, trial), others):
+            for selected in _selections(scorer, len(schema.features)):
+                expected = prepare(data).scores(selected)
+                scores = prepare(_FORMS[form](data, schema)).scores(selected)
+                samples += 1
+                require(
+                    scores.dtype == expected.dtype
+                    and np.allclose(scores, expected, rtol=1e-9, atol=1e-9 * (1 + np.abs(expected).max())),
+                    f"scores {expected} of dense data became {scores} when {form}",
+                )
+        for form in others:
+            effort = EVALUATIONS // 8 * trial.effort
+            attack = _attack_round(scorer, schema, (), seed=trial.seed, evaluations=effort, form=_FORMS[form])
+            samples += attack.evaluations
+            worst = max(worst, attack.ratio)
+            if attack.violated:
+                raise CheckFailed(f"{form} data: {attack.describe()}", samples=samples)
+    return Evidence(f"{', '.join(others)}: {worst:.3f} of the sensitivity reached", samples)
+
+
+def _sparse(data: Dataset, schema: Schema) -> SparseDataset:
+    from scipy import sparse  # noqa: PLC0415 - only scorers of sparse data pay for the import
+
+    return SparseDataset.from_arrays(sparse.csr_array(data.X), data.y, schema)
+
+
+def _streamed(data: Dataset, schema: Schema) -> StreamedDataset:
+    def blocks() -> Iterator[Matrix]:
+        yield from np.array_split(data.X, [1, 1 + len(data.y) // 3])
+
+    return StreamedDataset.from_blocks(blocks, data.y, schema)
+
+
+def _dense(data: Dataset, schema: Schema) -> Dataset:
+    return data
+
+
+_Form = Callable[[Dataset, Schema], AnyDataset]
+_FORMS: Mapping[str, _Form] = {"sparse": _sparse, "streamed": _streamed}
+
+
 def check_scores_are_deterministic(make: Factory, trial: Trial) -> Evidence:
     """Equal data give equal scores, asked twice of one object or once of two; no global randomness is used.
 
@@ -166,6 +230,54 @@ def check_sensitivity_replace_one(make: Factory, trial: Trial) -> Evidence:
     of adding. Return ``2 * linf`` for this relation or raise ``Unsuitable``.
     """
     return _attack(make, trial, Neighboring.REPLACE_ONE)
+
+
+def check_sensitivity_in_larger_tables(make: Factory, trial: Trial) -> Evidence:
+    """Nor is one found among tables of a dozen columns and hundreds of records.
+
+    If this fails: something that small tables do not have matters, such as batches, a limit on the number of
+    pairs, or a sum whose rounding grows.
+    """
+    scorer: Scorer = make()
+    evaluations, ratio = 0, 0.0
+    reasons: list[str] = []
+    for neighboring in Neighboring:
+        schema = box(12, neighboring)
+        try:
+            scorer.sensitivity(schema, 0)
+        except Unsuitable as error:
+            reasons.append(str(error))
+            continue
+        attack = _attack_round(
+            scorer, schema, (), seed=trial.seed, evaluations=EVALUATIONS, sizes=LARGER_SIZES
+        )
+        evaluations, ratio = evaluations + attack.evaluations, max(ratio, attack.ratio)
+        if attack.violated:
+            raise CheckFailed(attack.describe(), samples=evaluations)
+    if not evaluations:
+        raise NotApplicable(f"the scorer calls the tables unsuitable: {reasons[0]}")
+    return Evidence(f"{ratio:.3f} of the sensitivity reached", evaluations)
+
+
+def check_forked_workers_differ(make: Factory, trial: Trial) -> Evidence:
+    """Two workers forked from one process, which share its randomness, do not share their noise.
+
+    If this fails: the difference of two releases with the same noise is the difference of their values. Draw
+    from the meter, and keep no generator from one call to the next.
+    """
+    scorer, schema = next(_accepted(make))
+    plan = scoring_plan(scorer, schema)
+    if plan is None or not plan.events or not isinstance(scorer, ReleasingScorer):
+        raise NotApplicable("the scorer releases nothing of its own, so it draws no noise")
+    releasing, settled = scorer, plan
+    data = next(_tables(schema, trial))
+    randomness = Randomness.from_os()
+
+    def release() -> tuple[float, ...]:
+        meter = Meter("kit", settled, schema.neighboring, randomness)
+        return tuple(releasing.prepare_released(data, settled, meter).scores(()).tolist())
+
+    return require_workers_differ(release)
 
 
 def check_release_keeps_its_plan(make: Factory, trial: Trial) -> Evidence:
@@ -229,7 +341,9 @@ def _attack(make: Factory, trial: Trial, neighboring: Neighboring) -> Evidence:
     evaluations = 0
     for scorer, schema in _accepted(make, neighboring):
         for selected in _selections(scorer, len(schema.features)):
-            attack = _attack_round(scorer, schema, selected, trial)
+            attack = _attack_round(
+                scorer, schema, selected, seed=trial.seed, evaluations=EVALUATIONS * trial.effort
+            )
             evaluations += attack.evaluations
             if attack.violated:
                 after = evaluations - attack.evaluations + (attack.found_after or 0)
@@ -241,20 +355,27 @@ def _attack(make: Factory, trial: Trial, neighboring: Neighboring) -> Evidence:
 
 
 def _attack_round(
-    scorer: Scorer, schema: Schema, selected: tuple[int, ...], trial: Trial
+    scorer: Scorer,
+    schema: Schema,
+    selected: tuple[int, ...],
+    *,
+    seed: int,
+    evaluations: int,
+    form: _Form = _dense,
+    sizes: Sequence[int] = SIZES,
 ) -> SensitivityAttack:
     declared = scorer.sensitivity(schema, len(selected))
     require(
         getattr(declared, "neighboring", None) is schema.neighboring,
         f"sensitivity is {declared!r}; it must hold for {schema.neighboring.value}",
     )
-    prepare = preparer(scorer, schema, trial.seed)
+    prepare = preparer(scorer, schema, seed)
     left = [j for j in range(len(schema.features)) if j not in selected]
 
     def candidate_scores(data: Dataset) -> Vector:
-        scores: Vector = prepare(data).scores(selected)[left]
+        scores: Vector = prepare(form(data, schema)).scores(selected)[left]
         return scores
 
     return attack_sensitivity(
-        candidate_scores, declared, schema, evaluations=EVALUATIONS * trial.effort, seed=trial.seed
+        candidate_scores, declared, schema, evaluations=evaluations, sizes=sizes, seed=seed
     )

@@ -11,11 +11,21 @@ import numpy as np
 
 from dpkit_core.dataset import Vector
 from dpkit_core.errors import CalibrationFailed, DpkitError, Unsuitable, UnsupportedEvent
+from dpkit_core.meter import Meter
 from dpkit_core.privacy import Budget, Neighboring, Sensitivity
 from dpkit_core.protocols import Accountant, SelectionRequest, StagePlan, TopKSelector
+from dpkit_core.randomness import Randomness
 from dpkit_core.registry import Registry
 from dpkit_core.testing.audit import Audit, audit, clopper_pearson, strain
-from dpkit_core.testing.drive import OpenMeter, Rounds, claimed_mu, pick, quick_meters, seeded_meter
+from dpkit_core.testing.drive import (
+    OpenMeter,
+    Rounds,
+    claimed_mu,
+    pick,
+    quick_meters,
+    require_workers_differ,
+    seeded_meter,
+)
 from dpkit_core.testing.exact import NotEnumerable, enumerate_law, hockey_stick, max_log_ratio, same_law
 from dpkit_core.testing.reference import ReferenceAccountant
 from dpkit_core.testing.trace import trace_difference
@@ -33,6 +43,8 @@ from dpkit_core.testing.trial import (
 SHAPES = ((5, (2,)), (5, (1, 1)))
 # Few outcomes betray more: one pick among two strains most mechanisms to their very bound.
 SMALL_SHAPES = ((2, (1,)), (3, (2,)))
+# For the thorough run.
+LARGER_SHAPES = ((12, (4,)), (30, (1, 1, 1)))
 PAIRS = 24
 # Which pairs are tried in turn, with ever more runs for ever fewer of them; the last is audited.
 SUSPECTS, SCREENING = 36, ((40, 8), (150, 3), (400, 1))
@@ -205,6 +217,24 @@ def check_selection_hides_the_scores(make: Factory, trial: Trial) -> Evidence:
     )
 
 
+def check_many_picks_hide_the_scores(make: Factory, trial: Trial) -> Evidence:
+    """Nor does a selection of several among more features, audited whatever it draws by.
+
+    If this fails: something that few features do not have matters, such as a class of sets, a cut-off, or a
+    loss that grows with the number of picks.
+    """
+    rng = np.random.default_rng(trial.seed)
+    cases = [
+        case
+        for case in _cases(make, budgets=BUDGETS[-1:], shapes=LARGER_SHAPES)
+        if isinstance(case.request.accountant, ReferenceAccountant)
+    ]
+    if not cases:
+        raise NotApplicable("the kit's own accountant does not know the events of the selector")
+    finding = _audit_worst(cases, rng, trial)
+    return Evidence(finding.describe(), finding.samples, 1 - trial.error)
+
+
 def check_no_budget_tells_nothing(make: Factory, trial: Trial) -> Evidence:
     """With hardly any budget the selection has one law, whatever the scores.
 
@@ -255,6 +285,20 @@ def check_randomness_is_the_meters(make: Factory, trial: Trial) -> Evidence:
         # Thirty ordered selections of two among five agree by chance with probability below 10^-37.
         require(len(set(picks)) > 1, f"thirty seeds gave one selection of equal scores, {picks[0]}")
     return Evidence(f"{runs} runs", runs)
+
+
+def check_forked_workers_differ(make: Factory, trial: Trial) -> Evidence:
+    """Two workers forked from one process, which share its randomness, do not share their noise.
+
+    If this fails: the difference of two releases with the same noise is the difference of their values. Draw
+    from the meter, and keep no generator from one call to the next.
+    """
+    case = next(_cases(make, budgets=(NO_BUDGET,)))
+    values = [np.zeros(case.features)] * len(case.request.picks)
+    randomness = Randomness.from_os()
+    return require_workers_differ(
+        lambda: case.picks(values, lambda plan, relation: Meter("kit", plan, relation, randomness))
+    )
 
 
 def _cases(
