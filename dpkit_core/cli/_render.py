@@ -37,14 +37,24 @@ def lines(texts: Iterable[str]) -> None:
         print(textwrap.fill(text, width, initial_indent="  ", subsequent_indent="    "))
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Sequence[str] = ()) -> None:
-    """Print a table on standard output; columns named in ``numeric`` are aligned on the right."""
+def table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numeric: Sequence[str] = (),
+    whole: Sequence[str] = (),
+) -> None:
+    """Print a table on standard output.
+
+    Columns named in ``numeric`` are aligned on the right; neither those nor the ones in ``whole``
+    are broken into lines.
+    """
     drawn = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for title in header:
         if title in numeric:
             drawn.add_column(title, justify="right", no_wrap=True)
         else:
-            drawn.add_column(title, overflow="fold")
+            drawn.add_column(title, overflow="fold", no_wrap=title in whole)
     for row in rows:
         drawn.add_row(*map(Text, row))
     _stdout().print(Padding(drawn, (0, 0, 0, 2), expand=False))

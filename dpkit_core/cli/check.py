@@ -121,9 +121,11 @@ def _print(report: Report) -> None:
             for r in report.results
         ),
         numeric=("seconds",),
+        whole=("check",),
     )
     for result in report.results:
         if result.status == "failed":
-            print(f"\n{result.check} failed: {result.detail}\n\nWhat to do: {result.remedy}")
+            print(f"\n{result.check} failed: {result.detail}\n")
+            _render.lines([f"What to do: {result.remedy}"])
     print()
     _render.lines([report.statement])

@@ -7,6 +7,7 @@ published false sensitivities fall within a hundred evaluations.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -81,7 +82,7 @@ class SensitivityAttack:
             return f"largest {what}, over {self.evaluations} pairs"
         return (
             f"{what} ({self.ratio:.3g} times), after {self.found_after} pairs, between neighbors with "
-            f"{len(first.y)} and {len(second.y)} records:\n{_print(first)}\nand\n{_print(second)}"
+            f"{len(first.y)} and {len(second.y)} records:\n{_side_by_side(first, second)}"
         )
 
 
@@ -161,13 +162,16 @@ class _Search:
             self._climb(norms[climbs % len(norms)])
             climbs += 1
         assert self.worst is not None
-        _, norm, change, pair = self.worst
+        strain, norm, change, pair = self.worst
+        evaluations = self.evaluations
+        if self.found_after is not None:
+            pair = self._shrunk(pair, norm, strain)
         return SensitivityAttack(
             norm,
             change,
             self.declared[norm],
             self.population.datasets(pair),
-            self.evaluations,
+            evaluations,
             self.found_after,
             time.perf_counter() - start,
         )
@@ -182,6 +186,19 @@ class _Search:
             stalled = 0 if strain > height * (1 + 1e-9) else stalled + 1
             if strain >= height:
                 pair, height = candidate, strain
+
+    def _shrunk(self, pair: Pair, norm: str, strain: float) -> Pair:
+        """Return ``pair`` without the records that its strain does not need, to be computed by hand."""
+        fewest = min(self.sizes) + (pair.replacement is None)
+        i = 0
+        while i < len(pair.table) and len(pair.table) > fewest:
+            if i != pair.row:
+                fewer = Pair(np.delete(pair.table, i, axis=0), pair.row - (i < pair.row), pair.replacement)
+                if math.isclose(self._strain(fewer)[norm], strain):
+                    pair = fewer
+                    continue
+            i += 1
+        return pair
 
     def _strain(self, pair: Pair) -> dict[str, float]:
         first, second = (
@@ -202,6 +219,28 @@ class _Search:
         return strains
 
 
-def _print(data: Dataset) -> str:
-    with np.printoptions(threshold=60, precision=4, suppress=True, linewidth=100):
-        return f"X = {data.X}, y = {data.y}"
+def _side_by_side(first: Dataset, second: Dataset) -> str:
+    """Return the first table, equal records in a row together, and what is otherwise in the second."""
+    rows, others = (np.column_stack((data.X, data.y)) for data in (first, second))
+    changed = next((i for i, other in enumerate(others) if (rows[i] != other).any()), len(others))
+    starts = [i for i in range(len(rows)) if i in {0, changed, changed + 1} or (rows[i] != rows[i - 1]).any()]
+    lines = [
+        f"  {_numbers(start, end)}: {_record(rows[start])}"
+        for start, end in itertools.pairwise([*starts, len(rows)])
+    ]
+    bounds = [(f.name, f.bounds) for f in first.features] + [(first.target, first.target_bounds)]
+    known = [f"{name} from {b[0]:.6g} to {b[1]:.6g}" for name, b in bounds if b is not None]
+    if known:
+        lines.insert(0, f"  public bounds: {', '.join(known)}")
+    without = len(others) < len(rows)
+    difference = "without" if without else f"with {_record(others[changed])} as"
+    return "\n".join([*lines, f"and the same {difference} record {changed + 1}"])
+
+
+def _numbers(start: int, end: int) -> str:
+    return f"record {start + 1}" if end == start + 1 else f"records {start + 1} to {end}"
+
+
+def _record(row: Vector) -> str:
+    *x, y = (f"{value:.6g}" for value in row)
+    return f"X = ({', '.join(x)}), y = {y}"

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from dpkit_core import Budget, Neighboring, Sensitivity
+from dpkit_core import Budget, Dataset, Neighboring, Sensitivity
 from dpkit_core.testing import (
     ReferenceAccountant,
+    SensitivityAttack,
     attack_mechanism,
     attack_sensitivity,
     audit,
@@ -82,6 +83,37 @@ def test_the_witness_shows_the_change_that_is_reported():
     found = attack_sensitivity(total, {"linf": 0.1}, box(2, AR))
     first, second = found.pair
     assert np.abs(total(first) - total(second)).max() == pytest.approx(found.change)
+
+
+@pytest.mark.parametrize("relation", [AR, RO])
+def test_the_witness_has_no_more_records_than_it_needs(relation):
+    found = attack_sensitivity(total, {"linf": 0.1}, box(2, relation), sizes=(3, 40))
+    assert [len(data.y) for data in found.pair] == ([4, 3] if relation is AR else [3, 3])
+    # Of a count of pairs, every record is needed.
+    found = attack_sensitivity(lambda data: len(data.y) ** 2, {"linf": 1}, box(1, AR), sizes=(3, 40))
+    assert [len(data.y) for data in found.pair] == [41, 40]
+
+
+def test_the_witness_is_printed_with_equal_records_together_and_what_changes():
+    schema = box(1, AR)
+    table = Dataset.from_arrays([[0.5]] * 4 + [[1 / 3]], [1.0] * 4 + [-2.0], schema)
+    without = Dataset.from_arrays([[0.5]] * 3 + [[1 / 3]], [1.0] * 3 + [-2.0], schema)
+    other = Dataset.from_arrays([[0.5]] * 4 + [[1000.0]], [1.0] * 4 + [-2.0], schema)
+    told = SensitivityAttack("linf", 2.0, 1.0, (table, without), 5, 3, 0.0).describe().splitlines()
+    assert told == [
+        "linf change 2, declared 1 (2 times), after 3 pairs, between neighbors with 5 and 4 records:",
+        "  public bounds: x0 from -1 to 1, y from -1 to 1",
+        "  records 1 to 3: X = (0.5), y = 1",
+        "  record 4: X = (0.5), y = 1",
+        "  record 5: X = (0.333333), y = -2",
+        "and the same without record 4",
+    ]
+    told = SensitivityAttack("linf", 2.0, 1.0, (table, other), 5, 3, 0.0).describe().splitlines()
+    assert told[2:] == [
+        "  records 1 to 4: X = (0.5), y = 1",
+        "  record 5: X = (0.333333), y = -2",
+        "and the same with X = (1000), y = -2 as record 5",
+    ]
 
 
 def test_a_statistic_that_is_not_finite_refutes_its_claim():
