@@ -76,7 +76,7 @@ def test_bounds_may_be_read_or_known(csv, tmp_path):
         (TableSpec("t", target="prize", file="stones.csv", features=("carat",)), "did you mean 'price'?"),
         (
             TableSpec("t", target="price", file="stones.csv"),
-            "column 'cut' is categorical but lists no categories",
+            "column 'cut' is categorical but lists no",
         ),
         (TableSpec("t", target="price", file="stones.csv", columns={"x": {}}), "describes column 'x'"),
         (
@@ -127,7 +127,8 @@ class OpenML:
         self.asked = []
         self.down = False
         description = {
-            "id": "42", "name": "stones", "version": "1", "format": "ARFF", "status": "active", "description": "Stones",
+            "id": "42", "name": "stones", "version": "1", "format": "ARFF", "status": "active",
+            "description": "Stones",
             "file_id": "7", "url": "https://www.openml.org/data/v1/download/7/stones.arff",
             "default_target_attribute": "carat", "md5_checksum": hashlib.md5(ARFF.encode()).hexdigest(),
         }  # fmt: skip
