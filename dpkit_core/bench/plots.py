@@ -7,8 +7,10 @@ large for the size of a picture, because papers shrink them.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,9 +22,9 @@ from dpkit_core.bench.summary import Cell, Standing, Summary, summarize
 from dpkit_core.bench.trial import Row
 from dpkit_core.errors import InvalidResults
 
-# Okabe and Ito 2002, Color Universal Design; yellow last, for it is faint on white.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+# Okabe and Ito 2002, Color Universal Design, with gray for their yellow, which is faint on white.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#808080")
+MARKERS = ("o", "s", "^", "D", "v", "P", ">", "*")
 HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---", "+++", "ooo")
 SUFFIXES = ("png", "svg")
 
@@ -40,6 +42,8 @@ _STYLE = {
     "hatch.linewidth": 0.6,
 }
 _PER_ROW = 4
+_PER_COLUMN = 10  # tables
+_NAME_WIDTH = 24  # letters of a method's name on one line beside bars
 
 
 def draw(
@@ -77,12 +81,16 @@ def draw(
     matplotlib.use("agg")
     summary = summarize(rows, metric, published)
     pictures: dict[str, Callable[[Summary, _Look], Any]] = {
-        "epsilon": _metric_against_epsilon,
-        "tables": _metric_by_table,
         "ranks": _rank_bars,
         "positives": _positive_bars,
         "time": _time_against_records,
     }
+    # One picture for each k: a page holds no more tables than a suite has.
+    ks = _ks(summary.cells)
+    for k in ks:
+        ending = f"-k{k}" if len(ks) > 1 else ""
+        pictures[f"epsilon{ending}"] = functools.partial(_metric_against_epsilon, k=k)
+        pictures[f"tables{ending}"] = functools.partial(_metric_by_table, k=k)
     names = list(dict.fromkeys(cell.setting.composition for cell in summary.cells))
     look = _Look(names)
     if against is not None and against not in names:
@@ -134,18 +142,13 @@ def _word(name: str) -> str:
     return "-".join("".join(c if c.isalnum() else " " for c in name).split())
 
 
-def _metric_against_epsilon(summary: Summary, look: _Look) -> Any:
+def _metric_against_epsilon(summary: Summary, look: _Look, *, k: int | None) -> Any:
     """One panel a table: the median and, as a band, the quartiles, against epsilon."""
     if len({cell.setting.epsilon for cell in summary.cells}) < 2:
         return None
-    ks = _ks(summary.cells)
-    panels = {
-        (table, k): [cell for cell in cells if cell.setting.k in (k, None)]
-        for table, cells in _grouped(summary.cells, lambda cell: cell.setting.table).items()
-        for k in ks
-    }
+    panels = _grouped(_at(summary.cells, k), lambda cell: cell.setting.table)
     figure, axes = _panels(len(panels))
-    for axis, ((table, k), cells) in zip(axes, panels.items(), strict=False):
+    for axis, (table, cells) in zip(axes, panels.items(), strict=True):
         for name, line in _grouped(cells, lambda cell: cell.setting.composition).items():
             points = sorted((cell.setting.epsilon, cell.quartiles) for cell in line if cell.quartiles)
             xs = [epsilon for epsilon, _ in points]
@@ -155,10 +158,11 @@ def _metric_against_epsilon(summary: Summary, look: _Look) -> Any:
             axis.fill_between(xs, low, high, color=look.color(name), alpha=0.2, linewidth=0)
         axis.set_xscale("log")
         _plain_ticks(axis, sorted({cell.setting.epsilon for cell in cells}))
-        axis.set_title(_titled(table, k))
+        axis.set_title(table)
         _mark_floor(summary, axis)
     for axis in axes[-_PER_ROW:]:
         axis.set_xlabel("epsilon")
+    figure.suptitle(_titled("", k), fontsize="medium")
     figure.supylabel(_LABEL[summary.metric], fontsize="medium")
     _legend(figure, axes)
     return figure
@@ -167,128 +171,126 @@ def _metric_against_epsilon(summary: Summary, look: _Look) -> Any:
 _SIDES = ("low", "median", "high")
 
 
-def _metric_by_table(summary: Summary, look: _Look) -> Any:
-    """One row a table: the median and the quartiles of each method, at the largest epsilon."""
-    cells = [cell for cell in summary.cells if cell.quartiles is not None]
+def _metric_by_table(summary: Summary, look: _Look, *, k: int | None) -> Any:
+    """One band a table: the median and the quartiles of each method, at the largest epsilon."""
+    cells = [cell for cell in _at(summary.cells, k) if cell.quartiles is not None]
     if not cells:
         return None
     epsilon = max(cell.setting.epsilon for cell in cells)
     chosen = [cell for cell in cells if cell.setting.epsilon == epsilon]
-    ks = _ks(chosen)
     tables = list(dict.fromkeys(cell.setting.table for cell in chosen))
     names = list(dict.fromkeys(cell.setting.composition for cell in chosen))
+    columns = math.ceil(len(tables) / _PER_COLUMN)
+    lines = math.ceil(len(tables) / columns)
     plt = extra("matplotlib.pyplot", "drawing results")
-    height = 1.1 + len(tables) * max(0.34, 0.19 * len(names))
     figure, axes = plt.subplots(
-        1, len(ks), figsize=(1.6 + 3.9 * len(ks), height), sharey=True, squeeze=False, layout="constrained"
+        1,
+        columns,
+        figsize=(5.6 * columns, 1.1 + lines * max(0.34, 0.13 * len(names))),
+        squeeze=False,
+        layout="constrained",
     )
-    for axis, k in zip(axes[0], ks, strict=True):
+    for column, axis in enumerate(axes[0]):
+        shown = tables[column * lines : (column + 1) * lines]
+        for place in range(0, len(shown), 2):
+            axis.axhspan(place - 0.5, place + 0.5, color="0.95", linewidth=0)
         for cell in chosen:
-            if cell.setting.k in (k, None):
-                offset = 0.7 * ((names.index(cell.setting.composition) + 0.5) / len(names) - 0.5)
-                _interval(axis, summary, cell, look, tables.index(cell.setting.table) + offset)
-        axis.set_yticks(range(len(tables)), tables)
-        axis.set_ylim(len(tables) - 0.5, -0.5)
-        axis.grid(axis="y", alpha=0.25)
+            if cell.setting.table in shown:
+                offset = 0.8 * ((names.index(cell.setting.composition) + 0.5) / len(names) - 0.5)
+                _interval(axis, summary, cell, look, shown.index(cell.setting.table) + offset)
+        axis.set_yticks(range(len(shown)), shown)
+        axis.tick_params(axis="y", length=0)
+        axis.set_ylim(lines - 0.5, -0.5)
         axis.set_xlabel(_LABEL[summary.metric])
-        axis.set_title(f"epsilon {epsilon:.3g}" + (f", k = {k}" if k is not None else ""))
         if summary.metric == "r2":
             axis.axvline(0, color="0.4", linewidth=0.8, linestyle=":")
             axis.set_xlim(R2_FLOOR - 0.08, 1.02)
             axis.set_xticks([R2_FLOOR, 0, 0.5, 1], [f"≤ {R2_FLOOR:g}", "0", "0.5", "1"])
+        elif not METRICS[summary.metric].larger_is_better:
+            axis.set_xscale("log")
+    figure.suptitle(_titled(f"epsilon {epsilon:.3g}", k), fontsize="medium")
+    first = axes[0][0]
     if any(cell.quartiles is not None and math.isinf(cell.quartiles.median) for cell in chosen):
-        axes[0][0].plot([], [], "x", color="black", markeredgewidth=1.5, label="median trial refused")
+        first.plot([], [], "x", color="black", markeredgewidth=1.5, label="median trial refused")
+    if any(cell.published for cell in chosen):
+        first.plot([], [], ":|", color="black", markersize=8, markeredgewidth=1.6, label="published")
     _legend(figure, axes[0])
     return figure
-
-
-# A black line across the bar or interval of a method: what its source says.
-_PUBLISHED: dict[str, Any] = {
-    "linestyle": "none", "marker": "|", "markersize": 11, "color": "black", "markeredgewidth": 1.6
-}  # fmt: skip
 
 
 def _interval(axis: Any, summary: Summary, cell: Cell, look: _Look, y: float) -> None:
     name = cell.setting.composition
     low, median, high = (_visible(summary, getattr(cell.quartiles, side)) for side in _SIDES)
     color = look.color(name)
+    face = color if cell.private else "white"
     axis.plot([low, high], [y, y], color=color, linewidth=2, alpha=0.55, solid_capstyle="butt")
-    refused = cell.quartiles is not None and math.isinf(cell.quartiles.median)
-    axis.plot(
-        median,
-        y,
-        "x" if refused else look.marker(name),
-        color=color,
-        markerfacecolor=color if cell.private else "white",
-        markersize=6,
-        markeredgewidth=1.5,
-        clip_on=False,
-    )
-    axis.plot(
-        [], [], look.marker(name), color=color, markerfacecolor=color if cell.private else "white", label=name
-    )
     if cell.published is not None:
-        axis.plot(_visible(summary, cell.published.median), y, clip_on=False, label="published", **_PUBLISHED)
+        theirs = _visible(summary, cell.published.median)
+        axis.plot([theirs, median], [y, y], ":", color=color, linewidth=1)
+        axis.plot(theirs, y, "|", color="black", markersize=8, markeredgewidth=1.6, clip_on=False)
+    refused = cell.quartiles is not None and math.isinf(cell.quartiles.median)
+    style: dict[str, Any] = {
+        "color": color, "markerfacecolor": face, "markersize": 6, "markeredgewidth": 1.5
+    }  # fmt: skip
+    axis.plot(median, y, "x" if refused else look.marker(name), clip_on=False, **style)
+    axis.plot([], [], look.marker(name), linestyle="none", label=name, **style)
 
 
 def _rank_bars(summary: Summary, look: _Look) -> Any:
     """How often each method is first (full) and second (pale): Figure 1 of DPKendall."""
 
-    def bars(axis: Any, standings: Sequence[Standing]) -> None:
-        for place, standing in enumerate(standings):
-            color, hatch = look.color(standing.composition), look.hatch(standing.composition)
-            first, second = (standing.ranks[rank] / standing.tables for rank in (1, 2))
-            axis.bar(place, first, color=color, hatch=hatch, edgecolor="white")
-            axis.bar(place, second, bottom=first, color=color, alpha=0.4, edgecolor=color)
-            axis.text(place, first + second + 0.02, f"{standing.ranks[1]}+{standing.ranks[2]}", ha="center")
-            if theirs := standing.published:
-                _mark(axis, place, theirs.ranks[1] / theirs.tables)
-                _mark(axis, place, (theirs.ranks[1] + theirs.ranks[2]) / theirs.tables, dotted=True)
+    def bar(axis: Any, place: int, standing: Standing) -> str:
+        color, hatch = look.color(standing.composition), look.hatch(standing.composition)
+        first, second = (standing.ranks[rank] / standing.tables for rank in (1, 2))
+        axis.barh(place, first, color=color, hatch=hatch, edgecolor="white")
+        axis.barh(place, second, left=first, color=color, alpha=0.4, edgecolor=color)
+        if theirs := standing.published:
+            _mark(axis, place, theirs.ranks[1] / theirs.tables, "published")
+            both = (theirs.ranks[1] + theirs.ranks[2]) / theirs.tables
+            _mark(axis, place, both, "published, rank 1 or 2", style=":")
+        return f"{standing.ranks[1]}+{standing.ranks[2]}"
 
-    return _bars(summary, "fraction of tables\nwith rank 1 (full), 2 (pale)", bars, least=2)
+    return _bars(summary, "fraction of tables with rank 1 (full), 2 (pale)", bar, least=2)
 
 
 def _positive_bars(summary: Summary, look: _Look) -> Any:
     """On how many tables the median is positive: Figure 2 of DPKendall."""
 
-    def bars(axis: Any, standings: Sequence[Standing]) -> None:
-        for place, standing in enumerate(standings):
-            color, hatch = look.color(standing.composition), look.hatch(standing.composition)
-            share = standing.positive / standing.tables
-            axis.bar(place, share, color=color, hatch=hatch, edgecolor="white")
-            axis.text(place, share + 0.02, f"{standing.positive}/{standing.tables}", ha="center")
-            if theirs := standing.published:
-                _mark(axis, place, theirs.positive / theirs.tables)
+    def bar(axis: Any, place: int, standing: Standing) -> str:
+        color, hatch = look.color(standing.composition), look.hatch(standing.composition)
+        axis.barh(place, standing.positive / standing.tables, color=color, hatch=hatch, edgecolor="white")
+        if theirs := standing.published:
+            _mark(axis, place, theirs.positive / theirs.tables, "published")
+        return f"{standing.positive}/{standing.tables}"
 
-    return (
-        _bars(summary, "fraction of tables\nwith median $R^2 > 0$", bars) if summary.metric == "r2" else None
-    )
+    return _bars(summary, "fraction of tables with median $R^2 > 0$", bar) if summary.metric == "r2" else None
 
 
-def _mark(axis: Any, place: int, height: float, *, dotted: bool = False) -> None:
+def _mark(axis: Any, place: int, share: float, label: str, style: str = "-") -> None:
     """Draw a published share across a bar."""
-    style = ":" if dotted else "-"
-    label = "published, rank 1 or 2" if dotted else "published"
-    axis.plot([place - 0.47, place + 0.47], [height] * 2, style, color="black", linewidth=2, label=label)
+    axis.plot([share] * 2, [place - 0.45, place + 0.45], style, color="black", linewidth=2, label=label)
 
 
-def _bars(
-    summary: Summary, label: str, bars: Callable[[Any, Sequence[Standing]], None], least: int = 1
-) -> Any:
-    groups = _grouped(summary.standings, lambda s: (s.epsilon, s.delta, s.k))
-    widest = max(map(len, groups.values()), default=0)
-    if widest < least:
+def _bars(summary: Summary, label: str, bar: Callable[[Any, int, Standing], str], least: int = 1) -> Any:
+    """One panel for each epsilon and k, one bar for each method; ``bar`` draws it and says its counts."""
+    groups = _grouped(summary.standings, lambda standing: (standing.epsilon, standing.delta, standing.k))
+    names = list(dict.fromkeys(standing.composition for standing in summary.standings))
+    if max(map(len, groups.values()), default=0) < least:
         return None
-    figure, axes = _panels(len(groups), width=1.2 + 0.75 * max(3, widest), height=3.2)
-    for axis, ((epsilon, _, k), standings) in zip(axes, groups.items(), strict=False):
-        bars(axis, standings)
-        names = [standing.composition for standing in standings]
-        axis.set_xticks(range(len(names)), names, rotation=35, ha="right", rotation_mode="anchor")
-        axis.set_xlim(-0.6, max(3, widest) - 0.4)
-        axis.set_ylim(0, 1.12)
-        axis.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    figure, axes = _panels(len(groups), height=0.5 + 0.36 * max(2, len(names)), share="all")
+    for axis, ((epsilon, _, k), standings) in zip(axes, groups.items(), strict=True):
+        for standing in standings:
+            place = names.index(standing.composition)
+            counts = bar(axis, place, standing)
+            # Where no bar and no mark can run through the text.
+            axis.text(1.05, place, counts, va="center", fontsize="small")
+        axis.set_yticks(range(len(names)), ["\n".join(textwrap.wrap(name, _NAME_WIDTH)) for name in names])
+        axis.set_ylim(len(names) - 0.4, -0.6)
+        axis.set_xlim(0, 1.4)
+        axis.spines["bottom"].set_bounds(0, 1)
+        axis.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
         axis.set_title(_titled(f"epsilon {epsilon:.3g}", k))
-    axes[0].set_ylabel(label)
+    figure.suptitle(label, fontsize="medium")
     if any(standing.published for standing in summary.standings):
         _legend(figure, axes)
     return figure
@@ -333,24 +335,25 @@ def _differences(summary: Summary, first: str, second: str) -> Any:
     figure, axis = plt.subplots(
         figsize=(3.4 + 0.95 * len(settings), 1.6 + 0.36 * len(tables)), layout="constrained"
     )
-    limit = (
-        1.0 if summary.metric == "r2" else max(abs(v) for line in grid for v in line if v is not None) or 1.0
-    )
+    limit = 1.0
     shades = [[math.nan if value is None else value for value in line] for line in grid]
     # Brown to teal: tells plus from minus for every eye.
     image = axis.imshow(shades, cmap="BrBG", vmin=-limit, vmax=limit, aspect="auto")
     for row, column in itertools.product(range(len(tables)), range(len(settings))):
         value = grid[row][column]
-        text = "–" if value is None else _signed(value, limit)
+        text = "–" if value is None else _signed(summary, value)
         dark = value is not None and abs(value) > 0.6 * limit
         axis.text(column, row, text, ha="center", va="center", color="white" if dark else "black", fontsize=9)
     axis.set_yticks(range(len(tables)), tables)
     labels = [f"$\\epsilon$={epsilon:.3g}" + (f"\nk={k}" if k else "") for epsilon, k in settings]
     axis.set_xticks(range(len(settings)), labels)
     axis.spines[:].set_visible(False)
-    axis.set_title(f"{first}\nminus {second}")
-    what = f"$R^2$, each at least {R2_FLOOR:g}" if summary.metric == "r2" else _LABEL[summary.metric]
-    figure.colorbar(image, label=f"difference of\n{what}", shrink=0.8)
+    axis.set_title(f"{first}\ncompared with {second}")
+    label = {
+        "r2": f"difference of $R^2$,\neach at least {R2_FLOOR:g}",
+        "rmse": "relative difference of root\nmean squared error",
+    }.get(summary.metric, f"difference of\n{_LABEL[summary.metric]}")
+    figure.colorbar(image, label=label, shrink=0.9, ticks=[-1, 0, 1])
     return figure
 
 
@@ -359,11 +362,17 @@ def _difference(summary: Summary, a: float | None, b: float | None) -> float | N
         return None
     if summary.metric == "r2":
         a, b = max(a, R2_FLOOR), max(b, R2_FLOOR)
-    return a - b if math.isfinite(a) and math.isfinite(b) else None
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return None
+    if summary.metric == "rmse":  # in units of the target, so no two tables compare
+        return a / b - 1 if b > 0 else None
+    return a - b
 
 
-def _signed(value: float, limit: float) -> str:
-    return "0" if abs(value) < 0.005 * limit else f"{value:+.2f}" if limit <= 10 else f"{value:+.3g}"
+def _signed(summary: Summary, value: float) -> str:
+    if summary.metric == "rmse":
+        return "0%" if abs(value) < 0.005 else f"{value:+.0%}" if value < 10 else f"{1 + value:.0f} times"
+    return "0" if abs(value) < 0.005 else f"{value:+.2f}"
 
 
 def _time_against_records(summary: Summary, look: _Look) -> Any:
@@ -393,13 +402,20 @@ def _time_against_records(summary: Summary, look: _Look) -> Any:
     return figure
 
 
-def _panels(count: int, width: float = 3.0, height: float = 2.5) -> tuple[Any, list[Any]]:
-    """Return a figure of at least ``count`` panels that share their vertical axis, and the panels in use."""
+def _panels(
+    count: int, width: float = 3.0, height: float = 2.5, share: str = "none"
+) -> tuple[Any, list[Any]]:
+    """Return a figure of at least ``count`` panels, and the panels in use."""
     plt = extra("matplotlib.pyplot", "drawing results")
     columns = min(count, _PER_ROW)
     lines = math.ceil(count / columns)
     figure, axes = plt.subplots(
-        lines, columns, figsize=(width * columns, height * lines + 0.6), squeeze=False, layout="constrained"
+        lines,
+        columns,
+        figsize=(width * columns, height * lines + 0.6),
+        sharey=share,
+        squeeze=False,
+        layout="constrained",
     )
     for axis in axes.flat[count:]:
         axis.set_visible(False)
@@ -428,7 +444,12 @@ def _ks(cells: Iterable[Cell]) -> list[int | None]:
 
 
 def _titled(text: str, k: int | None) -> str:
-    return text if k is None else f"{text}, k = {k}"
+    return ", ".join(([text] if text else []) + ([] if k is None else [f"k = {k}"]))
+
+
+def _at(cells: Iterable[Cell], k: int | None) -> list[Cell]:
+    """Return the cells of one k; without a selection, a method is in every picture."""
+    return [cell for cell in cells if cell.setting.k in (k, None)]
 
 
 def _visible(summary: Summary, value: float) -> float:

@@ -235,6 +235,7 @@ class _Splits:
         self._data_dir = data_dir
         self._owed = Counter((trial.table.name, trial.split) for trial in pending)
         self._ready: dict[tuple[str, int], Split] = {}
+        self._unsplit = Counter(table for table, _ in self._owed)
         self._table: tuple[str, Loaded] | None = None  # the one being split; trials come table by table
 
     def __enter__(self) -> _Splits:
@@ -264,6 +265,9 @@ class _Splits:
                     f"cannot write a split of table {trial.table.name!r} to {folder}: "
                     f"{error.strerror or error}; make room, and run again with --resume"
                 ) from error
+            self._unsplit[trial.table.name] -= 1
+            if not self._unsplit[trial.table.name]:
+                self._table = None  # it is on disk, and takes no more memory here
         return self._ready[place]
 
     def release(self, trial: Trial) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import urllib.request
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -201,7 +202,9 @@ def _ask_task(number: int | None) -> Mapping[str, Any]:
 
 def _download(fetch: Callable[[], Any], what: str) -> Any:
     try:
-        return fetch()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # scikit-learn's of each attempt; the last failure is told below
+            return fetch()
     except (OSError, ValueError, KeyError, StopIteration, TypeError) as error:
         detail = str(getattr(error, "reason", error)) or type(error).__name__
         raise MissingTable(

@@ -267,9 +267,10 @@ def test_plot_draws_what_the_rows_say(dpkit, bench, tmp_path):
     done = dpkit("plot", "results/tiny")
     assert done.exit_code == 0, done.output
     names = {path.name for path in (tmp_path / "results" / "tiny" / "plots").iterdir()}
-    pictures = {"epsilon", "tables", "ranks", "positives", "difference-all-selected"}
+    pictures = {"ranks", "positives", "difference-all-selected"}
+    pictures |= {f"{name}-k{k}" for name in ("epsilon", "tables") for k in (1, 2)}
     assert names == {f"{name}.{suffix}" for name in pictures for suffix in ("png", "svg")}
-    assert "wrote results/tiny/plots/epsilon.png" in done.stderr
+    assert "wrote results/tiny/plots/epsilon-k1.png" in done.stderr
     done = dpkit("plot", "results/tiny", "--metric", "rmse", "--output", "elsewhere", "--against", "all")
     assert (tmp_path / "elsewhere" / "difference-selected-all.svg").is_file()
 
