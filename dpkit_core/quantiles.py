@@ -74,6 +74,9 @@ FENCE_STEPS = 24
 #: Records, in units of 1 / epsilon, that doubling the fences must bring in: beyond the noise of the choice.
 RECORDS_PER_DOUBLING = 8.0
 
+#: Of the center and of the spread, each, to lie beyond all data, with as few records as can be accepted.
+FAILURE = 2.0**-6
+
 # Quantiles and priors are multiples of this, which keeps sums with counts exact.
 _UNIT = 2.0**-10
 
@@ -104,6 +107,20 @@ class Fences:
         with np.errstate(over="ignore"):
             scaled: Vector = np.clip((values - self.center) / self.width, -1.0, 1.0)
         return scaled
+
+    def are_beside(self, mean: float) -> bool:
+        """Return whether the mean of scaled values, a magnitude, says that the fences missed the column.
+
+        No more than half of all values lie on either side of their median, so around it the mean is from
+        -1/2 to 1/2. Beyond 3/4, the center missed a quarter of all records, and is far out. Fences about as
+        narrow as the grid of centers is fine are excepted: there, the nearest point is beside all values.
+
+        >>> Fences(1e6, 1e6).are_beside(0.99), Fences(1e6, 1e6).are_beside(0.5)
+        (True, False)
+        >>> Fences(1e6, 1e3).are_beside(1.0)
+        False
+        """
+        return mean > 3 / 4 and self.width > 4 * abs(self.center) / LOCATIONS_PER_OCTAVE
 
 
 def fences_event(epsilon: float, neighboring: Neighboring, columns: int = 1) -> Repeated:
@@ -146,13 +163,19 @@ def private_fences(meter: Meter, values: Vector, *, epsilon: float, neighboring:
 
 
 def records_needed(epsilon: float, neighboring: Neighboring) -> float:
-    """Return how many records outweigh all wrong centers of ``private_fences`` together.
+    """Return from how many records on ``private_fences`` are where the column is, but for 1 case in 32.
 
-    The farthest grid points miss the median by half of the records, so each has at most ``exp(-epsilon n / (2
-    R))`` times the chance of the best, for range sensitivity R, and there are no more than the grid holds.
+    A candidate beyond all data misses the median by n / 2 records and the spread by 3 n / 8, so each of W
+    equally likely ones has at most ``exp(-epsilon m / R)`` times the chance of the best, for that number m
+    and range sensitivity R: together at most ``FAILURE``, if ``m >= R log(W / FAILURE) / epsilon``.
     """
-    grid, _ = location_grid()
-    return 2 * rank_sensitivity(1 / 2, neighboring).range * math.log(grid.size) / epsilon
+
+    def needed(q: float, weight: float) -> float:
+        margin = rank_sensitivity(q, neighboring).range * math.log(weight / FAILURE) / epsilon
+        return margin / (1 - q)
+
+    _, prior = location_grid()
+    return max(needed(1 / 2, np.exp(prior).sum()), needed(SPREAD_RANK, spread_grid().size))
 
 
 def private_quantile(

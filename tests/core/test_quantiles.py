@@ -1,6 +1,7 @@
 """Private quantiles and fences: exact scores, sensitivities reached and kept, sensible on odd columns."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from dpkit_core import Meter, Neighboring, Randomness, StagePlan
 from dpkit_core.events import ExponentialMechanism
 from dpkit_core.quantiles import (
+    FAILURE,
+    SPREAD_RANK,
     Fences,
     fences_event,
     location_grid,
@@ -170,19 +173,19 @@ def test_noise_follows_the_declared_range():
 
 
 @pytest.mark.parametrize("relation", [AR, RO])
-def test_records_needed_are_what_outweighs_all_wrong_centers(relation):
-    # The exact law of the selection, for a constant column at a grid point.
-    epsilon = 0.2
-    grid, prior = location_grid()
-
-    def chance_of_the_constant(records):
-        scores = rank_scores(np.full(records, 1.0), grid, 1 / 2)
-        weights = np.exp(epsilon / rank_sensitivity(1 / 2, relation).range * scores + prior)
-        return weights[grid == 1.0].sum() / weights.sum()
-
+@pytest.mark.parametrize("epsilon", [0.02, 0.2])
+def test_from_records_needed_on_neither_center_nor_spread_lies_beyond_the_data(relation, epsilon):
+    # The exact laws of both selections, for records that all agree, on a point of the grid.
     needed = records_needed(epsilon, relation)
-    assert chance_of_the_constant(int(1.2 * needed)) > 0.5
-    assert chance_of_the_constant(int(0.5 * needed)) < 0.05
+
+    def chance_to_miss(records, q, grid, prior):
+        scores = rank_scores(np.full(math.ceil(records), 1.0), grid, q)
+        weights = np.exp(epsilon / rank_sensitivity(q, relation).range * scores + prior)
+        return weights[grid != 1.0].sum() / weights.sum()
+
+    center, spread = (1 / 2, *location_grid()), (SPREAD_RANK, spread_grid(), 0.0)
+    assert max(chance_to_miss(needed, *center), chance_to_miss(needed, *spread)) <= FAILURE
+    assert max(chance_to_miss(0.8 * needed, *center), chance_to_miss(0.8 * needed, *spread)) > FAILURE
 
 
 def test_public_bounds_are_fences():

@@ -109,8 +109,7 @@ class MeanRegressor:
         settings: MeanSettings = plan.settings
         fences = _fences(data, settings, meter)
         total, records = _sums(fences.scale(data.y), settings, meter)
-        epsilon = settings.fence_epsilon
-        if epsilon is not None and records < records_needed(epsilon, settings.neighboring):
+        if settings.fence_epsilon is not None and _is_lost(fences, total, records, settings):
             return Refusal(
                 "too few records for this budget to find where the target lies; give public bounds of the "
                 "target in the schema, more records or a larger epsilon"
@@ -125,6 +124,15 @@ def _fences(data: Dataset, settings: MeanSettings, meter: Meter) -> Fences:
         assert data.target_bounds is not None  # the plan was made for the same schema
         return Fences.between(*data.target_bounds)
     return private_fences(meter, data.y, epsilon=settings.fence_epsilon, neighboring=settings.neighboring)
+
+
+def _is_lost(fences: Fences, total: float, records: float, settings: MeanSettings) -> bool:
+    """Return whether the released sums say that the selections missed the target, or may well have."""
+    assert settings.fence_epsilon is not None
+    if records < records_needed(settings.fence_epsilon, settings.neighboring):
+        return True
+    # Ten scales of its noise, which the sum must not owe its size to.
+    return fences.are_beside((abs(total) - 10 * settings.noise_multiplier) / records)
 
 
 def _sums(scaled: Vector, settings: MeanSettings, meter: Meter) -> tuple[float, float]:

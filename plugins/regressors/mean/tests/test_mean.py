@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from dpkit_regressor_mean import MeanRegressor
+from dpkit_regressor_mean import mean as module
 from dpkit_regressor_mean.mean import MeanSettings
 
 from dpkit_core import (
@@ -18,6 +19,7 @@ from dpkit_core import (
     compose,
 )
 from dpkit_core.events import ExponentialMechanism, Laplace
+from dpkit_core.quantiles import Fences
 from dpkit_core.testing import ReferenceAccountant
 from dpkit_core.testing.pytest import parametrize_with_checks
 
@@ -111,6 +113,17 @@ def test_without_bounds_and_records_it_refuses():
     outcome = MeanRegressor().fit(data, stage, meter)
     assert isinstance(outcome, Refusal)
     assert "too few records" in outcome.reason
+
+
+def test_fences_that_missed_the_target_are_noticed(monkeypatch):
+    # Between 0 and 1e9 every value of 10 is at the lower end, where no median's fences can be.
+    select = module._fences
+    stage = plan(bounds=None, budget=Budget(1.0))
+    data = Dataset.from_arrays(np.zeros((2000, 1)), np.linspace(0, 10, 2000), schema(None))
+    for fences, refused in ((Fences(5e8, 5e8), True), (Fences(5.0, 8.0), False)):
+        monkeypatch.setattr(module, "_fences", lambda *given, f=fences: (select(*given), f)[1])
+        meter = Meter("regression", stage, AR, Randomness.from_seed(0))
+        assert isinstance(MeanRegressor().fit(data, stage, meter), Refusal) == refused
 
 
 @pytest.mark.slow

@@ -31,9 +31,9 @@ the means pay for it; they have precision to spare.
 *5. What cannot be told.* If the target's noisy sum of squares about its mean is within 2 s of nothing, the
 prediction is that mean, or the center of the fences where the sum of the target is within 4 deviations of
 nothing as well: fences that are far too wide, with noise that is as wide, must not speak. If the number of
-records, as released, is too small for the selections of step 1 to have found a center, there is a refusal:
-without bounds and without records there is nothing to say. With public bounds of the target there is never a
-refusal.
+records, as released, is too small for the selections of step 1 to be trusted, or if their mean, as released,
+says that the fences of the target missed it, there is a refusal: without bounds and without records there is
+nothing to say. With public bounds of the target there is never a refusal.
 
 *Privacy.* Steps 1 and 2 are exponential mechanisms, each with its sensitivity in ``dpkit_core.quantiles``;
 each sees columns transformed by earlier releases, record by record, and step 3 is one Gaussian mechanism on
@@ -78,7 +78,7 @@ LABEL_WEIGHT = math.sqrt(2.0)
 NORM = math.sqrt(7.0)
 
 #: The fences of the target decide about every prediction, those of a feature about one coefficient.
-TARGET_WEIGHT = 1.5
+TARGET_WEIGHT = 2.0
 
 RADIUS_RANK = 15 / 16
 
@@ -204,8 +204,7 @@ class WinsorizedLeastSquaresRegressor:
             neighboring=settings.neighboring,
         )
         deviation = settings.noise_multiplier * second_moment_sensitivity(NORM, settings.neighboring)
-        epsilon = settings.target_epsilon
-        if epsilon is not None and noisy[0, 0] < records_needed(epsilon, settings.neighboring):
+        if settings.target_epsilon is not None and _is_lost(target, noisy, deviation, settings):
             return Refusal(
                 "too few records for this budget to find where the target lies; give public bounds of the "
                 "target in the schema, more records or a larger epsilon"
@@ -221,6 +220,16 @@ class WinsorizedLeastSquaresRegressor:
             target.center + unit * intercept,
             target.interval,
         )
+
+
+def _is_lost(target: Fences, noisy: Matrix, deviation: float, settings: WinsorizedSettings) -> bool:
+    """Return whether the released moments say that the selections missed the target, or may well have."""
+    assert settings.target_epsilon is not None
+    count, total = noisy[0, 0], abs(noisy[0, -1])
+    if count < records_needed(settings.target_epsilon, settings.neighboring):
+        return True
+    # Four deviations of its noise, which the sum must not owe its size to.
+    return target.are_beside((total - 4 * deviation / math.sqrt(2)) / (LABEL_WEIGHT * count))
 
 
 def solve(moments: Matrix, deviation: float) -> tuple[float, Vector]:

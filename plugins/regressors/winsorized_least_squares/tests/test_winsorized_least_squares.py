@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from dpkit_regressor_winsorized_least_squares import WinsorizedLeastSquaresRegressor
+from dpkit_regressor_winsorized_least_squares import winsorized_least_squares as module
 from dpkit_regressor_winsorized_least_squares.winsorized_least_squares import solve
 
 from dpkit_core import (
@@ -24,6 +25,7 @@ from dpkit_core import (
 )
 from dpkit_core.errors import CannotCompose, Unsuitable
 from dpkit_core.events import ExponentialMechanism, Gaussian, Repeated
+from dpkit_core.quantiles import Fences
 from dpkit_core.testing import ReferenceAccountant
 from dpkit_core.testing.pytest import parametrize_with_checks
 
@@ -192,6 +194,25 @@ def test_too_few_records_without_bounds_are_a_refusal():
     outcome, _ = fitted(np.zeros((2, 3)), np.zeros(2), schema(), Budget(0.1, 1e-6))
     assert isinstance(outcome, Refusal)
     assert "public bounds" in outcome.reason
+
+
+def test_fences_that_missed_the_target_are_noticed(monkeypatch):
+    # Between 0 and 1e9 every target is at the lower end, where no median's fences can be; noise of the mean
+    # times such a width would be the prediction.
+    select = module._target_fences
+    X, y = linear()
+    y = y - y.min()
+    found = {
+        "far": Fences(5e8, 5e8),
+        "wide": Fences(np.median(y), 1e9),
+        "right": Fences(np.median(y), np.ptp(y)),
+    }
+    for case, fences in found.items():
+        monkeypatch.setattr(module, "_target_fences", lambda *given, f=fences: (select(*given), f)[1])
+        outcome, _ = fitted(X, y, schema())
+        assert isinstance(outcome, Refusal) == (case == "far")
+        if case != "far":
+            assert r2(outcome, X, y) > -0.01
 
 
 def exact_moments(X, y):
