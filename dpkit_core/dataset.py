@@ -110,6 +110,8 @@ class SparseDataset:
 
         if not sparse.issparse(X):
             raise InvalidData("X is not a SciPy sparse matrix; use Dataset.from_arrays for a dense one")
+        if X.ndim != 2:
+            raise InvalidData(f"X has {X.ndim} dimensions; it must have 2")
         if X.dtype.kind not in "biuf":
             raise InvalidData(f"X holds {X.dtype} and not real numbers; convert it to float64")
         matrix = X if X.format in {"csr", "csc"} else X.tocsr()

@@ -65,6 +65,8 @@ def test_sparse_data_are_checked_and_give_dense_selected_columns():
         SparseDataset.from_arrays(X, (1, 2, 3), SCHEMA)
     with pytest.raises(InvalidData, match="3 rows but target 'y' has 2"):
         SparseDataset.from_arrays(sparse.csr_array(X), (1, 2), SCHEMA)
+    with pytest.raises(InvalidData, match="1 dimensions; it must have 2"):
+        SparseDataset.from_arrays(sparse.coo_array(X[0]), (1, 2), SCHEMA)
 
 
 def test_streamed_data_give_the_selected_columns_of_all_blocks():

@@ -127,8 +127,8 @@ class OneshotLaplaceSelector:
                 _grid(sensitivity, best.shift)
         except ValueError as error:
             raise Unsuitable(
-                f"epsilon {request.budget.epsilon:g} asks for noise that cannot be drawn ({error}); "
-                "give another budget"
+                f"epsilon {request.budget.epsilon:g} needs noise of {1 / best.shift:.2g} times the "
+                "sensitivity, which cannot be drawn on a grid of 64-bit integers; give another budget"
             ) from error
         return StagePlan(_events(best.shift, request, stepwise=best.stepwise), settings=best)
 
