@@ -11,6 +11,7 @@ not lost.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import numbers
@@ -46,7 +47,7 @@ from dpkit_core.events import (
 )
 from dpkit_core.hooks import Observers, Outcome
 from dpkit_core.meter import Meter
-from dpkit_core.privacy import Budget
+from dpkit_core.privacy import Budget, Sensitivity
 from dpkit_core.protocols import (
     Accountant,
     Model,
@@ -559,11 +560,17 @@ class _Planner:
         return scorer.plan(ScoringRequest(self.schema, self.k, budget, self.fresh))
 
     def _selection(self, budget: Budget) -> StagePlan:
-        scorer: Scorer = self.pipeline.scorer.instance  # type: ignore[union-attr]
         selector: TopKSelector = self.pipeline.selector.instance  # type: ignore[union-attr]
+        scorer: Scorer = self.pipeline.scorer.instance  # type: ignore[union-attr]
         picks = (1,) * self.k if scorer.adaptive else (self.k,)
+        return selector.plan(SelectionRequest(self.features, picks, self._sensitivities, budget, self.fresh))
+
+    @functools.cached_property  # the same for every budget, of which calibration tries many
+    def _sensitivities(self) -> tuple[Sensitivity, ...]:
+        scorer: Scorer = self.pipeline.scorer.instance  # type: ignore[union-attr]
         try:
-            sensitivities = tuple(scorer.sensitivity(self.schema, r) for r in range(len(picks)))
+            rounds = range(self.k if scorer.adaptive else 1)
+            sensitivities = tuple(scorer.sensitivity(self.schema, r) for r in rounds)
         except Unsuitable as error:
             raise Unsuitable(f"cannot plan, because {self.pipeline.scorer} says: {error}") from error
         for sensitivity in sensitivities:
@@ -572,7 +579,7 @@ class _Planner:
                     f"neighboring relation differs: {self.pipeline.scorer}: "
                     f"{sensitivity.neighboring.value}; schema: {self.schema.neighboring.value}"
                 )
-        return selector.plan(SelectionRequest(self.features, picks, sensitivities, budget, self.fresh))
+        return sensitivities
 
     def _regression(self, budget: Budget) -> StagePlan:
         regressor: Regressor = self.pipeline.regressor.instance  # type: ignore[union-attr]
