@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
 import pickle
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import attrs
 import numpy as np
 
 from dpkit_core.dataset import Dataset, Matrix, Vector
 from dpkit_core.errors import PlanViolation
+from dpkit_core.events import NonPrivate, walk
 from dpkit_core.meter import Draw, Meter, expand
 from dpkit_core.privacy import Budget, Neighboring, Sensitivity
 from dpkit_core.protocols import (
@@ -164,6 +166,32 @@ class BlindMeter(Meter):
         """Return candidates drawn as if all had the score 0."""
         blank = np.zeros_like(scores.values)
         return super().select(attrs.evolve(scores, values=blank), k, **options)
+
+
+class Planned(Protocol):
+    """Something that was planned."""
+
+    @property
+    def plan(self) -> StagePlan:
+        """What it emits."""
+
+
+P = TypeVar("P", bound=Planned)
+
+
+def claiming(cases: Iterable[P]) -> Iterator[P]:
+    """Yield the cases, of a part that claims to be private.
+
+    Raises
+    ------
+    NotApplicable
+        At the first that plans ``NonPrivate``: its certificate denies what would be attacked.
+    """
+    for case in cases:
+        for inner in itertools.chain.from_iterable(map(walk, case.plan.events)):
+            if isinstance(inner, NonPrivate):
+                raise NotApplicable(f"it claims no privacy, and its certificate says why: {inner.reason}")
+        yield case
 
 
 def draws(plan: StagePlan) -> int:

@@ -19,6 +19,7 @@ from dpkit_core.testing.audit import audit
 from dpkit_core.testing.checks.selectors import accountants
 from dpkit_core.testing.drive import (
     claimed_mu,
+    claiming,
     draws,
     fit,
     quick_meters,
@@ -110,7 +111,7 @@ def check_plans_keep_the_budget(make: Factory, trial: Trial) -> Evidence:
     of the bisection (``dpkit_core.calibration`` does); plan every event, those of refusals too.
     """
     plans = 0
-    for case in _cases(make, every_schema=True):
+    for case in claiming(_cases(make, every_schema=True)):
         accountant, budget = case.request.accountant, case.request.budget
         require(case.plan.events, "the plan has no event, so nothing would be charged")
         for event in case.plan.events:
@@ -259,7 +260,7 @@ def check_randomness_is_the_meters(make: Factory, trial: Trial) -> Evidence:
     If this fails: draw from the meter alone. Noise from ``numpy.random`` is neither charged nor secure.
     """
     fits, varied, released = 0, False, False
-    for case in _cases(make):
+    for case in claiming(_cases(make)):
         data = case.spread(np.random.default_rng(trial.seed))
         before = global_generators()
         first = case.sample(data, range(RANDOMNESS_RUNS))
@@ -280,7 +281,7 @@ def check_forked_workers_differ(make: Factory, trial: Trial) -> Evidence:
     If this fails: the difference of two releases with the same noise is the difference of their values. Draw
     from the meter, and keep no generator from one call to the next.
     """
-    case = list(_cases(make))[-1]  # of the larger budget, under which fewer fits are refused
+    case = list(claiming(_cases(make)))[-1]  # of the larger budget, under which fewer fits are refused
     relation = case.schema.neighboring
     data = next(case.pairs(np.random.default_rng(trial.seed), 1))[0]
     randomness = Randomness.from_os()
@@ -309,7 +310,7 @@ def check_neighbors_cannot_be_told_apart(make: Factory, trial: Trial) -> Evidenc
     noisy sum (clipping used? bounds public? both factors bounded?), then the calibration.
     """
     rng = np.random.default_rng(trial.seed)
-    suspects = [_worst_pair(case, rng, PAIRS * trial.effort) for case in _cases(make)]
+    suspects = [_worst_pair(case, rng, PAIRS * trial.effort) for case in claiming(_cases(make))]
     first = max(range(len(suspects)), key=lambda i: suspects[i].strain)
     strongest, samples = 0.0, 0
     for i, suspect in enumerate(suspects):
@@ -344,7 +345,7 @@ def check_no_budget_tells_nothing(make: Factory, trial: Trial) -> Evidence:
     If this fails: something reaches the model around the noise, such as an average, a bound read from data,
     a default, or a noise scale that follows the number of records.
     """
-    cases = list(_cases(make, no_budget=True))
+    cases = list(claiming(_cases(make, no_budget=True)))
     samples = 0
     for case in cases:
         population, rng = case.population, np.random.default_rng(trial.seed)

@@ -21,6 +21,7 @@ from dpkit_core.testing.drive import (
     OpenMeter,
     Rounds,
     claimed_mu,
+    claiming,
     pick,
     quick_meters,
     require_workers_differ,
@@ -98,7 +99,7 @@ def check_plans_keep_the_budget(make: Factory, trial: Trial) -> Evidence:
     of the bisection (``dpkit_core.calibration`` does); count every round.
     """
     plans = 0
-    for case in _cases(make, Neighboring):
+    for case in claiming(_cases(make, Neighboring)):
         accountant = case.request.accountant
         for event in case.plan.events:
             require(accountant.supports(event), f"planned {event}, which its accountant cannot take")
@@ -154,7 +155,7 @@ def check_ties_are_broken_evenly(make: Factory, trial: Trial) -> Evidence:
     If this fails: the law depends on the order of the columns, which a neighbor can change when scores are
     sorted. Break ties at random, by the meter.
     """
-    groups = _alike(_distinct(_cases(make)))
+    groups = _alike(_distinct(claiming(_cases(make))))
     samples = 0
     for number, cases in enumerate(groups):
         d, picks = cases[0].features, cases[0].request.picks
@@ -196,7 +197,7 @@ def check_selection_hides_the_scores(make: Factory, trial: Trial) -> Evidence:
     rng = np.random.default_rng(trial.seed)
     exact: list[_Case] = []
     sampled: list[_Case] = []
-    for cases in _alike(_distinct(_cases(make, shapes=(*SMALL_SHAPES, *SHAPES)))):
+    for cases in _alike(_distinct(claiming(_cases(make, shapes=(*SMALL_SHAPES, *SHAPES))))):
         (exact if _enumerable(cases[0]) else sampled).extend(cases)
     pairs = [(case, pair) for case in exact for pair in _score_pairs(case, rng, PAIRS * trial.effort)]
     strongest = max((_exact_epsilon(case, pair) for case, pair in pairs), default=0.0)
@@ -226,7 +227,7 @@ def check_many_picks_hide_the_scores(make: Factory, trial: Trial) -> Evidence:
     rng = np.random.default_rng(trial.seed)
     cases = [
         case
-        for case in _cases(make, budgets=BUDGETS[-1:], shapes=LARGER_SHAPES)
+        for case in claiming(_cases(make, budgets=BUDGETS[-1:], shapes=LARGER_SHAPES))
         if isinstance(case.request.accountant, ReferenceAccountant)
     ]
     if not cases:
@@ -240,7 +241,7 @@ def check_no_budget_tells_nothing(make: Factory, trial: Trial) -> Evidence:
 
     If this fails: something reaches the output around the noise: an order, a class, a tie, a default.
     """
-    groups = _alike(_distinct(_cases(make, budgets=(NO_BUDGET,))))
+    groups = _alike(_distinct(claiming(_cases(make, budgets=(NO_BUDGET,)))))
     samples, sampled = 0, False
     for number, cases in enumerate(groups):
         if _enumerable(cases[0]):
@@ -273,7 +274,7 @@ def check_randomness_is_the_meters(make: Factory, trial: Trial) -> Evidence:
     If this fails: draw from the meter alone. Noise from ``numpy.random`` is neither charged nor secure.
     """
     runs = 0
-    for case in _distinct(_cases(make, budgets=(NO_BUDGET,))):
+    for case in _distinct(claiming(_cases(make, budgets=(NO_BUDGET,)))):
         values = [np.zeros(case.features)] * len(case.request.picks)
         before = global_generators()
         picks = [case.picks(values, seeded_meter(trial.seed + run)) for run in range(30)]
@@ -293,7 +294,7 @@ def check_forked_workers_differ(make: Factory, trial: Trial) -> Evidence:
     If this fails: the difference of two releases with the same noise is the difference of their values. Draw
     from the meter, and keep no generator from one call to the next.
     """
-    case = next(_cases(make, budgets=(NO_BUDGET,)))
+    case = next(claiming(_cases(make, budgets=(NO_BUDGET,))))
     values = [np.zeros(case.features)] * len(case.request.picks)
     randomness = Randomness.from_os()
     return require_workers_differ(

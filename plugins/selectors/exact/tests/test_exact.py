@@ -8,6 +8,7 @@ from dpkit_core import Budget, Meter, Neighboring, Randomness, Scores, Selection
 from dpkit_core.errors import Unsuitable
 from dpkit_core.events import NonPrivate
 from dpkit_core.testing import ReferenceAccountant
+from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 GENERAL = Sensitivity.general(1.0, AR)
@@ -36,3 +37,8 @@ def test_every_round_is_planned_as_not_private_with_a_reason():
 def test_more_picks_than_features_are_refused():
     with pytest.raises(Unsuitable, match="6 picks from 5"):
         planned((6,))
+
+
+@parametrize_with_checks([ExactSelector])
+def test_conforms(check):
+    check()
