@@ -14,7 +14,7 @@ _STANDING_ALONE = """\
 wrote {folder}
 
 Install it, attack its claims, run its tests:
-  python -m pip install -e {folder}
+  python -m pip install -e {folder} 'dpkit[testing]'
   dpkit check {name}
   python -m pytest {folder}
 

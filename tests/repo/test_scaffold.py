@@ -131,7 +131,7 @@ def test_elsewhere_it_stands_alone_and_says_what_to_do_next(tmp_path: Path) -> N
     done = new("scorer", "own", cwd=tmp_path)
     assert done.exit_code == 0, done.output
     assert {path.name for path in tmp_path.iterdir()} == {"dpkit-scorer-own"}  # nothing temporary is left
-    assert "python -m pip install -e dpkit-scorer-own\n" in done.output
+    assert "python -m pip install -e dpkit-scorer-own 'dpkit[testing]'\n" in done.output
     assert "dpkit check own\n" in done.output
     assert files(tmp_path / "dpkit-scorer-own") == {
         "pyproject.toml",

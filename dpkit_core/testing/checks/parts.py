@@ -14,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from dpkit_core.composer import option_fields
 from dpkit_core.protocols import API, API_FLOOR, Accountant, Regressor, Scorer, TopKSelector
 from dpkit_core.signatures import departures
 from dpkit_core.testing.trial import Evidence, Factory, NotApplicable, Trial, require
@@ -91,7 +92,7 @@ def check_options_are_frozen_data(make: Factory, trial: Trial) -> Evidence:
         except attrs.exceptions.FrozenInstanceError:
             continue
         require(False, f"option {field.name} can be changed after the part is made; use @attrs.frozen")
-    return Evidence(f"options: {', '.join(f.name for f in attrs.fields(type(part))) or 'none'}")
+    return Evidence(f"options: {', '.join(f.name for f in option_fields(type(part))) or 'none'}")
 
 
 def check_documented(make: Factory, trial: Trial) -> Evidence:

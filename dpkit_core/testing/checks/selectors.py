@@ -202,7 +202,7 @@ def check_selection_hides_the_scores(make: Factory, trial: Trial) -> Evidence:
     pairs = [(case, pair) for case in exact for pair in _score_pairs(case, rng, PAIRS * trial.effort)]
     strongest = max((_exact_epsilon(case, pair) for case, pair in pairs), default=0.0)
     if not sampled:
-        return Evidence(f"exact epsilon reaches {strongest:.3f} of the budget", len(pairs))
+        return Evidence(_reached(strongest), len(pairs))
     # Other accountants and budgets give the same law with other noise.
     largest = max(case.request.budget.epsilon for case in sampled)
     once = {
@@ -212,10 +212,15 @@ def check_selection_hides_the_scores(make: Factory, trial: Trial) -> Evidence:
     }
     finding = _audit_worst(list(once.values()), rng, trial)
     return Evidence(
-        f"{finding.describe()}" + (f"; exact epsilon reaches {strongest:.3f} of the budget" * bool(exact)),
+        f"{finding.describe()}" + f"; {_reached(strongest)}" * bool(exact),
         finding.samples + len(pairs),
         1 - trial.error,
     )
+
+
+def _reached(strongest: float) -> str:
+    beyond = ", as its delta allows" if strongest > 1 else ""
+    return f"exact epsilon reaches {strongest:.3f} of the budget{beyond}"
 
 
 def check_many_picks_hide_the_scores(make: Factory, trial: Trial) -> Evidence:
