@@ -35,12 +35,12 @@ def code_hash(recipe: Recipe) -> str:
     registry = Registry()
     parts = [registry.load(registry.find(role, name)) for role, name in sorted(recipe.parts.items())]
     packages = sorted({part.__module__.partition(".")[0] for part in parts})
-    return hashlib.sha256("".join(map(_package_hash, packages)).encode()).hexdigest()
+    origins = (getattr(sys.modules.get(package), "__file__", None) for package in packages)
+    return hashlib.sha256("".join(map(_package_hash, packages, origins)).encode()).hexdigest()
 
 
 @functools.cache
-def _package_hash(package: str) -> str:
-    origin = getattr(sys.modules.get(package), "__file__", None)
+def _package_hash(package: str, origin: str | None) -> str:
     digest = hashlib.sha256(package.encode())
     for path in _files(Path(origin)) if origin else ():
         digest.update(path.read_bytes())

@@ -262,6 +262,7 @@ def test_a_folder_that_cannot_be_written_to_is_named(bench, tmp_path):
     assert "cannot write to locked: Permission denied" in bench("--results", "locked")
 
 
+@pytest.mark.slow
 def test_plot_draws_what_the_rows_say(dpkit, bench, tmp_path):
     bench()
     done = dpkit("plot", "results/tiny")
@@ -292,7 +293,7 @@ def test_what_cannot_be_drawn_is_named(dpkit, bench, arguments, message):
     assert message in done.stderr
 
 
-def test_results_of_an_earlier_dpkit_can_still_be_read(dpkit, bench, results, tmp_path):
+def test_results_of_an_earlier_dpkit_can_still_be_read(bench, tmp_path):
     bench()
     (path,) = (tmp_path / "results" / "tiny").glob("trials-*.parquet")
     parquet = pyarrow("pyarrow.parquet")
@@ -302,7 +303,7 @@ def test_results_of_an_earlier_dpkit_can_still_be_read(dpkit, bench, results, tm
     document = bench("--resume")
     assert document["trials"]["done_before"] == 6
     assert document["rows_of_other_code"] == {"selected": 4, "all": 2}
-    assert dpkit("plot", "results/tiny").exit_code == 0
+    assert {row["rmse"] for row in Results(tmp_path / "results" / "tiny").rows()} == {None}
 
 
 def test_a_file_of_something_else_is_named(bench, tmp_path):

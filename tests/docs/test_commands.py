@@ -4,7 +4,7 @@ A block marked ``sh`` holds commands; one marked ``console`` holds commands afte
 lines that it prints. The blocks of one page run in order, in one folder that holds what a clone has
 beside the code. There ``dpkit`` is the installed one; the set-up in front of a command, exactly
 ``SETUP``, is left to the slow test, which types the line into a fresh copy of the repository. ``TESTS``
-is this suite; ``.ci/run`` types it. Python that is to be saved as a file is saved, and not run.
+is this suite; ``.ci/run`` types it. Python or TOML that is to be saved as a file is saved, and not run.
 
 The pages of ``AUTHORS`` install things, so each runs on a machine of its own: a virtual environment with what
 an index would offer within reach of pip.
@@ -29,11 +29,12 @@ PAGES = [README, *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("plugins/
 AUTHORS = {
     ROOT / "docs/howto/publish-a-scorer.md": (),
     ROOT / "docs/howto/wrap-a-score.md": ("scikit-learn",),
+    ROOT / "docs/howto/share-an-experiment.md": ("joblib", "matplotlib", "pyarrow", "scikit-learn"),
 }
 SETUP = "python -m pip install -q uv && uv run "
 TESTS = f"{SETUP}pytest"
 BLOCK = re.compile(
-    r"^(?:[^\n]*Save this as `([\w.]+)`:\n\n)?```(sh|console|python)\n(.*?)^```$",
+    r"^(?:[^\n]*Save this as `([\w.]+)`:\n\n)?```(sh|console|python|toml)\n(.*?)^```$",
     flags=re.MULTILINE | re.DOTALL,
 )
 OTHER_SHELLS = re.compile(r"^```(bash|shell|zsh|shell-session|powershell)$", flags=re.MULTILINE)
@@ -51,8 +52,9 @@ class Block:
 
 def blocks(page: Path) -> Iterator[Block]:
     for file, language, body in BLOCK.findall(page.read_text(encoding="utf-8")):
-        if language == "python":
-            yield Block("python", body, file=file)
+        if language in {"python", "toml"}:
+            if language == "python" or file:
+                yield Block(language, body, file=file)
         elif language == "sh":
             yield from (Block("sh", line) for line in body.replace("\\\n", " ").splitlines() if line)
         else:
@@ -102,7 +104,9 @@ def test_blocks_of_a_page_run_in_order(page: Path, folder: Path) -> None:
     env = environment(Path(sys.executable).parent)
     names: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(page):
-        if block.language == "python":
+        if block.file:
+            (folder / block.file).write_text(block.code, encoding="utf-8")
+        elif block.language == "python":
             exec(compile(block.code, str(page), "exec"), names)
         elif block.code != TESTS:
             require_shown(block, run(block.code.removeprefix(SETUP), folder, env))
