@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -193,4 +192,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from dpkit_core import Budget, Dataset, Randomness, Schema, compose, verify
+from dpkit_core.bench.suite import find_suite
+from dpkit_core.cli._models import shown
 from dpkit_core.composer import DEFAULT_SELECT_SHARE
 from dpkit_core.offers import offers
 from dpkit_core.recipes import find_recipe
@@ -21,6 +23,7 @@ PUBLISHED = {
     "k-bas": ("kendall", "peel", "boosted_adassp"),
     "k-tukey": ("kendall", "peel", "tukey"),
 }
+SUITE = (*PUBLISHED, "k-winsorized")
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +49,8 @@ def test_a_recipe_releases_what_it_says(name, table):
     ]
     assert verify(release).confirmed
     assert (release.model is not None) == ("regressor" in recipe.parts and release.refusal is None)
+    if name in SUITE and release.model is not None:
+        assert [row[0] for row in shown(release.model).rows] == [*release.model.features, "(intercept)"]
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -57,3 +62,16 @@ def test_the_methods_of_dpkendall_are_put_together_as_published(name):
     if recipe.parts.get("scorer") == "lasso_votes":
         # A Lasso on about k records each; its penalty is the default of scikit-learn, as in their code.
         assert recipe.options["scorer"] == {"alpha": 1.0, "records_per_vote": 1}
+
+
+def test_the_suite_compares_them_with_every_value_of_the_paper():
+    suite = find_suite("dpkendall")
+    assert tuple(recipe.name for recipe in suite.compositions) == SUITE
+    tables = {spec.name for spec in suite.tables}
+    narrow = {"houses", "sulfur"}  # fewer than ten features, so left out of Figure 5
+    for entry, expected in zip(suite.published, (tables, tables - narrow), strict=True):
+        assert {name: set(row) for name, row in entry.values.items()} == dict.fromkeys(PUBLISHED, expected)
+    five, ten = (entry.values for entry in suite.published)
+    # By hand from Figures 4 and 5, one of each column.
+    assert [five[name]["cpu_act"] for name in PUBLISHED] == [0.73, 0.78, -np.inf, -0.027, 0.1, 0.21, 0.1]
+    assert [ten[name]["diamonds"] for name in PUBLISHED] == [0.98, -370, -1e8, -3400, -1.8, -1000, 0.42]
