@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,20 +14,27 @@ if TYPE_CHECKING:
     from dpkit_core.testing.compositions import CompositionAudit
 
 _REFUTED = 2
+_PATIENCE = 180.0  # seconds for the runs, where their number is not given
 
 
 def audit(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan written by `dpkit compose --save`.")],
     samples: Annotated[
-        int, typer.Option("--samples", metavar="N", min=100, help="Runs on each of the two tables.")
-    ] = 10_000,
+        int | None,
+        typer.Option(
+            "--samples",
+            metavar="N",
+            min=100,
+            help="Runs on each of the two tables; 10000 by default, or what takes a few minutes.",
+        ),
+    ] = None,
     records: Annotated[
         int | None,
         typer.Option(
             "--records",
             metavar="N",
             min=2,
-            help="Records of the tables; several small numbers by default. Some parts refuse small tables.",
+            help="Records of the tables. By default small numbers, or the fewest that are not refused.",
         ),
     ] = None,
     format: FormatOption = Format.TABLE,
@@ -44,19 +52,19 @@ def audit(
     from dpkit_core.cli import _render
     from dpkit_core.planfile import read_plan
     from dpkit_core.testing.compositions import audit_composition, find_suspects
-    from dpkit_core.testing.worlds import SIZES
 
     with contextlib.redirect_stdout(sys.stderr), _render.progress() as told:
         agreed = read_plan(plan)
         suspects = find_suspects(
             agreed,
-            sizes=SIZES if records is None else (records,),
+            sizes=None if records is None else (records,),
             progress=lambda done, steps: told("looking for the worst pair", done, steps),
         )
     first, second = suspects.records
+    samples = samples or suspects.affordable(_PATIENCE)
     note(
         f"{2 * samples} runs on neighbors with {first} and {second} records: about "
-        f"{max(1.0, 2 * samples * suspects.seconds):.0f} s"
+        f"{_render.duration(2 * samples * suspects.seconds)}"
     )
     with contextlib.redirect_stdout(sys.stderr), _render.progress() as told:
         outcome = audit_composition(
@@ -83,6 +91,7 @@ def _show(outcome: CompositionAudit) -> None:
         (
             ("epsilon", f"{finding.epsilon:.4g}", f"{finding.claimed.epsilon:.4g}"),
             ("delta", f"{finding.delta:.3g}", f"{finding.claimed.delta:.3g}"),
+            *([("mu", f"{finding.mu:.4g}", f"{finding.claimed_mu:.4g}")] * math.isfinite(finding.claimed_mu)),
         ),
         numeric=("at least, by this audit", "claimed by the certificate"),
     )

@@ -5,16 +5,24 @@
     assert report.ok, report.statement
 
 ``run_checks`` tries every promise of a kind of part; ``attack_sensitivity`` and ``attack_mechanism`` attack
-one statistic or one mechanism that is not a part yet. Nothing here needs pytest but
+one statistic or one mechanism that is not a part yet, ``find_suspects`` and ``audit_composition`` a whole
+plan. Nothing here needs pytest but
 ``dpkit_core.testing.pytest``.
 """
 
 from dpkit_core.testing.audit import Audit, attack_mechanism, audit, clopper_pearson
 from dpkit_core.testing.checks.parts import kind_of
+from dpkit_core.testing.compositions import CompositionAudit, Suspects, audit_composition, find_suspects
 from dpkit_core.testing.exact import enumerate_law, hockey_stick, max_log_ratio, same_law
 from dpkit_core.testing.fuzz import SensitivityAttack, attack_sensitivity
 from dpkit_core.testing.kit import Check, Report, Result, checks_for, run_checks, trial_for
-from dpkit_core.testing.reference import ReferenceAccountant, gaussian_delta
+from dpkit_core.testing.reference import (
+    ReferenceAccountant,
+    ReferenceRegressor,
+    ReferenceScorer,
+    ReferenceSelector,
+    gaussian_delta,
+)
 from dpkit_core.testing.trace import trace_difference
 from dpkit_core.testing.trial import CheckFailed, Evidence, NotApplicable, Trial
 from dpkit_core.testing.worlds import Pair, Population, box, schemas
@@ -23,22 +31,29 @@ __all__ = [
     "Audit",
     "Check",
     "CheckFailed",
+    "CompositionAudit",
     "Evidence",
     "NotApplicable",
     "Pair",
     "Population",
     "ReferenceAccountant",
+    "ReferenceRegressor",
+    "ReferenceScorer",
+    "ReferenceSelector",
     "Report",
     "Result",
     "SensitivityAttack",
+    "Suspects",
     "Trial",
     "attack_mechanism",
     "attack_sensitivity",
     "audit",
+    "audit_composition",
     "box",
     "checks_for",
     "clopper_pearson",
     "enumerate_law",
+    "find_suspects",
     "gaussian_delta",
     "hockey_stick",
     "kind_of",

@@ -27,15 +27,21 @@ from dpkit_core.randomness import Randomness
 from dpkit_core.release import Release
 from dpkit_core.schema import Column, Schema
 from dpkit_core.testing.audit import CONFIDENCE, Audit, audit
+from dpkit_core.testing.drive import claimed_mu
 from dpkit_core.testing.worlds import SIZES, Pair, Population
 
 Progress = Callable[[int, int], None]
 """Called with the runs done and the runs in all."""
 
 SAMPLES = 10_000
+FEWEST_SAMPLES = 1000
 DRAWN_PAIRS = 24
 STEPS = 24
 SCREENING_RUNS = 24
+
+# Numbers of records to try in turn where small tables are refused each time.
+LARGER_SIZES = (100, 300, 1000, 3000, 10_000)
+REFUSAL_RUNS = 6
 
 # What stands for the bounds of a column that has none.
 _UNBOUNDED = (-1.0, 1.0)
@@ -62,6 +68,10 @@ class Suspects:
         first, second = self.pair
         return len(first.y), len(second.y)
 
+    def affordable(self, seconds: float) -> int:
+        """Return how many runs on each dataset take about so long: from 1000 to 10 000."""
+        return int(np.clip(seconds / (2 * self.seconds), FEWEST_SAMPLES, SAMPLES))
+
 
 @attrs.frozen
 class CompositionAudit:
@@ -86,13 +96,19 @@ class CompositionAudit:
         """What the bounds mean, in words."""
         claimed, confidence = self.finding.claimed, f"{100 * self.finding.confidence:g}%"
         if self.finding.violated:
+            what = (
+                f"mu {self.finding.claimed_mu:.4g}, which its Gaussian noise claims,"
+                if self.finding.mu > self.finding.claimed_mu
+                else f"epsilon {claimed.epsilon:.4g} and delta {claimed.delta:.3g}"
+            )
             return (
-                f"REFUTED: no mechanism with epsilon {claimed.epsilon:.4g} and delta {claimed.delta:.3g} "
+                f"REFUTED: no mechanism with {what} "
                 f"releases this, with confidence {confidence}. Some part spends more than it declares, and "
                 "`dpkit check` may find which. Do not publish releases of this composition."
             )
         unused = (
-            " Every run was refused, so nothing but the refusal was tried: choose more records."
+            " Every run was refused, so nothing but the refusal was tried: choose a larger budget, or more "
+            "records."
             if self.refused == 1
             else ""
         )
@@ -106,7 +122,7 @@ class CompositionAudit:
 def find_suspects(
     plan: Plan,
     *,
-    sizes: Sequence[int] = SIZES,
+    sizes: Sequence[int] | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Suspects:
@@ -117,7 +133,8 @@ def find_suspects(
     plan
         The composition. Nothing of what it is run on here is private.
     sizes
-        Numbers of records to try; where the schema makes that number public, only that one.
+        Numbers of records to try; small ones by default, and where those are refused each time, the fewest
+        that are not. Where the schema makes the number public, only that one.
     seed
         Seed of the tables and of the runs on them.
     progress
@@ -131,6 +148,8 @@ def find_suspects(
     _claim(plan)
     if plan.schema.records is not None:
         sizes = (plan.schema.records,)
+    elif sizes is None:
+        sizes = _sizes(plan)
     population, rng = Population(plan.schema), np.random.default_rng(seed)
     candidates = [_torn_apart(plan.schema, size) for size in sizes]
     candidates += [population.pair(rng, int(rng.choice(sizes))) for _ in range(DRAWN_PAIRS)]
@@ -178,20 +197,22 @@ def audit_composition(
     claimed = _claim(plan)
     start = time.perf_counter()
     probes = _probes(plan.schema)
+    randomness = Randomness.from_os()  # every run reads on where the last one stopped
     seen: list[list[tuple[tuple[str, ...], Vector]]] = [[], []]
     for side, data in enumerate(suspects.pair):
         for run in range(samples):
-            release = _run(plan, data, Randomness.from_os())
+            release = _run(plan, data, randomness)
             seen[side].append((release.selected, _observe(release, probes)))
             if progress is not None:
                 progress(side * samples + run + 1, 2 * samples)
     seconds = time.perf_counter() - start
+    mu = claimed_mu(item.event for item in plan.events)
     # The selection as a whole, and all that was released as one vector: two looks share the errors.
     confidence_each = 1 - (1 - confidence) / 2
     selections = [[selected for selected, _ in side] for side in seen]
     vectors = [np.array([vector for _, vector in side]) for side in seen]
     findings = [
-        audit(first, second, claimed, confidence=confidence_each, seconds=seconds)
+        audit(first, second, claimed, mu=mu, confidence=confidence_each, seconds=seconds)
         for first, second in (selections, vectors)
     ]
     strongest = max(findings, key=lambda finding: (finding.violated, finding.epsilon))
@@ -213,6 +234,16 @@ def _claim(plan: Plan) -> Budget:
 def _run(plan: Plan, data: Dataset, randomness: Randomness) -> Release:
     # No observer: these are no releases of anything, and a ledger must not count them.
     return plan.run(data, randomness=randomness, observers=Observers(()))
+
+
+def _sizes(plan: Plan) -> Sequence[int]:
+    """Return small sizes, or the fewest records of a longer list with which some run is not refused."""
+    for size in (max(SIZES), *LARGER_SIZES):
+        data, _ = Population(plan.schema).datasets(_torn_apart(plan.schema, size))
+        runs = (_run(plan, data, Randomness.from_seed(seed)) for seed in range(REFUSAL_RUNS))
+        if any(release.refusal is None for release in runs):
+            return SIZES if size == max(SIZES) else (size,)
+    return SIZES
 
 
 def _effect(plan: Plan, pair: tuple[Dataset, Dataset]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -28,11 +28,12 @@ from dpkit_core.testing.trial import (
     global_generators,
     require,
 )
-from dpkit_core.testing.worlds import Population, schemas
+from dpkit_core.testing.worlds import SIZES, Population, box, schemas
 
 ROUNDS = 3
 EVALUATIONS = 240
 TABLES = 8
+LARGER_SIZES = (50, 120, 300)
 
 
 def check_scores_are_finite_vectors(make: Factory, trial: Trial) -> Evidence:
@@ -45,8 +46,9 @@ def check_scores_are_finite_vectors(make: Factory, trial: Trial) -> Evidence:
     for scorer, schema in _accepted(make):
         prepare = preparer(scorer, schema)
         for data in _tables(schema, trial):
+            prepared = prepare(data)
             for selected in _selections(scorer, len(schema.features)):
-                scores = prepare(data).scores(selected)
+                scores = prepared.scores(selected)
                 samples += 1
                 found = (type(scores), getattr(scores, "dtype", None), np.shape(scores))
                 wanted = (np.ndarray, np.dtype(np.float64), (len(schema.features),))
@@ -135,8 +137,8 @@ def check_forms_agree(make: Factory, trial: Trial) -> Evidence:
     """
     forms = tuple(getattr(class_of(make), "forms", ("dense",)))
     require(
-        "dense" in forms and set(forms) <= {"dense", *FORMS},
-        f"forms is {forms}; it must hold dense, and may hold {' and '.join(FORMS)}",
+        "dense" in forms and set(forms) <= {"dense", *_FORMS},
+        f"forms is {forms}; it must hold dense, and may hold {' and '.join(_FORMS)}",
     )
     others = [form for form in forms if form != "dense"]
     if not others:
@@ -145,9 +147,9 @@ def check_forms_agree(make: Factory, trial: Trial) -> Evidence:
     for scorer, schema in _accepted(make):
         prepare = preparer(scorer, schema)
         for data, form in itertools.product(_tables(schema, trial), others):
+            dense, other = prepare(data), prepare(_FORMS[form](data, schema))
             for selected in _selections(scorer, len(schema.features)):
-                expected = prepare(data).scores(selected)
-                scores = prepare(FORMS[form](data, schema)).scores(selected)
+                expected, scores = dense.scores(selected), other.scores(selected)
                 samples += 1
                 require(
                     scores.dtype == expected.dtype
@@ -156,7 +158,7 @@ def check_forms_agree(make: Factory, trial: Trial) -> Evidence:
                 )
         for form in others:
             effort = EVALUATIONS // 8 * trial.effort
-            attack = _attack_round(scorer, schema, (), seed=trial.seed, evaluations=effort, form=FORMS[form])
+            attack = _attack_round(scorer, schema, (), seed=trial.seed, evaluations=effort, form=_FORMS[form])
             samples += attack.evaluations
             worst = max(worst, attack.ratio)
             if attack.violated:
@@ -182,7 +184,7 @@ def _dense(data: Dataset, schema: Schema) -> Dataset:
 
 
 _Form = Callable[[Dataset, Schema], AnyDataset]
-FORMS: Mapping[str, _Form] = {"sparse": _sparse, "streamed": _streamed}
+_FORMS: Mapping[str, _Form] = {"sparse": _sparse, "streamed": _streamed}
 
 
 def check_scores_are_deterministic(make: Factory, trial: Trial) -> Evidence:
@@ -229,6 +231,33 @@ def check_sensitivity_replace_one(make: Factory, trial: Trial) -> Evidence:
     of adding. Return ``2 * linf`` for this relation or raise ``Unsuitable``.
     """
     return _attack(make, trial, Neighboring.REPLACE_ONE)
+
+
+def check_sensitivity_in_larger_tables(make: Factory, trial: Trial) -> Evidence:
+    """Nor is one found among tables of a dozen columns and hundreds of records.
+
+    If this fails: something that small tables do not have matters, such as batches, a limit on the number of
+    pairs, or a sum whose rounding grows.
+    """
+    scorer: Scorer = make()
+    evaluations, ratio = 0, 0.0
+    reasons: list[str] = []
+    for neighboring in Neighboring:
+        schema = box(12, neighboring)
+        try:
+            scorer.sensitivity(schema, 0)
+        except Unsuitable as error:
+            reasons.append(str(error))
+            continue
+        attack = _attack_round(
+            scorer, schema, (), seed=trial.seed, evaluations=EVALUATIONS, sizes=LARGER_SIZES
+        )
+        evaluations, ratio = evaluations + attack.evaluations, max(ratio, attack.ratio)
+        if attack.violated:
+            raise CheckFailed(attack.describe(), samples=evaluations)
+    if not evaluations:
+        raise NotApplicable(f"the scorer calls the tables unsuitable: {reasons[0]}")
+    return Evidence(f"{ratio:.3f} of the sensitivity reached", evaluations)
 
 
 def check_forked_workers_differ(make: Factory, trial: Trial) -> Evidence:
@@ -334,6 +363,7 @@ def _attack_round(
     seed: int,
     evaluations: int,
     form: _Form = _dense,
+    sizes: Sequence[int] = SIZES,
 ) -> SensitivityAttack:
     declared = scorer.sensitivity(schema, len(selected))
     require(
@@ -347,4 +377,6 @@ def _attack_round(
         scores: Vector = prepare(form(data, schema)).scores(selected)[left]
         return scores
 
-    return attack_sensitivity(candidate_scores, declared, schema, evaluations=evaluations, seed=seed)
+    return attack_sensitivity(
+        candidate_scores, declared, schema, evaluations=evaluations, sizes=sizes, seed=seed
+    )

@@ -43,6 +43,8 @@ from dpkit_core.testing.trial import (
 SHAPES = ((5, (2,)), (5, (1, 1)))
 # Few outcomes betray more: one pick among two strains most mechanisms to their very bound.
 SMALL_SHAPES = ((2, (1,)), (3, (2,)))
+# For the thorough run.
+LARGER_SHAPES = ((12, (4,)), (30, (1, 1, 1)))
 PAIRS = 24
 # Which pairs are tried in turn, with ever more runs for ever fewer of them; the last is audited.
 SUSPECTS, SCREENING = 36, ((40, 8), (150, 3), (400, 1))
@@ -213,6 +215,24 @@ def check_selection_hides_the_scores(make: Factory, trial: Trial) -> Evidence:
         finding.samples + len(pairs),
         1 - trial.error,
     )
+
+
+def check_many_picks_hide_the_scores(make: Factory, trial: Trial) -> Evidence:
+    """Nor does a selection of several among more features, audited whatever it draws by.
+
+    If this fails: something that few features do not have matters, such as a class of sets, a cut-off, or a
+    loss that grows with the number of picks.
+    """
+    rng = np.random.default_rng(trial.seed)
+    cases = [
+        case
+        for case in _cases(make, budgets=BUDGETS[-1:], shapes=LARGER_SHAPES)
+        if isinstance(case.request.accountant, ReferenceAccountant)
+    ]
+    if not cases:
+        raise NotApplicable("the kit's own accountant does not know the events of the selector")
+    finding = _audit_worst(cases, rng, trial)
+    return Evidence(finding.describe(), finding.samples, 1 - trial.error)
 
 
 def check_no_budget_tells_nothing(make: Factory, trial: Trial) -> Evidence:
@@ -419,7 +439,7 @@ class _Suspect:
         change = self.pair[1][0] - self.pair[0][0]
         rising = change > change.min()
         one, other = (np.array([rising[list(p)] for p in s], dtype=float) for s in self.sample(runs, seed))
-        return strain(one, other, self.case.request.budget, mu=claimed_mu(self.case.plan))
+        return strain(one, other, self.case.request.budget, mu=claimed_mu(self.case.plan.events))
 
 
 def _audit_worst(cases: Sequence[_Case], rng: np.random.Generator, trial: Trial) -> Audit:
@@ -440,7 +460,7 @@ def _audit_worst(cases: Sequence[_Case], rng: np.random.Generator, trial: Trial)
         first,
         second,
         case.request.budget,
-        mu=claimed_mu(case.plan),
+        mu=claimed_mu(case.plan.events),
         confidence=1 - trial.error,
     )
     if finding.violated:
