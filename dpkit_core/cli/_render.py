@@ -107,6 +107,17 @@ def trials() -> Iterator[Callable[[int, int, float | None], None]]:
         yield report
 
 
+def duration(seconds: float) -> str:
+    """Return a length of time as a person says it.
+
+    >>> duration(0.2), duration(42.4), duration(200.0), duration(7000.0)
+    ('1 s', '42 s', '4 min', '1.9 h')
+    """
+    if seconds < _MINUTE:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{math.ceil(seconds / _MINUTE)} min" if seconds < _HOUR else f"{seconds / _HOUR:.1f} h"
+
+
 def _left(seconds: float | None) -> str:
     """Return an estimate no finer than it deserves.
 
@@ -117,6 +128,4 @@ def _left(seconds: float | None) -> str:
         return "no estimate yet"
     if seconds < _MINUTE:
         return "less than a minute left"
-    if seconds < _HOUR:
-        return f"about {math.ceil(seconds / _MINUTE)} min left"
-    return f"about {seconds / _HOUR:.1f} h left"
+    return f"about {duration(seconds)} left"

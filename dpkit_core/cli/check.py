@@ -34,8 +34,19 @@ def check(
         typer.Option("--kind", help="scorer, selector, accountant or regressor.", autocompletion=kinds),
     ] = None,
     thorough: Annotated[
-        bool, typer.Option("--thorough", help="Then try ten times as hard; says beforehand how long.")
+        bool,
+        typer.Option(
+            "--thorough", help="Then try ten times as hard, on larger tables too; says beforehand how long."
+        ),
     ] = False,
+    expect_failure: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--expect-failure",
+            metavar="CHECK=REASON",
+            help="A check that the part fails, and why it is published all the same. Repeatable.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everything that is tried.")] = 0,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Also write an HTML report.")
@@ -48,27 +59,29 @@ def check(
     import sys
 
     from dpkit_core.cli import _render
-    from dpkit_core.testing import run_checks
-    from dpkit_core.testing.kit import THOROUGH
+    from dpkit_core.testing import checks_for, run_checks
     from dpkit_core.testing.locate import find_part
     from dpkit_core.testing.page import report_page
 
-    with contextlib.redirect_stdout(sys.stderr), _render.progress() as told:
+    with contextlib.redirect_stdout(sys.stderr):
         component, role = find_part(part, kind)
-        outcome = run_checks(
-            component, role, seed=seed, progress=lambda one, done, steps: told("checks", done, steps)
-        )
-    if thorough and outcome.ok:
-        seconds = THOROUGH * outcome.seconds
-        note(f"all checks passed; the thorough run will take about {seconds:.0f} s")
+    expected = _expected(expect_failure or [], [one.name for one in checks_for(role)])
+
+    def run(stage: str, *, thorough: bool) -> Report:
         with contextlib.redirect_stdout(sys.stderr), _render.progress() as told:
-            outcome = run_checks(
+            return run_checks(
                 component,
                 role,
-                thorough=True,
+                expected_failures=expected,
+                thorough=thorough,
                 seed=seed,
-                progress=lambda one, done, steps: told("thorough checks", done, steps),
+                progress=lambda one, done, steps: told(stage, done, steps),
             )
+
+    outcome = run("checks", thorough=False)
+    if thorough and outcome.ok:
+        note(f"all checks passed; the thorough run will take about {_render.duration(outcome.forecast)}")
+        outcome = run("thorough checks", thorough=True)
     if report is not None:
         report.write_text(report_page(outcome), encoding="utf-8")
         note(f"wrote {report}")
@@ -78,6 +91,23 @@ def check(
         _print(outcome)
     if not outcome.ok:
         raise typer.Exit(2)
+
+
+def _expected(given: list[str], checks: list[str]) -> dict[str, str]:
+    """Return check -> reason of the options; the prefix ``check_`` may be left out."""
+    from dpkit_core.errors import InvalidOption
+
+    expected = {}
+    for one in given:
+        name, _, reason = one.partition("=")
+        name = f"check_{name.strip().removeprefix('check_')}"
+        if name not in checks or not reason.strip():
+            raise InvalidOption(
+                f"--expect-failure {one!r} is not CHECK=REASON with the name of a check and a reason; the "
+                f"checks are {', '.join(check.removeprefix('check_') for check in checks)}"
+            )
+        expected[name] = reason.strip()
+    return expected
 
 
 def _print(report: Report) -> None:

@@ -145,6 +145,15 @@ class Report:
         return sum(result.status == status for result in self.results)
 
     @property
+    def forecast(self) -> float:
+        """Seconds that the thorough run of the same part will take, roughly: static checks do no more."""
+        again = sum(r.seconds for r in self.results if r.group != "static")
+        once = self.seconds - again
+        # A check that only the thorough run makes costs about as much as the others do on average.
+        left = sum(check.thorough_only for check in checks_for(self.kind))
+        return once + THOROUGH * again * len(self.results) / (len(self.results) - left)
+
+    @property
     def statement(self) -> str:
         """What was tried, with which confidence, and what cannot be found this way."""
         effort = "thorough" if self.thorough else "default"
@@ -178,9 +187,12 @@ _PARTS = (
 )
 
 
-def _named(module: Any, group: Group, *names: str, statistical: bool = False) -> tuple[Check, ...]:
+def _named(
+    module: Any, group: Group, *names: str, statistical: bool = False, thorough_only: bool = False
+) -> tuple[Check, ...]:
     return tuple(
-        Check(f"check_{name}", group, getattr(module, f"check_{name}"), statistical) for name in names
+        Check(f"check_{name}", group, getattr(module, f"check_{name}"), statistical, thorough_only)
+        for name in names
     )
 
 
@@ -198,6 +210,7 @@ _CHECKS: Mapping[str, tuple[Check, ...]] = {
         ),
         *_named(scorers, "randomness", "scores_are_deterministic"),
         *_named(scorers, "privacy", "sensitivity_add_remove", "sensitivity_replace_one"),
+        *_named(scorers, "privacy", "sensitivity_in_larger_tables", thorough_only=True),
         *_named(scorers, "randomness", "forked_workers_differ"),
         *_named(scorers, "composition", "release_keeps_its_plan"),
         *_named(releases, "composition", "releases_keep_their_plan"),
@@ -211,6 +224,7 @@ _CHECKS: Mapping[str, tuple[Check, ...]] = {
         *_named(
             selectors, "privacy", "selection_hides_the_scores", "no_budget_tells_nothing", statistical=True
         ),
+        *_named(selectors, "privacy", "many_picks_hide_the_scores", statistical=True, thorough_only=True),
         *_named(selectors, "composition", "plans_keep_the_budget", "events_are_those_planned"),
         *_named(releases, "composition", "releases_keep_their_plan"),
     ),
@@ -267,7 +281,8 @@ def checks_for(kind: str) -> tuple[Check, ...]:
 
 def trial_for(kind: str, *, thorough: bool = False, seed: int = 0) -> Trial:
     """Return how hard each check of ``kind`` tries, and which share of the false alarms it may have."""
-    statistical = sum(check.statistical for check in checks_for(kind))
+    tried = [check for check in checks_for(kind) if thorough or not check.thorough_only]
+    statistical = sum(check.statistical for check in tried)
     return Trial(seed, THOROUGH if thorough else 1, FALSE_ALARM / max(statistical, 1))
 
 
@@ -292,7 +307,7 @@ def run_checks(
         Check -> reason why the part fails it and is published all the same. A check that passes though it was
         expected to fail counts as a failure.
     thorough
-        Whether to try ten times as hard, which takes ten times as long.
+        Whether to try ten times as hard, on larger tables too, which takes more than ten times as long.
     seed
         Seed of everything drawn: the same seed gives the same report.
     progress

@@ -58,6 +58,8 @@ def _marks(reason: str | None) -> list[Any]:
 
 def _bound(check: Check, make: Factory, trial: Trial) -> Callable[[], None]:
     def run() -> None:
+        if check.thorough_only and trial.effort == 1:
+            pytest.skip("left to the thorough run")
         try:
             with np.errstate(all="ignore"):
                 check.run(make, trial)

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from dpkit_core.testing import checks_for
+
 PART = '''
 from typing import ClassVar
 
@@ -73,7 +75,7 @@ def test_json_is_the_report_and_nothing_else_is_on_standard_output(dpkit, liar):
     document = json.loads(result.stdout)  # though the part prints while it is checked
     assert result.exit_code == 2
     assert document["ok"] is False
-    assert document["checks"] == len(document["results"]) == 12
+    assert document["checks"] == len(document["results"]) == len(checks_for("scorer"))
     # Half of the declared 2 happens to be right for replacing a record.
     failed = {r["check"] for r in document["results"] if r["status"] == "failed"}
     assert failed == {"check_sensitivity_add_remove"}
@@ -111,6 +113,26 @@ def test_what_cannot_be_found_is_a_sentence_and_exit_2(dpkit, honest, arguments,
     assert "Traceback" not in result.stderr
     for word in words:
         assert word in result.stderr
+
+
+@pytest.mark.parametrize("name", ["sensitivity_add_remove", "check_sensitivity_add_remove"])
+def test_an_expected_failure_has_a_reason_and_must_fail(dpkit, liar, honest, name):
+    expected = ("--expect-failure", f"{name}=replacing only, by plan", "--format", "json")
+    document = json.loads(dpkit("check", liar, *expected).stdout)
+    (found,) = (r for r in document["results"] if r["check"] == "check_sensitivity_add_remove")
+    assert document["ok"] is True
+    assert (found["status"], found["detail"]) == ("xfail", "expected: replacing only, by plan")
+    surprise = dpkit("check", honest, *expected)
+    assert surprise.exit_code == 2
+    assert "passed, though it was expected to fail" in surprise.stdout
+
+
+@pytest.mark.parametrize("option", ["sensitivity_add_remove", "sensitivity_add_remove= ", "nothing=known"])
+def test_an_expected_failure_without_check_or_reason_is_said(dpkit, honest, option):
+    result = dpkit("check", honest, "--expect-failure", option)
+    assert result.exit_code == 2
+    assert "CHECK=REASON" in result.stderr
+    assert "sensitivity_replace_one" in result.stderr
 
 
 @pytest.mark.slow

@@ -14,6 +14,8 @@ from dpkit_core.events import Laplace
 from dpkit_core.testing import (
     CheckFailed,
     ReferenceAccountant,
+    Report,
+    Result,
     Trial,
     checks_for,
     kind_of,
@@ -132,7 +134,7 @@ def test_a_faultless_part_passes_and_every_check_of_its_kind_is_reported():
     assert [r.check for r in report.results] == [check.name for check in checks_for("scorer")]
     assert result(report, "check_release_keeps_its_plan").status == "skipped"
     assert json.loads(json.dumps(report.to_document()))["ok"] is True
-    for words in ("12 checks", "at most 0.001", "proves no privacy"):
+    for words in (f"{len(checks_for('scorer'))} checks", "at most 0.001", "proves no privacy"):
         assert words in report.statement
 
 
@@ -145,8 +147,10 @@ def test_every_check_says_what_it_is_and_what_to_do(kind):
         assert check.summary.endswith(".")
         assert "If this fails: " in check.run.__doc__
         assert check.remedy
-    shares = sum(trial_for(kind).error for check in checks if check.statistical)
-    assert shares <= FALSE_ALARM * (1 + 1e-9)
+    for thorough in (False, True):
+        tried = [check for check in checks if thorough or not check.thorough_only]
+        shares = sum(trial_for(kind, thorough=thorough).error for check in tried if check.statistical)
+        assert shares <= FALSE_ALARM * (1 + 1e-9)
 
 
 def test_a_failure_is_reported_with_its_remedy():
@@ -204,7 +208,8 @@ def test_the_reference_accountant_passes():
 def test_progress_is_told_before_each_check():
     told = []
     run_checks(Forgetful, progress=lambda check, done, checks: told.append((done, checks)))
-    assert told == [(i, 12) for i in range(12)]
+    checks = len(checks_for("accountant"))
+    assert told == [(i, checks) for i in range(checks)]
 
 
 @parametrize_with_checks([Forgetful], expected_failures=FORGETFUL)
@@ -217,6 +222,19 @@ def test_parametrization_has_one_item_for_each_check_and_marks_expected_failures
     items = mark.args[1]
     assert len(items) == len(checks_for("scorer"))
     assert [bool(item.marks) for item in items].count(True) == 1
+
+
+def test_what_is_left_to_the_thorough_run_is_skipped_under_pytest_too():
+    (item,) = (i for i in parametrize_with_checks([Constant]).args[1] if "larger_tables" in i.id)
+    with pytest.raises(pytest.skip.Exception, match="thorough"):
+        item.values[0]()
+
+
+def test_a_forecast_grows_with_what_the_thorough_run_does_again():
+    once = Result("check_protocol", "static", "passed", "", "", 3.0, 0, 1.0)
+    again = Result("check_ties", "privacy", "passed", "", "", 2.0, 10, 1.0)
+    report = Report("module:Part", "accountant", (once, again), thorough=False, seed=0)
+    assert report.forecast == pytest.approx(3 + 10 * 2)
 
 
 def test_the_kit_needs_no_pytest():

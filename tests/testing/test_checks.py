@@ -1,0 +1,404 @@
+"""Each check fails the part that breaks its promise, and lets the honest twin of that part pass."""
+
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pytest
+from dpkit_selector_canonical_lipschitz import CanonicalLipschitzSelector
+from dpkit_selector_gaussian_threshold import GaussianThresholdSelector
+from dpkit_selector_joint import JointSelector
+from dpkit_selector_oneshot_laplace import OneshotLaplaceSelector
+
+from dpkit_core import Budget, LinearModel, Neighboring, Sensitivity, StagePlan
+from dpkit_core.errors import PartFailed
+from dpkit_core.events import Gaussian, Laplace, PureDP
+from dpkit_core.testing import (
+    CheckFailed,
+    NotApplicable,
+    ReferenceRegressor,
+    ReferenceScorer,
+    ReferenceSelector,
+    audit,
+    checks_for,
+    kind_of,
+    run_checks,
+    trial_for,
+)
+from dpkit_core.testing.drive import QuickSampler
+from dpkit_core.testing.kit import KINDS
+
+ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
+
+
+def run_one(make, name, trial=None):
+    (check,) = (check for check in checks_for(kind_of(make)) if check.name == f"check_{name}")
+    with np.errstate(all="ignore"):
+        return check.run(make, trial or trial_for(kind_of(make)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [ReferenceScorer, ReferenceSelector, ReferenceRegressor])
+def test_the_reference_parts_pass(part):
+    report = run_checks(part)
+    assert report.ok, [(r.check, r.detail) for r in report.results if r.status == "failed"]
+
+
+# Scorers
+
+
+@attrs.frozen(eq=False)
+class Known:
+    values: Any
+
+    def scores(self, selected, /):
+        return self.values
+
+
+@attrs.frozen
+class Sums:
+    """Column sums of values clipped to [0, 1], in every form; ``_sparse`` and ``_streamed`` may go wrong."""
+
+    api: ClassVar[int] = 1
+    proof: ClassVar[str] = "one record adds at most 1"
+    reference: ClassVar[str] = "folklore"
+    adaptive: ClassVar[bool] = False
+    forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
+
+    def sensitivity(self, schema, round, /):
+        return Sensitivity.general(
+            2.0 if schema.neighboring is Neighboring.REPLACE_ONE else 1.0, schema.neighboring
+        )
+
+    def prepare(self, data, /):
+        sums = {"dense": self._dense, "sparse": self._sparse, "streamed": self._streamed}[data.form](data)
+        return Known(np.asarray(sums, dtype=np.float64))
+
+    def _dense(self, data):
+        return np.clip(data.X, 0, 1).sum(axis=0)
+
+    def _sparse(self, data):
+        return np.clip(data.X.toarray(), 0, 1).sum(axis=0)
+
+    def _streamed(self, data):
+        return sum(np.clip(block, 0, 1).sum(axis=0) for block in data.blocks())
+
+
+class UnclippedIfSparse(Sums):
+    def _sparse(self, data):
+        return data.X.sum(axis=0)
+
+
+class FirstBlockOnly(Sums):
+    def _streamed(self, data):
+        return np.clip(next(data.blocks()), 0, 1).sum(axis=0)
+
+
+class NotEvenDense(Sums):
+    forms = ("sparse",)
+
+
+class DenseOnly(Sums):
+    forms = ("dense",)
+
+
+class Refusing(DenseOnly):
+    def prepare(self, data, /):
+        assert data.form == "dense"
+        return Sums.prepare(self, data)
+
+
+class FailsWhereLarge(Sums):
+    """Keeps its sensitivity on small tables and triples it on large ones."""
+
+    def _dense(self, data):
+        return Sums._dense(self, data) * (3 if len(data.y) > 45 else 1)
+
+
+def test_forms_of_data_that_agree_pass():
+    assert run_one(Sums, "forms_agree").samples > 0
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        (UnclippedIfSparse, "when sparse"),
+        (FirstBlockOnly, "when streamed"),
+        (NotEvenDense, "must hold dense"),
+    ],
+)
+def test_forms_of_data_that_disagree_fail(part, words):
+    with pytest.raises(CheckFailed, match=words):
+        run_one(part, "forms_agree")
+
+
+def test_a_form_that_a_scorer_does_not_accept_is_not_handed_to_it():
+    with pytest.raises(NotApplicable, match="dense data only"):
+        run_one(Refusing, "forms_agree")
+    for name in ("scores_are_finite_vectors", "releases_keep_their_plan"):
+        assert run_one(Refusing, name).samples > 0
+
+
+def test_a_sensitivity_that_breaks_on_large_tables_only_is_left_to_the_thorough_run():
+    for name in ("sensitivity_add_remove", "sensitivity_replace_one"):
+        assert run_one(FailsWhereLarge, name).samples > 0
+    assert run_one(Sums, "sensitivity_in_larger_tables").samples > 0
+    with pytest.raises(CheckFailed, match="declared 1"):
+        run_one(FailsWhereLarge, "sensitivity_in_larger_tables")
+
+
+# Selectors
+
+
+@attrs.frozen
+class LessNoise:
+    """A selector that draws a ``share`` of its noise where it picks at least ``picks`` at once."""
+
+    inner: Any
+    share: float = 0.5
+    picks: int = 1
+    proof: ClassVar[str] = "none"
+    reference: ClassVar[str] = "none"
+    api: ClassVar[int] = 1
+
+    def plan(self, request, /):
+        return self.inner.plan(request)
+
+    def select(self, scores, k, plan, meter, /):
+        s = scores.sensitivity
+        less = Sensitivity(self.share * s.linf, self.share * s.range, s.neighboring)
+        return self.inner.select(
+            attrs.evolve(scores, sensitivity=less) if k >= self.picks else scores, k, plan, meter
+        )
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        OneshotLaplaceSelector(),
+        GaussianThresholdSelector(),
+        JointSelector(),
+        CanonicalLipschitzSelector(),
+        ReferenceSelector(),
+    ],
+    ids=lambda selector: type(selector).__name__,
+)
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_selector_with_half_its_noise_is_caught_by_the_default_run(selector, seed):
+    with pytest.raises(CheckFailed, match=r"claimed|allowed"):
+        run_one(lambda: LessNoise(selector), "selection_hides_the_scores", trial_for("selector", seed=seed))
+
+
+@pytest.mark.slow
+def test_less_noise_where_many_are_picked_is_left_to_the_thorough_run():
+    def make():
+        return LessNoise(OneshotLaplaceSelector(), share=1 / 8, picks=4)
+
+    run_one(make, "selection_hides_the_scores")
+    run_one(OneshotLaplaceSelector, "many_picks_hide_the_scores")
+    with pytest.raises(CheckFailed, match="of 12"):
+        run_one(make, "many_picks_hide_the_scores")
+
+
+@attrs.frozen
+class FirstOfTies:
+    """Noise of a whole number of steps, ties going to the first column."""
+
+    def plan(self, request, /):
+        return StagePlan([PureDP(request.budget.epsilon, request.neighboring)] * len(request.picks))
+
+    def select(self, scores, k, plan, meter, /):
+        sampler = meter.custom(plan.events[0], proof="none", arithmetic="none")
+        noisy = np.where(scores.candidates, sampler.discrete_laplace(2, scores.values.size), -(10**6))
+        return np.argsort(-noisy, kind="stable")[:k].tolist()
+
+
+class TiesAtRandom(FirstOfTies):
+    def select(self, scores, k, plan, meter, /):
+        sampler = meter.custom(plan.events[0], proof="none", arithmetic="none")
+        return sampler.generator.permutation(np.flatnonzero(scores.candidates))[:k].tolist()
+
+
+def test_uneven_ties_are_found_by_sampling():
+    run_one(TiesAtRandom, "ties_are_broken_evenly")
+    with pytest.raises(CheckFailed, match="among equal scores"):
+        run_one(FirstOfTies, "ties_are_broken_evenly")
+
+
+GENERATOR = np.random.default_rng(5)
+
+
+class OwnGenerator(TiesAtRandom):
+    """Charges the meter and draws from a generator that outlives a fork."""
+
+    def select(self, scores, k, plan, meter, /):
+        meter.custom(plan.events[0], proof="none", arithmetic="none")
+        return GENERATOR.permutation(np.flatnonzero(scores.candidates))[:k].tolist()
+
+
+# Regressors
+
+
+@attrs.frozen
+class Total:
+    """The sum of the target, clipped to [-1, 1], with Gaussian noise; ``noise`` times what it should be."""
+
+    api: ClassVar[int] = 1
+    proof: ClassVar[str] = "none"
+    reference: ClassVar[str] = "none"
+    noise: float = 1.0
+
+    def plan(self, request, /):
+        event = Gaussian(8 / request.budget.epsilon, request.neighboring)
+        return StagePlan([event], event)
+
+    def fit(self, data, plan, meter, /):
+        return self.model(
+            data,
+            meter.gaussian(
+                self.total(data),
+                sensitivity=self.moves(plan),
+                noise_multiplier=plan.settings.noise_multiplier,
+            ),
+        )
+
+    def total(self, data):
+        return np.clip(data.y, -1, 1).sum()
+
+    def moves(self, plan):
+        return self.noise * (2.0 if plan.settings.neighboring is Neighboring.REPLACE_ONE else 1.0)
+
+    def model(self, data, total):
+        return LinearModel(data.names, (0.0,) * len(data.names), float(total) / 100)
+
+
+class OwnNoise(Total):
+    """Charges the meter and draws from a generator that outlives a fork."""
+
+    def fit(self, data, plan, meter, /):
+        meter.custom(plan.settings, proof="none", arithmetic="none")
+        return self.model(data, self.total(data) + 8 * GENERATOR.standard_normal())
+
+
+class Inverts(Total):
+    """Solves normal equations that equal columns make singular."""
+
+    def total(self, data):
+        X = np.clip(data.X, -1, 1)
+        return np.linalg.solve(X.T @ X, X.T @ np.ones(len(X)))[0]
+
+
+class RefusesByValue(Total):
+    """Raises an exception that a private value decides."""
+
+    def total(self, data):
+        if data.y[-1] > 0:
+            raise ValueError("no")
+        return Total.total(self, data)
+
+
+class CannotBeRead(Total):
+    def model(self, data, total):
+        return Unreadable(data.names, float(total))
+
+
+@attrs.frozen
+class Unreadable:
+    features: tuple[str, ...]
+    total: float
+
+    def predict(self, X, /):
+        return np.full(len(X), self.total)
+
+    def to_document(self):
+        return {"kind": "linear", "total": self.total}
+
+
+def test_workers_that_share_their_noise_are_found():
+    run_one(TiesAtRandom, "forked_workers_differ")
+    run_one(Total, "forked_workers_differ")
+    for part in (OwnGenerator, OwnNoise):
+        with pytest.raises(CheckFailed, match="share their noise"):
+            run_one(part, "forked_workers_differ")
+
+
+@attrs.frozen
+class ReleasedCount(Sums):
+    """Centered by a number of records that it releases with noise from its own generator."""
+
+    def plan(self, request, /):
+        event = Laplace(1 / request.budget.epsilon, request.neighboring)
+        return StagePlan([event], event)
+
+    def prepare_released(self, data, plan, meter, /):
+        meter.custom(plan.settings, proof="none", arithmetic="none")
+        return Known(Sums._dense(self, data) + GENERATOR.laplace())
+
+
+def test_a_scorer_whose_release_is_repeated_by_workers_is_found():
+    with pytest.raises(CheckFailed, match="share their noise"):
+        run_one(ReleasedCount, "forked_workers_differ")
+
+
+def test_extreme_tables_break_what_inverts():
+    run_one(Total, "extreme_tables_are_fitted")
+    with pytest.raises(np.linalg.LinAlgError):
+        run_one(Inverts, "extreme_tables_are_fitted")
+
+
+@pytest.mark.parametrize(
+    ("part", "error", "words"),
+    [
+        (RefusesByValue, PartFailed, "failed while running"),
+        (OwnNoise, CheckFailed, "the same seed gave two releases"),
+        (CannotBeRead, CheckFailed, "cannot be read back"),
+    ],
+)
+def test_a_composition_that_goes_wrong_fails(part, error, words):
+    with pytest.raises(error, match=words):
+        run_one(part, "releases_keep_their_plan")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_composed(kind):
+    assert "check_releases_keep_their_plan" in [check.name for check in checks_for(kind)]
+
+
+# Claims of mu
+
+
+def test_a_claim_of_mu_is_refuted_where_its_epsilon_is_not():
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(2000, 1)), rng.normal(1.0, size=(2000, 1))
+    # mu-GDP for mu = 1 gives epsilon 4.4 at delta 1e-5, far from what 2000 runs can prove.
+    claimed = Budget(4.4, 1e-5)
+    assert not audit(first, second, claimed).violated
+    assert audit(first, second, claimed, mu=0.5).violated
+    assert not audit(first, second, claimed, mu=1.0).violated
+
+
+def test_a_regressor_with_a_third_of_its_gaussian_noise_is_refuted_by_its_mu():
+    run_one(Total, "neighbors_cannot_be_told_apart")
+    with pytest.raises(CheckFailed, match="mu at least"):
+        run_one(lambda: Total(1 / 3), "neighbors_cannot_be_told_apart")
+
+
+# The law of the quick sampler, against the exact one
+
+
+@pytest.mark.parametrize("scale", [3, 5000])
+@pytest.mark.parametrize("draw", ["discrete_laplace", "discrete_gaussian"])
+def test_quick_noise_has_the_deviation_of_exact_noise(draw, scale):
+    noise = getattr(QuickSampler(np.random.default_rng(0)), draw)(scale, 20_000)
+    # Laplace(b) has deviation b sqrt(2), up to 1 / b on integers; 20 000 draws tell it to 2%.
+    expected = scale * (np.sqrt(2) if draw == "discrete_laplace" else 1)
+    assert noise.dtype == np.int64
+    assert noise.std() == pytest.approx(expected, rel=0.03)
+    assert abs(noise.mean()) < 5 * expected / np.sqrt(20_000)
+
+
+def test_quick_noise_on_a_value_that_is_not_finite_fails():
+    sampler = QuickSampler(np.random.default_rng(0))
+    with pytest.raises(CheckFailed, match="must be finite"):
+        sampler.laplace_on_grid(np.inf, sensitivity=1.0, noise_multiplier=1.0)
+    assert np.isfinite(sampler.gaussian_on_grid(1e300, sensitivity=1.0, noise_multiplier=1.0))
