@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,13 +14,20 @@ if TYPE_CHECKING:
     from dpkit_core.testing.compositions import CompositionAudit
 
 _REFUTED = 2
+_PATIENCE = 180.0  # seconds for the runs, where their number is not given
 
 
 def audit(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan written by `dpkit compose --save`.")],
     samples: Annotated[
-        int, typer.Option("--samples", metavar="N", min=100, help="Runs on each of the two tables.")
-    ] = 10_000,
+        int | None,
+        typer.Option(
+            "--samples",
+            metavar="N",
+            min=100,
+            help="Runs on each of the two tables; 10000 by default, or what takes a few minutes.",
+        ),
+    ] = None,
     records: Annotated[
         int | None,
         typer.Option(
@@ -53,9 +61,10 @@ def audit(
             progress=lambda done, steps: told("looking for the worst pair", done, steps),
         )
     first, second = suspects.records
+    samples = samples or suspects.affordable(_PATIENCE)
     note(
         f"{2 * samples} runs on neighbors with {first} and {second} records: about "
-        f"{max(1.0, 2 * samples * suspects.seconds):.0f} s"
+        f"{_render.duration(2 * samples * suspects.seconds)}"
     )
     with contextlib.redirect_stdout(sys.stderr), _render.progress() as told:
         outcome = audit_composition(
@@ -82,6 +91,7 @@ def _show(outcome: CompositionAudit) -> None:
         (
             ("epsilon", f"{finding.epsilon:.4g}", f"{finding.claimed.epsilon:.4g}"),
             ("delta", f"{finding.delta:.3g}", f"{finding.claimed.delta:.3g}"),
+            *([("mu", f"{finding.mu:.4g}", f"{finding.claimed_mu:.4g}")] * math.isfinite(finding.claimed_mu)),
         ),
         numeric=("at least, by this audit", "claimed by the certificate"),
     )

@@ -27,12 +27,14 @@ from dpkit_core.randomness import Randomness
 from dpkit_core.release import Release
 from dpkit_core.schema import Column, Schema
 from dpkit_core.testing.audit import CONFIDENCE, Audit, audit
+from dpkit_core.testing.drive import claimed_mu
 from dpkit_core.testing.worlds import SIZES, Pair, Population
 
 Progress = Callable[[int, int], None]
 """Called with the runs done and the runs in all."""
 
 SAMPLES = 10_000
+FEWEST_SAMPLES = 1000
 DRAWN_PAIRS = 24
 STEPS = 24
 SCREENING_RUNS = 24
@@ -66,6 +68,10 @@ class Suspects:
         first, second = self.pair
         return len(first.y), len(second.y)
 
+    def affordable(self, seconds: float) -> int:
+        """Return how many runs on each dataset take about so long: from 1000 to 10 000."""
+        return int(np.clip(seconds / (2 * self.seconds), FEWEST_SAMPLES, SAMPLES))
+
 
 @attrs.frozen
 class CompositionAudit:
@@ -90,8 +96,13 @@ class CompositionAudit:
         """What the bounds mean, in words."""
         claimed, confidence = self.finding.claimed, f"{100 * self.finding.confidence:g}%"
         if self.finding.violated:
+            what = (
+                f"mu {self.finding.claimed_mu:.4g}, which its Gaussian noise claims,"
+                if self.finding.mu > self.finding.claimed_mu
+                else f"epsilon {claimed.epsilon:.4g} and delta {claimed.delta:.3g}"
+            )
             return (
-                f"REFUTED: no mechanism with epsilon {claimed.epsilon:.4g} and delta {claimed.delta:.3g} "
+                f"REFUTED: no mechanism with {what} "
                 f"releases this, with confidence {confidence}. Some part spends more than it declares, and "
                 "`dpkit check` may find which. Do not publish releases of this composition."
             )
@@ -186,20 +197,22 @@ def audit_composition(
     claimed = _claim(plan)
     start = time.perf_counter()
     probes = _probes(plan.schema)
+    randomness = Randomness.from_os()  # every run reads on where the last one stopped
     seen: list[list[tuple[tuple[str, ...], Vector]]] = [[], []]
     for side, data in enumerate(suspects.pair):
         for run in range(samples):
-            release = _run(plan, data, Randomness.from_os())
+            release = _run(plan, data, randomness)
             seen[side].append((release.selected, _observe(release, probes)))
             if progress is not None:
                 progress(side * samples + run + 1, 2 * samples)
     seconds = time.perf_counter() - start
+    mu = claimed_mu(item.event for item in plan.events)
     # The selection as a whole, and all that was released as one vector: two looks share the errors.
     confidence_each = 1 - (1 - confidence) / 2
     selections = [[selected for selected, _ in side] for side in seen]
     vectors = [np.array([vector for _, vector in side]) for side in seen]
     findings = [
-        audit(first, second, claimed, confidence=confidence_each, seconds=seconds)
+        audit(first, second, claimed, mu=mu, confidence=confidence_each, seconds=seconds)
         for first, second in (selections, vectors)
     ]
     strongest = max(findings, key=lambda finding: (finding.violated, finding.epsilon))

@@ -18,7 +18,7 @@ import numpy as np
 
 from dpkit_core.dataset import Dataset, Matrix, Vector
 from dpkit_core.errors import PlanViolation
-from dpkit_core.events import NonPrivate, walk
+from dpkit_core.events import Event, NonPrivate, walk
 from dpkit_core.meter import Draw, Meter, expand
 from dpkit_core.privacy import Budget, Neighboring, Sensitivity
 from dpkit_core.protocols import (
@@ -146,7 +146,7 @@ def _clamped(value: Any, sensitivity: float) -> Matrix:
     return np.clip(array, -limit, limit)
 
 
-class BlindMeter(Meter):
+class BlindMeter(QuickMeter):
     """A meter whose answers hold no data: noise alone, as if every value were 0.
 
     Scores must keep their sensitivity whatever was released before; this gives neighbors the same release.
@@ -199,15 +199,16 @@ def draws(plan: StagePlan) -> int:
     return sum(1 for _ in expand(plan.events))
 
 
-def claimed_mu(plan: StagePlan) -> float | None:
-    """Return mu where all that ``plan`` emits is Gaussian noise, so that it claims mu-GDP; None elsewhere.
+def claimed_mu(events: Iterable[Event]) -> float | None:
+    """Return mu where ``events`` are Gaussian noise alone, so that they claim mu-GDP; None elsewhere.
 
     It is a sharper claim than any one (epsilon, delta), and far fewer runs refute it.
     """
-    accountant = ReferenceAccountant(plan.events[0].neighboring)
-    if not all(map(accountant.supports, plan.events)):
+    events = list(events)
+    accountant = ReferenceAccountant(events[0].neighboring)
+    if not all(map(accountant.supports, events)):
         return None
-    for event in plan.events:
+    for event in events:
         accountant = accountant.compose(event)
     return math.sqrt(accountant.inverse_variance) if accountant.pure == accountant.failure == 0 else None
 
@@ -229,8 +230,10 @@ def preparer(scorer: Scorer, schema: Schema, seed: int = 0) -> Callable[[Any], P
         return scorer.prepare
     releasing, fixed = scorer, plan
 
+    randomness = Randomness.from_seed(0)  # never drawn from
+
     def prepare(data: Any) -> PreparedScores:
-        meter = BlindMeter("kit", fixed, schema.neighboring, Randomness.from_seed(seed))
+        meter = BlindMeter(np.random.default_rng(seed), randomness, fixed, schema.neighboring)
         return releasing.prepare_released(data, fixed, meter)
 
     return prepare

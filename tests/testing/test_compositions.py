@@ -11,7 +11,8 @@ from dpkit_selector_peel import PeelSelector
 from dpkit_core import Budget, LinearModel, Neighboring, Refusal, Schema, Sensitivity, StagePlan, compose
 from dpkit_core.composer import Plan
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.events import Laplace, NonPrivate
+from dpkit_core.events import Gaussian, Laplace, NonPrivate
+from dpkit_core.testing import ReferenceAccountant
 from dpkit_core.testing.compositions import CompositionAudit, Suspects, audit_composition, find_suspects
 from dpkit_core.testing.worlds import box
 
@@ -145,6 +146,44 @@ def test_the_suspects_are_neighbors_of_the_schema_that_strain_the_claim() -> Non
     )
     # From one bound of the target to the other, the most that a total can move.
     assert abs(np.clip(first.y, -1, 1).sum() - np.clip(second.y, -1, 1).sum()) == 2
+
+
+def test_larger_tables_are_tried_where_small_ones_are_refused() -> None:
+    @attrs.frozen
+    class Shy(Total):
+        def fit(self, data: Any, plan: Any, meter: Any, /) -> LinearModel | Refusal:
+            outcome = super().fit(data, plan, meter)
+            return outcome if len(data.y) > 200 else Refusal("too few records")
+
+    pipeline = compose(regressor=Shy(), accountant=BasicAccountant(RO))
+    assert find_suspects(pipeline.plan(box(1, RO), Budget(1.0))).records == (300, 300)
+
+
+def test_few_runs_are_made_where_each_takes_long(suspects: Suspects) -> None:
+    assert attrs.evolve(suspects, seconds=1.0).affordable(60.0) == 1000
+    assert attrs.evolve(suspects, seconds=0.01).affordable(60.0) == 3000
+    assert attrs.evolve(suspects, seconds=1e-6).affordable(60.0) == 10_000
+
+
+def test_gaussian_noise_is_held_to_its_mu(suspects: Suspects) -> None:
+    @attrs.frozen
+    class Smooth(Total):
+        def plan(self, request: Any, /) -> StagePlan:
+            return StagePlan((Gaussian(4.0, request.neighboring),))
+
+        def fit(self, data: Any, plan: Any, meter: Any, /) -> LinearModel:
+            total = meter.gaussian(np.clip(data.y, -1, 1).sum(), sensitivity=self.noise, noise_multiplier=4.0)
+            return LinearModel(data.names, (0.0,) * len(data.names), float(total))
+
+    def found(noise: float) -> CompositionAudit:
+        pipeline = compose(regressor=Smooth(noise), accountant=ReferenceAccountant(AR))
+        return audit_composition(pipeline.plan(box(1, AR), Budget(1.5, 1e-6)), suspects, samples=2000)
+
+    honest, liar = found(1.0), found(1 / 4)
+    assert honest.finding.claimed_mu == pytest.approx(1 / 4)
+    assert not honest.finding.violated
+    assert liar.finding.violated
+    assert "mu 0.25, which its Gaussian noise claims" in liar.statement
 
 
 def test_a_plan_that_claims_nothing_cannot_be_refuted() -> None:

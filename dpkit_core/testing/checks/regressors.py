@@ -324,7 +324,7 @@ def check_neighbors_cannot_be_told_apart(make: Factory, trial: Trial) -> Evidenc
             one,
             other,
             case.request.budget,
-            mu=claimed_mu(case.plan),
+            mu=claimed_mu(case.plan.events),
             confidence=1 - trial.error / len(suspects),
         )
         samples += runs

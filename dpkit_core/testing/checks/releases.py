@@ -101,8 +101,8 @@ def _compositions(make: Factory, trial: Trial) -> Iterator[_Composition]:
     problems: list[str] = []
     composed = 0
     for neighboring in Neighboring:
-        worlds = (box(4, neighboring), *schemas(neighboring).values())
-        for schema in worlds:
+        others = schemas(neighboring)
+        for schema in (box(4, neighboring), others["unbounded"], others["categorical"]):
             for (budget, records), maker in ((b, m) for b in BUDGETS for m in makers):
                 parts = {role: partner() for role, partner in _PARTNERS.items()}
                 accountant = maker(neighboring)

@@ -46,8 +46,9 @@ def check_scores_are_finite_vectors(make: Factory, trial: Trial) -> Evidence:
     for scorer, schema in _accepted(make):
         prepare = preparer(scorer, schema)
         for data in _tables(schema, trial):
+            prepared = prepare(data)
             for selected in _selections(scorer, len(schema.features)):
-                scores = prepare(data).scores(selected)
+                scores = prepared.scores(selected)
                 samples += 1
                 found = (type(scores), getattr(scores, "dtype", None), np.shape(scores))
                 wanted = (np.ndarray, np.dtype(np.float64), (len(schema.features),))
@@ -146,9 +147,9 @@ def check_forms_agree(make: Factory, trial: Trial) -> Evidence:
     for scorer, schema in _accepted(make):
         prepare = preparer(scorer, schema)
         for data, form in itertools.product(_tables(schema, trial), others):
+            dense, other = prepare(data), prepare(_FORMS[form](data, schema))
             for selected in _selections(scorer, len(schema.features)):
-                expected = prepare(data).scores(selected)
-                scores = prepare(_FORMS[form](data, schema)).scores(selected)
+                expected, scores = dense.scores(selected), other.scores(selected)
                 samples += 1
                 require(
                     scores.dtype == expected.dtype

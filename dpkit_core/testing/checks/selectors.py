@@ -445,7 +445,7 @@ class _Suspect:
         change = self.pair[1][0] - self.pair[0][0]
         rising = change > change.min()
         one, other = (np.array([rising[list(p)] for p in s], dtype=float) for s in self.sample(runs, seed))
-        return strain(one, other, self.case.request.budget, mu=claimed_mu(self.case.plan))
+        return strain(one, other, self.case.request.budget, mu=claimed_mu(self.case.plan.events))
 
 
 def _audit_worst(cases: Sequence[_Case], rng: np.random.Generator, trial: Trial) -> Audit:
@@ -466,7 +466,7 @@ def _audit_worst(cases: Sequence[_Case], rng: np.random.Generator, trial: Trial)
         first,
         second,
         case.request.budget,
-        mu=claimed_mu(case.plan),
+        mu=claimed_mu(case.plan.events),
         confidence=1 - trial.error,
     )
     if finding.violated:
