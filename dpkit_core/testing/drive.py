@@ -38,8 +38,8 @@ from dpkit_core.schema import Schema
 from dpkit_core.testing.reference import ReferenceAccountant
 from dpkit_core.testing.trial import CheckFailed, Evidence, NotApplicable, require
 
-# That so many releases of two processes agree by chance is out of the question: below 20^-8.
-WORKER_RUNS = 8
+# Two processes are compared once so many pairs of releases of one process differ; so many pairs are tried.
+TELLING_PAIRS, MOST_PAIRS = 12, 100
 
 PICKS = 2
 """How many features a scorer is told are to be picked."""
@@ -295,25 +295,40 @@ def require_workers_differ(release: Callable[[], Any]) -> Evidence:
     Raises
     ------
     NotApplicable
-        Where this system has no fork, or all releases of one process are the same, as after refusals.
+        Where this system has no fork, or releases of one process hardly differ, as after refusals.
     CheckFailed
         If two processes make the same releases.
     """
     if not hasattr(os, "fork"):
         raise NotApplicable("this system has no fork")
 
-    def releases() -> list[Any]:
-        return [release() for _ in range(WORKER_RUNS)]
+    # In the parent first, so that every stream has begun when the process is forked.
+    runs = _telling_runs(release)
 
-    before = releases()  # so that every stream has begun when the process is forked
-    if len(set(before)) == 1:
-        raise NotApplicable("no noise shows in what it releases")
+    def releases() -> list[Any]:
+        return [release() for _ in range(runs)]
+
     one, other = _in_child(releases), _in_child(releases)
     require(one != other, "two forked workers made the same releases: they share their noise")
     require(
         releases() not in (one, other), "a forked worker made the releases of its parent: it repeats noise"
     )
-    return Evidence(f"{WORKER_RUNS} releases of two forked workers differ", 2 * WORKER_RUNS)
+    return Evidence(f"{runs} releases of two forked workers differ", 2 * runs)
+
+
+def _telling_runs(release: Callable[[], Any]) -> int:
+    """Return how many releases in a row two processes do not make alike by chance.
+
+    Pairs are made until 12 of them differ. If a pair differs with probability q, two processes agree in all
+    2 N releases with probability (1 - q)^(2 N), and N has a negative binomial law, under which the mean of
+    that is ((1 - q)^2 / (3 - 3 q + q^2))^12: at most 3^-12, below 2e-6, whatever q is.
+    """
+    differing = 0
+    for pairs in range(1, MOST_PAIRS + 1):
+        differing += release() != release()
+        if differing == TELLING_PAIRS:
+            return 2 * pairs
+    raise NotApplicable(f"no noise shows in most of {2 * MOST_PAIRS} releases")
 
 
 def _in_child(work: Callable[[], Any]) -> Any:

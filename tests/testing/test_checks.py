@@ -1,5 +1,7 @@
 """Each check fails the part that breaks its promise, and lets the honest twin of that part pass."""
 
+import contextlib
+from random import SystemRandom
 from typing import Any, ClassVar
 
 import attrs
@@ -25,8 +27,9 @@ from dpkit_core.testing import (
     run_checks,
     trial_for,
 )
-from dpkit_core.testing.drive import QuickSampler
+from dpkit_core.testing.drive import QuickSampler, require_workers_differ
 from dpkit_core.testing.kit import KINDS
+from dpkit_core.testing.trial import NotApplicable
 
 ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
 
@@ -320,6 +323,19 @@ def test_workers_that_share_their_noise_are_found():
     for part in (OwnGenerator, OwnNoise):
         with pytest.raises(CheckFailed, match="share their noise"):
             run_one(part, "forked_workers_differ")
+
+
+@pytest.mark.parametrize("probability", [0.5, 0.1, 0.03])
+def test_workers_that_agree_by_chance_are_not_found(probability):
+    """Eight releases of two workers, as many as were compared at first, often agree."""
+    for _ in range(30):
+        with contextlib.suppress(NotApplicable):  # too few pairs differ
+            require_workers_differ(lambda: SystemRandom().random() < probability)
+
+
+def test_releases_that_hardly_differ_tell_nothing_of_workers():
+    with pytest.raises(NotApplicable, match="no noise shows in most of 200 releases"):
+        require_workers_differ(lambda: 1)
 
 
 @attrs.frozen

@@ -11,10 +11,10 @@ from falsehoods import SPECIMENS, rows
 
 PAGE = Path(__file__).parents[3] / "docs/reference/kit.md"
 
-MARKED = [pytest.param(s, id=s.name, marks=[pytest.mark.slow] if s.slow else []) for s in SPECIMENS]
+each_specimen = pytest.mark.parametrize("specimen", SPECIMENS, ids=lambda s: s.name)
 
 
-@pytest.mark.parametrize("specimen", MARKED)
+@each_specimen
 def test_the_falsehood_is_caught(specimen):
     finding = specimen.attack(0)
     assert finding.caught, finding.detail
@@ -22,7 +22,7 @@ def test_the_falsehood_is_caught(specimen):
     assert finding.seconds <= specimen.seconds
 
 
-@pytest.mark.parametrize("specimen", MARKED)
+@each_specimen
 def test_the_corrected_twin_is_not(specimen):
     finding = specimen.twin(0)
     assert not finding.caught, finding.detail

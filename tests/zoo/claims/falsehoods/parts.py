@@ -423,8 +423,7 @@ SPECIMENS = (
         check="check_neighbors_cannot_be_told_apart",
         false=HiddenSpending,
         true=InitialScore,
-        samples=1200,
-        seconds=60,
-        slow=True,
+        samples=2100,
+        seconds=30,
     ),
 )

@@ -47,7 +47,6 @@ class Specimen:
     twin: Callable[[int], Finding]
     samples: int
     seconds: float = 5.0
-    slow: bool = False
 
 
 def statistic(name, bug, published, *, schema, false, true, samples=100, **limits) -> Specimen:
