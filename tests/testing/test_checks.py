@@ -29,7 +29,6 @@ from dpkit_core.testing import (
 )
 from dpkit_core.testing.drive import QuickSampler, require_workers_differ
 from dpkit_core.testing.kit import KINDS
-from dpkit_core.testing.trial import NotApplicable
 
 ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
 
