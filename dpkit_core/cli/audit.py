@@ -101,6 +101,7 @@ def _show(outcome: CompositionAudit) -> None:
         [
             f"{finding.samples} runs on each of two neighbors with {first} and {second} records, in "
             f"{finding.seconds:.1f} s; the bounds hold with confidence {100 * finding.confidence:g}%.",
+            *([f"{100 * outcome.refused:.3g}% of the runs ended in a refusal."] * (outcome.refused > 0)),
             outcome.statement,
         ]
     )

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from dpkit_core import Refusal
+
 PART = '''
 from typing import ClassVar
 
@@ -88,6 +90,17 @@ def test_an_honest_plan_is_not_refuted_and_json_is_alone_on_standard_output(plan
     assert found["samples"] == 400
     assert found["records"] == [3, 2]
     assert "proves nothing" in found["statement"]
+
+
+def test_refusals_are_counted(plan_file, dpkit, monkeypatch):
+    plan = plan_file(1.0)
+    monkeypatch.setattr("total_1_0.LinearModel", lambda *model: Refusal("never"))
+    monkeypatch.setattr("dpkit_core.testing.compositions.LARGER_SIZES", ())
+    done = dpkit("audit", plan, "--samples", 100)
+    assert done.exit_code == 0, done.output
+    words = " ".join(done.stdout.split())
+    assert "100% of the runs ended in a refusal" in words
+    assert "Every run was refused" in words
 
 
 def test_what_is_no_plan_or_too_few_samples_is_said(folder, dpkit):
