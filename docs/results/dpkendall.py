@@ -26,7 +26,7 @@ from dpkit_core.bench.suite import find_suite
 from dpkit_core.bench.summary import Standing, summarize
 
 OURS = "k-winsorized"
-PICTURES = ("tables", "ranks", "positives")
+PICTURES = ("tables-k5", "tables-k10")
 
 Row = dict[str, Any]
 

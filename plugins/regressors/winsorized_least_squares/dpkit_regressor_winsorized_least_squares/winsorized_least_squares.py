@@ -44,7 +44,8 @@ as might need them, and selections that are not needed are made and not used.
 *Defaults.* On eleven tables of the benchmark of DPKendall, at epsilon ln 3 and 5 features, the mean of the
 median test R^2 moved by less than .004 for shares of fences from .08 to .3, ridges from a quarter to the
 whole of the spectral norm, and ranks of the radius from 3/4 to 15/16; all noise together costs .004 there.
-The share .3 is what tables of 500 records want.
+The share .3 is what tables of 500 records want. There, on eleven other tables, the mean of the medians was
+.20 for selections of the target with twice the epsilon of the others, .19 for 1.5 times, .15 for three times.
 """
 
 from __future__ import annotations
