@@ -8,6 +8,7 @@ so a trial that a cluster runs twice, because a worker died, still counts once.
 from __future__ import annotations
 
 import concurrent.futures
+import importlib
 import os
 import shutil
 import threading
@@ -84,6 +85,8 @@ def local_workers(jobs: int) -> Iterator[Workers]:
     executor = joblib.externals.loky.get_reusable_executor(
         max_workers=count, initializer=_end_with, initargs=(os.getpid(),)
     )
+    for _ in range(count):  # they start while the first table is read here
+        executor.submit(importlib.import_module, run_trial.__module__)
     try:
         yield Workers.of(executor, count)
     finally:
