@@ -158,7 +158,7 @@ def _standings(cells: Iterable[Cell], metric: str, published: Sequence[Published
             arenas[s.epsilon, s.delta, k].append(cell)
     return tuple(
         standing
-        for settings, members in arenas.items()
+        for settings, members in sorted(arenas.items(), key=lambda arena: arena[0])
         for standing in _arena(settings, members, metric, published)
     )
 

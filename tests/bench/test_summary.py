@@ -67,6 +67,11 @@ def test_a_method_without_a_selection_competes_at_every_k():
     assert ranks == {("x", 5): {2: 1}, ("x", 10): {1: 1}, ("all", 5): {1: 1}, ("all", 10): {2: 1}}
 
 
+def test_standings_go_from_the_smallest_k_to_the_largest():
+    rows = [row("a", "all", 0.5, k=None), *(row("a", "some", 0.5, k=k) for k in (10, 5, 3))]
+    assert [s.k for s in summarize(rows).standings if s.composition == "all"] == [3, 5, 10]
+
+
 def test_what_cannot_be_planned_is_counted_and_not_ranked():
     rows = [
         row("a", "x", None, outcome="impossible", private=None),
