@@ -131,9 +131,11 @@ class AdasspRegressor:
         B, Y = settings.feature_norm, settings.label_norm
         scales = [public_scale(feature) for feature in data.features]
         target = Fences(0.0, 1.0) if data.target_bounds is None else Fences.between(*data.target_bounds)
-        columns = [(data.X[:, j] - scale.center) / scale.width for j, scale in enumerate(scales)]
+        with np.errstate(over="ignore"):  # no warning may tell of a record; clipping takes infinities
+            columns = [(data.X[:, j] - scale.center) / scale.width for j, scale in enumerate(scales)]
+            labels = (data.y - target.center) / target.width / Y
         x = in_units(clip_rows(np.column_stack([*columns, np.ones(len(data.y))]), B) / B)
-        y = in_units(np.clip((data.y - target.center) / target.width / Y, -1.0, 1.0)[:, np.newaxis])
+        y = in_units(np.clip(labels, -1.0, 1.0)[:, np.newaxis])
         p = x.shape[1]
         sensitivity = statistics_sensitivity(settings.neighboring)
         noisy = meter.gaussian(

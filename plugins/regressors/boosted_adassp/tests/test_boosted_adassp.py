@@ -57,6 +57,32 @@ def fitted(X, y, regressor=DEFAULT, *, multiplier=1e-9, relation=AR, seed=0):
     return model, meter
 
 
+class Recorder:
+    """Stands for a meter: keeps what is to be protected and answers alike whatever it is."""
+
+    def __init__(self):
+        self.asked = []
+
+    def gaussian(self, value, *, sensitivity, noise_multiplier):
+        self.asked.append((np.asarray(value), sensitivity))
+        return np.ones_like(value)
+
+
+@pytest.mark.parametrize("far", [(1.7e308, 0.0, 0.0), (1.7e308, -1.7e308, 1.0)])
+@pytest.mark.parametrize("label", [0.0, 1.7e308])
+def test_a_record_that_overflows_when_scaled_moves_no_release_more_than_others(far, label):
+    bounds = dict.fromkeys(["x0", "x1", "x2", "y"], (0.0, 1.0))
+    released = []
+    for extra in ([], [(*far, label)]):
+        records = np.array([(0.5, 0.2, 0.7, 0.1), (0.1, 0.9, 0.4, 0.3), *extra])
+        data = Dataset.from_arrays(records[:, :3], records[:, 3], schema(bounds=bounds))
+        recorder = Recorder()
+        DEFAULT.fit(data, DEFAULT.plan(request(bounds=bounds)), recorder)
+        released.append(recorder.asked)
+    for (without, sensitivity), (with_it, _) in zip(*released, strict=True):
+        assert np.linalg.norm(with_it - without) <= sensitivity
+
+
 def linear(n=4000, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-0.3, 0.3, (n, 3))
