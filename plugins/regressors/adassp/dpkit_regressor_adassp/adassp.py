@@ -43,7 +43,7 @@ from dpkit_core.errors import Unsuitable
 from dpkit_core.events import Gaussian
 from dpkit_core.moments import ROUNDING, clip_rows, flatten, in_units, sum_of_products, unflatten
 from dpkit_core.quantiles import Fences
-from dpkit_core.validators import positive
+from dpkit_core.validators import length
 
 #: The ridge bounds the noise but with this probability (Wang 2018, Algorithm 2).
 FAILURE = 0.05
@@ -85,8 +85,8 @@ class AdasspRegressor:
         "Wang 2018, Revisiting Differentially Private Linear Regression, Algorithm 2, arXiv:1803.02596"
     )
 
-    feature_norm: float | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
-    label_norm: float | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
+    feature_norm: float | None = attrs.field(default=None, validator=attrs.validators.optional(length))
+    label_norm: float | None = attrs.field(default=None, validator=attrs.validators.optional(length))
 
     def plan(self, request: RegressionRequest, /) -> StagePlan:
         """Return one release of the statistics, calibrated by the accountant.

@@ -89,6 +89,13 @@ def test_a_record_that_overflows_when_scaled_moves_the_statistics_no_more_than_o
     assert 0 < np.linalg.norm(with_it - without) <= sensitivity
 
 
+@pytest.mark.parametrize("option", ["feature_norm", "label_norm"])
+@pytest.mark.parametrize("norm", [5e-324, 1e307])
+def test_norms_at_which_arithmetic_fails_are_refused(option, norm):
+    with pytest.raises(ValueError, match=f"{option} is .*from 2\\^-500 to 2\\^500"):
+        AdasspRegressor(**{option: norm})
+
+
 @RELATIONS
 def test_statistics_reach_their_sensitivity_and_never_pass_it(relation):
     rng = np.random.default_rng(1)

@@ -54,7 +54,7 @@ from dpkit_core.moments import (
     sum_of_products,
 )
 from dpkit_core.quantiles import Fences
-from dpkit_core.validators import fraction, positive
+from dpkit_core.validators import fraction, length
 
 STEPS: Mapping[str, Callable[[int], float]] = {
     "constant": lambda t: 1.0,
@@ -127,8 +127,8 @@ class BoostedAdasspRegressor:
     rounds: int = attrs.field(
         default=100, validator=[attrs.validators.instance_of(int), attrs.validators.ge(1)]
     )
-    feature_norm: float = attrs.field(default=1.0, converter=float, validator=positive)
-    gradient_norm: float = attrs.field(default=1.0, converter=float, validator=positive)
+    feature_norm: float = attrs.field(default=1.0, converter=float, validator=length)
+    gradient_norm: float = attrs.field(default=1.0, converter=float, validator=length)
     gram_share: float = attrs.field(default=0.5, converter=float, validator=fraction)
     steps: str = attrs.field(default="constant", validator=attrs.validators.in_(tuple(STEPS)))
 

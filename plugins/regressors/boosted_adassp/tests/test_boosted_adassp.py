@@ -266,6 +266,14 @@ def test_odd_tables_give_a_finite_model(X, y):
         assert np.isfinite([*model.coefficients, model.intercept]).all()
 
 
+@pytest.mark.parametrize("option", ["feature_norm", "gradient_norm"])
+@pytest.mark.parametrize("norm", [5e-324, 1e307])
+def test_norms_at_which_arithmetic_fails_are_refused(option, norm):
+    # At 1e307 predictions overflow and residuals are no numbers; at 5e-324 clipped entries are 0 or the norm.
+    with pytest.raises(ValueError, match=f"{option} is .*from 2\\^-500 to 2\\^500"):
+        BoostedAdasspRegressor(**{option: norm})
+
+
 def test_budgets_and_accountants_without_gaussian_noise_are_refused():
     with pytest.raises(Unsuitable, match="give a delta"):
         BoostedAdasspRegressor().plan(request(Budget(1.0)))
