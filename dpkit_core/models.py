@@ -108,7 +108,8 @@ class RowClippedLinearModel:
 
         from dpkit_core.moments import clip_rows  # noqa: PLC0415 - likewise
 
-        z = np.column_stack([(X - list(self.centers)) / list(self.widths), np.ones(len(X))])
+        with np.errstate(over="ignore"):
+            z = np.column_stack([(X - list(self.centers)) / list(self.widths), np.ones(len(X))])
         prediction: Vector = clip_rows(z, self.norm) @ [*self.coefficients, self.intercept] + self.offset
         return prediction
 

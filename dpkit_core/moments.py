@@ -36,17 +36,28 @@ if TYPE_CHECKING:
 UNITS = 2**18
 BLOCK = 2**15
 
+#: The largest float64.
+LARGEST = float(np.finfo(np.float64).max)
+
 #: Covers what rounding adds to a distance; derived in the notes of the module.
 ROUNDING = 1 + 2.0**-20
 
 
 def clip_rows(rows: Matrix, norm: float) -> Matrix:
-    """Return ``rows``, those longer than ``norm`` shrunk to it; each depends on itself alone."""
-    # Squares of entries relative to the largest neither overflow nor vanish together.
+    """Return ``rows``, those longer than ``norm`` shrunk to it; each depends on itself alone.
+
+    For norms of 2^-500 or more, whatever the entries: infinities, of records that overflowed where they were
+    scaled, count as the largest number.
+    """
+    rows = np.clip(rows, -LARGEST, LARGEST)
+    # Relative to the largest entry, squares neither overflow nor vanish together. Shrinking starts there,
+    # because the factor from a length of 1e308 to a norm of 1e-15 has no digit left in float64.
     peaks = np.maximum(np.abs(rows).max(axis=1, keepdims=True), 2.0**-900)
+    directions = rows / peaks
+    lengths = np.sqrt(np.square(directions).sum(axis=1, keepdims=True))
     with np.errstate(over="ignore"):
-        lengths = peaks * np.sqrt(np.square(rows / peaks).sum(axis=1, keepdims=True))
-    clipped: Matrix = rows * (norm / np.maximum(lengths, norm))
+        longer = peaks * lengths > norm
+    clipped: Matrix = np.where(longer, directions * (norm / np.maximum(lengths, 1.0)), rows)
     return clipped
 
 

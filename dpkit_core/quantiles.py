@@ -77,6 +77,9 @@ RECORDS_PER_DOUBLING = 8.0
 #: Of the center and of the spread, each, to lie beyond all data, with as few records as can be accepted.
 FAILURE = 2.0**-6
 
+#: Bounds nearer to each other are fences of this width, which can be divided by.
+LEAST_WIDTH = 2.0**-1000
+
 # Quantiles and priors are multiples of this, which keeps sums with counts exact.
 _UNIT = 2.0**-10
 
@@ -95,7 +98,7 @@ class Fences:
     @classmethod
     def between(cls, lower: float, upper: float) -> Fences:
         """Return the fences of public bounds."""
-        return cls(lower + (upper - lower) / 2, (upper - lower) / 2)
+        return cls(lower / 2 + upper / 2, max(upper / 2 - lower / 2, LEAST_WIDTH))
 
     @property
     def interval(self) -> tuple[float, float]:

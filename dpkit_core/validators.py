@@ -15,6 +15,15 @@ def positive(instance: object, attribute: attrs.Attribute[Any], value: float) ->
         raise ValueError(f"{attribute.name} is {value}; it must be a finite number above 0")
 
 
+def length(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    """Accept a number from 2^-500 to 2^500.
+
+    A product or a quotient of two of them is neither 0 nor infinite.
+    """
+    if not 2.0**-500 <= value <= 2.0**500:
+        raise ValueError(f"{attribute.name} is {value}; it must be a number from 2^-500 to 2^500")
+
+
 def probability(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
     """Accept a number from 0 to below 1."""
     if not 0 <= value < 1:

@@ -68,6 +68,17 @@ def test_rows_are_clipped_one_by_one():
     assert (np.linalg.norm(clipped, axis=1) <= 1 + 1e-12).all()
 
 
+@pytest.mark.parametrize("norm", [1.0, 1e-15, 1e-150, 1e150])
+def test_no_row_stays_longer_than_the_norm_however_far_out(norm):
+    rng = np.random.default_rng(9)
+    directions = unit_rows(rng, 2000, 3)
+    far = directions * 1.7e308 * rng.uniform(0.01, 1, (2000, 1))
+    rows = np.vstack([far, far * 10.0 ** rng.uniform(-600, 0, (2000, 1)), [[np.inf, -np.inf, 1.0]]])
+    lengths = np.linalg.norm(clip_rows(rows, norm) / norm, axis=1)
+    assert lengths.max() <= 1 + 1e-15
+    assert lengths[:2000].min() >= 1 - 1e-15
+
+
 def test_flattening_keeps_the_norm_and_can_be_undone():
     matrix = np.array([[1.0, 2.0, -3.0], [2.0, 5.0, 0.5], [-3.0, 0.5, -4.0]])
     vector = flatten(matrix)

@@ -188,6 +188,14 @@ def test_from_records_needed_on_neither_center_nor_spread_lies_beyond_the_data(r
     assert max(chance_to_miss(0.8 * needed, *center), chance_to_miss(0.8 * needed, *spread)) > FAILURE
 
 
+@pytest.mark.parametrize(("lower", "upper"), [(0.0, 5e-324), (-1.7e308, 1.7e308), (0.0, 1.7e308)])
+def test_values_between_any_bounds_have_a_place(lower, upper):
+    scaled = Fences.between(lower, upper).scale(np.array([-1.7e308, lower, 0.0, 5e-324, upper, 1.7e308]))
+    assert np.isfinite(scaled).all()
+    assert (np.diff(scaled) >= 0).all()
+    assert (scaled[0], scaled[-1]) == (-1.0, 1.0)
+
+
 def test_public_bounds_are_fences():
     assert Fences.between(-2.0, 6.0) == Fences(2.0, 4.0)
     assert Fences(2.0, 4.0).interval == (-2.0, 6.0)

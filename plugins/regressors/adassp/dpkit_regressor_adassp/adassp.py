@@ -43,7 +43,7 @@ from dpkit_core.errors import Unsuitable
 from dpkit_core.events import Gaussian
 from dpkit_core.moments import ROUNDING, clip_rows, flatten, in_units, sum_of_products, unflatten
 from dpkit_core.quantiles import Fences
-from dpkit_core.validators import positive
+from dpkit_core.validators import length
 
 #: The ridge bounds the noise but with this probability (Wang 2018, Algorithm 2).
 FAILURE = 0.05
@@ -85,8 +85,8 @@ class AdasspRegressor:
         "Wang 2018, Revisiting Differentially Private Linear Regression, Algorithm 2, arXiv:1803.02596"
     )
 
-    feature_norm: float | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
-    label_norm: float | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
+    feature_norm: float | None = attrs.field(default=None, validator=attrs.validators.optional(length))
+    label_norm: float | None = attrs.field(default=None, validator=attrs.validators.optional(length))
 
     def plan(self, request: RegressionRequest, /) -> StagePlan:
         """Return one release of the statistics, calibrated by the accountant.
@@ -131,9 +131,11 @@ class AdasspRegressor:
         B, Y = settings.feature_norm, settings.label_norm
         scales = [public_scale(feature) for feature in data.features]
         target = Fences(0.0, 1.0) if data.target_bounds is None else Fences.between(*data.target_bounds)
-        columns = [(data.X[:, j] - scale.center) / scale.width for j, scale in enumerate(scales)]
+        with np.errstate(over="ignore"):  # no warning may tell of a record; clipping takes infinities
+            columns = [(data.X[:, j] - scale.center) / scale.width for j, scale in enumerate(scales)]
+            labels = (data.y - target.center) / target.width / Y
         x = in_units(clip_rows(np.column_stack([*columns, np.ones(len(data.y))]), B) / B)
-        y = in_units(np.clip((data.y - target.center) / target.width / Y, -1.0, 1.0)[:, np.newaxis])
+        y = in_units(np.clip(labels, -1.0, 1.0)[:, np.newaxis])
         p = x.shape[1]
         sensitivity = statistics_sensitivity(settings.neighboring)
         noisy = meter.gaussian(

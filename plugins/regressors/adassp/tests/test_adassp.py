@@ -62,6 +62,40 @@ def statistics(records):
     return np.append(flatten(sum_of_products(rows, rows)), sum_of_products(rows, labels))
 
 
+class Recorder:
+    """Stands for a meter: keeps what is to be protected and answers alike whatever it is."""
+
+    def __init__(self):
+        self.asked = []
+
+    def gaussian(self, value, *, sensitivity, noise_multiplier):
+        self.asked.append((np.asarray(value), sensitivity))
+        return np.ones_like(value)
+
+
+@pytest.mark.parametrize("far", [(1.7e308, 0.0), (1.7e308, -1.7e308)])
+@pytest.mark.parametrize("label", [0.0, 1.7e308])
+def test_a_record_that_overflows_when_scaled_moves_the_statistics_no_more_than_others(far, label):
+    bounds = {"a": (0.0, 1.0), "b": (0.0, 1.0), "y": (0.0, 1.0)}
+    released = []
+    for extra in ([], [(*far, label)]):
+        records = np.array([(0.5, 0.2, 0.1), (0.1, 0.9, 0.3), *extra])
+        data = Dataset.from_arrays(records[:, :2], records[:, 2], schema(bounds))
+        recorder = Recorder()
+        model = AdasspRegressor().fit(data, plan(bounds=bounds), recorder)
+        released += recorder.asked
+        assert np.isfinite(model.predict(np.array([far]))).all()
+    (without, sensitivity), (with_it, _) = released
+    assert 0 < np.linalg.norm(with_it - without) <= sensitivity
+
+
+@pytest.mark.parametrize("option", ["feature_norm", "label_norm"])
+@pytest.mark.parametrize("norm", [5e-324, 1e307])
+def test_norms_at_which_arithmetic_fails_are_refused(option, norm):
+    with pytest.raises(ValueError, match=f"{option} is .*from 2\\^-500 to 2\\^500"):
+        AdasspRegressor(**{option: norm})
+
+
 @RELATIONS
 def test_statistics_reach_their_sensitivity_and_never_pass_it(relation):
     rng = np.random.default_rng(1)

@@ -54,7 +54,7 @@ from dpkit_core.moments import (
     sum_of_products,
 )
 from dpkit_core.quantiles import Fences
-from dpkit_core.validators import fraction, positive
+from dpkit_core.validators import fraction, length
 
 STEPS: Mapping[str, Callable[[int], float]] = {
     "constant": lambda t: 1.0,
@@ -127,8 +127,8 @@ class BoostedAdasspRegressor:
     rounds: int = attrs.field(
         default=100, validator=[attrs.validators.instance_of(int), attrs.validators.ge(1)]
     )
-    feature_norm: float = attrs.field(default=1.0, converter=float, validator=positive)
-    gradient_norm: float = attrs.field(default=1.0, converter=float, validator=positive)
+    feature_norm: float = attrs.field(default=1.0, converter=float, validator=length)
+    gradient_norm: float = attrs.field(default=1.0, converter=float, validator=length)
     gram_share: float = attrs.field(default=0.5, converter=float, validator=fraction)
     steps: str = attrs.field(default="constant", validator=attrs.validators.in_(tuple(STEPS)))
 
@@ -152,9 +152,10 @@ class BoostedAdasspRegressor:
         settings: BoostedAdasspSettings = plan.settings
         scales = [public_scale(feature) for feature in data.features]
         target = Fences(0.0, 1.0) if data.target_bounds is None else Fences.between(*data.target_bounds)
-        columns = [(data.X[:, j] - scale.center) / scale.width for j, scale in enumerate(scales)]
+        with np.errstate(over="ignore"):  # no warning may tell of a record; clipping takes infinities
+            columns = [(data.X[:, j] - scale.center) / scale.width for j, scale in enumerate(scales)]
+            labels = (data.y - target.center) / target.width
         rows = clip_rows(np.column_stack([*columns, np.ones(len(data.y))]), self.feature_norm)
-        labels = (data.y - target.center) / target.width
         theta = self._boost(rows / self.feature_norm, labels, settings, meter)
         return RowClippedLinearModel(
             data.names,
@@ -181,7 +182,8 @@ class BoostedAdasspRegressor:
         units = in_units(x)
         theta = np.zeros(x.shape[1])
         for t in range(1, settings.rounds + 1):
-            residuals = np.clip((y - predictions(x, B * theta)) / G, -1.0, 1.0)
+            with np.errstate(over="ignore"):
+                residuals = np.clip((y - predictions(x, B * theta)) / G, -1.0, 1.0)
             gradient = meter.gaussian(
                 sum_of_products(units, in_units(residuals[:, np.newaxis]))[:, 0],
                 sensitivity=gradient_sensitivity(settings.neighboring),

@@ -57,6 +57,32 @@ def fitted(X, y, regressor=DEFAULT, *, multiplier=1e-9, relation=AR, seed=0):
     return model, meter
 
 
+class Recorder:
+    """Stands for a meter: keeps what is to be protected and answers alike whatever it is."""
+
+    def __init__(self):
+        self.asked = []
+
+    def gaussian(self, value, *, sensitivity, noise_multiplier):
+        self.asked.append((np.asarray(value), sensitivity))
+        return np.ones_like(value)
+
+
+@pytest.mark.parametrize("far", [(1.7e308, 0.0, 0.0), (1.7e308, -1.7e308, 1.0)])
+@pytest.mark.parametrize("label", [0.0, 1.7e308])
+def test_a_record_that_overflows_when_scaled_moves_no_release_more_than_others(far, label):
+    bounds = dict.fromkeys(["x0", "x1", "x2", "y"], (0.0, 1.0))
+    released = []
+    for extra in ([], [(*far, label)]):
+        records = np.array([(0.5, 0.2, 0.7, 0.1), (0.1, 0.9, 0.4, 0.3), *extra])
+        data = Dataset.from_arrays(records[:, :3], records[:, 3], schema(bounds=bounds))
+        recorder = Recorder()
+        DEFAULT.fit(data, DEFAULT.plan(request(bounds=bounds)), recorder)
+        released.append(recorder.asked)
+    for (without, sensitivity), (with_it, _) in zip(*released, strict=True):
+        assert np.linalg.norm(with_it - without) <= sensitivity
+
+
 def linear(n=4000, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-0.3, 0.3, (n, 3))
@@ -238,6 +264,14 @@ def test_odd_tables_give_a_finite_model(X, y):
     for relation in (AR, RO):
         model, _ = fitted(X, y, BoostedAdasspRegressor(rounds=3), multiplier=50.0, relation=relation)
         assert np.isfinite([*model.coefficients, model.intercept]).all()
+
+
+@pytest.mark.parametrize("option", ["feature_norm", "gradient_norm"])
+@pytest.mark.parametrize("norm", [5e-324, 1e307])
+def test_norms_at_which_arithmetic_fails_are_refused(option, norm):
+    # At 1e307 predictions overflow and residuals are no numbers; at 5e-324 clipped entries are 0 or the norm.
+    with pytest.raises(ValueError, match=f"{option} is .*from 2\\^-500 to 2\\^500"):
+        BoostedAdasspRegressor(**{option: norm})
 
 
 def test_budgets_and_accountants_without_gaussian_noise_are_refused():

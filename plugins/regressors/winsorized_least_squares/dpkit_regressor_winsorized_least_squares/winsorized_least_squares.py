@@ -217,7 +217,7 @@ class WinsorizedLeastSquaresRegressor:
             [f.center for f in fences],
             [f.width for f in fences],
             radius,
-            unit * weight * slopes,
+            unit * (weight * slopes),
             target.center + unit * intercept,
             target.interval,
         )

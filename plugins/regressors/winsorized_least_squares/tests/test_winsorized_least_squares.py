@@ -190,6 +190,12 @@ def test_with_public_bounds_of_the_target_it_never_refuses():
         assert np.abs(outcome.predict(X)).max() <= 1
 
 
+def test_bounds_of_the_target_may_be_as_far_apart_as_float64_allows():
+    X = np.linspace(0.0, 1.0, 90).reshape(30, 3)
+    model, _ = fitted(X, np.zeros(30), schema(bounds={"y": (-8e307, 8e307)}))
+    assert np.isfinite(model.predict(X)).all()
+
+
 def test_too_few_records_without_bounds_are_a_refusal():
     outcome, _ = fitted(np.zeros((2, 3)), np.zeros(2), schema(), Budget(0.1, 1e-6))
     assert isinstance(outcome, Refusal)
