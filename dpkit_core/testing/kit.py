@@ -14,6 +14,7 @@ import numpy as np
 
 from dpkit_core.testing.checks import accountants, parts, regressors, releases, scorers, selectors
 from dpkit_core.testing.checks.parts import PROTOCOLS, class_of, kind_of
+from dpkit_core.testing.drive import UNCLAIMED
 from dpkit_core.testing.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial
 
 KINDS = tuple(PROTOCOLS)
@@ -160,8 +161,17 @@ class Report:
         return (
             f"{len(self.results)} checks of kind {self.kind} ({effort} effort, seed {self.seed}): "
             f"{self.count('passed')} passed, {self.count('failed')} failed, {self.count('xfail')} failed as "
-            f"expected, {self.count('skipped')} skipped, in {self.seconds:.1f} s. A faultless part fails "
-            f"such a run with probability at most {FALSE_ALARM:g}. {LIMITS}"
+            f"expected, {self.count('skipped')} skipped, in {self.seconds:.1f} s. {self._unclaimed}"
+            f"A faultless part fails such a run with probability at most {FALSE_ALARM:g}. {LIMITS}"
+        )
+
+    @property
+    def _unclaimed(self) -> str:
+        spared = sum(r.status == "skipped" and r.detail.startswith(UNCLAIMED) for r in self.results)
+        if not spared:
+            return ""
+        return (
+            f"{spared} of the skipped attacked nothing, because every plan they asked for claims no privacy. "
         )
 
     def to_document(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dpkit_selector_oneshot_laplace import OneshotLaplaceSelector
 
 from dpkit_core import Budget, LinearModel, Neighboring, Sensitivity, StagePlan
 from dpkit_core.errors import PartFailed
-from dpkit_core.events import Gaussian, Laplace, PureDP
+from dpkit_core.events import Gaussian, Laplace, NonPrivate, PureDP
 from dpkit_core.testing import (
     CheckFailed,
     NotApplicable,
@@ -200,6 +200,22 @@ def test_less_noise_where_many_are_picked_is_left_to_the_thorough_run():
     run_one(OneshotLaplaceSelector, "many_picks_hide_the_scores")
     with pytest.raises(CheckFailed, match="of 12"):
         run_one(make, "many_picks_hide_the_scores")
+
+
+@attrs.frozen
+class DeniesAtFirst(LessNoise):
+    """Plans no privacy for the first budget that the kit tries, and draws too little noise for the second."""
+
+    def plan(self, request, /):
+        if request.budget.epsilon < 1:
+            return StagePlan([NonPrivate("a small budget", request.neighboring)])
+        return self.inner.plan(request)
+
+
+def test_a_part_that_denies_privacy_here_is_attacked_where_it_claims_it():
+    run_one(lambda: DeniesAtFirst(ReferenceSelector(), share=1.0), "selection_hides_the_scores")
+    with pytest.raises(CheckFailed, match="allowed"):
+        run_one(lambda: DeniesAtFirst(ReferenceSelector()), "selection_hides_the_scores")
 
 
 @attrs.frozen
