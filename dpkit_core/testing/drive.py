@@ -7,6 +7,7 @@ import math
 import os
 import pickle
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
@@ -19,8 +20,10 @@ from dpkit_core.dataset import Dataset, Matrix, Vector
 from dpkit_core.errors import PlanViolation
 from dpkit_core.events import Event, NonPrivate, walk
 from dpkit_core.meter import Draw, Meter, expand
+from dpkit_core.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
 from dpkit_core.privacy import Budget, Neighboring, Sensitivity
 from dpkit_core.protocols import (
+    Model,
     PreparedScores,
     Refusal,
     Regressor,
@@ -177,6 +180,8 @@ class Planned(Protocol):
     def plan(self) -> StagePlan:
         """What it emits."""
 
+
+_CORE_MODELS = (LinearModel, RowClippedLinearModel, WinsorizedLinearModel)
 
 P = TypeVar("P", bound=Planned)
 
@@ -361,25 +366,37 @@ def _in_child(work: Callable[[], Any]) -> Any:
 
 
 def released_numbers(outcome: Any) -> Vector | None:
-    """Return everything that a released model says, as one vector; None for a refusal.
+    """Return everything that a released model tells, as one vector; None for a refusal.
+
+    Its numbers; what it predicts for three records, unless it is of the core, whose models hold nothing that
+    they do not write; then one number in [0, 1) for all its words.
 
     >>> from dpkit_core.models import LinearModel
-    >>> released_numbers(LinearModel(("a", "b"), (1.0, 2.0), 3.0)).tolist()
-    [3.0, 1.0, 2.0]
+    >>> released_numbers(LinearModel(("a", "b"), (1.0, 2.0), 3.0)).round(2).tolist()
+    [3.0, 1.0, 2.0, 0.5]
     """
     if isinstance(outcome, Refusal):
         return None
-    document = json.loads(json.dumps(outcome.to_document(), allow_nan=False))
-    return np.array(list(_leaves(document)), dtype=np.float64)
+    leaves = list(_leaves(json.loads(json.dumps(outcome.to_document(), allow_nan=False))))
+    numbers = [float(leaf) for leaf in leaves if isinstance(leaf, int | float)]
+    words = json.dumps([leaf for leaf in leaves if not isinstance(leaf, int | float)])
+    predicted = () if type(outcome) in _CORE_MODELS else _predicted(outcome)
+    return np.array([*numbers, *predicted, zlib.crc32(words.encode()) / 2**32], dtype=np.float64)
 
 
-def _leaves(document: Any) -> Sequence[float]:
+def _predicted(model: Model) -> Vector:
+    probe = np.repeat([[-1.0], [0.0], [1.0]], len(model.features), axis=1)
+    return np.asarray(model.predict(probe), dtype=np.float64)
+
+
+def _leaves(document: Any) -> Iterator[float | str | None]:
     match document:
-        case bool() | int() | float():
-            return [float(document)]
         case Mapping():
-            return [leaf for value in document.values() for leaf in _leaves(value)]
+            for name, value in document.items():
+                yield name
+                yield from _leaves(value)
         case list():
-            return [leaf for value in document for leaf in _leaves(value)]
+            for value in document:
+                yield from _leaves(value)
         case _:
-            return []
+            yield document

@@ -170,9 +170,7 @@ class Report:
         spared = sum(r.status == "skipped" and r.detail.startswith(UNCLAIMED) for r in self.results)
         if not spared:
             return ""
-        return (
-            f"{spared} of the skipped attacked nothing, because every plan they asked for claims no privacy. "
-        )
+        return f"{spared} of the skipped attacked nothing, as every plan they asked for claims no privacy. "
 
     def to_document(self) -> dict[str, Any]:
         """Return the report as plain data that ``json`` can write."""

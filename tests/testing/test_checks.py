@@ -332,6 +332,48 @@ class Unreadable:
         return {"kind": "linear", "total": self.total}
 
 
+class TellsInWords(Total):
+    """Says what it should hide in a word, as the name of an entry, or by its predictions alone."""
+
+    def fit(self, data, plan, meter, /):
+        return Telling(Total.fit(self, data, plan, meter), self.telling(f"{self.total(data):.6f}"))
+
+    def telling(self, secret):
+        return {"note": secret}
+
+
+class TellsByName(TellsInWords):
+    def telling(self, secret):
+        return {secret: 0}
+
+
+class TellsByPrediction(TellsInWords):
+    def telling(self, secret):
+        return float(secret)
+
+
+@attrs.frozen(eq=False)
+class Telling:
+    model: LinearModel
+    told: Any
+
+    @property
+    def features(self):
+        return self.model.features
+
+    def predict(self, X, /):
+        return self.model.predict(X) if isinstance(self.told, dict) else np.full(len(X), self.told)
+
+    def to_document(self):
+        return {**self.model.to_document(), **(self.told if isinstance(self.told, dict) else {})}
+
+
+@pytest.mark.parametrize("part", [TellsInWords, TellsByName, TellsByPrediction])
+def test_what_a_model_tells_beside_its_numbers_is_audited(part):
+    with pytest.raises(CheckFailed, match="claimed"):
+        run_one(part, "neighbors_cannot_be_told_apart")
+
+
 def test_workers_that_share_their_noise_are_found():
     run_one(TiesAtRandom, "forked_workers_differ")
     run_one(Total, "forked_workers_differ")
