@@ -117,6 +117,28 @@ class FailsWhereLarge(Sums):
         return Sums._dense(self, data) * (3 if len(data.y) > 45 else 1)
 
 
+class Saturated(DenseOnly):
+    """Products squeezed into (-1, 1), whose limit is not 1 but a division of infinities."""
+
+    def _dense(self, data):
+        products = data.X * data.y[:, np.newaxis]
+        return (products / (1 + np.abs(products))).sum(axis=0)
+
+
+class SaturatedSafely(DenseOnly):
+    def _dense(self, data):
+        products = np.clip(data.X, -1e9, 1e9) * np.clip(data.y, -1e9, 1e9)[:, np.newaxis]
+        return (products / (1 + np.abs(products))).sum(axis=0)
+
+
+def test_scores_that_overflow_fail():
+    for part in (Saturated, SaturatedSafely):
+        assert run_one(part, "sensitivity_add_remove").samples > 0
+    assert run_one(SaturatedSafely, "scores_are_finite_vectors").samples > 0
+    with pytest.raises(CheckFailed, match="nan"):
+        run_one(Saturated, "scores_are_finite_vectors")
+
+
 def test_forms_of_data_that_agree_pass():
     assert run_one(Sums, "forms_agree").samples > 0
 
