@@ -13,7 +13,7 @@ from dpkit_selector_joint import JointSelector
 from dpkit_selector_oneshot_laplace import OneshotLaplaceSelector
 
 from dpkit_core import Budget, LinearModel, Neighboring, Sensitivity, StagePlan
-from dpkit_core.errors import PartFailed
+from dpkit_core.errors import PartFailed, Unsuitable
 from dpkit_core.events import Gaussian, Laplace, NonPrivate, PureDP
 from dpkit_core.testing import (
     CheckFailed,
@@ -312,6 +312,29 @@ class Total:
         return LinearModel(data.names, (0.0,) * len(data.names), float(total) / 100)
 
 
+@attrs.frozen
+class Bounded(Total):
+    """The sum of the target within its bounds, with noise for ``width`` or for its largest value."""
+
+    width: bool = False
+
+    def plan(self, request, /):
+        if request.schema.target.bounds is None:
+            raise Unsuitable("the target has no bounds")
+        return Total.plan(self, request)
+
+    def fit(self, data, plan, meter, /):
+        lower, upper = data.target_bounds
+        replaced = plan.settings.neighboring is Neighboring.REPLACE_ONE
+        moves = upper - lower if self.width or replaced else max(abs(lower), abs(upper))
+        total = meter.gaussian(
+            np.clip(data.y, lower, upper).sum(),
+            sensitivity=moves,
+            noise_multiplier=plan.settings.noise_multiplier,
+        )
+        return self.model(data, total)
+
+
 class OwnNoise(Total):
     """Charges the meter and draws from a generator that outlives a fork."""
 
@@ -352,6 +375,12 @@ class Unreadable:
 
     def to_document(self):
         return {"kind": "linear", "total": self.total}
+
+
+def test_the_width_of_bounds_is_not_what_an_added_record_counts():
+    run_one(Bounded, "neighbors_cannot_be_told_apart")
+    with pytest.raises(CheckFailed, match="mu at least"):
+        run_one(lambda: Bounded(width=True), "neighbors_cannot_be_told_apart")
 
 
 class TellsInWords(Total):

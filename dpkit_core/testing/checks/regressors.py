@@ -307,10 +307,12 @@ def check_neighbors_cannot_be_told_apart(make: Factory, trial: Trial) -> Evidenc
     audited with runs of its own.
 
     If this fails: the message holds proved lower bounds on epsilon and delta. Check the sensitivity of every
-    noisy sum (clipping used? bounds public? both factors bounded?), then the calibration.
+    noisy sum (clipping used? bounds public? both factors bounded? the largest value, not the width of the
+    bounds, where a record is added?), then the calibration.
     """
     rng = np.random.default_rng(trial.seed)
-    suspects = [_worst_pair(case, rng, PAIRS * trial.effort) for case in claiming(_cases(make))]
+    cases = claiming(_cases(make, off_center=True))
+    suspects = [_worst_pair(case, rng, PAIRS * trial.effort) for case in cases]
     first = max(range(len(suspects)), key=lambda i: suspects[i].strain)
     strongest, samples = 0.0, 0
     for i, suspect in enumerate(suspects):
@@ -358,7 +360,9 @@ def check_no_budget_tells_nothing(make: Factory, trial: Trial) -> Evidence:
     return Evidence("one law", samples, 1 - trial.error)
 
 
-def _cases(make: Factory, *, every_schema: bool = False, no_budget: bool = False) -> Iterator[_Case]:
+def _cases(
+    make: Factory, *, every_schema: bool = False, no_budget: bool = False, off_center: bool = False
+) -> Iterator[_Case]:
     """Yield a plan for each relation, schema and budget, with the first accountant that can serve it."""
     regressor: Regressor = make()
     reasons: list[str] = []
@@ -369,6 +373,9 @@ def _cases(make: Factory, *, every_schema: bool = False, no_budget: bool = False
         far = (20, 20) if neighboring is Neighboring.REPLACE_ONE else (20, 40)
         budgets = ((NO_BUDGET, far),) if no_budget else BUDGETS
         worlds = [box(2, neighboring), *(schemas(neighboring).values() if every_schema else ())]
+        if off_center and neighboring is Neighboring.ADD_OR_REMOVE_ONE:
+            # An added record counts by its largest value, here thrice the width of its bounds.
+            worlds.append(Schema.numeric("ab", "y", {"a": (2, 3), "b": (-3, -2), "y": (2, 3)}, neighboring))
         for schema in worlds:
             for budget, sizes in budgets:
                 for maker in makers:
