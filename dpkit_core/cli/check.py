@@ -47,7 +47,9 @@ def check(
             help="A check that the part fails, and why it is published all the same. Repeatable.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everything that is tried.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Seed of everything that is tried.")
+    ] = 0,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Also write an HTML report.")
     ] = None,

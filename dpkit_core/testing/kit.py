@@ -289,6 +289,8 @@ def checks_for(kind: str) -> tuple[Check, ...]:
 
 def trial_for(kind: str, *, thorough: bool = False, seed: int = 0) -> Trial:
     """Return how hard each check of ``kind`` tries, and which share of the false alarms it may have."""
+    if seed < 0:
+        raise ValueError(f"seed is {seed}; it must be a whole number of at least 0")
     tried = [check for check in checks_for(kind) if thorough or not check.thorough_only]
     statistical = sum(check.statistical for check in tried)
     return Trial(seed, THOROUGH if thorough else 1, FALSE_ALARM / max(statistical, 1))
@@ -324,7 +326,8 @@ def run_checks(
     Raises
     ------
     ValueError
-        If an expected failure has no reason, or names a check that the kind does not have.
+        If an expected failure has no reason, or names a check that the kind does not have; if the seed is
+        negative.
     """
     kind = kind or kind_of(make)
     checks = checks_for(kind)

@@ -104,6 +104,7 @@ def test_an_installed_name_is_found_and_a_class_in_a_module(dpkit, parts):
         (("no_module:Part",), ["no_module", "cannot import"]),
         (("missing.py",), ["no Python file missing.py"]),
         (("honest.py", "--kind", "teapot"), ["no kind", "teapot", "scorers"]),
+        (("honest.py", "--seed", "-1"), ["--seed", "x>=0"]),
         (("honest.py:Nobody",), ["honest.py", "honest.py:Class"]),
     ],
 )
