@@ -61,10 +61,13 @@ def check(
     import sys
 
     from dpkit_core.cli import _render
+    from dpkit_core.cli._execute import require_writable
     from dpkit_core.testing import checks_for, run_checks
     from dpkit_core.testing.locate import find_part
     from dpkit_core.testing.page import report_page
 
+    if report is not None:
+        require_writable(report, inputs=[Path(part.partition(":")[0])])
     with contextlib.redirect_stdout(sys.stderr):
         component, role = find_part(part, kind)
     expected = _expected(expect_failure or [], [one.name for one in checks_for(role)])

@@ -1,6 +1,7 @@
 """``dpkit check``: finds the part, reports what was tried, and exits with 2 where a check failed."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -86,6 +87,18 @@ def test_a_report_page_is_written(dpkit, honest, folder):
     page = (folder / "out.html").read_text()
     for words in ("check_sensitivity_add_remove", "proves no privacy", "$"):
         assert (words in page) is (words != "$")
+
+
+@pytest.mark.parametrize(
+    ("report", "words"), [("none/out.html", "there is no folder none"), ("honest.py", "it is also read here")]
+)
+def test_a_report_that_cannot_be_written_is_said_before_anything_is_tried(dpkit, honest, report, words):
+    before = Path(honest).read_text(encoding="utf-8")
+    result = dpkit("check", honest, "--report", report)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert result.stdout == ""
+    assert Path(honest).read_text(encoding="utf-8") == before
 
 
 def test_an_installed_name_is_found_and_a_class_in_a_module(dpkit, parts):
