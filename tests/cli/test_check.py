@@ -114,6 +114,8 @@ def test_an_installed_name_is_found_and_a_class_in_a_module(dpkit, parts):
     ("arguments", "words"),
     [
         (("nothing",), ["'nothing'", "installed", "module:Class"]),
+        (("kendal",), ["'kendal' of any kind", "Did you mean 'kendall'?"]),
+        (("kendal", "--kind", "scorer"), ["'kendal' among the scorers", "Did you mean 'kendall'?"]),
         (("no_module:Part",), ["no_module", "cannot import"]),
         (("missing.py",), ["no Python file missing.py"]),
         (("honest.py", "--kind", "teapot"), ["no kind", "teapot", "scorers"]),
