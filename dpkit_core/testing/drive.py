@@ -55,16 +55,16 @@ OpenMeter = Callable[[StagePlan, Neighboring], Meter]
 
 @attrs.frozen(eq=False)
 class Rounds:
-    """What a selector is shown: one vector of scores per round, and how many to pick in each."""
+    """What a selector is shown in each round: scores, their sensitivity, and how many to pick."""
 
     values: tuple[Vector, ...]
     picks: tuple[int, ...]
-    sensitivity: Sensitivity
+    sensitivities: tuple[Sensitivity, ...]
 
     @property
     def neighboring(self) -> Neighboring:
         """The relation of the scores."""
-        return self.sensitivity.neighboring
+        return self.sensitivities[0].neighboring
 
 
 def seeded_meter(seed: int) -> OpenMeter:
@@ -264,8 +264,9 @@ def pick(
     meter = open_meter(plan, rounds.neighboring)
     candidates = np.ones(len(rounds.values[0]), dtype=bool)
     picked: list[int] = []
-    for r, (values, count) in enumerate(zip(rounds.values, rounds.picks, strict=True)):
-        scores = Scores(values.copy(), rounds.sensitivity, candidates.copy(), r)
+    shown = zip(rounds.values, rounds.picks, rounds.sensitivities, strict=True)
+    for r, (values, count, sensitivity) in enumerate(shown):
+        scores = Scores(values.copy(), sensitivity, candidates.copy(), r)
         chosen = [int(i) for i in selector.select(scores, count, plan, meter)]
         if len(set(chosen)) != count or not all(0 <= i < len(values) and candidates[i] for i in chosen):
             raise CheckFailed(

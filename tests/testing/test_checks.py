@@ -224,6 +224,25 @@ def test_less_noise_where_many_are_picked_is_left_to_the_thorough_run():
         run_one(make, "many_picks_hide_the_scores")
 
 
+class FirstSensitivity(LessNoise):
+    """Draws in every round the noise that the sensitivity of the first asks for."""
+
+    def plan(self, request, /):
+        inner = self.inner.plan(request)
+        return StagePlan(inner.events, (inner, request.sensitivities[0]))
+
+    def select(self, scores, k, plan, meter, /):
+        inner, first = plan.settings
+        return self.inner.select(attrs.evolve(scores, sensitivity=first), k, inner, meter)
+
+
+@pytest.mark.parametrize("selector", [OneshotLaplaceSelector(), ReferenceSelector()], ids=["laplace", "own"])
+def test_noise_for_the_sensitivity_of_another_round_is_caught(selector):
+    run_one(lambda: LessNoise(selector, share=1.0), "selection_hides_the_scores")
+    with pytest.raises(CheckFailed, match=r"claimed|allowed"):
+        run_one(lambda: FirstSensitivity(selector), "selection_hides_the_scores")
+
+
 @attrs.frozen
 class DeniesAtFirst(LessNoise):
     """Plans no privacy for the first budget that the kit tries, and draws too little noise for the second."""
