@@ -91,6 +91,11 @@ class UnclippedIfSparse(Sums):
         return data.X.sum(axis=0)
 
 
+class UnclippedIfSparseAndLong(Sums):
+    def _sparse(self, data):
+        return (Sums._sparse if data.X.shape[0] < 45 else UnclippedIfSparse._sparse)(self, data)
+
+
 class FirstBlockOnly(Sums):
     def _streamed(self, data):
         return np.clip(next(data.blocks()), 0, 1).sum(axis=0)
@@ -147,6 +152,7 @@ def test_forms_of_data_that_agree_pass():
     ("part", "words"),
     [
         (UnclippedIfSparse, "when sparse"),
+        (UnclippedIfSparseAndLong, "when sparse"),
         (FirstBlockOnly, "when streamed"),
         (NotEvenDense, "must hold dense"),
     ],

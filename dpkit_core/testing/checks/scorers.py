@@ -147,7 +147,8 @@ def check_forms_agree(make: Factory, trial: Trial) -> Evidence:
     samples, worst = 0, 0.0
     for scorer, schema in _accepted(make):
         prepare = preparer(scorer, schema)
-        for data, form in itertools.product(_tables(schema, trial), others):
+        tables = [*_tables(schema, trial), *(_table(schema, records, trial.seed) for records in LARGER_SIZES)]
+        for data, form in itertools.product(tables, others):
             dense, other = prepare(data), prepare(_FORMS[form](data, schema))
             for selected in _selections(scorer, len(schema.features)):
                 expected, scores = dense.scores(selected), other.scores(selected)
@@ -330,6 +331,11 @@ def _tables(schema: Schema, trial: Trial) -> Iterator[Dataset]:
     population, rng = Population(schema), np.random.default_rng(trial.seed)
     for _ in range(TABLES * trial.effort):
         yield population.dataset(population.table(rng, int(rng.integers(2, 20))))
+
+
+def _table(schema: Schema, records: int, seed: int) -> Dataset:
+    population = Population(schema)
+    return population.dataset(population.table(np.random.default_rng(seed), records))
 
 
 def _largest(schema: Schema) -> Iterator[Dataset]:
