@@ -14,8 +14,7 @@ Parts are frozen attrs classes whose fields are their options. They inherit from
 these members is a part. Rules that all parts keep:
 
 1. Planning (``sensitivity``, ``plan``) sees public facts only and raises ``Unsuitable`` with a sentence when
-the
-   part cannot serve; running sees the data.
+   the part cannot serve; running sees the data.
 2. Noise and private randomness come from the meter alone, by the events of the plan, in their order.
 3. No exception, shape, number of rounds or draws depends on private values.
 4. A part never changes its input and keeps no state between calls.

@@ -124,8 +124,8 @@ class Table:
         shown = ", ".join(self.names[:_LISTED]) + (", ..." if len(self.names) > _LISTED else "")
         raise InvalidData(
             f"{self.path} has no {role} {name!r}; "
-            + (f"did you mean {near[0]!r}? " if near else "")
-            + f"Its columns are {shown}"
+            + (f"did you mean {near[0]!r}? Its" if near else "its")
+            + f" columns are {shown}"
         )
 
     def numbers(self, name: str, role: str = "column") -> Vector:

@@ -47,7 +47,9 @@ def check(
             help="A check that the part fails, and why it is published all the same. Repeatable.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everything that is tried.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Seed of everything that is tried.")
+    ] = 0,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Also write an HTML report.")
     ] = None,
@@ -59,10 +61,13 @@ def check(
     import sys
 
     from dpkit_core.cli import _render
+    from dpkit_core.cli._execute import require_writable
     from dpkit_core.testing import checks_for, run_checks
     from dpkit_core.testing.locate import find_part
     from dpkit_core.testing.page import report_page
 
+    if report is not None:
+        require_writable(report, inputs=[Path(part.partition(":")[0])])
     with contextlib.redirect_stdout(sys.stderr):
         component, role = find_part(part, kind)
     expected = _expected(expect_failure or [], [one.name for one in checks_for(role)])

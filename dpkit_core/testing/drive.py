@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import os
 import pickle
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
@@ -20,8 +20,10 @@ from dpkit_core.dataset import Dataset, Matrix, Vector
 from dpkit_core.errors import PlanViolation
 from dpkit_core.events import Event, NonPrivate, walk
 from dpkit_core.meter import Draw, Meter, expand
+from dpkit_core.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
 from dpkit_core.privacy import Budget, Neighboring, Sensitivity
 from dpkit_core.protocols import (
+    Model,
     PreparedScores,
     Refusal,
     Regressor,
@@ -44,22 +46,25 @@ TELLING_PAIRS, MOST_PAIRS = 12, 100
 PICKS = 2
 """How many features a scorer is told are to be picked."""
 
+UNCLAIMED = "it claims no privacy"
+"""So begins why a check did not attack a part that plans ``NonPrivate`` whatever it is asked."""
+
 OpenMeter = Callable[[StagePlan, Neighboring], Meter]
 """Makes the meter of one run."""
 
 
 @attrs.frozen(eq=False)
 class Rounds:
-    """What a selector is shown: one vector of scores per round, and how many to pick in each."""
+    """What a selector is shown in each round: scores, their sensitivity, and how many to pick."""
 
     values: tuple[Vector, ...]
     picks: tuple[int, ...]
-    sensitivity: Sensitivity
+    sensitivities: tuple[Sensitivity, ...]
 
     @property
     def neighboring(self) -> Neighboring:
         """The relation of the scores."""
-        return self.sensitivity.neighboring
+        return self.sensitivities[0].neighboring
 
 
 def seeded_meter(seed: int) -> OpenMeter:
@@ -176,22 +181,29 @@ class Planned(Protocol):
         """What it emits."""
 
 
+_CORE_MODELS = (LinearModel, RowClippedLinearModel, WinsorizedLinearModel)
+
 P = TypeVar("P", bound=Planned)
 
 
 def claiming(cases: Iterable[P]) -> Iterator[P]:
-    """Yield the cases, of a part that claims to be private.
+    """Yield the cases whose plans claim to be private; the certificates of the others deny it.
 
     Raises
     ------
     NotApplicable
-        At the first that plans ``NonPrivate``: its certificate denies what would be attacked.
+        After the last, where none claims it.
     """
+    claimed, reason = False, ""
     for case in cases:
-        for inner in itertools.chain.from_iterable(map(walk, case.plan.events)):
-            if isinstance(inner, NonPrivate):
-                raise NotApplicable(f"it claims no privacy, and its certificate says why: {inner.reason}")
-        yield case
+        denied = [e.reason for event in case.plan.events for e in walk(event) if isinstance(e, NonPrivate)]
+        if denied:
+            reason = denied[0]
+        else:
+            claimed = True
+            yield case
+    if reason and not claimed:
+        raise NotApplicable(f"{UNCLAIMED}, and its certificate says why: {reason}")
 
 
 def draws(plan: StagePlan) -> int:
@@ -252,8 +264,9 @@ def pick(
     meter = open_meter(plan, rounds.neighboring)
     candidates = np.ones(len(rounds.values[0]), dtype=bool)
     picked: list[int] = []
-    for r, (values, count) in enumerate(zip(rounds.values, rounds.picks, strict=True)):
-        scores = Scores(values.copy(), rounds.sensitivity, candidates.copy(), r)
+    shown = zip(rounds.values, rounds.picks, rounds.sensitivities, strict=True)
+    for r, (values, count, sensitivity) in enumerate(shown):
+        scores = Scores(values.copy(), sensitivity, candidates.copy(), r)
         chosen = [int(i) for i in selector.select(scores, count, plan, meter)]
         if len(set(chosen)) != count or not all(0 <= i < len(values) and candidates[i] for i in chosen):
             raise CheckFailed(
@@ -354,25 +367,37 @@ def _in_child(work: Callable[[], Any]) -> Any:
 
 
 def released_numbers(outcome: Any) -> Vector | None:
-    """Return everything that a released model says, as one vector; None for a refusal.
+    """Return everything that a released model tells, as one vector; None for a refusal.
+
+    Its numbers; what it predicts for three records, unless it is of the core, whose models hold nothing that
+    they do not write; then one number in [0, 1) for all its words.
 
     >>> from dpkit_core.models import LinearModel
-    >>> released_numbers(LinearModel(("a", "b"), (1.0, 2.0), 3.0)).tolist()
-    [3.0, 1.0, 2.0]
+    >>> released_numbers(LinearModel(("a", "b"), (1.0, 2.0), 3.0)).round(2).tolist()
+    [3.0, 1.0, 2.0, 0.5]
     """
     if isinstance(outcome, Refusal):
         return None
-    document = json.loads(json.dumps(outcome.to_document(), allow_nan=False))
-    return np.array(list(_leaves(document)), dtype=np.float64)
+    leaves = list(_leaves(json.loads(json.dumps(outcome.to_document(), allow_nan=False))))
+    numbers = [float(leaf) for leaf in leaves if isinstance(leaf, int | float)]
+    words = json.dumps([leaf for leaf in leaves if not isinstance(leaf, int | float)])
+    predicted = () if type(outcome) in _CORE_MODELS else _predicted(outcome)
+    return np.array([*numbers, *predicted, zlib.crc32(words.encode()) / 2**32], dtype=np.float64)
 
 
-def _leaves(document: Any) -> Sequence[float]:
+def _predicted(model: Model) -> Vector:
+    probe = np.repeat([[-1.0], [0.0], [1.0]], len(model.features), axis=1)
+    return np.asarray(model.predict(probe), dtype=np.float64)
+
+
+def _leaves(document: Any) -> Iterator[float | str | None]:
     match document:
-        case bool() | int() | float():
-            return [float(document)]
         case Mapping():
-            return [leaf for value in document.values() for leaf in _leaves(value)]
+            for name, value in document.items():
+                yield name
+                yield from _leaves(value)
         case list():
-            return [leaf for value in document for leaf in _leaves(value)]
+            for value in document:
+                yield from _leaves(value)
         case _:
-            return []
+            yield document

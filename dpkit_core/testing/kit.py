@@ -14,6 +14,7 @@ import numpy as np
 
 from dpkit_core.testing.checks import accountants, parts, regressors, releases, scorers, selectors
 from dpkit_core.testing.checks.parts import PROTOCOLS, class_of, kind_of
+from dpkit_core.testing.drive import UNCLAIMED
 from dpkit_core.testing.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial
 
 KINDS = tuple(PROTOCOLS)
@@ -160,9 +161,16 @@ class Report:
         return (
             f"{len(self.results)} checks of kind {self.kind} ({effort} effort, seed {self.seed}): "
             f"{self.count('passed')} passed, {self.count('failed')} failed, {self.count('xfail')} failed as "
-            f"expected, {self.count('skipped')} skipped, in {self.seconds:.1f} s. A faultless part fails "
-            f"such a run with probability at most {FALSE_ALARM:g}. {LIMITS}"
+            f"expected, {self.count('skipped')} skipped, in {self.seconds:.1f} s. {self._unclaimed}"
+            f"A faultless part fails such a run with probability at most {FALSE_ALARM:g}. {LIMITS}"
         )
+
+    @property
+    def _unclaimed(self) -> str:
+        spared = sum(r.status == "skipped" and r.detail.startswith(UNCLAIMED) for r in self.results)
+        if not spared:
+            return ""
+        return f"{spared} of the skipped attacked nothing, as every plan they asked for claims no privacy. "
 
     def to_document(self) -> dict[str, Any]:
         """Return the report as plain data that ``json`` can write."""
@@ -281,6 +289,8 @@ def checks_for(kind: str) -> tuple[Check, ...]:
 
 def trial_for(kind: str, *, thorough: bool = False, seed: int = 0) -> Trial:
     """Return how hard each check of ``kind`` tries, and which share of the false alarms it may have."""
+    if seed < 0:
+        raise ValueError(f"seed is {seed}; it must be a whole number of at least 0")
     tried = [check for check in checks_for(kind) if thorough or not check.thorough_only]
     statistical = sum(check.statistical for check in tried)
     return Trial(seed, THOROUGH if thorough else 1, FALSE_ALARM / max(statistical, 1))
@@ -316,7 +326,8 @@ def run_checks(
     Raises
     ------
     ValueError
-        If an expected failure has no reason, or names a check that the kind does not have.
+        If an expected failure has no reason, or names a check that the kind does not have; if the seed is
+        negative.
     """
     kind = kind or kind_of(make)
     checks = checks_for(kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 import importlib.util
@@ -54,11 +55,13 @@ def _installed(name: str, role: str | None, registry: Registry) -> type[Any] | N
         choices = ", ".join(f"{ref.qualified} ({ref.role})" for ref in refs)
         raise AmbiguousName(f"{name!r} may mean {choices}; write the qualified name, or give --kind")
     if not refs and ":" not in name:
-        found = ", ".join(sorted({ref.name for ref in registry.refs(role)})) or "none"
-        what = kind_named(role) if role else f"of any kind ({', '.join(KINDS)})"
+        names = sorted({ref.name for ref in registry.refs(role)})
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"Did you mean {near[0]!r}? " if near else ""
+        what = f"among the {kind_named(role)}" if role else f"of any kind ({', '.join(KINDS)})"
         raise UnknownName(
-            f"no part {name!r} {'among the' if role else ''} {what} is installed; installed: {found}. "
-            "Write module:Class or path.py for a part that is not installed".replace("  ", " ")
+            f"no part {name!r} {what} is installed; installed: {', '.join(names) or 'none'}. "
+            f"{hint}Write module:Class or path.py for a part that is not installed"
         )
     # Not ``registry.load``: a class that departs from its protocol is what the kit is there to report.
     component: type[Any] | None = load_target(refs[0]) if refs else None

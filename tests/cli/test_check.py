@@ -1,6 +1,7 @@
 """``dpkit check``: finds the part, reports what was tried, and exits with 2 where a check failed."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +89,18 @@ def test_a_report_page_is_written(dpkit, honest, folder):
         assert (words in page) is (words != "$")
 
 
+@pytest.mark.parametrize(
+    ("report", "words"), [("none/out.html", "there is no folder none"), ("honest.py", "it is also read here")]
+)
+def test_a_report_that_cannot_be_written_is_said_before_anything_is_tried(dpkit, honest, report, words):
+    before = Path(honest).read_text(encoding="utf-8")
+    result = dpkit("check", honest, "--report", report)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert result.stdout == ""
+    assert Path(honest).read_text(encoding="utf-8") == before
+
+
 def test_an_installed_name_is_found_and_a_class_in_a_module(dpkit, parts):
     for spelling in ("dpkit-tiny:large", "tiny_parts:Large"):
         document = json.loads(dpkit("check", spelling, "--format", "json").stdout)
@@ -101,9 +114,12 @@ def test_an_installed_name_is_found_and_a_class_in_a_module(dpkit, parts):
     ("arguments", "words"),
     [
         (("nothing",), ["'nothing'", "installed", "module:Class"]),
+        (("kendal",), ["'kendal' of any kind", "Did you mean 'kendall'?"]),
+        (("kendal", "--kind", "scorer"), ["'kendal' among the scorers", "Did you mean 'kendall'?"]),
         (("no_module:Part",), ["no_module", "cannot import"]),
         (("missing.py",), ["no Python file missing.py"]),
         (("honest.py", "--kind", "teapot"), ["no kind", "teapot", "scorers"]),
+        (("honest.py", "--seed", "-1"), ["--seed", "x>=0"]),
         (("honest.py:Nobody",), ["honest.py", "honest.py:Class"]),
     ],
 )

@@ -13,8 +13,8 @@ from dpkit_selector_joint import JointSelector
 from dpkit_selector_oneshot_laplace import OneshotLaplaceSelector
 
 from dpkit_core import Budget, LinearModel, Neighboring, Sensitivity, StagePlan
-from dpkit_core.errors import PartFailed
-from dpkit_core.events import Gaussian, Laplace, PureDP
+from dpkit_core.errors import PartFailed, Unsuitable
+from dpkit_core.events import Gaussian, Laplace, NonPrivate, PureDP
 from dpkit_core.testing import (
     CheckFailed,
     NotApplicable,
@@ -91,6 +91,11 @@ class UnclippedIfSparse(Sums):
         return data.X.sum(axis=0)
 
 
+class UnclippedIfSparseAndLong(Sums):
+    def _sparse(self, data):
+        return (Sums._sparse if data.X.shape[0] < 45 else UnclippedIfSparse._sparse)(self, data)
+
+
 class FirstBlockOnly(Sums):
     def _streamed(self, data):
         return np.clip(next(data.blocks()), 0, 1).sum(axis=0)
@@ -117,6 +122,28 @@ class FailsWhereLarge(Sums):
         return Sums._dense(self, data) * (3 if len(data.y) > 45 else 1)
 
 
+class Saturated(DenseOnly):
+    """Products squeezed into (-1, 1), whose limit is not 1 but a division of infinities."""
+
+    def _dense(self, data):
+        products = data.X * data.y[:, np.newaxis]
+        return (products / (1 + np.abs(products))).sum(axis=0)
+
+
+class SaturatedSafely(DenseOnly):
+    def _dense(self, data):
+        products = np.clip(data.X, -1e9, 1e9) * np.clip(data.y, -1e9, 1e9)[:, np.newaxis]
+        return (products / (1 + np.abs(products))).sum(axis=0)
+
+
+def test_scores_that_overflow_fail():
+    for part in (Saturated, SaturatedSafely):
+        assert run_one(part, "sensitivity_add_remove").samples > 0
+    assert run_one(SaturatedSafely, "scores_are_finite_vectors").samples > 0
+    with pytest.raises(CheckFailed, match="nan"):
+        run_one(Saturated, "scores_are_finite_vectors")
+
+
 def test_forms_of_data_that_agree_pass():
     assert run_one(Sums, "forms_agree").samples > 0
 
@@ -125,6 +152,7 @@ def test_forms_of_data_that_agree_pass():
     ("part", "words"),
     [
         (UnclippedIfSparse, "when sparse"),
+        (UnclippedIfSparseAndLong, "when sparse"),
         (FirstBlockOnly, "when streamed"),
         (NotEvenDense, "must hold dense"),
     ],
@@ -202,6 +230,41 @@ def test_less_noise_where_many_are_picked_is_left_to_the_thorough_run():
         run_one(make, "many_picks_hide_the_scores")
 
 
+class FirstSensitivity(LessNoise):
+    """Draws in every round the noise that the sensitivity of the first asks for."""
+
+    def plan(self, request, /):
+        inner = self.inner.plan(request)
+        return StagePlan(inner.events, (inner, request.sensitivities[0]))
+
+    def select(self, scores, k, plan, meter, /):
+        inner, first = plan.settings
+        return self.inner.select(attrs.evolve(scores, sensitivity=first), k, inner, meter)
+
+
+@pytest.mark.parametrize("selector", [OneshotLaplaceSelector(), ReferenceSelector()], ids=["laplace", "own"])
+def test_noise_for_the_sensitivity_of_another_round_is_caught(selector):
+    run_one(lambda: LessNoise(selector, share=1.0), "selection_hides_the_scores")
+    with pytest.raises(CheckFailed, match=r"claimed|allowed"):
+        run_one(lambda: FirstSensitivity(selector), "selection_hides_the_scores")
+
+
+@attrs.frozen
+class DeniesAtFirst(LessNoise):
+    """Plans no privacy for the first budget that the kit tries, and draws too little noise for the second."""
+
+    def plan(self, request, /):
+        if request.budget.epsilon < 1:
+            return StagePlan([NonPrivate("a small budget", request.neighboring)])
+        return self.inner.plan(request)
+
+
+def test_a_part_that_denies_privacy_here_is_attacked_where_it_claims_it():
+    run_one(lambda: DeniesAtFirst(ReferenceSelector(), share=1.0), "selection_hides_the_scores")
+    with pytest.raises(CheckFailed, match="allowed"):
+        run_one(lambda: DeniesAtFirst(ReferenceSelector()), "selection_hides_the_scores")
+
+
 @attrs.frozen
 class FirstOfTies:
     """Noise of a whole number of steps, ties going to the first column."""
@@ -274,6 +337,29 @@ class Total:
         return LinearModel(data.names, (0.0,) * len(data.names), float(total) / 100)
 
 
+@attrs.frozen
+class Bounded(Total):
+    """The sum of the target within its bounds, with noise for ``width`` or for its largest value."""
+
+    width: bool = False
+
+    def plan(self, request, /):
+        if request.schema.target.bounds is None:
+            raise Unsuitable("the target has no bounds")
+        return Total.plan(self, request)
+
+    def fit(self, data, plan, meter, /):
+        lower, upper = data.target_bounds
+        replaced = plan.settings.neighboring is Neighboring.REPLACE_ONE
+        moves = upper - lower if self.width or replaced else max(abs(lower), abs(upper))
+        total = meter.gaussian(
+            np.clip(data.y, lower, upper).sum(),
+            sensitivity=moves,
+            noise_multiplier=plan.settings.noise_multiplier,
+        )
+        return self.model(data, total)
+
+
 class OwnNoise(Total):
     """Charges the meter and draws from a generator that outlives a fork."""
 
@@ -314,6 +400,54 @@ class Unreadable:
 
     def to_document(self):
         return {"kind": "linear", "total": self.total}
+
+
+def test_the_width_of_bounds_is_not_what_an_added_record_counts():
+    run_one(Bounded, "neighbors_cannot_be_told_apart")
+    with pytest.raises(CheckFailed, match="mu at least"):
+        run_one(lambda: Bounded(width=True), "neighbors_cannot_be_told_apart")
+
+
+class TellsInWords(Total):
+    """Says what it should hide in a word, as the name of an entry, or by its predictions alone."""
+
+    def fit(self, data, plan, meter, /):
+        return Telling(Total.fit(self, data, plan, meter), self.telling(f"{self.total(data):.6f}"))
+
+    def telling(self, secret):
+        return {"note": secret}
+
+
+class TellsByName(TellsInWords):
+    def telling(self, secret):
+        return {secret: 0}
+
+
+class TellsByPrediction(TellsInWords):
+    def telling(self, secret):
+        return float(secret)
+
+
+@attrs.frozen(eq=False)
+class Telling:
+    model: LinearModel
+    told: Any
+
+    @property
+    def features(self):
+        return self.model.features
+
+    def predict(self, X, /):
+        return self.model.predict(X) if isinstance(self.told, dict) else np.full(len(X), self.told)
+
+    def to_document(self):
+        return {**self.model.to_document(), **(self.told if isinstance(self.told, dict) else {})}
+
+
+@pytest.mark.parametrize("part", [TellsInWords, TellsByName, TellsByPrediction])
+def test_what_a_model_tells_beside_its_numbers_is_audited(part):
+    with pytest.raises(CheckFailed, match="claimed"):
+        run_one(part, "neighbors_cannot_be_told_apart")
 
 
 def test_workers_that_share_their_noise_are_found():

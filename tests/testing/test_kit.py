@@ -14,6 +14,7 @@ from dpkit_core.events import Laplace
 from dpkit_core.testing import (
     CheckFailed,
     ReferenceAccountant,
+    ReferenceScorer,
     Report,
     Result,
     Trial,
@@ -191,6 +192,11 @@ def test_an_expected_failure_needs_a_reason_and_must_fail():
         run_checks(Forgetful, expected_failures={name: " "})
     with pytest.raises(ValueError, match="no check is called"):
         run_checks(Forgetful, expected_failures={"check_nothing": "because"})
+
+
+def test_a_negative_seed_is_the_callers_fault_not_the_parts():
+    with pytest.raises(ValueError, match="seed is -1"):
+        run_checks(ReferenceScorer, seed=-1)
 
 
 def test_the_kind_is_told_from_the_methods():

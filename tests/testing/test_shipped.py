@@ -78,6 +78,7 @@ def test_a_part_that_claims_no_privacy_passes_and_the_report_says_so(name):
     assert len(attacks) >= 5
     assert {r.status for r in attacks} == {"skipped"}
     assert report.count("passed") >= 7
+    assert f"{len(attacks)} of the skipped attacked nothing" in report.statement
 
 
 def test_a_claim_is_attacked_where_only_the_certificate_of_another_part_denies_it():

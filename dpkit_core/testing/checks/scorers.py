@@ -37,15 +37,16 @@ LARGER_SIZES = (50, 120, 300)
 
 
 def check_scores_are_finite_vectors(make: Factory, trial: Trial) -> Evidence:
-    """Scores are d finite float64 numbers for every table: ties, constants, extremes, two records.
+    """Scores are d finite float64 numbers for every table: ties, constants, two records, the largest numbers.
 
     If this fails: guard the division or logarithm that the message's table breaks (0 is the usual score of a
-    constant column). A score that is not finite decides by itself what is selected.
+    constant column), and clip before anything is multiplied: products of large numbers overflow. A score that
+    is not finite ends the release, so a record's values decide whether there is one.
     """
     samples = 0
     for scorer, schema in _accepted(make):
         prepare = preparer(scorer, schema)
-        for data in _tables(schema, trial):
+        for data in (*_tables(schema, trial), *_largest(schema)):
             prepared = prepare(data)
             for selected in _selections(scorer, len(schema.features)):
                 scores = prepared.scores(selected)
@@ -146,7 +147,8 @@ def check_forms_agree(make: Factory, trial: Trial) -> Evidence:
     samples, worst = 0, 0.0
     for scorer, schema in _accepted(make):
         prepare = preparer(scorer, schema)
-        for data, form in itertools.product(_tables(schema, trial), others):
+        tables = [*_tables(schema, trial), *(_table(schema, records, trial.seed) for records in LARGER_SIZES)]
+        for data, form in itertools.product(tables, others):
             dense, other = prepare(data), prepare(_FORMS[form](data, schema))
             for selected in _selections(scorer, len(schema.features)):
                 expected, scores = dense.scores(selected), other.scores(selected)
@@ -329,6 +331,18 @@ def _tables(schema: Schema, trial: Trial) -> Iterator[Dataset]:
     population, rng = Population(schema), np.random.default_rng(trial.seed)
     for _ in range(TABLES * trial.effort):
         yield population.dataset(population.table(rng, int(rng.integers(2, 20))))
+
+
+def _table(schema: Schema, records: int, seed: int) -> Dataset:
+    population = Population(schema)
+    return population.dataset(population.table(np.random.default_rng(seed), records))
+
+
+def _largest(schema: Schema) -> Iterator[Dataset]:
+    """Yield tables of the largest and smallest numbers; bounds are not kept by data."""
+    signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(12, len(schema.features) + 1))
+    for table in (signs * 1e300, signs * 1e-300, signs * np.logspace(-300, 300, 12)[:, np.newaxis]):
+        yield Population(schema).dataset(table)
 
 
 def _selections(scorer: Scorer, features: int) -> Iterator[tuple[int, ...]]:

@@ -55,7 +55,7 @@ RUNS = 4000
 TIES = 3000
 METAMORPHIC_RUNS = 3000
 BUDGETS = (Budget(0.5, 1e-6), Budget(2.0, 1e-6))
-# Sensitivities: the largest change of one score, and of the difference of two.
+# Sensitivities: the largest change of one score, and of the difference of two. Each round has another.
 MOVES = ((1.0, 2.0), (1.0, 1.0), (30.0, 50.0))
 # So little that no number of runs here could tell two datasets apart.
 NO_BUDGET = Budget(1e-4, 1e-9)
@@ -70,15 +70,15 @@ class _Case:
     plan: StagePlan
 
     @property
-    def sensitivity(self) -> Sensitivity:
-        return self.request.sensitivities[0]
+    def sensitivities(self) -> tuple[Sensitivity, ...]:
+        return self.request.sensitivities
 
     @property
     def features(self) -> int:
         return self.request.features
 
     def rounds(self, values: Sequence[Vector]) -> Rounds:
-        return Rounds(tuple(values), self.request.picks, self.sensitivity)
+        return Rounds(tuple(values), self.request.picks, self.sensitivities)
 
     def picks(self, values: Sequence[Vector], open_meter: OpenMeter) -> tuple[int, ...]:
         return pick(self.selector, self.plan, self.rounds(values), open_meter)[0]
@@ -206,7 +206,7 @@ def check_selection_hides_the_scores(make: Factory, trial: Trial) -> Evidence:
     # Other accountants and budgets give the same law with other noise.
     largest = max(case.request.budget.epsilon for case in sampled)
     once = {
-        (case.features, case.request.picks, case.sensitivity): case
+        (case.features, case.request.picks, case.sensitivities): case
         for case in reversed(sampled)
         if case.request.budget.epsilon == largest
     }
@@ -320,10 +320,12 @@ def _cases(
     makers = accountants()
     for neighboring in relations:
         fresh = [maker(neighboring) for maker in makers]
-        sensitivities = [Sensitivity(*moves, neighboring) for moves in MOVES]
-        choices = itertools.product(fresh, budgets, shapes, sensitivities)
-        for accountant, budget, (features, picks), sensitivity in choices:
-            request = SelectionRequest(features, picks, (sensitivity,) * len(picks), budget, accountant)
+        choices = itertools.product(fresh, budgets, shapes, range(len(MOVES)))
+        for accountant, budget, (features, picks), first in choices:
+            sensitivities = tuple(
+                Sensitivity(*MOVES[(first + r) % len(MOVES)], neighboring) for r in range(len(picks))
+            )
+            request = SelectionRequest(features, picks, sensitivities, budget, accountant)
             try:
                 plan = selector.plan(request)
             except (Unsuitable, CalibrationFailed, UnsupportedEvent) as error:
@@ -348,10 +350,10 @@ def accountants() -> list[Callable[[Neighboring], Accountant]]:
 
 
 def _distinct(cases: Iterator[_Case]) -> list[_Case]:
-    """Return one case for each different plan, rounds and sensitivity: others have the same law."""
+    """Return one case for each different plan, rounds and sensitivities: others have the same law."""
     seen: dict[Any, _Case] = {}
     for case in cases:
-        seen.setdefault((case.plan.events, case.features, case.request.picks, case.sensitivity), case)
+        seen.setdefault((case.plan.events, case.features, case.request.picks, case.sensitivities), case)
     return list(seen.values())
 
 
@@ -371,19 +373,18 @@ def _score_pairs(
     Changes of all scores lie in an interval [top - range, top] within [-linf, linf]; every corner of it is a
     change that some pair of datasets may cause.
     """
-    linf, spread = case.sensitivity.linf, case.sensitivity.range
     d = case.features
     bases: tuple[Callable[[], Any], ...] = (
         lambda: np.zeros(d),
-        lambda: np.arange(d) * 1e-9 * spread,
-        lambda: spread * np.eye(d)[rng.integers(d)],
-        lambda: rng.uniform(0, 2 * spread, d),
-        lambda: rng.uniform(0, 20 * spread, d),
+        lambda: np.arange(d) * 1e-9,
+        lambda: np.eye(d)[rng.integers(d)],
+        lambda: rng.uniform(0, 2, d),
+        lambda: rng.uniform(0, 20, d),
     )
     for number in range(count):
         first, second = [], []
-        for _ in case.request.picks:
-            base = bases[number % len(bases)]()
+        for linf, spread in _moves(case):
+            base = spread * bases[number % len(bases)]()
             top = linf if rng.random() < 0.5 else spread - linf
             lonely = np.arange(d) == rng.integers(d)
             raised = [lonely, ~lonely, rng.random(d) < 0.5][rng.integers(3)]
@@ -394,19 +395,23 @@ def _score_pairs(
 
 def _duels(case: _Case) -> Iterator[tuple[list[Vector], list[Vector]]]:
     """Yield neighboring scores that strain most laws: those that rise were behind, by several gaps."""
-    linf, spread = case.sensitivity.linf, case.sensitivity.range
-    rounds, d = len(case.request.picks), case.features
+    d = case.features
     for gap, rising in itertools.product(GAPS, sorted({1, max(case.request.picks), d - 1})):
         raised = np.arange(d) < rising
-        first = np.where(raised, 0.0, gap * spread)
-        second = first + np.where(raised, linf, linf - spread)
-        yield [first] * rounds, [second] * rounds
+        first = [np.where(raised, 0.0, gap * spread) for _, spread in _moves(case)]
+        changes = [np.where(raised, linf, linf - spread) for linf, spread in _moves(case)]
+        yield first, [scores + change for scores, change in zip(first, changes, strict=True)]
+
+
+def _moves(case: _Case) -> list[tuple[float, float]]:
+    """Return how far one score, and the difference of two, move in each round."""
+    return [(sensitivity.linf, sensitivity.range) for sensitivity in case.sensitivities]
 
 
 def _worlds_apart(case: _Case) -> list[list[Vector]]:
     """Return the scores of two datasets that share nothing: one order, and its reverse."""
-    up = case.sensitivity.range * np.arange(case.features, dtype=np.float64)
-    return [[values] * len(case.request.picks) for values in (up, up[::-1].copy())]
+    ups = [spread * np.arange(case.features, dtype=np.float64) for _, spread in _moves(case)]
+    return [ups, [up[::-1].copy() for up in ups]]
 
 
 def _enumerable(case: _Case) -> bool:
@@ -482,6 +487,6 @@ def _name(case: _Case) -> str:
     request = case.request
     return (
         f"accountant {type(request.accountant).__name__}, epsilon {request.budget.epsilon:g}, picks "
-        f"{request.picks} of {request.features}, {case.sensitivity.neighboring.value}, linf "
-        f"{case.sensitivity.linf:g}, range {case.sensitivity.range:g}"
+        f"{request.picks} of {request.features}, {request.neighboring.value}, linf and range of each round "
+        f"{_moves(case)}"
     )
