@@ -10,6 +10,7 @@ not obliged to keep them.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 
 import attrs
@@ -114,6 +115,18 @@ class Population:
         row = int(rng.integers(len(table)))
         table[row] = self.record(rng)
         return Pair(table, row, self.record(rng) if replace else None)
+
+    def far_out(self, pair: Pair) -> Pair:
+        """Return ``pair`` with the largest floats where its record has numbers that the schema bounds.
+
+        What is divided by a width before it is clipped overflows there.
+        """
+        table = pair.table.copy()
+        for column, cells in zip(self._columns, self._slices, strict=True):
+            if column.bounds is not None and not column.categories:
+                above = table[pair.row, cells] >= sum(column.bounds) / 2
+                table[pair.row, cells] = np.where(above, sys.float_info.max, -sys.float_info.max)
+        return attrs.evolve(pair, table=table)
 
     def vary(self, pair: Pair, rng: np.random.Generator) -> Pair:
         """Return ``pair`` after one small step: the move of the hill climb."""

@@ -551,3 +551,23 @@ def test_quick_noise_on_a_value_that_is_not_finite_fails():
     with pytest.raises(CheckFailed, match="must be finite"):
         sampler.laplace_on_grid(np.inf, sensitivity=1.0, noise_multiplier=1.0)
     assert np.isfinite(sampler.gaussian_on_grid(1e300, sensitivity=1.0, noise_multiplier=1.0))
+
+
+@attrs.frozen
+class OverflowsBeforeItClips(ReferenceRegressor):
+    """Divides the target by a narrow public width first, and replaces what is no number by a constant."""
+
+    def fit(self, data, plan, meter, /):
+        event = plan.settings
+        with np.errstate(over="ignore"):
+            scaled = data.y / 0.125
+        steps = np.where(np.isfinite(scaled), np.clip(scaled, -1, 1), 1e6)
+        relation = 2.0 if event.neighboring is Neighboring.REPLACE_ONE else 1.0
+        total = meter.laplace(steps.sum(), sensitivity=relation, noise_multiplier=event.noise_multiplier)
+        return LinearModel(data.names, (0.0,) * len(data.names), float(total) / 100)
+
+
+def test_numbers_that_overflow_before_they_are_clipped_are_tried():
+    """As AdaSSP did: one record of 1.7e308 within bounds of 0 and 1 moved its sums by 2^27."""
+    with pytest.raises(CheckFailed, match="claimed"):
+        run_one(OverflowsBeforeItClips, "neighbors_cannot_be_told_apart")

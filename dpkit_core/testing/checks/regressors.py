@@ -77,8 +77,9 @@ class _Case:
 
     def pairs(self, rng: np.random.Generator, count: int) -> Iterator[tuple[Dataset, Dataset]]:
         population = self.population
-        for _ in range(count):
-            yield population.datasets(population.pair(rng, int(rng.choice(self.sizes))))
+        for i in range(count):
+            pair = population.pair(rng, int(rng.choice(self.sizes)))
+            yield population.datasets(population.far_out(pair) if i % 4 == 3 else pair)
 
     def spread(self, rng: np.random.Generator) -> Dataset:
         """Return as many records as are tried, each drawn for itself.
