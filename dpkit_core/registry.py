@@ -128,7 +128,10 @@ class ComponentRef:
                 return default
             return metadata[key]
 
-        metadata = None if entry_point.dist is None else entry_point.dist.metadata
+        try:
+            metadata = None if entry_point.dist is None else entry_point.dist.metadata
+        except FileNotFoundError:  # damaged: some versions of the finder return nothing, others say so
+            metadata = None
         return cls(
             kind=entry_point.group.removeprefix("dpkit."),
             name=entry_point.name,
