@@ -11,6 +11,7 @@ import concurrent.futures
 import importlib
 import os
 import shutil
+import signal
 import threading
 import time
 from collections import Counter
@@ -85,8 +86,9 @@ def local_workers(jobs: int) -> Iterator[Workers]:
     executor = joblib.externals.loky.get_reusable_executor(
         max_workers=count, initializer=_end_with, initargs=(os.getpid(),)
     )
-    for _ in range(count):  # they start while the first table is read here
-        executor.submit(importlib.import_module, run_trial.__module__)
+    with _interrupts_ignored():
+        for _ in range(count):  # they start while the first table is read here
+            executor.submit(importlib.import_module, run_trial.__module__)
     try:
         yield Workers.of(executor, count)
     finally:
@@ -110,8 +112,22 @@ def cluster_workers(address: str) -> Iterator[Workers]:
         yield Workers.of(client.get_executor(pure=False), threads)
 
 
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Start processes that leave ctrl-C, which a terminal sends to all of them, to this one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what a signal does
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited by what is started
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _end_with(parent: int) -> None:
     """End this process when its parent is gone, even killed: there is nobody to take its results."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
         while os.getppid() == parent:
