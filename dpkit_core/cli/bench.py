@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -135,14 +135,22 @@ def _chosen(name: str, add: list[str], only: list[str]) -> Suite:
     from dpkit_core.bench.suite import find_suite
 
     chosen = find_suite(name)
-    for option, words, change in (("--add", add, "add"), ("--only", only, "only")):
-        for word in words:
-            key, equals, value = word.partition("=")
-            if not (equals and key and value):
-                example = "scorer=mine" if option == "--add" else "table=diamonds"
-                raise InvalidOption(f"{option} {word!r} is not NAME=VALUE, such as {example}")
-            chosen = getattr(chosen, change)(key.strip(), value.strip())
+    for key, value in _pairs("--add", add, "scorer=mine"):
+        chosen = chosen.add(key, value)
+    kept: dict[str, list[str]] = {}
+    for axis, value in _pairs("--only", only, "table=diamonds"):
+        kept.setdefault(axis, []).append(value)  # an axis named twice keeps both
+    for axis, values in kept.items():
+        chosen = chosen.only(axis, ",".join(values))
     return chosen
+
+
+def _pairs(option: str, words: list[str], example: str) -> Iterator[tuple[str, str]]:
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not (equals and key and value):
+            raise InvalidOption(f"{option} {word!r} is not NAME=VALUE, such as {example}")
+        yield key.strip(), value.strip()
 
 
 def _show_intention(suite: Suite, data_dir: Path | None, format: Format) -> None:

@@ -123,6 +123,11 @@ def test_a_suite_is_cut(bench):
     assert [(cell["composition"], cell["epsilon"]) for cell in document["cells"]] == [("all", 0.5)]
 
 
+def test_an_axis_that_is_named_twice_keeps_both(bench):
+    document = bench("--only", "composition=all", "--only", "composition=selected")
+    assert {cell["composition"] for cell in document["cells"]} == {"all", "selected"}
+
+
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(dpkit, suite_file, document, tmp_path):
     tables = {
         **document["tables"],
