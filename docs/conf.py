@@ -7,12 +7,14 @@ from typing import Any
 from sphinx.application import Sphinx
 from typer.testing import CliRunner
 
-from dpkit_core.cli._app import app as cli
-from dpkit_core.registry import KINDS, Registry
+from dpkit_core.cli.app import app as cli
+from dpkit_core.plugins.kinds import KINDS
+from dpkit_core.plugins.registry import Registry
+from dpkit_core.plugins.resources import resources
 
 project = "dpkit"
 author = "the dpkit authors"
-copyright = "2025, the dpkit authors"
+copyright = "the dpkit authors"
 release = version = importlib.metadata.version("dpkit")
 
 extensions = [
@@ -27,11 +29,22 @@ html_title = "dpkit"
 
 nitpicky = True
 # The inventories of other projects need a network, and a build must not.
-nitpick_ignore = [("py:class", "Event")]  # events that hold events name the union before it exists
+nitpick_ignore = [
+    ("py:class", "Event"),  # events that hold events name the union before it exists
+    ("py:class", "Fraction"),
+    ("py:class", "Path"),
+    # What `compose` puts into a plan, and what runs it: nobody else makes either.
+    ("py:class", "dpkit_core.pipeline.parts.Assembly"),
+    ("py:class", "Assembly"),
+    ("py:class", "Runner"),
+    # The types of a part, and of the settings of its plan.
+    ("py:class", "dpkit_core.pipeline.parts.T"),
+    ("py:class", "dpkit_core.protocols.S"),
+]
 nitpick_ignore_regex = [
     (
         r"py:.*",
-        r"(attrs?|collections|fractions|importlib|np|npt|numpy|pathlib|pluggy|sparse|typer|typing)\..*",
+        r"(attrs?|collections|contextlib|fractions|importlib|np|npt|numpy|pathlib|pluggy|sparse|typer|typing)\..*",
     ),
 ]
 
@@ -52,18 +65,33 @@ def parts_table() -> str:
     return "\n".join(["| kind | name | what it is | distribution |", "|---|---|---|---|", *rows])
 
 
+def proofs() -> str:
+    """Return where the argument for each installed part is, and the text of the parts' own, as Markdown."""
+    registry = Registry()
+    parts = [(ref, registry.load(ref)) for kind in KINDS for ref in registry.refs(kind)]
+    rows = [f"| {ref.role} | `{ref.name}` | {part.proof} | {part.reference} |" for ref, part in parts]
+    # "place (what), place; citations": see the test of this page.
+    named = [re.findall(r"dpkit_[\w.]+", part.proof.partition(";")[0]) for _, part in parts]
+    own = dict.fromkeys(place for places in named for place in places if not place.startswith("dpkit_core."))
+    kinds = {place: "autoclass" if place.rpartition(".")[2][0].isupper() else "automodule" for place in own}
+    texts = [f"```{{eval-rst}}\n.. {kind}:: {place}\n```" for place, kind in kinds.items()]
+    header = ["| kind | name | argument | method |", "|---|---|---|---|"]
+    return "\n".join([*header, *rows, "", *texts])
+
+
 def commands() -> str:
     """Return the help of every command as Markdown."""
     runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
     sections = []
-    for name in (str(command.name) for command in cli.registered_commands):
+    built_in = [str(command.name) for command in cli.registered_commands]
+    for name in (*built_in, *(ref.name for ref in resources("commands"))):
         shown = runner.invoke(cli, [name, "--help"], prog_name="dpkit").stdout.strip()
         sections.append(f"## dpkit {name}\n\n```text\n{shown}\n```\n")
     return "\n".join(sections)
 
 
 myst_enable_extensions = ["deflist", "dollarmath", "substitution"]
-myst_substitutions = {"commands": commands(), "parts_table": parts_table()}
+myst_substitutions = {"commands": commands(), "parts_table": parts_table(), "proofs": proofs()}
 
 
 def keep_prose(app: Sphinx, what: str, *event: Any) -> None:

@@ -1,7 +1,14 @@
 """dpkit: differentially private feature selection and regression, assembled from published parts.
 
-The whole public API. Names load on first use, so that importing the package, ``dpkit list`` and ``dpkit
---help`` cost no numerical library.
+What most programs and parts need, by name. Names load on first use, so that importing the package, ``dpkit
+list`` and ``dpkit --help`` cost no numerical library.
+
+The rest of the core is in rooms, from the floor up: ``files`` (read strictly, written whole), ``privacy``
+(relations, budgets, events), ``noise`` (exact sampling), ``data`` (schemas, datasets, readers), ``protocols``
+(what parts promise), ``mechanisms`` (calibration and private statistics for parts to build on), ``plugins``
+(finding parts), ``release`` (certificates and their verification), ``pipeline`` (planning and running),
+``testing``, ``scaffold``, ``commands`` (what their authors write them with), ``doctor`` and ``cli``. The
+modules that are public are listed in the reference.
 """
 
 from __future__ import annotations
@@ -9,36 +16,46 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from dpkit_core._version import __version__ as __version__
+
 if TYPE_CHECKING:
-    from dpkit_core import errors as errors
-    from dpkit_core import events as events
-    from dpkit_core import hooks as hooks
-    from dpkit_core import moments as moments
-    from dpkit_core import quantiles as quantiles
-    from dpkit_core import sampling as sampling
-    from dpkit_core import validators as validators
-    from dpkit_core.calibration import calibrate as calibrate
-    from dpkit_core.calibration import calibrate_events as calibrate_events
-    from dpkit_core.composer import Pipeline as Pipeline
-    from dpkit_core.composer import Plan as Plan
-    from dpkit_core.composer import compose as compose
-    from dpkit_core.dataset import Dataset as Dataset
-    from dpkit_core.dataset import Matrix as Matrix
-    from dpkit_core.dataset import SparseDataset as SparseDataset
-    from dpkit_core.dataset import StreamedDataset as StreamedDataset
-    from dpkit_core.dataset import Vector as Vector
-    from dpkit_core.meter import Meter as Meter
-    from dpkit_core.models import LinearModel as LinearModel
-    from dpkit_core.models import RowClippedLinearModel as RowClippedLinearModel
-    from dpkit_core.models import WinsorizedLinearModel as WinsorizedLinearModel
-    from dpkit_core.privacy import Budget as Budget
-    from dpkit_core.privacy import Neighboring as Neighboring
-    from dpkit_core.privacy import Sensitivity as Sensitivity
+    from dpkit_core.data.dataset import AnyDataset as AnyDataset
+    from dpkit_core.data.dataset import Dataset as Dataset
+    from dpkit_core.data.dataset import Matrix as Matrix
+    from dpkit_core.data.dataset import SparseDataset as SparseDataset
+    from dpkit_core.data.dataset import StreamedDataset as StreamedDataset
+    from dpkit_core.data.dataset import Vector as Vector
+    from dpkit_core.data.schema import Column as Column
+    from dpkit_core.data.schema import Feature as Feature
+    from dpkit_core.data.schema import Schema as Schema
+    from dpkit_core.data.sums import Block as Block
+    from dpkit_core.data.sums import Integers as Integers
+    from dpkit_core.data.sums import SparseBlock as SparseBlock
+    from dpkit_core.data.sums import Sum as Sum
+    from dpkit_core.data.sums import Summable as Summable
+    from dpkit_core.ledger.accounts import Account as Account
+    from dpkit_core.ledger.ledger import Ledger as Ledger
+    from dpkit_core.mechanisms.calibration import calibrate as calibrate
+    from dpkit_core.mechanisms.calibration import calibrate_events as calibrate_events
+    from dpkit_core.mechanisms.scores import FixedScores as FixedScores
+    from dpkit_core.noise.randomness import Randomness as Randomness
+    from dpkit_core.noise.sampler import Sampler as Sampler
+    from dpkit_core.pipeline.compose import Pipeline as Pipeline
+    from dpkit_core.pipeline.compose import compose as compose
+    from dpkit_core.pipeline.plan import Plan as Plan
+    from dpkit_core.plugins.registry import Registry as Registry
+    from dpkit_core.privacy.budget import Budget as Budget
+    from dpkit_core.privacy.budget import Neighboring as Neighboring
+    from dpkit_core.privacy.budget import Sensitivity as Sensitivity
     from dpkit_core.protocols import API as API
     from dpkit_core.protocols import API_FLOOR as API_FLOOR
     from dpkit_core.protocols import Accountant as Accountant
+    from dpkit_core.protocols import Custom as Custom
+    from dpkit_core.protocols import Meter as Meter
     from dpkit_core.protocols import Model as Model
     from dpkit_core.protocols import PreparedScores as PreparedScores
+    from dpkit_core.protocols import RecordAccountant as RecordAccountant
+    from dpkit_core.protocols import RecordAccounts as RecordAccounts
     from dpkit_core.protocols import Refusal as Refusal
     from dpkit_core.protocols import RegressionRequest as RegressionRequest
     from dpkit_core.protocols import Regressor as Regressor
@@ -48,49 +65,48 @@ if TYPE_CHECKING:
     from dpkit_core.protocols import ScoringRequest as ScoringRequest
     from dpkit_core.protocols import SelectionRequest as SelectionRequest
     from dpkit_core.protocols import StagePlan as StagePlan
+    from dpkit_core.protocols import StreamRegressor as StreamRegressor
     from dpkit_core.protocols import TopKSelector as TopKSelector
-    from dpkit_core.randomness import Randomness as Randomness
-    from dpkit_core.registry import Registry as Registry
-    from dpkit_core.release import Certificate as Certificate
-    from dpkit_core.release import Release as Release
-    from dpkit_core.release import Verification as Verification
-    from dpkit_core.release import verify as verify
-    from dpkit_core.sampling import Sampler as Sampler
-    from dpkit_core.schema import Column as Column
-    from dpkit_core.schema import Feature as Feature
-    from dpkit_core.schema import Schema as Schema
+    from dpkit_core.release.certificate import Certificate as Certificate
+    from dpkit_core.release.models import LinearModel as LinearModel
+    from dpkit_core.release.models import RowClippedLinearModel as RowClippedLinearModel
+    from dpkit_core.release.models import WinsorizedLinearModel as WinsorizedLinearModel
+    from dpkit_core.release.release import Release as Release
+    from dpkit_core.release.verify import Verification as Verification
+    from dpkit_core.release.verify import verify as verify
 
 _HOMES = {
-    "calibration": "calibrate calibrate_events",
-    "composer": "Pipeline Plan compose",
-    "dataset": "Dataset Matrix SparseDataset StreamedDataset Vector",
-    "meter": "Meter",
-    "models": "LinearModel RowClippedLinearModel WinsorizedLinearModel",
-    "privacy": "Budget Neighboring Sensitivity",
+    "data.dataset": "AnyDataset Dataset Matrix SparseDataset StreamedDataset Vector",
+    "data.schema": "Column Feature Schema",
+    "data.sums": "Block Integers SparseBlock Sum Summable",
+    "ledger.accounts": "Account",
+    "ledger.ledger": "Ledger",
+    "mechanisms.calibration": "calibrate calibrate_events",
+    "mechanisms.scores": "FixedScores",
+    "noise.randomness": "Randomness",
+    "noise.sampler": "Sampler",
+    "pipeline.compose": "Pipeline compose",
+    "pipeline.plan": "Plan",
+    "plugins.registry": "Registry",
+    "privacy.budget": "Budget Neighboring Sensitivity",
     "protocols": (
-        "API API_FLOOR Accountant Model PreparedScores Refusal RegressionRequest Regressor ReleasingScorer "
-        "Scorer Scores ScoringRequest SelectionRequest StagePlan TopKSelector"
+        "API API_FLOOR Accountant Custom Meter Model PreparedScores RecordAccountant RecordAccounts Refusal "
+        "RegressionRequest Regressor ReleasingScorer Scorer Scores ScoringRequest SelectionRequest StagePlan "
+        "StreamRegressor TopKSelector"
     ),
-    "randomness": "Randomness",
-    "registry": "Registry",
-    "release": "Certificate Release Verification verify",
-    "sampling": "Sampler",
-    "schema": "Column Feature Schema",
+    "release.certificate": "Certificate",
+    "release.models": "LinearModel RowClippedLinearModel WinsorizedLinearModel",
+    "release.release": "Release",
+    "release.verify": "Verification verify",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-# Modules that are public as a whole.
-_MODULES = ("errors", "events", "hooks", "moments", "quantiles", "sampling", "validators")
-
-__version__ = "0.1.0"
-__all__ = [*sorted(_HOME_OF), *_MODULES]  # noqa: PLE0604 - computed from one table
+__all__ = [*sorted(_HOME_OF)]  # noqa: PLE0604 - computed from one table
 
 
 if not TYPE_CHECKING:  # a type checker that sees it would accept any name
 
     def __getattr__(name: str) -> Any:
-        if name in _MODULES:
-            return importlib.import_module(f"dpkit_core.{name}")
         if name not in _HOME_OF:
             raise AttributeError(f"module 'dpkit_core' has no attribute {name!r}")
         value = getattr(importlib.import_module(f"dpkit_core.{_HOME_OF[name]}"), name)

@@ -25,6 +25,10 @@ class InvalidData(DpkitError):
     """A table that does not fit its schema, or holds values no part can use."""
 
 
+class UnusedColumns(UserWarning):
+    """Columns of a table that were given and not needed; the only warning here, because nothing is wrong."""
+
+
 class InvalidOption(DpkitError):
     """An option that a part does not have, or a value that it does not accept."""
 
@@ -35,18 +39,6 @@ class InvalidRelease(DpkitError):
 
 class InvalidRecipe(DpkitError):
     """A recipe that cannot be read, or that names what does not exist."""
-
-
-class InvalidSuite(DpkitError):
-    """A suite of experiments that cannot be read, or that asks for what does not exist."""
-
-
-class InvalidResults(DpkitError):
-    """A folder of results that cannot be read or may not be written."""
-
-
-class MissingTable(DpkitError):
-    """A table of a suite that is not at hand; its trials are skipped and counted."""
 
 
 class MissingDependency(DpkitError):
@@ -84,17 +76,49 @@ class CalibrationFailed(DpkitError):
     """No noise scale in the searched range meets the budget."""
 
 
+class Declined(DpkitError):
+    """A run that was declined before any part was given data: nothing is spent."""
+
+
+class OverBudget(Declined):
+    """A run that its account cannot pay for: nothing is charged."""
+
+
+class AgainstPolicy(Declined):
+    """A run that a rule of the site forbids."""
+
+
+class AlreadyCharged(Declined):
+    """A charge whose identity another run has used: it is spent, and cannot pay for a second run."""
+
+
+class LedgerUnavailable(DpkitError):
+    """A ledger that cannot be read or written at the moment, so no run may begin."""
+
+
+class InvalidPolicy(DpkitError):
+    """Rules of the site that cannot be read, or that contradict each other: no run may begin."""
+
+
+class InvalidLedger(DpkitError):
+    """A ledger that is missing, damaged, not what it was, or used in a way that it does not allow."""
+
+
 class CannotCompose(DpkitError):
     """All the reasons why these parts cannot work together on this schema and budget."""
 
     def __init__(self, what: str, problems: Sequence[str]) -> None:
-        self.problems = tuple(problems)
+        self.problems = tuple(dict.fromkeys(problems))
         lines = "\n".join(f"  - {problem}" for problem in self.problems)
-        super().__init__(f"cannot compose {what}:\n{lines}")
+        super().__init__(f"cannot compose {what}:\n{lines}" if what else f"nothing to compose:\n{lines}")
 
 
 class BudgetSpent(DpkitError):
-    """Base of the errors of a run that used the data: there is no release, and its plan counts as spent."""
+    """Base of the errors of a run that used the data: there is no release, and its plan counts as spent.
+
+    The sentences of those that a part causes are fixed, whatever it did: what a part says after it has seen
+    the data may say something about them. Its own words are in the notes and the cause of the exception.
+    """
 
 
 class PlanViolation(BudgetSpent):
@@ -111,3 +135,11 @@ class PartFailed(BudgetSpent):
 
 class ReleaseNotWritten(BudgetSpent):
     """A release that is paid for and could not be written to its file."""
+
+
+class ReleaseNotShown(BudgetSpent):
+    """A release that is in its file, and that standard output could not take as it was told to."""
+
+
+class Interrupted(BudgetSpent):
+    """A run that was stopped by ctrl-C, or asked to end, after its plan had begun to be spent."""

@@ -10,61 +10,105 @@ and every published method is one combination: DPKendall with the Tukey mechanis
 ``tukey``; the two-stage method of Kifer et al. is ``lasso_votes`` + ``peel``; DP-SIS is ``correlation`` +
 ``canonical_lipschitz``.
 
-Parts are frozen attrs classes whose fields are their options. They inherit from nothing: a class that has
-these members is a part. Rules that all parts keep:
+Parts are frozen attrs classes, or dataclasses, whose fields are their options. They inherit from nothing: a
+class that has these members is a part. Rules that all parts keep:
 
 1. Planning (``sensitivity``, ``plan``) sees public facts only and raises ``Unsuitable`` with a sentence when
-   the part cannot serve; running sees the data.
-2. Noise and private randomness come from the meter alone, by the events of the plan, in their order.
-3. No exception, shape, number of rounds or draws depends on private values.
+   the part cannot serve; running sees the data. Every sentence that can appear in a release or certificate
+   is in the plan.
+2. Noise and private randomness come from the meter alone, by the events of the plan, in their order; or they
+   are recorded as somebody else's by ``Meter.foreign``.
+3. No exception, shape, number of rounds or draws depends on private values. From the moment a part has been
+   given data, an error is a failed run, charged, without its text.
 4. A part never changes its input and keeps no state between calls.
 
 Class-level facts: ``api`` is the plugin API that the class was written for; ``proof`` says where the argument
-for its privacy claim is; ``reference`` names the paper.
+for its privacy claim is; ``reference`` names the paper. Optional: ``most_records``, the largest number of
+records for which the proof holds as computed. Larger tables are refused before any part is given data, and
+the certificate names the assumption.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import attrs
 
+from dpkit_core.data.schema import Schema
 from dpkit_core.errors import Unsuitable
-from dpkit_core.events import Event
-from dpkit_core.privacy import Budget, Neighboring, Sensitivity
-from dpkit_core.schema import Schema
-from dpkit_core.validators import frozen_tuple
+from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
+from dpkit_core.privacy.events import (
+    CANDIDATE_LIMIT,
+    Event,
+    ExponentialMechanism,
+    Filtered,
+    Gaussian,
+    NonSphericalGaussian,
+    PermuteAndFlip,
+    PoissonSampled,
+)
+from dpkit_core.validators import exact_text, frozen_mapping, frozen_texts, frozen_tuple
 
 if TYPE_CHECKING:
-    from dpkit_core.dataset import Dataset, Matrix, Vector
-    from dpkit_core.meter import Meter
+    import numpy as np
+    import numpy.typing as npt
 
-API = 1
-API_FLOOR = 1
+    from dpkit_core.data.dataset import Dataset, Matrix, Vector
+
+S = TypeVar("S")
+
+API = 2
+API_FLOOR = 2
 
 
 @attrs.frozen
 class StagePlan:
     """What one part will do: its events in order, and the settings that it will read back when it runs.
 
+    It also holds every sentence that the part can put into a release or a certificate, so that none can be
+    made of private values.
+
     Attributes
     ----------
     events
-        Every event that the part will emit, in order. The meter accepts these and no others.
+        Every event that the part will emit, in order. The meter accepts these and no others. Noise says its
+        sensitivity and shape, a selection its sensitivity and candidates, a generic event its proof.
     settings
         A frozen attrs object (or None) with the calibrated numbers; public.
     assumptions
         Sentences that the privacy claim rests on beyond the schema; repeated in the certificate.
+    refusals
+        Code -> sentence, for each reason for which a regressor may return a ``Refusal``.
+    arithmetic
+        How noise by ``Meter.custom`` is rounded: every sentence that it will be given.
+    foreign
+        Whose noise is recorded by ``Meter.foreign``: every name that it will be given.
     """
 
     events: tuple[Event, ...] = attrs.field(converter=frozen_tuple)
-    settings: Any = None
-    assumptions: tuple[str, ...] = attrs.field(default=(), converter=frozen_tuple)
+    settings: object = None
+    assumptions: tuple[str, ...] = attrs.field(default=(), converter=frozen_texts)
+    refusals: Mapping[str, str] = attrs.field(factory=dict, converter=frozen_mapping)
+    arithmetic: tuple[str, ...] = attrs.field(default=(), converter=frozen_texts)
+    foreign: tuple[str, ...] = attrs.field(default=(), converter=frozen_texts)
 
+    def settings_as(self, kind: type[S]) -> S:
+        """Return the settings that a part reads back, of the class that it planned with.
 
-#: Up to so many candidates the rounding of a selection is proved to be covered.
-CANDIDATE_LIMIT = 2**24
+        Raises
+        ------
+        TypeError
+            If the settings are of another class: the plan is not this part's.
+        """
+        if not isinstance(self.settings, kind):
+            raise TypeError(
+                f"the plan has settings {self.settings!r} where {kind.__name__} was expected; "
+                "a part can only run a plan of its own"
+            )
+        return self.settings
 
 
 @attrs.frozen
@@ -117,7 +161,19 @@ class SelectionRequest:
 
 @attrs.frozen
 class ScoringRequest:
-    """What a scorer with a release of its own is to plan for: ``k`` features are going to be picked."""
+    """What a scorer with a release of its own is to plan for.
+
+    Attributes
+    ----------
+    schema
+        Public facts about the whole table.
+    k
+        How many features are going to be picked.
+    budget
+        What the events may cost under ``accountant``.
+    accountant
+        An accountant that has seen nothing yet.
+    """
 
     schema: Schema
     k: int
@@ -132,12 +188,27 @@ class ScoringRequest:
 
 @attrs.frozen
 class RegressionRequest:
-    """What a regressor is to plan for: ``k`` columns out of the schema's features, not known which."""
+    """What a regressor is to plan for.
+
+    Attributes
+    ----------
+    schema
+        Public facts about the whole table.
+    k
+        How many columns the data will have, out of the schema's features; not known which, unless all.
+    budget
+        What the events may cost under ``accountant``.
+    accountant
+        An accountant that has seen nothing yet.
+    batches
+        How many batches the records will come in; above 1 for a ``StreamRegressor`` only.
+    """
 
     schema: Schema
     k: int
     budget: Budget
     accountant: Accountant
+    batches: int = 1
 
     @property
     def neighboring(self) -> Neighboring:
@@ -163,17 +234,226 @@ class Scores:
 
     values: Vector
     sensitivity: Sensitivity
-    candidates: Any
+    candidates: npt.NDArray[np.bool_]
     round: int = 0
+
+
+class Custom(Protocol):
+    """Exact noise for one custom mechanism; see ``dpkit_core.noise.sampler.Sampler`` for each law.
+
+    What is drawn is recorded, method by method. After the ``with`` block there is nothing more to draw.
+    """
+
+    def bernoulli_exp(self, numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Return coins that are true with probability exp(-numerator / denominator), exactly."""
+        ...
+
+    def discrete_laplace(
+        self, scale: int | Fraction, size: int | tuple[int, ...] = ()
+    ) -> npt.NDArray[np.int64]:
+        """Return integers with probability proportional to exp(-|x| / scale)."""
+        ...
+
+    def discrete_gaussian(
+        self, sigma: int | Fraction, size: int | tuple[int, ...] = ()
+    ) -> npt.NDArray[np.int64]:
+        """Return integers with probability proportional to exp(-x^2 / (2 sigma^2))."""
+        ...
+
+    def laplace_on_grid(
+        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
+    ) -> npt.NDArray[np.float64]:
+        """Return ``value`` with Laplace noise on a public grid."""
+        ...
+
+    def gaussian_on_grid(
+        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
+    ) -> npt.NDArray[np.float64]:
+        """Return ``value`` with Gaussian noise on a public grid."""
+        ...
+
+    def exponential(self, size: int | tuple[int, ...] = ()) -> npt.NDArray[np.float64]:
+        """Return standard exponential variables with complete tails."""
+        ...
+
+    def gumbel(self, size: int | tuple[int, ...] = ()) -> npt.NDArray[np.float64]:
+        """Return standard Gumbel variables with complete tails."""
+        ...
+
+    def integers(
+        self, bound: npt.ArrayLike, size: int | tuple[int, ...] | None = None
+    ) -> npt.NDArray[np.int64]:
+        """Return integers from 0 to below ``bound``, uniform."""
+        ...
+
+    def permutation(self, items: int | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the items, or the integers below a number, in random order."""
+        ...
+
+    def subset(self, items: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+        """Return ``size`` of the items, every subset alike."""
+        ...
+
+    def bits(self, count: int) -> int:
+        """Return an integer of so many random bits."""
+        ...
+
+
+class Meter(Protocol):
+    """The only source of noise inside a run: it draws the noise and records the event in one call.
+
+    What is recorded is compared with the part's plan at once, exactly: mechanism, multiplier, sensitivity and
+    shape. An event that was not planned, or planned for later, voids the run before anything is returned. It
+    works for one stage, in one process, and not after the part has returned.
+    """
+
+    @property
+    def coins(self) -> np.random.Generator:
+        """Randomness for choices that do not depend on the data, such as the splits of random trees.
+
+        Costs nothing, because it protects nothing: treat what is drawn here as known to everybody. Assigning
+        records to groups by their position in the table is not such a choice under add/remove, where taking
+        out one record moves all others: draw that from a custom mechanism's sampler.
+        """
+        ...
+
+    def laplace(
+        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
+    ) -> npt.NDArray[np.float64]:
+        """Return ``value`` with Laplace noise of scale ``sensitivity * noise_multiplier`` on each entry.
+
+        Parameters
+        ----------
+        value
+            Finite, of the shape that the planned ``Laplace`` event says.
+        sensitivity
+            L1 sensitivity of the whole array under the plan's relation; that of the planned event.
+        noise_multiplier
+            That of the planned event.
+        """
+        ...
+
+    def gaussian(
+        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
+    ) -> npt.NDArray[np.float64]:
+        """Return ``value`` with Gaussian noise of deviation ``sensitivity * noise_multiplier`` on each entry.
+
+        Parameters
+        ----------
+        value
+            Finite, of the shape that the planned ``Gaussian`` event says.
+        sensitivity
+            L2 sensitivity of the whole array under the plan's relation; that of the planned event.
+        noise_multiplier
+            That of the planned event.
+        """
+        ...
+
+    def select(
+        self,
+        scores: Scores,
+        k: int,
+        *,
+        event: ExponentialMechanism | PermuteAndFlip,
+        constant_work: bool = False,
+    ) -> tuple[int, ...]:
+        """Return the indices of ``k`` candidates, best noisy score first; records ``event`` ``k`` times.
+
+        The event's sensitivity is the range sensitivity of ``scores``, and its ``candidates`` their number.
+        The scores that a selector is given keep the sensitivity that the scorer declared.
+
+        Gumbel noise of scale ``range sensitivity / epsilon`` makes each pick an exponential mechanism over
+        what the picks before left; exponential noise of the same scale makes it permute-and-flip (McKenna
+        and Sheldon 2020). Fresh noise is drawn for each pick; with Gumbel noise that has the law of keeping
+        the ``k`` best of one draw (Durfee and Rogers 2019, Lemma 4.2). From 2^16 candidates on, the running
+        time depends on the scores unless ``constant_work``; ``dpkit_core.noise.selection`` says how.
+        """
+        ...
+
+    def sums(
+        self,
+        contributions: Sequence[npt.ArrayLike],
+        groups: npt.NDArray[np.integer],
+        *,
+        limits: Sequence[int],
+        event: Gaussian | NonSphericalGaussian | PoissonSampled,
+    ) -> npt.NDArray[np.float64]:
+        """Return noisy sums of what the records contribute to their groups, shape (coordinates, groups).
+
+        The planned event is that of ``dpkit_core.mechanisms.sums.sums_event``, possibly inside ``Filtered``.
+        Who takes part is up to the meter: where the event is sampled, a record does with the event's rate, by
+        secret coins; where it is filtered, a record does while its account allows it; and one that
+        contributes more than a limit never does. None of that can be seen.
+
+        Parameters
+        ----------
+        contributions
+            For each coordinate, whole numbers of shape (n,), or one number where all contribute the same. A
+            record is charged for what it contributes here.
+        groups
+            Group of each record, shape (n,), from 0 to below the event's last length. Row i is the same
+            record at every call, in the order of arrival, and all that have arrived are there.
+        limits
+            Largest magnitude of a contribution in each coordinate.
+        event
+            The planned one.
+        """
+        ...
+
+    def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Custom]:
+        """Record ``event``, and give a sampler for a mechanism with noise of its own, inside one ``with``.
+
+            with meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC) as sampler:
+                noise = sampler.discrete_gaussian(scale, size)
+
+        Where the event is Laplace or Gaussian noise, as many integers of that law are drawn as its shape has.
+
+        Parameters
+        ----------
+        event
+            A planned event, or several in a ``Repeated`` or ``Sequence``, that covers everything done with
+            the sampler.
+        proof
+            Where the argument is that ``event`` covers it.
+        arithmetic
+            How rounding is treated; one of the sentences in the plan.
+        """
+        ...
+
+    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
+        """Record ``event`` for noise that somebody else draws inside the ``with``, such as another library.
+
+        The certificate then says whose noise it is, and claims neither our randomness nor our arithmetic for
+        it. Without a proof the event is ``NonPrivate``.
+
+        Parameters
+        ----------
+        event
+            A planned event, or several in a ``Repeated`` or ``Sequence``, that covers what is released.
+        whose
+            Who draws it, with a version; one of the names in the plan.
+        proof
+            Where the argument is that ``event`` covers it.
+        """
+        ...
 
 
 class PreparedScores(Protocol):
     """A scorer that has seen the data and can be asked again after each pick."""
 
     def scores(self, selected: Sequence[int], /) -> Vector:
-        """Return one score per feature, shape (d,), given the indices already selected, in order.
+        """Return the scores of one round.
 
-        Entries of selected features are ignored; they must be finite all the same.
+        Parameters
+        ----------
+        selected
+            Indices of the features picked before, in order; released, so public.
+
+        Returns
+        -------
+        Vector
+            One finite score per feature, shape (d,), larger is more relevant. Entries of selected features
+            are ignored; they must be finite all the same.
         """
         ...
 
@@ -182,25 +462,60 @@ class Scorer(Protocol):
     """How relevant is each feature? A scorer releases nothing, so it adds no noise.
 
     A scorer that also accepts sparse or streamed data says so by the optional class-level fact
-    ``forms = ("dense", "sparse", "streamed")``; without it the composer hands it dense data only.
+    ``forms = ("dense", "sparse", "streamed")``; without it the composer hands it dense data only. One that
+    asks for sums (``dpkit_core.data.sums``) accepts them all.
     """
 
     api: ClassVar[int]
 
     @property
     def adaptive(self) -> bool:
-        """Whether scores depend on the features already selected."""
+        """Whether scores depend on the features already selected.
+
+        Read while planning: an adaptive scorer is asked once for each pick, any other once for all picks.
+        """
         ...
 
-    def sensitivity(self, schema: Schema, round: int, /) -> Sensitivity:
-        """Return how far the scores of ``round`` (0 first) move under ``schema.neighboring``.
+    def sensitivity(self, schema: Schema, round_index: int, /) -> Sensitivity:
+        """Return how far the scores of one round move between neighboring datasets.
 
-        Holds for every dataset that fits the schema and every fixed list of selected features.
+        Called while planning, once for each round, and never after the data has been given: the number is
+        compared with the events of the selector.
+
+        Parameters
+        ----------
+        schema
+            Public facts, ``schema.neighboring`` among them.
+        round_index
+            0 for the first round; 1 for the scores after the first pick, and so on.
+
+        Returns
+        -------
+        Sensitivity
+            Holds for every dataset that fits the schema and every fixed list of features selected before.
+
+        Raises
+        ------
+        Unsuitable
+            If the public facts do not bound the scores, such as for columns without bounds.
         """
         ...
 
     def prepare(self, data: Dataset, /) -> PreparedScores:
-        """Return the scores of ``data``, ready to be asked; work shared by all rounds is done here."""
+        """Return the scores of ``data``, ready to be asked.
+
+        Called once in a run, before the first round; work that all rounds share is done here.
+
+        Parameters
+        ----------
+        data
+            All features, in one of the forms that the class names in ``forms``; checked against the schema.
+
+        Returns
+        -------
+        PreparedScores
+            Asked for scores once in each round. It stays inside the run.
+        """
         ...
 
 
@@ -214,11 +529,42 @@ class ReleasingScorer(Protocol):
     """
 
     def plan(self, request: ScoringRequest, /) -> StagePlan:
-        """Return the events of the release, none where the options make it unnecessary, and settings."""
+        """Return the events of the scorer's own release, and what it will read back.
+
+        Called several times before a run, with budgets of other sizes, so that stages can be enlarged
+        together.
+
+        Parameters
+        ----------
+        request
+            Public facts, the number of picks to come, and what the events may cost.
+
+        Returns
+        -------
+        StagePlan
+            Without events where the options make a release unnecessary; settings are kept all the same.
+
+        Raises
+        ------
+        Unsuitable
+            If the request cannot be served.
+        """
         ...
 
     def prepare_released(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> PreparedScores:
-        """Return what ``prepare`` returns, after the release."""
+        """Return what ``prepare`` returns, after the release.
+
+        Called once in a run, instead of ``prepare``.
+
+        Parameters
+        ----------
+        data
+            As for ``prepare``.
+        plan
+            The last that ``plan`` returned.
+        meter
+            For the events of the plan, in their order.
+        """
         ...
 
 
@@ -228,14 +574,52 @@ class TopKSelector(Protocol):
     api: ClassVar[int]
 
     def plan(self, request: SelectionRequest, /) -> StagePlan:
-        """Return the events of all rounds, calibrated to the request's budget."""
+        """Return the events of all rounds, calibrated to the request's budget.
+
+        Called several times before a run, with budgets of other sizes, so that stages can be enlarged
+        together.
+
+        Parameters
+        ----------
+        request
+            How many candidates and picks there are, how sensitive the scores of each round are, and what the
+            events may cost.
+
+        Returns
+        -------
+        StagePlan
+            One plan for all rounds.
+
+        Raises
+        ------
+        Unsuitable
+            If the request cannot be served, such as by an accountant that does not know the event.
+        CalibrationFailed
+            If no noise is found whose events stay within the budget.
+        """
         ...
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the indices of ``k`` distinct candidates.
 
-        Their order is released too: best noisy score first where the mechanism draws an order, by index where
-        it draws a set. Sorting a set by the true scores is an unpaid release.
+        Called once in each round.
+
+        Parameters
+        ----------
+        scores
+            Private values, and the public facts about them.
+        k
+            How many to pick in this round.
+        plan
+            The last that ``plan`` returned, for all rounds; ``scores.round`` says which this is.
+        meter
+            For the events of the plan, in their order; one for all rounds.
+
+        Returns
+        -------
+        Sequence[int]
+            In the order released: best noisy score first where the mechanism draws an order, by index where
+            it draws a set. Sorting a set by the true scores is an unpaid release.
         """
         ...
 
@@ -250,31 +634,81 @@ class Accountant(Protocol):
 
     @property
     def neighboring(self) -> Neighboring:
-        """The relation whose guarantees it computes; events of another relation are not supported."""
+        """The relation whose guarantees it computes; events of another relation are not supported.
+
+        An accountant is made with ``neighboring=`` of the schema, beside its options.
+        """
         ...
 
     def supports(self, event: Event, /) -> bool:
-        """Return whether ``event``, with everything inside it, can be accounted for."""
+        """Return whether ``event``, with everything inside it, can be accounted for.
+
+        Called while planning, for every event; an accountant says False to what it does not know, also to
+        events of later versions, and never guesses.
+        """
         ...
 
     def compose(self, event: Event, count: int = 1, /) -> Accountant:
-        """Return the accountant after ``count`` more times ``event``, adaptively chosen.
+        """Return the accountant after ``count`` more times ``event``, each chosen knowing all before.
 
-        Raises ``UnsupportedEvent`` where ``supports`` is false.
+        Called very often while planning: calibration composes each plan that it tries.
+
+        Raises
+        ------
+        UnsupportedEvent
+            Where ``supports`` is False.
         """
         ...
 
     def epsilon(self, delta: float, /) -> float:
-        """Return an upper bound on epsilon at ``delta``; infinity where there is none."""
+        """Return an upper bound on epsilon at ``delta`` for all that was composed.
+
+        Rounding goes up. Infinity where no finite bound is proved, such as for Gaussian noise at ``delta`` 0;
+        0 where nothing was composed.
+        """
         ...
 
     def delta(self, epsilon: float, /) -> float:
-        """Return an upper bound on delta at ``epsilon``; 1 where there is none."""
+        """Return an upper bound on delta at ``epsilon`` for all that was composed; at most 1, rounded up."""
+        ...
+
+
+class RecordAccounts(Protocol):
+    """The accounts of all records in one stage. Nothing of them is ever released, not even their number."""
+
+    def join(self, records: int, /) -> None:
+        """Open an account for each of so many more records, of which nothing is spent."""
+        ...
+
+    def admit(self, costs: npt.NDArray[np.int64], /) -> npt.NDArray[np.bool_]:
+        """Return which records take part in a round of these costs, and charge those.
+
+        Costs are in ticks of the largest precision that the event allows (``dpkit_core.privacy.accounts``),
+        one for each record in the order of arrival.
+        """
+        ...
+
+
+@runtime_checkable
+class RecordAccountant(Protocol):
+    """An accountant that keeps an account for each record, and so supports ``Filtered``.
+
+    An optional capability beside ``Accountant``: a regressor plans ``Filtered`` where the accountant of its
+    request has it. The meter keeps the accounts, and asks them who takes part in each round.
+    """
+
+    def open(self, event: Filtered, records: int, /) -> RecordAccounts:
+        """Return accounts for so many records, of which nothing is spent, for the rounds of ``event``."""
         ...
 
 
 class Model(Protocol):
-    """A released model. Everything it holds is public."""
+    """A released model. What leaves a run is its document, and a model made of that again.
+
+    A kind of models is read by a class with ``from_document``, which a distribution offers by an entry point
+    in the group ``dpkit.models`` whose name is the kind. Without one, the class of the model is asked for its
+    ``from_document``; without that, the release holds the document and cannot predict.
+    """
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -286,26 +720,96 @@ class Model(Protocol):
         ...
 
     def to_document(self) -> Mapping[str, Any]:
-        """Return the model as plain data that ``json`` can write, with a ``kind``."""
+        """Return the model as plain data that ``json`` can write, with a ``kind``.
+
+        Text, truth, None, finite numbers, and lists and mappings of them. Every number becomes a float, and
+        minus zero zero, before anybody sees it: a reader that needs a whole number converts it.
+        """
         ...
 
 
 @attrs.frozen
 class Refusal:
-    """An honest outcome without a model: a private test said no. Charged like any other release."""
+    """An honest outcome without a model: a private test said no. Charged like any other release.
 
-    reason: str
+    ``code`` is one of ``StagePlan.refusals``, which has its sentence.
+    """
+
+    code: str = attrs.field(converter=exact_text)
 
 
 class Regressor(Protocol):
-    """Fit a model to the selected columns."""
+    """Fit a model to the selected columns.
+
+    A regressor that asks for sums alone (``dpkit_core.data.sums``) says ``forms = ("dense", "sparse",
+    "streamed")``, an optional class-level fact; without it, the selected columns are held in memory for it.
+
+    A regressor that looks at no features says so by the optional class-level fact ``uses_features = False``;
+    a plan that pays for a selection before it then warns.
+    """
 
     api: ClassVar[int]
 
     def plan(self, request: RegressionRequest, /) -> StagePlan:
-        """Return the events of the fit, calibrated to the request's budget."""
+        """Return the events of the fit, calibrated to the request's budget.
+
+        Called several times before a run, with budgets of other sizes, so that stages can be enlarged
+        together.
+
+        Parameters
+        ----------
+        request
+            Public facts, the number of columns, and what the events may cost.
+
+        Returns
+        -------
+        StagePlan
+            With a sentence for each code with which ``fit`` may refuse.
+
+        Raises
+        ------
+        Unsuitable
+            If the request cannot be served, such as for columns without bounds.
+        CalibrationFailed
+            If no noise is found whose events stay within the budget.
+        """
         ...
 
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Model | Refusal:
-        """Return the released model, or a refusal where a private test failed."""
+        """Return the released model, or a refusal where a private test failed.
+
+        Called once in a run, last.
+
+        Parameters
+        ----------
+        data
+            The selected columns, in the order released; all columns where nothing selects.
+        plan
+            The last that ``plan`` returned.
+        meter
+            For the events of the plan, in their order; a refusal may leave events unused.
+
+        Returns
+        -------
+        Model or Refusal
+            A model of some or all of the given columns. What leaves the run is its document, and a model that
+            is made of it again. A refusal has one of the plan's codes, and is charged in full.
+        """
+        ...
+
+
+@runtime_checkable
+class StreamRegressor(Protocol):
+    """A regressor that can be given its records batch by batch, each batch once, as they arrive.
+
+    An optional capability beside ``Regressor``. How many batches there are is public and in the request; how
+    many records each has is not, and may be 0.
+    """
+
+    def fit_batches(self, batches: Iterator[Dataset], plan: StagePlan, meter: Meter, /) -> Model | Refusal:
+        """Return the released model, or a refusal where a private test failed.
+
+        The records of a batch have arrived, for ``Meter.sums``, when the iterator has given it. All batches
+        are to be taken.
+        """
         ...

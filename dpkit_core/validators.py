@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import types
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -13,6 +14,12 @@ def positive(instance: object, attribute: attrs.Attribute[Any], value: float) ->
     """Accept a finite number above 0."""
     if not 0 < value < math.inf:
         raise ValueError(f"{attribute.name} is {value}; it must be a finite number above 0")
+
+
+def not_negative(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    """Accept a number of at least 0, infinity included."""
+    if not value >= 0:
+        raise ValueError(f"{attribute.name} is {value}; it must be at least 0")
 
 
 def length(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
@@ -49,4 +56,77 @@ def frozen_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
 
 def frozen_floats(values: Iterable[float]) -> tuple[float, ...]:
     """Return ``values`` as a tuple of floats."""
-    return tuple(float(value) for value in values)
+    return tuple(map(float, values))
+
+
+def exact_text(value: Any) -> str:
+    """Return text as ``str`` itself, since what inherits from it may compare as it likes."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return str.__str__(value)
+
+
+def frozen_texts(values: Iterable[str]) -> tuple[str, ...]:
+    """Return ``values`` as a tuple of text; a single text in place of several is refused."""
+    if isinstance(values, str):
+        raise TypeError(f"{values!r} is one text; give a tuple of them")
+    return tuple(map(exact_text, values))
+
+
+class FrozenMapping(Mapping[str, Any]):
+    """A mapping that cannot be changed, nor what is in it; equal to any mapping with the same items."""
+
+    __slots__ = ("_items",)
+
+    _items: Mapping[str, Any]
+
+    def __init__(self, items: Mapping[str, Any]) -> None:
+        if not isinstance(items, Mapping):
+            raise TypeError(f"{items!r} is no mapping")
+        frozen = {exact_text(key): frozen_data(value) for key, value in items.items()}
+        object.__setattr__(self, "_items", types.MappingProxyType(frozen))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a frozen mapping cannot be changed")
+
+    __delattr__ = __setattr__  # type: ignore[assignment]
+
+    def __getitem__(self, key: str) -> Any:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return dict(self._items) == dict(other) if isinstance(other, Mapping) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._items.items()))
+
+    def __repr__(self) -> str:
+        return repr(dict(self._items))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self._items),)
+
+
+def frozen_mapping(items: Mapping[str, Any]) -> FrozenMapping:
+    """Return a mapping whose content cannot be changed, at any depth."""
+    return FrozenMapping(items)
+
+
+def frozen_data(value: Any) -> Any:
+    """Return plain data that cannot be changed: mappings frozen, lists as tuples."""
+    if isinstance(value, Mapping):
+        return FrozenMapping(value)
+    return tuple(map(frozen_data, value)) if isinstance(value, list | tuple) else value
+
+
+def thawed(value: Any) -> Any:
+    """Return frozen data as dictionaries and lists, which ``json`` and TOML can write."""
+    if isinstance(value, Mapping):
+        return {key: thawed(item) for key, item in value.items()}
+    return [thawed(item) for item in value] if isinstance(value, list | tuple) else value

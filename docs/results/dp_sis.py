@@ -20,11 +20,12 @@ from typing import Any
 import attrs
 import numpy as np
 import numpy.typing as npt
+from dpkit_command_bench.generators import fan_lv
+from dpkit_command_bench.selection_metrics import top_k_accuracy
 
-from dpkit_core import Budget, Dataset, Meter, Plan, Randomness, Schema, Scores, Sensitivity, compose
-from dpkit_core.generators import fan_lv
+from dpkit_core import Budget, Dataset, Plan, Randomness, Schema, Scores, Sensitivity, compose
 from dpkit_core.protocols import PreparedScores
-from dpkit_core.selection_metrics import top_k_accuracy
+from dpkit_core.testing import StageMeter
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 DELTA = 1e-6
@@ -93,12 +94,12 @@ def microarray(path: Path) -> Iterator[Task]:
 
 def prepare(plan: Plan, data: Dataset) -> PreparedScores:
     """Return the scores of ``data``; what the scorer releases, if it does, is seeded."""
-    assert plan.pipeline.scorer is not None
-    scorer, stage = plan.pipeline.scorer.instance, plan.stage("scoring")
+    assert plan.assembly.scorer is not None
+    scorer, stage = plan.assembly.scorer.instance, plan.stage("scoring")
     if stage is None:
         prepared: PreparedScores = scorer.prepare(data)
     else:
-        meter = Meter("scoring", stage.plan, plan.schema.neighboring, Randomness.from_seed(0))
+        meter = StageMeter("scoring", stage.plan, plan.schema.neighboring, Randomness.from_seed(0))
         prepared = scorer.prepare_released(data, stage.plan, meter)
     return prepared
 
@@ -107,13 +108,13 @@ def select(
     plan: Plan, sensitivities: Sequence[Sensitivity], prepared: PreparedScores, seed: int
 ) -> list[int]:
     """Return what the plan's selector picks from scores that are prepared, as the composer does."""
-    stage, pipeline = plan.stage("selection"), plan.pipeline
+    stage, pipeline = plan.stage("selection"), plan.assembly
     assert stage is not None
-    assert pipeline.scorer is not None
-    meter = Meter("selection", stage.plan, plan.schema.neighboring, Randomness.from_seed(seed))
+    assert pipeline.assembly.scorer is not None
+    meter = StageMeter("selection", stage.plan, plan.schema.neighboring, Randomness.from_seed(seed))
     candidates = np.ones(len(prepared.scores(())), dtype=bool)
     picked: list[int] = []
-    adaptive = pipeline.scorer.instance.adaptive
+    adaptive = pipeline.assembly.scorer.instance.adaptive
     for r, count in enumerate((1,) * plan.k if adaptive else (plan.k,)):
         scores = Scores(prepared.scores(picked), sensitivities[r], candidates.copy(), r)
         chosen = [int(j) for j in stage.part.instance.select(scores, count, stage.plan, meter)]
@@ -148,8 +149,8 @@ def recalls(name: str, tasks: Callable[[], Iterator[Task]], trials: int) -> Iter
     for scorer, (part, _) in SCORERS.items():
         combinations = list(plans(scorer, tables[0]))  # the public facts that count are those of all tables
         first = combinations[0][2]
-        assert first.pipeline.scorer is not None
-        sensitivities = [first.pipeline.scorer.instance.sensitivity(first.schema, r) for r in range(first.k)]
+        assert first.assembly.scorer is not None
+        sensitivities = [first.assembly.scorer.instance.sensitivity(first.schema, r) for r in range(first.k)]
         prepared = [prepare(first, table.data) for table in tables]
         repeated = range(trials // SLOWER if part == "kendall" else trials)
         for selector, epsilon, plan in combinations:

@@ -14,10 +14,9 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
+from dpkit_command_bench.generators import Synthetic, five_ones
 from dpkit_scorer_lasso_votes.lasso_votes import elect
 from matplotlib import pyplot as plt
-
-from dpkit_core.generators import Synthetic, five_ones
 
 REPETITIONS = 1000
 RELEVANT = 5

@@ -18,12 +18,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpkit_core.bench.plots import draw
-from dpkit_core.bench.published import Published, find_value
-from dpkit_core.bench.results import Results
-from dpkit_core.bench.runner import local_workers, run
-from dpkit_core.bench.suite import find_suite
-from dpkit_core.bench.summary import Standing, summarize
+from dpkit_command_bench.plots import draw
+from dpkit_command_bench.published import Published, find_value
+from dpkit_command_bench.results import Results
+from dpkit_command_bench.runner import local_workers, run
+from dpkit_command_bench.suite import find_suite
+from dpkit_command_bench.summary import Standing, summarize
 
 OURS = "k-winsorized"
 PICTURES = ("tables-k5", "tables-k10")

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core import Budget, Dataset, Randomness, Schema, compose
-from dpkit_core.hooks import Observers
+from dpkit_core.pipeline.observers import Observers
 
 Array = npt.NDArray[np.float64]
 Fit = Callable[[Array, Array, float, int], Callable[[Array], Array]]

@@ -15,12 +15,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from dpkit_command_bench.sources import Loaded, load
+from dpkit_command_bench.suite import find_suite
 
 from dpkit_core import Budget, Dataset, Randomness, compose
-from dpkit_core.bench.sources import Loaded, load
-from dpkit_core.bench.suite import find_suite
-from dpkit_core.hooks import Observers
-from dpkit_core.recipes import find_recipe
+from dpkit_core.pipeline.observers import Observers
+from dpkit_core.pipeline.recipes import find_recipe
 
 DELTA, SPLITS, SMALL = 1e-5, 10, 500
 # Epsilon, features and training records, all of them for None.

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     """Run the command line and exit: 0 done, 2 wrong use or bad data, 3 refused, 4 spent in vain."""
-    from dpkit_core.cli._app import app
+    try:
+        from dpkit_core.cli._process import run
 
-    app(prog_name="dpkit")
+        run()
+    except KeyboardInterrupt:  # before a command has begun, or after it has ended
+        sys.exit(130)

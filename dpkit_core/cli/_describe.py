@@ -13,10 +13,12 @@ from typing import Any
 
 import attrs
 
-from dpkit_core.cli._words import events_in_words
-from dpkit_core.composer import option_fields
+from dpkit_core.data.schema import Schema
 from dpkit_core.errors import DpkitError
-from dpkit_core.events import (
+from dpkit_core.pipeline.parts import Option, option_fields
+from dpkit_core.plugins.registry import ComponentRef, Registry
+from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
+from dpkit_core.privacy.events import (
     ApproxDP,
     Event,
     ExponentialMechanism,
@@ -28,7 +30,7 @@ from dpkit_core.events import (
     PureDP,
     Renyi,
 )
-from dpkit_core.privacy import Budget, Neighboring, Sensitivity
+from dpkit_core.privacy.words import events_in_words
 from dpkit_core.protocols import (
     Accountant,
     RegressionRequest,
@@ -37,8 +39,6 @@ from dpkit_core.protocols import (
     SelectionRequest,
     StagePlan,
 )
-from dpkit_core.registry import ComponentRef, Registry
-from dpkit_core.schema import Schema
 
 EXAMPLE = "10 columns, k = 5, epsilon 1, delta 1e-6"
 _COLUMNS, _K, _RECORDS = 10, 5, 10_000
@@ -90,7 +90,7 @@ def _options(component: type[Any]) -> Iterator[Facts]:
         }
 
 
-def _default(field: attrs.Attribute[Any]) -> Any:
+def _default(field: Option) -> Any:
     if field.default is attrs.NOTHING:
         return _REQUIRED
     if getattr(field.default, "takes_self", False):

@@ -4,114 +4,173 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 
-from dpkit_core.cli import _render
-from dpkit_core.cli._models import shown
-from dpkit_core.cli._options import Format, note, unread_is_fine
-from dpkit_core.cli._words import budget_line, stage_rows
-from dpkit_core.composer import Plan
-from dpkit_core.dataset import AnyDataset
-from dpkit_core.errors import InvalidOption, ReleaseNotWritten
-from dpkit_core.hooks import Observers
-from dpkit_core.protocols import Model
-from dpkit_core.randomness import Randomness
-from dpkit_core.release import Release
+from dpkit_core.cli._options import unread_is_fine
+from dpkit_core.cli._process import undisturbed, unheard
+from dpkit_core.commands import render
+from dpkit_core.commands.options import Format, note
+from dpkit_core.data.dataset import AnyDataset
+from dpkit_core.errors import Interrupted, InvalidOption, ReleaseNotShown, ReleaseNotWritten
+from dpkit_core.files.writing import Output, reserved
+from dpkit_core.ledger.ledger import Ledger, Payer
+from dpkit_core.noise.randomness import Randomness
+from dpkit_core.pipeline.observers import Observers
+from dpkit_core.pipeline.payment import price_in_words
+from dpkit_core.pipeline.plan import Plan
+from dpkit_core.pipeline.policy import Policy
+from dpkit_core.pipeline.words import budget_line, stage_rows, title, warning_lines
+from dpkit_core.privacy.budget import Budget
+from dpkit_core.privacy.events import event_to_json
+from dpkit_core.release.release import Release
+from dpkit_core.release.words import sections
 
 REFUSED = 3
 
 
-def require_writable(path: Path, *, inputs: Iterable[Path | None] = ()) -> None:
-    """Raise unless ``path`` can be written and is none of ``inputs``, before anything is spent."""
+def require_elsewhere(path: Path, inputs: Iterable[Path | None]) -> None:
+    """Raise if what is to be written is also read."""
     if path.exists() and any(other and other.exists() and path.samefile(other) for other in inputs):
         raise InvalidOption(f"cannot write {path}: it is also read here; write elsewhere")
-    folder = path.parent
-    if not folder.is_dir():
-        raise InvalidOption(
-            f"cannot write {path}: there is no folder {folder}; create it, or write elsewhere"
-        )
-    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        raise InvalidOption(f"cannot write {path}: no permission, or it is a folder; write elsewhere")
 
 
-def require_unpaid(output: Path, *, force: bool) -> None:
-    """Raise if there is something at ``output``, most likely a release that was paid for."""
-    if output.exists() and not force:
+@contextmanager
+def claimed(path: Path, *, force: bool, inputs: Iterable[Path | None] = ()) -> Iterator[Output]:
+    """Reserve the file of a release, so that no other run takes it."""
+    require_elsewhere(path, inputs)
+    if path.is_file() and not force:
         raise InvalidOption(
-            f"{output} exists, and a release that is lost stays paid for; write elsewhere with --output, or "
+            f"{path} exists, and a release that is lost stays paid for; write elsewhere with --output, or "
             "overwrite it with --force"
         )
+    with reserved(path, replace=force) as output:
+        yield output
 
 
-def execute(plan: Plan, data: AnyDataset, *, seed: int | None, output: Path, format: Format) -> None:
-    """Run the plan, write the release to ``output``, print it, and exit with 3 if the mechanism refused."""
+def payer(
+    ledger: str | None, account: str | None, charge: str | None, *, budget: Budget | None = None
+) -> Payer | None:
+    """Return who is to pay, in the ledger that is given or that the site demands; None if nobody has to.
+
+    A ``budget`` that the site does not allow is refused here, before a part is loaded or a table read.
+    """
+    policy = Policy.of_site()
+    if budget is not None:
+        policy.require_budget(budget)
+    ledger = policy.ledger if ledger is None else ledger
+    if ledger is None or account is None:
+        for option, value in (("--ledger", ledger), ("--account", account), ("--charge", charge)):
+            if value is not None and value is not ledger:
+                raise InvalidOption(f"{option} is given without --ledger, which says where the account is")
+        if ledger is None:
+            return None
+        names = [each.account.name for each in Ledger.open(ledger).accounts()]
+        raise InvalidOption(
+            f"which account of the ledger is to pay? Give --account: "
+            f"{' or '.join(names) or 'there is none yet'}"
+        )
+    return Ledger.open(ledger).payer(account, charge=charge)
+
+
+def execute(
+    plan: Plan,
+    data: AnyDataset,
+    *,
+    seed: int | None,
+    output: Output,
+    path: Path,
+    format: Format,
+    paid_by: Payer | None = None,
+) -> None:
+    """Run the plan, write the release, print it, and exit with 3 if the mechanism refused.
+
+    ``path`` is what the user calls the file of ``output``.
+    """
     randomness = Randomness.from_os() if seed is None else Randomness.from_seed(seed)
-    # Standard output belongs to the result, whatever a part prints.
-    with contextlib.redirect_stdout(sys.stderr), _render.progress() as progress:
-        observers = Observers.installed(report=note)
-        release = plan.run(data, randomness=randomness, observers=observers, progress=progress)
+    output.make_room(_room(plan))
     try:
-        release.write(output)
-    except OSError as error:  # it is paid for: at least it is shown
-        raise ReleaseNotWritten(
-            f"cannot write {output}: {error.strerror or error}. The release is paid for; keep what is printed"
-        ) from error
-    finally:
-        with unread_is_fine():  # the release is in its file
+        # Standard output belongs to the result, whatever a part prints.
+        with contextlib.redirect_stdout(sys.stderr), render.progress() as progress:
+            observers = Observers.installed(report=note)
+            with unheard():
+                release = plan.run(
+                    data, randomness=randomness, observers=observers, progress=progress, paid_by=paid_by
+                )
+        with undisturbed():
+            _write(release, output, path)
+    except KeyboardInterrupt as interrupt:
+        raise Interrupted(
+            "interrupted while the plan was run: nothing is released, and the planned budget counts as spent"
+        ) from interrupt
+    note(f"wrote {path}")
+    try:
+        with unread_is_fine():
             if format is Format.JSON:
-                print(json.dumps(release.to_document(), indent=2, allow_nan=False))
+                _print_document(release)
             else:
                 show_release(release)
-    note(f"wrote {output}")
+    except KeyboardInterrupt:
+        note(f"stopped printing; the release is whole in {path}")
+    except OSError as error:
+        raise ReleaseNotShown(
+            f"standard output: {error.strerror or error}. The release is whole in {path}"
+        ) from error
     if release.refusal is not None:
         raise typer.Exit(REFUSED)
 
 
-def show_plan(plan: Plan) -> None:
-    """Print who will spend what."""
+def _write(release: Release, output: Output, path: Path) -> None:
+    try:
+        output.write(release.to_json())
+    except OSError as error:  # it is paid for: at least it is shown, to the last digit
+        where = "Keep what is printed" if output.left is None else f"It is whole in {output.left}"
+        with contextlib.suppress(OSError), unread_is_fine():
+            _print_document(release)
+        raise ReleaseNotWritten(
+            f"cannot write {path}: {error.strerror or error}. The release is paid for. {where}"
+        ) from error
+
+
+def _print_document(release: Release) -> None:
+    print(release.to_json(), end="")
+
+
+def _room(plan: Plan) -> int:
+    """Return about how many bytes the release will have: what the plan says, and a model of all features."""
+    document = {
+        "schema": plan.schema.to_document(),
+        "events": [event_to_json(item.event) for item in plan.events],
+    }
+    return 2 * len(json.dumps(document, indent=2)) + 256 * len(plan.schema.features) + 2**14
+
+
+def show_plan(plan: Plan, paid_by: Payer | None) -> None:
+    """Print who will spend what, and what the account that pays will have spent then."""
+    price = [] if paid_by is None else [f"{price_in_words(plan, paid_by)}."]
     with unread_is_fine():
-        _render.heading(f"Plan: {plan.pipeline}, k = {plan.k} of {len(plan.schema.features)} features")
-        _render.table(
+        render.heading(title(plan))
+        render.table(
             ("stage", "part", "releases", "epsilon alone", "share"),
             stage_rows(plan),
             numeric=("epsilon alone", "share"),
         )
         print()
-        _render.lines([budget_line(plan)])
+        render.lines([budget_line(plan), *warning_lines(plan), *price])
         print()
 
 
 def show_release(release: Release) -> None:
     """Print what was released, and the certificate in words."""
-    if release.selected:
-        _render.heading("Selected features, in the order released")
-        _render.lines([", ".join(release.selected)])
-        print()
-    if release.model is not None:
-        _render.heading("Model")
-        _show_model(release.model)
-        print()
-    if release.refusal is not None:
-        _render.heading("Refused: no model is released")
-        _render.lines(
-            [
-                f"{release.refusal}.",
-                "This is an honest outcome and counts as spent. More records, a larger epsilon or fewer "
-                "features (-k) make it less likely.",
-            ]
-        )
-        print()
-    _render.heading("Certificate")
-    _render.lines(release.certificate.in_words())
-
-
-def _show_model(model: Model) -> None:
-    text = shown(model)
-    if text.header:
-        _render.table(text.header, text.rows, numeric=text.header[1:])
-    _render.lines(text.sentences)
+    for number, section in enumerate(sections(release)):
+        if number:
+            print()
+        render.heading(section.heading)
+        table = section.table
+        if table.header:
+            render.table(table.header, table.rows, numeric=table.header[1:])
+        render.lines(table.sentences)

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import attrs
 
-from dpkit_core.cli._options import note
-from dpkit_core.dataset import AnyDataset
+from dpkit_core.commands.options import note
+from dpkit_core.data.dataset import AnyDataset
+from dpkit_core.data.encode import LARGE, encode, infer_schema, stream_table, unused_columns
+from dpkit_core.data.readers import Table
+from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidData, InvalidOption, InvalidSchema
-from dpkit_core.privacy import Neighboring
-from dpkit_core.schema import Schema
-from dpkit_core.tables import LARGE, Table, encode, infer_schema, stream, unused_columns
-from dpkit_core.toml import read_toml
+from dpkit_core.files.documents import read_toml
+from dpkit_core.privacy.budget import Neighboring
 
 
 def find_schema(
@@ -45,19 +46,28 @@ def find_schema(
 def dataset(table: Table, schema: Schema, forms: Sequence[str]) -> AnyDataset:
     """Return the encoded table in one of ``forms``, with a note on the columns that the schema leaves out.
 
-    A large Parquet file is streamed where that is among the forms. Scores are the same in all forms, so the
+    Large Parquet files are streamed where that is among the forms. Sums are the same in all forms, so the
     choice shows in time and memory alone.
     """
-    large = 8 * table.rows * len(schema.features) > LARGE and table.path.suffix.lower() == ".parquet"
-    data = stream(table.path, schema) if large and "streamed" in forms else encode(table, schema)
+    large = 8 * table.rows * len(schema.features) > LARGE and table.blocks is not None
+    data = stream_table(table, schema) if large and "streamed" in forms else encode(table, schema)
     unused = unused_columns(table, schema)
     if unused:
         note(f"not used, because the schema or --features leaves them out: {', '.join(unused)}")
     return data
 
 
+def require_columns(table: Table, schema: Schema) -> None:
+    """Raise unless the table has the schema's columns, with numbers where it says so; no value is read."""
+    table.find_numbers(schema.target.name, "target")
+    for column in schema.columns:
+        find = table.find_numbers if column.kind == "numeric" else table.find
+        find(column.name)
+
+
 def _beside(table: Table) -> Path | None:
-    path = table.path.with_name(f"{table.path.stem}.schema.toml")
+    at = Path(table.path)
+    path = at.with_name(f"{at.stem}.schema.toml")
     if not path.is_file():
         return None
     note(f"public facts from {path}, which lies beside the table")
@@ -74,7 +84,7 @@ def _inferred(
         raise InvalidData(
             f"{table.path} holds text, not numbers, in {columns}; declare categories in a schema, from "
             "public knowledge and not from the data (`dpkit schema DATA > schema.toml` writes a start), or "
-            "choose other columns with --features"
+            "choose other columns with --features. Numbers with a decimal comma are text: write points"
         )
     note(f"no schema given; taken as public about {table.path}: the names of its columns, and nothing else")
     return schema

@@ -1,32 +1,21 @@
-"""What several commands share: options, notes on standard error, completion of names."""
+"""What several commands of the core share, beyond what authors of commands have too."""
 
 from __future__ import annotations
 
 import csv
-import enum
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
 
 from dpkit_core.errors import InvalidOption
-from dpkit_core.registry import KINDS, Registry
+from dpkit_core.files.documents import parse_toml
+from dpkit_core.plugins.kinds import KINDS
 
-
-class Format(enum.StrEnum):
-    """How results are printed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-FormatOption = Annotated[
-    Format, typer.Option("--format", help="table for people; json prints one object and nothing else.")
-]
 ForceOption = Annotated[
     bool,
     typer.Option("--force", help="Overwrite the file of --output, though its release may be paid for."),
@@ -40,50 +29,62 @@ SeedOption = Annotated[
         rich_help_panel="Privacy",
     ),
 ]
-
-
-def note(message: str) -> None:
-    """Tell the user something on standard error; standard output is for results."""
-    print(f"dpkit: {message}", file=sys.stderr)
+LedgerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="FILE",
+        help="Charge the run there before any part is given data: a file of `dpkit ledger create`, or a URL.",
+        show_default="the site's, if it demands one",
+        rich_help_panel="Ledger",
+    ),
+]
+AccountOption = Annotated[
+    str | None,
+    typer.Option(
+        "--account", metavar="NAME", help="The account that pays for the run.", rich_help_panel="Ledger"
+    ),
+]
+ChargeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--charge",
+        metavar="ID",
+        help="Identity of the charge, such as a job's name: a second run of the same identity is declined.",
+        show_default="a new one",
+        rich_help_panel="Ledger",
+    ),
+]
 
 
 @contextmanager
 def unread_is_fine() -> Iterator[None]:
-    """Let printing end early and quietly where the reader of standard output has gone, as ``head`` does."""
+    """Let printing end early and quietly where the reader of standard output has gone, as ``head`` does.
+
+    Raises
+    ------
+    OSError
+        If standard output cannot be written to for another reason, such as a full disk. What was printed
+        last is then dropped, so that nothing fails at it again.
+    """
     try:
         yield
+        sys.stdout.flush()
     except BrokenPipeError:
         _print_no_more()
-    finally:
-        try:
+    except OSError:
+        _print_no_more()
+        raise
+    except BaseException:
+        with suppress(OSError):
             sys.stdout.flush()
-        except BrokenPipeError:
-            _print_no_more()
+        raise
 
 
 def _print_no_more() -> None:
     # Else the interpreter would complain when it flushes at its end.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def names_of(kind: str) -> Callable[[str], list[str]]:
-    """Return a completion of the installed names of a kind; imports no part."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [ref.name for ref in Registry().refs(kind) if ref.name.startswith(incomplete)]
-
-    return complete
-
-
-def names_offered(kind: str) -> Callable[[str], list[str]]:
-    """Return a completion of the installed recipes, suites or generators."""
-
-    def complete(incomplete: str) -> list[str]:
-        from dpkit_core.offers import offers
-
-        return [ref.name for ref in offers(kind) if ref.name.startswith(incomplete)]
-
-    return complete
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def kinds(incomplete: str) -> list[str]:
@@ -128,6 +129,9 @@ def parse_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 def _value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
+        document = parse_toml(f"value = {text}", f"--set {text!r}", InvalidOption)
+    except InvalidOption as error:
+        if isinstance(error.__cause__, tomllib.TOMLDecodeError):
+            return text
+        raise
+    return document["value"] if document.keys() == {"value"} else text

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpkit_core.cli._options import Format, FormatOption, note
+from dpkit_core.commands.options import Format, FormatOption, note
 
 if TYPE_CHECKING:
     from dpkit_core.testing.compositions import CompositionAudit
 
 _REFUTED = 2
-_PATIENCE = 180.0  # seconds for the runs, where their number is not given
+_SECONDS_OF_RUNS = 180.0  # seconds for the runs, where their number is not given
 
 
 def audit(
@@ -49,24 +49,24 @@ def audit(
     import json
     import sys
 
-    from dpkit_core.cli import _render
-    from dpkit_core.planfile import read_plan
+    from dpkit_core.commands import render
+    from dpkit_core.pipeline.planfile import read_plan
     from dpkit_core.testing.compositions import audit_composition, find_suspects
 
-    with contextlib.redirect_stdout(sys.stderr), _render.progress() as told:
-        agreed = read_plan(plan)
+    with contextlib.redirect_stdout(sys.stderr), render.progress() as told:
+        agreed = read_plan(plan, report=note)
         suspects = find_suspects(
             agreed,
             sizes=None if records is None else (records,),
             progress=lambda done, steps: told("looking for the worst pair", done, steps),
         )
     first, second = suspects.records
-    samples = samples or suspects.affordable(_PATIENCE)
+    samples = samples or suspects.affordable(_SECONDS_OF_RUNS)
     note(
         f"{2 * samples} runs on neighbors with {first} and {second} records: about "
-        f"{_render.duration(2 * samples * suspects.seconds)}"
+        f"{render.duration(2 * samples * suspects.seconds)}"
     )
-    with contextlib.redirect_stdout(sys.stderr), _render.progress() as told:
+    with contextlib.redirect_stdout(sys.stderr), render.progress() as told:
         outcome = audit_composition(
             agreed,
             suspects,
@@ -76,17 +76,17 @@ def audit(
     if format is Format.JSON:
         print(json.dumps(_document(outcome), indent=2))
     else:
-        _render.heading(f"Audit: {agreed.pipeline}, {agreed.schema.neighboring.value} neighbors")
+        render.heading(f"Audit: {agreed.assembly}, {agreed.schema.neighboring.value} neighbors")
         _show(outcome)
     if outcome.finding.violated:
         raise typer.Exit(_REFUTED)
 
 
 def _show(outcome: CompositionAudit) -> None:
-    from dpkit_core.cli import _render
+    from dpkit_core.commands import render
 
     finding = outcome.finding
-    _render.table(
+    render.table(
         ("", "at least, by this audit", "claimed by the certificate"),
         (
             ("epsilon", f"{finding.epsilon:.4g}", f"{finding.claimed.epsilon:.4g}"),
@@ -97,7 +97,7 @@ def _show(outcome: CompositionAudit) -> None:
     )
     print()
     first, second = outcome.records
-    _render.lines(
+    render.lines(
         [
             f"{finding.samples} runs on each of two neighbors with {first} and {second} records, in "
             f"{finding.seconds:.1f} s; the bounds hold with confidence {100 * finding.confidence:g}%.",

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpkit_core.cli._options import Format, FormatOption, kinds, note
+from dpkit_core.cli._options import kinds
+from dpkit_core.commands.options import Format, FormatOption, note
 
 if TYPE_CHECKING:
     from dpkit_core.testing import Report
 
 
 def _names(incomplete: str) -> list[str]:
-    from dpkit_core.registry import Registry
+    from dpkit_core.plugins.registry import Registry
 
     return [ref.name for ref in Registry().refs() if ref.name.startswith(incomplete)]
 
@@ -60,20 +61,21 @@ def check(
     import json
     import sys
 
-    from dpkit_core.cli import _render
-    from dpkit_core.cli._execute import require_writable
+    from dpkit_core.cli._execute import require_elsewhere
+    from dpkit_core.commands import render
+    from dpkit_core.files.writing import reserved
     from dpkit_core.testing import checks_for, run_checks
     from dpkit_core.testing.locate import find_part
     from dpkit_core.testing.page import report_page
 
     if report is not None:
-        require_writable(report, inputs=[Path(part.partition(":")[0])])
+        require_elsewhere(report, [Path(part.partition(":")[0])])
     with contextlib.redirect_stdout(sys.stderr):
         component, role = find_part(part, kind)
     expected = _expected(expect_failure or [], [one.name for one in checks_for(role)])
 
     def run(stage: str, *, thorough: bool) -> Report:
-        with contextlib.redirect_stdout(sys.stderr), _render.progress() as told:
+        with contextlib.redirect_stdout(sys.stderr), render.progress() as told:
             return run_checks(
                 component,
                 role,
@@ -83,13 +85,15 @@ def check(
                 progress=lambda one, done, steps: told(stage, done, steps),
             )
 
-    outcome = run("checks", thorough=False)
-    if thorough and outcome.ok:
-        note(f"all checks passed; the thorough run will take about {_render.duration(outcome.forecast)}")
-        outcome = run("thorough checks", thorough=True)
-    if report is not None:
-        report.write_text(report_page(outcome), encoding="utf-8")
-        note(f"wrote {report}")
+    with contextlib.ExitStack() as stack:
+        page = None if report is None else stack.enter_context(reserved(report, replace=True))
+        outcome = run("checks", thorough=False)
+        if thorough and outcome.ok:
+            note(f"all checks passed; the thorough run will take about {render.duration(outcome.forecast)}")
+            outcome = run("thorough checks", thorough=True)
+        if page is not None:
+            page.write(report_page(outcome))
+            note(f"wrote {report}")
     if format is Format.JSON:
         print(json.dumps(outcome.to_document(), indent=2))
     else:
@@ -116,10 +120,10 @@ def _expected(given: list[str], checks: list[str]) -> dict[str, str]:
 
 
 def _print(report: Report) -> None:
-    from dpkit_core.cli import _render
+    from dpkit_core.commands import render
 
-    _render.heading(f"{report.kind} {report.part}")
-    _render.table(
+    render.heading(f"{report.kind} {report.part}")
+    render.table(
         ("status", "check", "seconds", "finding"),
         (
             (r.status, r.check.removeprefix("check_"), f"{r.seconds:.1f}", r.detail.partition("\n")[0])
@@ -131,6 +135,6 @@ def _print(report: Report) -> None:
     for result in report.results:
         if result.status == "failed":
             print(f"\n{result.check} failed: {result.detail}\n")
-            _render.lines([f"What to do: {result.remedy}"])
+            render.lines([f"What to do: {result.remedy}"])
     print()
-    _render.lines([report.statement])
+    render.lines([report.statement])

@@ -8,18 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from dpkit_core.cli._options import (
+    AccountOption,
+    ChargeOption,
     ForceOption,
-    Format,
-    FormatOption,
+    LedgerOption,
     SeedOption,
-    names_of,
-    names_offered,
-    note,
     parse_settings,
     split_names,
 )
+from dpkit_core.commands.options import Format, FormatOption, names_of, note
 from dpkit_core.errors import InvalidOption
-from dpkit_core.privacy import Budget, Neighboring
+from dpkit_core.privacy.budget import Budget, Neighboring
 
 _PARTS = "Parts"
 _PRIVACY = "Privacy"
@@ -30,8 +29,8 @@ def compose(
         Path | None,
         typer.Argument(
             metavar="DATA",
-            help="The private table: .csv, .parquet, or .npz with arrays X, y and names. Not needed for a "
-            "--dry-run with --schema.",
+            help="The private table: .csv, .parquet, a folder of .parquet files, or .npz with arrays X, y "
+            "and names. Not needed for a --dry-run with --schema.",
         ),
     ] = None,
     *,
@@ -59,7 +58,7 @@ def compose(
             metavar="NAME",
             help="Parts with options that belong together; `dpkit list recipes` names them. What is given "
             "besides wins.",
-            autocompletion=names_offered("recipes"),
+            autocompletion=names_of("recipes"),
             rich_help_panel=_PARTS,
         ),
     ] = None,
@@ -163,6 +162,9 @@ def compose(
             rich_help_panel=_PRIVACY,
         ),
     ] = None,
+    ledger: LedgerOption = None,
+    account: AccountOption = None,
+    charge: ChargeOption = None,
     seed: SeedOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and stop: no data is used, nothing is spent.")
@@ -190,11 +192,13 @@ def compose(
 
     import dpkit_core
     from dpkit_core.cli import _execute
-    from dpkit_core.cli._inputs import dataset, find_schema
-    from dpkit_core.composer import DEFAULT_SELECT_SHARE
-    from dpkit_core.planfile import plan_document, write_plan
-    from dpkit_core.recipes import Recipe, find_recipe
-    from dpkit_core.tables import read_table
+    from dpkit_core.cli._inputs import dataset, find_schema, require_columns
+    from dpkit_core.data.readers import read_table
+    from dpkit_core.files.documents import to_toml
+    from dpkit_core.files.writing import reserved
+    from dpkit_core.pipeline.compose import DEFAULT_SELECT_SHARE
+    from dpkit_core.pipeline.planfile import plan_document
+    from dpkit_core.pipeline.recipes import Recipe, find_recipe
 
     budget = Budget(epsilon, delta)
     options = parse_settings(settings or [])
@@ -203,34 +207,41 @@ def compose(
         raise InvalidOption("which table? Give DATA, or --schema with --dry-run to see a plan without data")
     if save is not None and not dry_run and save.resolve() == output.resolve():
         raise InvalidOption(f"--save and --output are both {save}; give each a file of its own")
-    for path in (save, None if dry_run else output):
-        if path is not None:
-            _execute.require_writable(path, inputs=(data, schema))
-    if not dry_run:
-        _execute.require_unpaid(output, force=force)
-    with contextlib.redirect_stdout(sys.stderr):
-        given = {"scorer": scorer, "selector": selector, "regressor": regressor, "accountant": accountant}
-        parts = {role: part for role, part in given.items() if part is not None}
-        chosen = (Recipe("", {}) if recipe is None else find_recipe(recipe)).revised(parts, options)
-        pipeline = dpkit_core.compose(**chosen.parts, options=chosen.options)
-        shares = (select_share, chosen.select_share, DEFAULT_SELECT_SHARE)
-        share = next(share for share in shares if share is not None)
-        table = None if data is None else read_table(data)
-        facts = find_schema(
-            table, path=schema, target=target, features=split_names(features), neighboring=neighboring
-        )
-        plan = pipeline.plan(facts, budget, k=k, select_share=share)
-    # Data that cannot be used are found before anything is printed or written.
-    records = None if dry_run or table is None else dataset(table, facts, pipeline.forms)
     if save is not None:
-        write_plan(plan, save)
-        note(f"wrote {save}")
-    if format is Format.TABLE:
-        _execute.show_plan(plan)
-    elif dry_run:
-        print(json.dumps({"plan": plan_document(plan)}, indent=2, allow_nan=False))
-    if records is not None:
-        _execute.execute(plan, records, seed=seed, output=output, format=format)
+        _execute.require_elsewhere(save, (data, schema))
+    paid_by = _execute.payer(ledger, account, charge, budget=budget)
+    with contextlib.ExitStack() as stack:
+        claim = _execute.claimed(output, force=force, inputs=(data, schema))
+        release = None if dry_run else stack.enter_context(claim)
+        saved = None if save is None else stack.enter_context(reserved(save, replace=True))
+        with contextlib.redirect_stdout(sys.stderr):
+            given = {"scorer": scorer, "selector": selector, "regressor": regressor, "accountant": accountant}
+            parts = {role: part for role, part in given.items() if part is not None}
+            chosen = (Recipe("", {}) if recipe is None else find_recipe(recipe)).revised(parts, options)
+            pipeline = dpkit_core.compose(**chosen.parts, options=chosen.options)
+            shares = (select_share, chosen.select_share, DEFAULT_SELECT_SHARE)
+            share = next(share for share in shares if share is not None)
+            table = None if data is None else read_table(data)
+            facts = find_schema(
+                table, path=schema, target=target, features=split_names(features), neighboring=neighboring
+            )
+            if table is not None:
+                require_columns(table, facts)
+            plan = pipeline.plan(facts, budget, k=k, select_share=share)
+        # Data that cannot be used are found before anything is printed or written.
+        records = None if release is None or table is None else dataset(table, facts, pipeline.forms)
+        if saved is not None:
+            saved.write(to_toml(plan_document(plan)))
+            note(f"wrote {save}")
+        if format is Format.TABLE:
+            _execute.show_plan(plan, paid_by)
+        elif release is None:
+            document = {"plan": plan_document(plan), "warnings": list(plan.warnings)}
+            print(json.dumps(document, indent=2, allow_nan=False))
+        if release is not None and records is not None:
+            _execute.execute(
+                plan, records, seed=seed, output=release, path=output, format=format, paid_by=paid_by
+            )
 
 
 def _one_k(k: int | None, options: dict[str, dict[str, Any]]) -> int | None:

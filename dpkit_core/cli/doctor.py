@@ -1,4 +1,4 @@
-"""``dpkit doctor``: how every installed part fares when it is loaded."""
+"""``dpkit doctor``: how every installed part, observer and command fares when it is loaded."""
 
 from __future__ import annotations
 
@@ -6,27 +6,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpkit_core.cli._options import Format, FormatOption
+from dpkit_core.commands.options import Format, FormatOption, note
+from dpkit_core.plugins.kinds import KINDS
 
 if TYPE_CHECKING:
-    from dpkit_core.doctor import Diagnosis
+    from dpkit_core.doctor.examine import Diagnosis
 
 
 def doctor(
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 unless every part is ok.")] = False,
+    ctx: typer.Context,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 unless there are parts and everything is ok.")
+    ] = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Load every installed part in a process of its own, and print one line each."""
+    """Load every installed part, observer and command in a process of its own, and print one line each."""
     import json
 
-    from dpkit_core.doctor import examine
+    from dpkit_core.doctor.examine import examine
 
-    diagnoses = examine()
+    group: Any = ctx.find_root().command
+    diagnoses = examine(built_in=group.commands)
+    parts = any(diagnosis.ref.kind in KINDS for diagnosis in diagnoses)
     if format is Format.JSON:
         print(json.dumps([_document(diagnosis) for diagnosis in diagnoses], indent=2))
     for diagnosis in diagnoses if format is Format.TABLE else ():
         print(_line(diagnosis))
-    if strict and any(diagnosis.status != "ok" for diagnosis in diagnoses):
+    if not parts:
+        note("no parts are installed; `pip install 'dpkit[starter]'` installs the first ones")
+    if strict and not (parts and all(diagnosis.status == "ok" for diagnosis in diagnoses)):
         raise typer.Exit(1)
 
 

@@ -1,22 +1,33 @@
-"""``dpkit list``: what is installed. Reads metadata and recipes only; imports no part, no NumPy, no rich."""
+"""``dpkit list``: what is installed. Reads metadata and files only; imports no part, no NumPy, no rich."""
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Sequence
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
-import attrs
 import typer
 
-from dpkit_core.cli._options import Format, FormatOption, kinds
-from dpkit_core.offers import KINDS as OFFERS
-from dpkit_core.offers import offers, read_offer
-from dpkit_core.registry import ComponentRef, Registry
+from dpkit_core._version import __version__
+from dpkit_core.cli._options import kinds
+from dpkit_core.commands.options import Format, FormatOption
+from dpkit_core.plugins.kinds import role_of
+from dpkit_core.plugins.registry import ComponentRef, Registry, first_party
+from dpkit_core.plugins.resources import KINDS as RESOURCES
+from dpkit_core.plugins.resources import described, resources
+
+# Columns that a summary has on the narrowest of terminals.
+_NARROWEST = 24
+_SYNONYMS = {"observers": "hooks"}
 
 
 def _kinds(incomplete: str) -> list[str]:
-    return kinds(incomplete) + [kind for kind in OFFERS if kind.startswith(incomplete)]
+    return kinds(incomplete) + [kind for kind in (*RESOURCES, *_SYNONYMS) if kind.startswith(incomplete)]
 
 
 def list_parts(
@@ -24,29 +35,35 @@ def list_parts(
         str | None,
         typer.Argument(
             metavar="KIND",
-            help="scorers, selectors, regressors or accountants; all parts by default. Also recipes, suites "
-            "and generators.",
+            help="scorers, selectors, regressors or accountants; all parts by default. Also recipes, suites, "
+            "generators, models, commands and observers.",
             autocompletion=_kinds,
         ),
     ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """List the installed parts, without importing any; or recipes, suites, generators of tables."""
-    refs = _offered(kind) if kind in OFFERS else Registry().refs(kind)
+    """List the installed parts, or recipes, suites, generators, models, commands, observers; imports none."""
+    named = kind if kind is None else _SYNONYMS.get(kind, kind)
+    refs = tuple(map(described, resources(named))) if named in RESOURCES else Registry().refs(named)
     if format is Format.JSON:
         print(json.dumps([_document(ref) for ref in refs], indent=2))
-    elif refs:
-        print(_aligned([("KIND", "NAME", "DISTRIBUTION", "SUMMARY"), *map(_row, refs)]))
+        return
+    if refs:
+        print(*_listing(refs, _width()), sep="\n")
+    elif named in RESOURCES:
+        print(f"no {kind} installed")
     else:
         print(f"no {kind or 'parts'} installed; `pip install 'dpkit[starter]'` installs the first ones")
+    if kind is None:
+        _mention_observers()
 
 
-def _offered(kind: str) -> tuple[ComponentRef, ...]:
-    """Return what is installed of a kind that is data: each with its own summary, not its distribution's."""
-    refs = offers(kind)
-    if kind == "generators":
-        return refs
-    return tuple(attrs.evolve(ref, summary=read_offer(ref).get("summary", "")) for ref in refs)
+def _mention_observers() -> None:
+    """Say whether there are observers: nobody chooses one, and it is told of every run all the same."""
+    observers = resources("hooks")
+    if observers:
+        names = ", ".join(ref.name for ref in observers)
+        print(f"\nTold of every run, see `dpkit list observers`: {names}")
 
 
 def _document(ref: ComponentRef) -> dict[str, str]:
@@ -60,12 +77,32 @@ def _document(ref: ComponentRef) -> dict[str, str]:
     }
 
 
-def _row(ref: ComponentRef) -> tuple[str, ...]:
-    return ref.kind, ref.name, f"{ref.distribution} {ref.version}", ref.summary
+def _listing(refs: Sequence[ComponentRef], width: int | None) -> Iterator[str]:
+    """Yield a heading for each kind and an entry for each name; summaries are wrapped between words.
+
+    What came with dpkit is of its version. Anything else says which distribution it is from.
+    """
+    own = first_party()
+    indent = 2 + max(len(ref.name) for ref in refs) + 2
+    for kind, members in itertools.groupby(refs, key=lambda ref: ref.kind):
+        yield f"{role_of(kind)}s"
+        for ref in members:
+            known = ref.version == __version__ and ref.distribution in own
+            notes = [ref.summary] if known else [ref.summary, f"from {ref.distribution} {ref.version}"]
+            lines = [line for text in notes for line in _wrapped(text, width and width - indent)]
+            yield f"  {ref.name.ljust(indent - 4)}  {lines[0]}".rstrip()
+            yield from (" " * indent + line for line in lines[1:])
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+def _wrapped(text: str, width: int | None) -> list[str]:
+    if width is None:
+        return [text]
+    room = max(width, _NARROWEST)
+    return textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def _width() -> int | None:
+    """Return the columns to write in; None where neither a terminal nor the environment says so."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return shutil.get_terminal_size().columns
+    return None

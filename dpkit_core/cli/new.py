@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dpkit_core.cli._options import kinds
+from dpkit_core.plugins.kinds import role_of
 
 _STANDING_ALONE = """\
 wrote {folder}
@@ -22,20 +23,17 @@ Then change it into your method. What you publish is a wheel:
   python -m pip wheel --no-deps -w dist {folder}"""
 
 _MEMBER = """\
-wrote {folder}
+wrote {folder}; pyproject.toml and README.md know it now
 
-In {checkout}, install it, attack its claims, run its tests:
-  uv add --optional starter --workspace ./{member}
+In {checkout}, attack its claims, run its tests and those of the repository:
   uv run dpkit check {name}
-  uv run pytest {member}
+  uv run pytest {member} tests/repo tests/docs
 
-Then change it into your method. To ship it with dpkit, add {package} to the lists in
-[tool.importlinter] of pyproject.toml, {name} to FIRST_PARTY in dpkit_core/registry.py, and its row to the
-table of parts in README.md; `uv run pytest tests/repo tests/docs` names whatever is missing."""
+Then change it into your method. `.ci/register` brings a new summary into the README."""
 
 
 def _roles(incomplete: str) -> list[str]:
-    return [kind.removesuffix("s") for kind in kinds(incomplete)]
+    return [role_of(kind) for kind in kinds(incomplete)]
 
 
 def new(
@@ -61,22 +59,21 @@ def new(
     The part works and keeps its promises; change it into yours.
     """
     from dpkit_core import scaffold
+    from dpkit_core.scaffold.checkout import repository
 
     blueprint = scaffold.blueprint(kind, name)
-    checkout = scaffold.repository(Path.cwd()) if directory is None else None
+    checkout = repository(Path.cwd()) if directory is None else None
     if checkout is None:
         folder = directory or Path(blueprint.distribution)
         scaffold.write(blueprint, folder)
         print(_STANDING_ALONE.format(folder=folder, name=name))
         return
-    member = Path("plugins", blueprint.kind, name)
-    scaffold.write(blueprint, checkout / member, stage=checkout)
+    member = scaffold.join(blueprint, checkout)
     print(
         _MEMBER.format(
             folder=os.path.relpath(checkout / member),
             checkout=os.path.relpath(checkout),
             member=member.as_posix(),
             name=name,
-            package=blueprint.package,
         )
     )

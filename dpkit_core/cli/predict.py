@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from dpkit_core.dataset import Matrix, Vector
-    from dpkit_core.release import Release
-    from dpkit_core.tables import Table
+    from dpkit_core.data.dataset import Matrix, Vector
+    from dpkit_core.data.readers import Table
+    from dpkit_core.release.release import Release
 
 _COLUMN = "prediction"
 
@@ -35,33 +35,35 @@ def predict(
     """Print one prediction for each record of DATA. Costs no privacy: the model is public."""
     import sys
 
-    from dpkit_core.cli._execute import require_writable
-    from dpkit_core.cli._options import note
+    from dpkit_core.cli._execute import require_elsewhere
+    from dpkit_core.commands.options import note
+    from dpkit_core.data.readers import read_table
     from dpkit_core.errors import InvalidOption
-    from dpkit_core.release import Release
-    from dpkit_core.tables import read_table
+    from dpkit_core.files.writing import reserved
+    from dpkit_core.release.release import Release
 
-    if output is not None:
-        if output.suffix.lower() not in {".csv", ".parquet"}:
-            raise InvalidOption(f"--output is {output}; its name must end in .csv or .parquet")
-        require_writable(output, inputs=(release, data))
-    released = Release.read(release)
-    predictions = released.predict(_model_matrix(released, read_table(data)))
+    def predictions() -> Vector:
+        released = Release.read(release)
+        return released.predict(_model_matrix(released, read_table(data)))
+
     if output is None:
-        sys.stdout.write(_csv(predictions))
+        sys.stdout.write(_csv(predictions()))
         return
-    if output.suffix.lower() == ".csv":
-        output.write_text(_csv(predictions), encoding="utf-8")
-    else:
-        _write_parquet(predictions, output)
-    note(f"wrote {output}: {len(predictions)} predictions")
+    as_bytes = {".csv": lambda vector: _csv(vector).encode(), ".parquet": _parquet}.get(output.suffix.lower())
+    if as_bytes is None:
+        raise InvalidOption(f"--output is {output}; its name must end in .csv or .parquet")
+    require_elsewhere(output, (release, data))
+    with reserved(output, replace=True) as file:
+        predicted = predictions()
+        file.write(as_bytes(predicted))
+    note(f"wrote {output}: {len(predicted)} predictions")
 
 
 def _model_matrix(release: Release, table: Table) -> Matrix:
     import numpy as np
 
+    from dpkit_core.data.readers import feature_matrix
     from dpkit_core.errors import InvalidData, InvalidRelease
-    from dpkit_core.tables import feature_matrix
 
     known = {feature.name: feature for feature in release.certificate.schema.features}
     wanted = () if release.model is None else release.model.features
@@ -86,7 +88,10 @@ def _csv(predictions: Vector) -> str:
     return "\n".join([_COLUMN, *map(repr, predictions.tolist())]) + "\n"
 
 
-def _write_parquet(predictions: Vector, path: Path) -> None:
-    from dpkit_core.tables import pyarrow
+def _parquet(predictions: Vector) -> bytes:
+    from dpkit_core.data.readers import pyarrow
 
-    pyarrow("pyarrow.parquet").write_table(pyarrow().table({_COLUMN: predictions}), path)
+    content = pyarrow().BufferOutputStream()
+    pyarrow("pyarrow.parquet").write_table(pyarrow().table({_COLUMN: predictions}), content)
+    written: bytes = content.getvalue().to_pybytes()
+    return written

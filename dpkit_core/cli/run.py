@@ -7,13 +7,22 @@ from typing import Annotated
 
 import typer
 
-from dpkit_core.cli._options import ForceOption, Format, FormatOption, SeedOption
+from dpkit_core.cli._options import AccountOption, ChargeOption, ForceOption, LedgerOption, SeedOption
+from dpkit_core.commands.options import Format, FormatOption, note
 
 
 def run(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan written by `dpkit compose --save`.")],
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="The private table: .csv, .parquet, or .npz.")],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA", help="The private table: .csv, .parquet, a folder of .parquet files, or .npz."
+        ),
+    ],
     *,
+    ledger: LedgerOption = None,
+    account: AccountOption = None,
+    charge: ChargeOption = None,
     seed: SeedOption = None,
     output: Annotated[
         Path, typer.Option("--output", metavar="FILE", help="Where to write the release.")
@@ -32,14 +41,16 @@ def run(
 
     from dpkit_core.cli import _execute
     from dpkit_core.cli._inputs import dataset
-    from dpkit_core.planfile import read_plan
-    from dpkit_core.tables import read_table
+    from dpkit_core.data.readers import read_table
+    from dpkit_core.pipeline.planfile import read_plan
 
-    _execute.require_writable(output, inputs=(plan, data))
-    _execute.require_unpaid(output, force=force)
-    with contextlib.redirect_stdout(sys.stderr):
-        agreed = read_plan(plan)
-    records = dataset(read_table(data), agreed.schema, agreed.pipeline.forms)
-    if format is Format.TABLE:
-        _execute.show_plan(agreed)
-    _execute.execute(agreed, records, seed=seed, output=output, format=format)
+    paid_by = _execute.payer(ledger, account, charge)
+    with _execute.claimed(output, force=force, inputs=(plan, data)) as release:
+        with contextlib.redirect_stdout(sys.stderr):
+            agreed = read_plan(plan, report=note)
+        records = dataset(read_table(data), agreed.schema, agreed.assembly.forms)
+        if format is Format.TABLE:
+            _execute.show_plan(agreed, paid_by)
+        _execute.execute(
+            agreed, records, seed=seed, output=release, path=output, format=format, paid_by=paid_by
+        )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from dpkit_core.tables import Table, TableColumn
+    from dpkit_core.data.readers import Table, TableColumn
 
 _HEADER = """\
 # Public facts about {path}, for dpkit. Names and kinds of columns were read from the file, nothing else.
@@ -24,21 +24,26 @@ _BLANKS = {
 
 
 def schema(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="The table: .csv, .parquet, or .npz.")],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA", help="The table: .csv, .parquet, a folder of .parquet files, or .npz."
+        ),
+    ],
     target: Annotated[
         str | None, typer.Option("--target", metavar="COLUMN", help="The column to predict.")
     ] = None,
 ) -> None:
     """Print the start of a schema as TOML: names and kinds of columns, and blanks for a person to fill in."""
-    from dpkit_core.tables import read_table
+    from dpkit_core.data.readers import read_table
 
     print(draft(read_table(data), target), end="")
 
 
 def draft(table: Table, target: str | None) -> str:
     """Return a schema file with names and kinds filled in and everything else left blank."""
-    from dpkit_core.privacy import Neighboring
-    from dpkit_core.toml import to_toml
+    from dpkit_core.files.documents import to_toml
+    from dpkit_core.privacy.budget import Neighboring
 
     if target is None:
         named = '# target = "..."  # the column to predict, unless --target says it'
@@ -47,13 +52,13 @@ def draft(table: Table, target: str | None) -> str:
     default = Neighboring.ADD_OR_REMOVE_ONE
     relation = to_toml({"neighboring": default.value}).rstrip()
     others = ", ".join(other.value for other in Neighboring if other is not default)
-    head = [_HEADER.format(path=table.path.name), f"{relation}  # or {others}", named]
+    head = [_HEADER.format(path=Path(table.path).name), f"{relation}  # or {others}", named]
     return "\n".join(head) + "\n" + "".join(map(_entry, table.columns))
 
 
 def _entry(column: TableColumn) -> str:
-    from dpkit_core.tables import KIND_OF
-    from dpkit_core.toml import to_toml
+    from dpkit_core.data.readers import KIND_OF
+    from dpkit_core.files.documents import to_toml
 
     kind = KIND_OF.get(column.holds)
     if kind is None:

@@ -8,16 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from dpkit_core.cli._options import Format, FormatOption, kinds, names_offered
-from dpkit_core.registry import Registry
+from dpkit_core.cli._options import kinds
+from dpkit_core.commands.options import Format, FormatOption, names_of
+from dpkit_core.plugins.kinds import role_of
+from dpkit_core.plugins.registry import Registry
 
 _FILES = ("recipe", "suite")
 
 
 def _names(ctx: typer.Context, incomplete: str) -> list[str]:
-    kind = str(ctx.params.get("kind")).removesuffix("s")
+    kind = role_of(str(ctx.params.get("kind")))
     if kind in _FILES:
-        return names_offered(f"{kind}s")(incomplete)
+        return names_of(f"{kind}s")(incomplete)
     return [ref.name for ref in Registry().refs(kind) if ref.name.startswith(incomplete)]
 
 
@@ -37,8 +39,8 @@ def show(
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Show one part: options, needs, sensitivity, events, proof, distribution. Or one recipe or suite."""
-    if kind.removesuffix("s") in _FILES:
-        _show_file(f"{kind.removesuffix('s')}s", name, format)
+    if role_of(kind) in _FILES:
+        _show_file(f"{role_of(kind)}s", name, format)
         return
     import contextlib
     import json
@@ -60,24 +62,26 @@ def _show_file(kind: str, name: str, format: Format) -> None:
     """Print a recipe or suite as it is written, with where it comes from."""
     import json
 
-    from dpkit_core.offers import find_offer, offered_file, read_offer
+    from dpkit_core.plugins.resources import find_resource, read_resource, resource_file
 
-    ref = find_offer(kind, name)
+    ref = find_resource(kind, name)
     if format is Format.JSON:
-        print(json.dumps({"name": ref.name, "distribution": ref.distribution, **read_offer(ref)}, indent=2))
+        print(
+            json.dumps({"name": ref.name, "distribution": ref.distribution, **read_resource(ref)}, indent=2)
+        )
         return
     print(f"# {ref.role} {ref.name} ({ref.distribution} {ref.version})")
-    print(offered_file(ref).read_text(encoding="utf-8"), end="")
+    print(resource_file(ref).read_text(encoding="utf-8"), end="")
 
 
 def _show(facts: Mapping[str, Any], role: str, example: str) -> None:
-    from dpkit_core.cli import _render
+    from dpkit_core.commands import render
 
-    _render.heading(f"{role} {facts['name']} ({facts['distribution']} {facts['version']})")
-    _render.lines([_plain(facts["summary"])])
+    render.heading(f"{role} {facts['name']} ({facts['distribution']} {facts['version']})")
+    render.lines([_plain(facts["summary"])])
     if facts["options"]:
         print()
-        _render.heading(f"Options, set with --set {role}.OPTION=VALUE")
+        render.heading(f"Options, set with --set {role}.OPTION=VALUE")
         rows = [
             (
                 option["name"],
@@ -87,7 +91,7 @@ def _show(facts: Mapping[str, Any], role: str, example: str) -> None:
             )
             for option in facts["options"]
         ]
-        _render.table(("option", "type", "default", "about"), rows)
+        render.table(("option", "type", "default", "about"), rows)
     titles = {
         "scores": "Scores",
         "needs": "Needs",
@@ -99,8 +103,8 @@ def _show(facts: Mapping[str, Any], role: str, example: str) -> None:
     for key, title in titles.items():
         if facts.get(key):
             print()
-            _render.heading(title)
-            _render.lines(_lines(facts[key], separator=", " if role == "accountant" else None))
+            render.heading(title)
+            render.lines(_lines(facts[key], separator=", " if role == "accountant" else None))
 
 
 def _plain(text: str) -> str:

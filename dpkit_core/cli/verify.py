@@ -1,19 +1,59 @@
-"""``dpkit verify``: whether the certificate's total follows from its events."""
+"""``dpkit verify``: whether totals follow from their events, and whether the releases are private."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import attrs
 import typer
 
-from dpkit_core.cli._options import Format, FormatOption, names_of
-from dpkit_core.privacy import rounded_up
+from dpkit_core.commands.options import Format, FormatOption, names_of
+from dpkit_core.errors import DpkitError
+from dpkit_core.privacy.budget import rounded_up
+
+if TYPE_CHECKING:
+    from dpkit_core.release.certificate import Certificate
+    from dpkit_core.release.verify import Verification
+
+_NOT_CONFIRMED = 2
+_NOT_PRIVATE = 5
+
+
+@attrs.frozen
+class _Verified:
+    """A file, and what is to be said of it; ``error`` where it cannot be read."""
+
+    path: Path
+    certificate: Certificate | None = None
+    verification: Verification | None = None
+    error: str = ""
+
+    @property
+    def confirmed(self) -> bool:
+        return self.verification is not None and self.verification.confirmed
+
+    @property
+    def private(self) -> bool:
+        return self.verification is not None and self.verification.private
+
+    @property
+    def why(self) -> list[str]:
+        """Why the answer is not a plain yes."""
+        if self.verification is None:
+            return [self.error]
+        return [*self.verification.problems, *self.verification.reasons]
+
+    def to_document(self) -> dict[str, Any]:
+        if self.verification is None:
+            return {"file": str(self.path), "confirmed": False, "private": False, "problems": [self.error]}
+        return {"file": str(self.path), **attrs.asdict(self.verification)}
 
 
 def verify(
-    release: Annotated[
-        Path, typer.Argument(metavar="RELEASE", help="A release written by `dpkit compose` or `dpkit run`.")
+    releases: Annotated[
+        list[Path],
+        typer.Argument(metavar="RELEASE...", help="Releases written by `dpkit compose` or `dpkit run`."),
     ],
     accountant: Annotated[
         str | None,
@@ -24,37 +64,91 @@ def verify(
             autocompletion=names_of("accountants"),
         ),
     ] = None,
+    allow_non_private: Annotated[
+        bool,
+        typer.Option(
+            "--allow-non-private",
+            help="Exit with 0 where the arithmetic is confirmed, though the release is not private.",
+        ),
+    ] = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Recompute the total of a RELEASE from its events. Exit code 0 if it is confirmed, 2 if not."""
-    import contextlib
+    """Recompute the total of each RELEASE from its events.
+
+    Exit codes: 0 all are confirmed and private; 5 all are confirmed, and one is not private or its guarantee
+    says nothing; 2 one is not confirmed, or cannot be read.
+    """
     import json
+
+    verified = [_verified(path, accountant, alone=len(releases) == 1) for path in releases]
+    if format is Format.JSON:
+        documents = [one.to_document() for one in verified]
+        summary = {
+            "confirmed": all(one.confirmed for one in verified),
+            "private": all(one.private for one in verified),
+            "releases": documents,
+        }
+        print(json.dumps(documents[0] if len(documents) == 1 else summary, indent=2))
+    elif len(verified) == 1:
+        _show(verified[0])
+    else:
+        _show_all(verified)
+    if not all(one.confirmed for one in verified):
+        raise typer.Exit(_NOT_CONFIRMED)
+    if not (allow_non_private or all(one.private for one in verified)):
+        raise typer.Exit(_NOT_PRIVATE)
+
+
+def _verified(path: Path, accountant: str | None, *, alone: bool) -> _Verified:
+    import contextlib
     import sys
 
-    import attrs
+    from dpkit_core.release.release import Release
+    from dpkit_core.release.verify import verify as recompute
 
-    from dpkit_core.release import Release
-    from dpkit_core.release import verify as recompute
+    try:
+        release = Release.read(path)
+        with contextlib.redirect_stdout(sys.stderr):
+            return _Verified(path, release.certificate, recompute(release, accountant))
+    except DpkitError as error:
+        if alone:
+            raise
+        return _Verified(path, error=str(error))
 
-    certificate = Release.read(release).certificate
-    with contextlib.redirect_stdout(sys.stderr):
-        verification = recompute(Release.read(release), accountant)
-    if format is Format.JSON:
-        print(json.dumps(attrs.asdict(verification), indent=2))
-    else:
-        print(
-            f"claimed:    {_guarantee(certificate.epsilon, certificate.delta)}, by {certificate.accountant}"
-        )
-        print(
-            f"recomputed: {_guarantee(verification.epsilon, certificate.delta)}, by {verification.accountant}"
-        )
-        for problem in verification.problems:
-            print(f"problem:    {problem}")
-        for reason in certificate.reasons:
-            print(f"not private: {reason}")
-        print("confirmed" if verification.confirmed else "NOT confirmed")
-    if not verification.confirmed:
-        raise typer.Exit(2)
+
+def _show(one: _Verified) -> None:
+    from dpkit_core.commands import render
+
+    if one.certificate is None or one.verification is None:
+        return
+    certificate, verification = one.certificate, one.verification
+    claimed = _guarantee(certificate.epsilon, certificate.delta)
+    recomputed = _guarantee(verification.epsilon, certificate.delta)
+    print(f"claimed:    {claimed}, by {certificate.accountant}")
+    print(f"recomputed: {recomputed}, by {verification.accountant}")
+    for problem in verification.problems:
+        render.lines([f"problem: {problem}"])
+    for reason in verification.reasons:
+        render.lines([f"not private: {reason}"])
+    print(_verdict(one))
+
+
+def _show_all(verified: list[_Verified]) -> None:
+    from dpkit_core.commands import render
+
+    rows = []
+    for one in verified:
+        guarantee = ""
+        if one.certificate is not None:
+            guarantee = _guarantee(one.certificate.epsilon, one.certificate.delta)
+        rows.append((str(one.path), _verdict(one), "\n".join(filter(None, [guarantee, *one.why]))))
+    render.table(("release", "verdict", "claimed, and why not"), rows, whole=("verdict",))
+
+
+def _verdict(one: _Verified) -> str:
+    if not one.confirmed:
+        return "NOT confirmed"
+    return "confirmed" if one.private else "confirmed, NOT PRIVATE"
 
 
 def _guarantee(epsilon: float | None, delta: float) -> str:

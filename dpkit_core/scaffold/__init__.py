@@ -11,7 +11,6 @@ import importlib.resources
 import keyword
 import re
 import tempfile
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from string import Template
@@ -19,7 +18,9 @@ from string import Template
 import attrs
 
 from dpkit_core.errors import InvalidOption
-from dpkit_core.registry import FIRST_PARTY, Registry, kind_named
+from dpkit_core.plugins.kinds import kind_named, role_of
+from dpkit_core.plugins.registry import Registry, first_party_names
+from dpkit_core.scaffold.checkout import Member, members, registration
 
 # Role -> what the template's method is, and which libraries its module imports.
 _METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -99,7 +100,7 @@ def blueprint(kind: str, name: str) -> Blueprint:
         If ``name`` cannot be the name of a module, or is taken by an installed or a first-party part.
     """
     kind = kind_named(kind)
-    role = kind.removesuffix("s")
+    role = role_of(kind)
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
         raise InvalidOption(
             f"{name!r} cannot name a part; use lower-case letters and digits, starting with a letter, with "
@@ -110,21 +111,26 @@ def blueprint(kind: str, name: str) -> Blueprint:
     for ref in Registry().refs(kind):
         if ref.name == name:
             raise InvalidOption(f"{ref} is installed already; choose another name, or uninstall it")
-    if name in FIRST_PARTY[kind]:
+    if name in first_party_names(kind):
         raise InvalidOption(f"{role} {name!r} comes with dpkit; choose another name")
     return Blueprint(role, name)
 
 
-def repository(start: Path) -> Path | None:
-    """Return the checkout of dpkit that ``start`` is in, or None outside of one."""
-    for folder in (start, *start.parents):
-        try:
-            project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        except (OSError, ValueError, KeyError):
-            continue
-        if project.get("name") == "dpkit":
-            return folder
-    return None
+def join(blueprint: Blueprint, checkout: Path) -> Path:
+    """Write the distribution among the plugins of a checkout and register it; return its folder in there.
+
+    Raises
+    ------
+    InvalidOption
+        If there is such a folder, or no place in which to register it.
+    """
+    own = Member.read(blueprint.kind, blueprint.files()["pyproject.toml"])
+    texts = registration(checkout, [*members(checkout), own])
+    member = Path("plugins", blueprint.kind, blueprint.name)
+    write(blueprint, checkout / member, stage=checkout)
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
+    return member
 
 
 def write(blueprint: Blueprint, folder: Path, stage: Path | None = None) -> None:

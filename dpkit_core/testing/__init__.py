@@ -10,13 +10,17 @@ plan. Nothing here needs pytest but
 ``dpkit_core.testing.pytest``.
 """
 
+from dpkit_core.pipeline.meter import StageMeter as StageMeter
 from dpkit_core.testing.audit import Audit, attack_mechanism, audit, clopper_pearson
+from dpkit_core.testing.check import Check
 from dpkit_core.testing.checks.parts import kind_of
 from dpkit_core.testing.compositions import CompositionAudit, Suspects, audit_composition, find_suspects
 from dpkit_core.testing.exact import enumerate_law, hockey_stick, max_log_ratio, same_law
 from dpkit_core.testing.fuzz import SensitivityAttack, attack_sensitivity
-from dpkit_core.testing.kit import Check, Report, Result, checks_for, run_checks, trial_for
+from dpkit_core.testing.kit import Report, Result, checks_for, run_checks, trial_for
 from dpkit_core.testing.reference import (
+    Protected,
+    RecordingMeter,
     ReferenceAccountant,
     ReferenceRegressor,
     ReferenceScorer,
@@ -36,6 +40,8 @@ __all__ = [
     "NotApplicable",
     "Pair",
     "Population",
+    "Protected",
+    "RecordingMeter",
     "ReferenceAccountant",
     "ReferenceRegressor",
     "ReferenceScorer",
@@ -43,6 +49,7 @@ __all__ = [
     "Report",
     "Result",
     "SensitivityAttack",
+    "StageMeter",
     "Suspects",
     "Trial",
     "attack_mechanism",

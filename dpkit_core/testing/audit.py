@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from dpkit_core.dataset import Dataset
-from dpkit_core.privacy import Budget
+from dpkit_core.data.dataset import Dataset
+from dpkit_core.privacy.budget import Budget
 
 Floats = npt.NDArray[np.float64]
 Outputs = Sequence[Hashable] | npt.NDArray[Any]

@@ -18,17 +18,17 @@ from collections.abc import Callable, Iterator, Sequence
 import attrs
 import numpy as np
 
-from dpkit_core.composer import Plan
-from dpkit_core.dataset import Dataset, Vector
+from dpkit_core.data.dataset import Dataset, Vector
+from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.hooks import Observers
-from dpkit_core.privacy import Budget, Neighboring
-from dpkit_core.randomness import Randomness
-from dpkit_core.release import Release
-from dpkit_core.schema import Column, Schema
+from dpkit_core.noise.randomness import Randomness
+from dpkit_core.pipeline.observers import Observers
+from dpkit_core.pipeline.plan import Plan
+from dpkit_core.privacy.budget import Budget, Neighboring
+from dpkit_core.release.release import Release
 from dpkit_core.testing.audit import CONFIDENCE, Audit, audit
 from dpkit_core.testing.drive import claimed_mu
-from dpkit_core.testing.worlds import SIZES, Pair, Population
+from dpkit_core.testing.worlds import SIZES, Pair, Population, as_number
 
 Progress = Callable[[int, int], None]
 """Called with the runs done and the runs in all."""
@@ -299,7 +299,7 @@ def _torn_apart(schema: Schema, records: int) -> Pair:
 def _record(schema: Schema, first_two: tuple[bool, bool], target: bool) -> Vector:
     places: Iterator[bool | None] = iter((*first_two, *[None] * len(schema.columns)))
     cells = [_cell(column, next(places)) for column in schema.columns]
-    return np.concatenate([*cells, _cell(schema.target, target)])
+    return np.concatenate([*cells, _cell(as_number(schema.target), target)])
 
 
 def _cell(column: Column, high: bool | None) -> Vector:

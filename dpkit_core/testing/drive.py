@@ -9,6 +9,7 @@ import pickle
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -16,14 +17,16 @@ from typing import Any, Protocol, TypeVar
 import attrs
 import numpy as np
 
-from dpkit_core.dataset import Dataset, Matrix, Vector
-from dpkit_core.errors import PlanViolation
-from dpkit_core.events import Event, NonPrivate, walk
-from dpkit_core.meter import Draw, Meter, expand
-from dpkit_core.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
-from dpkit_core.privacy import Budget, Neighboring, Sensitivity
+from dpkit_core.data.dataset import Matrix, Vector
+from dpkit_core.data.schema import Schema
+from dpkit_core.errors import InvalidRelease, PlanViolation
+from dpkit_core.noise.randomness import Randomness
+from dpkit_core.noise.sampler import Sampler
+from dpkit_core.pipeline.meter import Draw, StageMeter
+from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
+from dpkit_core.privacy.events import Event, NonPrivate, expand, walk
 from dpkit_core.protocols import (
-    Model,
+    Accountant,
     PreparedScores,
     Refusal,
     Regressor,
@@ -34,9 +37,7 @@ from dpkit_core.protocols import (
     StagePlan,
     TopKSelector,
 )
-from dpkit_core.randomness import Randomness
-from dpkit_core.sampling import Sampler
-from dpkit_core.schema import Schema
+from dpkit_core.release.models import canonical, rebuilt
 from dpkit_core.testing.reference import ReferenceAccountant
 from dpkit_core.testing.trial import CheckFailed, Evidence, NotApplicable, require
 
@@ -49,7 +50,7 @@ PICKS = 2
 UNCLAIMED = "it claims no privacy"
 """So begins why a check did not attack a part that plans ``NonPrivate`` whatever it is asked."""
 
-OpenMeter = Callable[[StagePlan, Neighboring], Meter]
+OpenMeter = Callable[[StagePlan, Neighboring], StageMeter]
 """Makes the meter of one run."""
 
 
@@ -70,8 +71,8 @@ class Rounds:
 def seeded_meter(seed: int) -> OpenMeter:
     """Return what makes meters whose noise follows from ``seed``."""
 
-    def open_meter(plan: StagePlan, neighboring: Neighboring) -> Meter:
-        return Meter("kit", plan, neighboring, Randomness.from_seed(seed))
+    def open_meter(plan: StagePlan, neighboring: Neighboring) -> StageMeter:
+        return StageMeter("kit", plan, neighboring, Randomness.from_seed(seed))
 
     return open_meter
 
@@ -113,7 +114,7 @@ class QuickSampler(Sampler):
         return np.rint(self.generator.normal(scale=float(sigma), size=size)).astype(np.int64)
 
 
-class QuickMeter(Meter):
+class QuickMeter(StageMeter):
     """A meter that keeps the books of a real one and draws by a ``QuickSampler``."""
 
     def __init__(
@@ -122,8 +123,10 @@ class QuickMeter(Meter):
         randomness: Randomness,
         plan: StagePlan,
         neighboring: Neighboring,
+        *,
+        accountant: Accountant | None = None,
     ) -> None:
-        super().__init__("kit", plan, neighboring, randomness)
+        super().__init__("kit", plan, neighboring, randomness, accountant=accountant)
         self._generator = generator
         self._sampler = QuickSampler(generator)
 
@@ -133,12 +136,15 @@ class QuickMeter(Meter):
         return self._generator
 
 
-def quick_meters() -> Callable[[int | Sequence[int]], OpenMeter]:
-    """Return what makes, of a seed, what makes meters that are quick to make and to draw from."""
+def quick_meters(accountant: Accountant | None = None) -> Callable[[int | Sequence[int]], OpenMeter]:
+    """Return what makes, of a seed, what makes meters that are quick to make and to draw from.
+
+    ``accountant`` keeps the accounts of records, where a plan needs them.
+    """
     randomness = Randomness.from_seed(0)  # never drawn from
 
     def seeded(seed: int | Sequence[int]) -> OpenMeter:
-        return partial(QuickMeter, np.random.default_rng(seed), randomness)
+        return partial(QuickMeter, np.random.default_rng(seed), randomness, accountant=accountant)
 
     return seeded
 
@@ -172,6 +178,15 @@ class BlindMeter(QuickMeter):
         blank = np.zeros_like(scores.values)
         return super().select(attrs.evolve(scores, values=blank), k, **options)
 
+    def sums(self, contributions: Sequence[Any], groups: Any, **options: Any) -> Any:
+        """Return noise of the shape of the sums."""
+        blank = [np.zeros_like(column) for column in map(np.asarray, contributions)]
+        return super().sums(blank, groups, **options)
+
+    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
+        """Refuse: what somebody else draws is not the same for neighbors."""
+        raise NotApplicable(f"its own release is drawn by {whose}, so that scores cannot be compared")
+
 
 class Planned(Protocol):
     """Something that was planned."""
@@ -180,8 +195,6 @@ class Planned(Protocol):
     def plan(self) -> StagePlan:
         """What it emits."""
 
-
-_CORE_MODELS = (LinearModel, RowClippedLinearModel, WinsorizedLinearModel)
 
 P = TypeVar("P", bound=Planned)
 
@@ -246,7 +259,8 @@ def preparer(scorer: Scorer, schema: Schema, seed: int = 0) -> Callable[[Any], P
 
     def prepare(data: Any) -> PreparedScores:
         meter = BlindMeter(np.random.default_rng(seed), randomness, fixed, schema.neighboring)
-        return releasing.prepare_released(data, fixed, meter)
+        meter.arrive(data.records)
+        return releasing.prepare_released(data, fixed, meter.window)
 
     return prepare
 
@@ -262,12 +276,15 @@ def pick(
         If the events emitted are not those planned, or something else than candidates is picked.
     """
     meter = open_meter(plan, rounds.neighboring)
+    window = meter.window
     candidates = np.ones(len(rounds.values[0]), dtype=bool)
     picked: list[int] = []
     shown = zip(rounds.values, rounds.picks, rounds.sensitivities, strict=True)
     for r, (values, count, sensitivity) in enumerate(shown):
         scores = Scores(values.copy(), sensitivity, candidates.copy(), r)
-        chosen = [int(i) for i in selector.select(scores, count, plan, meter)]
+        meter.offer(sensitivity)
+        with keeping_plan():
+            chosen = [int(i) for i in selector.select(scores, count, plan, window)]
         if len(set(chosen)) != count or not all(0 <= i < len(values) and candidates[i] for i in chosen):
             raise CheckFailed(
                 f"round {r} returned {chosen}; it must return {count} distinct indices among the candidates "
@@ -275,31 +292,46 @@ def pick(
             )
         candidates[chosen] = False
         picked += chosen
-    _finish(meter)
+    with keeping_plan():
+        meter.finish()
     return tuple(picked), meter.draws
 
 
 def fit(
-    regressor: Regressor, plan: StagePlan, data: Dataset, neighboring: Neighboring, open_meter: OpenMeter
+    regressor: Regressor, plan: StagePlan, data: Any, neighboring: Neighboring, open_meter: OpenMeter
 ) -> tuple[Any, tuple[Draw, ...]]:
-    """Return the model or refusal of ``regressor``, and the draws it made.
+    """Return what would leave a run, a refusal or the model made of its document, and the draws made.
 
     Raises
     ------
     CheckFailed
-        If the events emitted are not those planned.
+        If the events emitted are not those planned, the reason for a refusal is not in the plan, or the model
+        has no document of plain data that it can be made of again.
     """
     meter = open_meter(plan, neighboring)
-    outcome = regressor.fit(data, plan, meter)
-    _finish(meter, refused=isinstance(outcome, Refusal))
-    return outcome, meter.draws
-
-
-def _finish(meter: Meter, *, refused: bool = False) -> None:
+    meter.arrive(data.records)
+    with keeping_plan():
+        outcome = regressor.fit(data, plan, meter.window)
+        meter.finish(refused=isinstance(outcome, Refusal))
+    if isinstance(outcome, Refusal):
+        require(
+            outcome.code in plan.refusals,
+            f"refused for {outcome.code!r}, which is none of the plan's reasons {sorted(plan.refusals)}",
+        )
+        return outcome, meter.draws
     try:
-        meter.finish(refused=refused)
+        return rebuilt(outcome), meter.draws
+    except (InvalidRelease, AttributeError) as error:
+        raise CheckFailed(f"a model that cannot leave: {error}") from error
+
+
+@contextmanager
+def keeping_plan() -> Iterator[None]:
+    """Fail the check where the part departs from its plan, and say what it emitted: none of it is private."""
+    try:
+        yield
     except PlanViolation as error:
-        raise CheckFailed(str(error)) from error
+        raise CheckFailed("; ".join([str(error), *getattr(error, "__notes__", ())])) from error
 
 
 def require_workers_differ(release: Callable[[], Any]) -> Evidence:
@@ -369,25 +401,19 @@ def _in_child(work: Callable[[], Any]) -> Any:
 def released_numbers(outcome: Any) -> Vector | None:
     """Return everything that a released model tells, as one vector; None for a refusal.
 
-    Its numbers; what it predicts for three records, unless it is of the core, whose models hold nothing that
-    they do not write; then one number in [0, 1) for all its words.
+    The numbers of its document, of which it is made when it leaves, then one number in [0, 1) for all its
+    words.
 
-    >>> from dpkit_core.models import LinearModel
+    >>> from dpkit_core.release.models import LinearModel
     >>> released_numbers(LinearModel(("a", "b"), (1.0, 2.0), 3.0)).round(2).tolist()
     [3.0, 1.0, 2.0, 0.5]
     """
     if isinstance(outcome, Refusal):
         return None
-    leaves = list(_leaves(json.loads(json.dumps(outcome.to_document(), allow_nan=False))))
+    leaves = list(_leaves(canonical(outcome.to_document())))
     numbers = [float(leaf) for leaf in leaves if isinstance(leaf, int | float)]
     words = json.dumps([leaf for leaf in leaves if not isinstance(leaf, int | float)])
-    predicted = () if type(outcome) in _CORE_MODELS else _predicted(outcome)
-    return np.array([*numbers, *predicted, zlib.crc32(words.encode()) / 2**32], dtype=np.float64)
-
-
-def _predicted(model: Model) -> Vector:
-    probe = np.repeat([[-1.0], [0.0], [1.0]], len(model.features), axis=1)
-    return np.asarray(model.predict(probe), dtype=np.float64)
+    return np.array([*numbers, zlib.crc32(words.encode()) / 2**32], dtype=np.float64)
 
 
 def _leaves(document: Any) -> Iterator[float | str | None]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,13 +18,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from dpkit_core.dataset import Vector
-from dpkit_core.events import Event, ExponentialMechanism, PermuteAndFlip
-from dpkit_core.meter import Meter
-from dpkit_core.privacy import Neighboring
-from dpkit_core.protocols import Scores, StagePlan
-from dpkit_core.randomness import Randomness
-from dpkit_core.sampling import Sampler
+from dpkit_core.data.dataset import Vector
+from dpkit_core.noise.randomness import Randomness
+from dpkit_core.pipeline.meter import StageMeter
+from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.events import Event, ExponentialMechanism, PermuteAndFlip
+from dpkit_core.protocols import Custom, Scores, StagePlan
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 Law = Mapping[Outcome, float]
@@ -80,7 +80,7 @@ class _Branch(Exception):
         self.law = law
 
 
-class ScriptedMeter(Meter):
+class ScriptedMeter(StageMeter):
     """A meter that answers selections from a script, and asks for more where the script ends."""
 
     def __init__(
@@ -102,9 +102,7 @@ class ScriptedMeter(Meter):
         constant_work: bool = False,
     ) -> tuple[int, ...]:
         """Return the next answer of the script."""
-        scale = scores.sensitivity.range / event.epsilon
-        for _ in range(k):
-            self._spend(event, scale, scores.values.shape)
+        scale = self._spend_selections(scores, scores.values.shape, k, event)
         if self._script:
             return self._script.pop(0)
         scaled = np.asarray(scores.values, dtype=np.float64) / scale
@@ -118,8 +116,12 @@ class ScriptedMeter(Meter):
 
     gaussian = laplace
 
-    def custom(self, event: Event, *, proof: str, arithmetic: str) -> Sampler:
+    def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Custom]:
         """Refuse: the law of a custom draw is not known."""
+        raise NotEnumerable
+
+    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
+        """Refuse: the law of somebody else's draw is not known."""
         raise NotEnumerable
 
     @property
@@ -129,7 +131,7 @@ class ScriptedMeter(Meter):
 
 
 def enumerate_law(
-    run: Callable[[Callable[[StagePlan, Neighboring], Meter]], Outcome],
+    run: Callable[[Callable[[StagePlan, Neighboring], StageMeter]], Outcome],
 ) -> dict[Outcome, float]:
     """Return the exact law of ``run``, which is given what makes its meter.
 

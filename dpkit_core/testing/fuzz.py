@@ -16,9 +16,9 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.dataset import Dataset, Vector
-from dpkit_core.privacy import Sensitivity
-from dpkit_core.schema import Schema
+from dpkit_core.data.dataset import Dataset, Vector
+from dpkit_core.data.schema import Schema
+from dpkit_core.privacy.budget import Sensitivity
 from dpkit_core.testing.worlds import SIZES, Pair, Population
 
 Statistic = Callable[[Dataset], npt.ArrayLike]
@@ -117,7 +117,7 @@ def attack_sensitivity(
 
     Examples
     --------
-    >>> from dpkit_core.privacy import Neighboring
+    >>> from dpkit_core.privacy.budget import Neighboring
     >>> from dpkit_core.testing.worlds import box
     >>> mean = lambda data: data.y.clip(-1, 1).mean()
     >>> attack_sensitivity(mean, {"linf": 0.1}, box(1, Neighboring.ADD_OR_REMOVE_ONE)).violated

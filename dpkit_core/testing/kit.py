@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +10,20 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
-from dpkit_core.testing.checks import accountants, parts, regressors, releases, scorers, selectors
+from dpkit_core.testing.check import GROUPS, Check
+from dpkit_core.testing.checks import (
+    accountants,
+    accounts,
+    parts,
+    regressors,
+    releases,
+    scorers,
+    selectors,
+    sums,
+)
 from dpkit_core.testing.checks.parts import PROTOCOLS, class_of, kind_of
 from dpkit_core.testing.drive import UNCLAIMED
-from dpkit_core.testing.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial
+from dpkit_core.testing.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial
 
 KINDS = tuple(PROTOCOLS)
 
@@ -31,46 +39,9 @@ LIMITS = (
     "budget spent on tuning before the release, and public facts that are not public."
 )
 
-Group = Literal["static", "numerical", "randomness", "privacy", "composition"]
 Status = Literal["passed", "failed", "xfail", "skipped"]
-CheckFunction = Callable[[Factory, Trial], Evidence]
-Progress = Callable[["Check", int, int], None]
+Progress = Callable[[Check, int, int], None]
 """Called before each check with the checks done and the checks in all."""
-
-
-@attrs.frozen
-class Check:
-    """One named property of a kind of part.
-
-    Attributes
-    ----------
-    name
-        ``check_<property>``.
-    group
-        What it is about.
-    run
-        The plain function: takes a factory and a ``Trial``.
-    statistical
-        Whether it may fail a faultless part, with a probability that the trial limits.
-    thorough_only
-        Whether the default run leaves it out.
-    """
-
-    name: str
-    group: Group
-    run: CheckFunction
-    statistical: bool = False
-    thorough_only: bool = False
-
-    @property
-    def summary(self) -> str:
-        """The first sentence of its documentation."""
-        return _paragraphs(self.run)[0]
-
-    @property
-    def remedy(self) -> str:
-        """What to do if it fails."""
-        return _paragraphs(self.run)[-1].removeprefix("If this fails: ")
 
 
 @attrs.frozen
@@ -187,92 +158,19 @@ class Report:
         }
 
 
-_PARTS = (
-    Check("check_protocol", "static", parts.check_protocol),
-    Check("check_options_are_frozen_data", "static", parts.check_options_are_frozen_data),
-    Check("check_documented", "static", parts.check_documented),
-    Check("check_import_is_cheap", "static", parts.check_import_is_cheap),
-)
-
-
-def _named(
-    module: Any, group: Group, *names: str, statistical: bool = False, thorough_only: bool = False
-) -> tuple[Check, ...]:
-    return tuple(
-        Check(f"check_{name}", group, getattr(module, f"check_{name}"), statistical, thorough_only)
-        for name in names
+def _found() -> tuple[Check, ...]:
+    """Return every check of the modules of checks: by group, then as they are defined."""
+    checks = (
+        thing
+        for module in (parts, scorers, selectors, accountants, accounts, regressors, sums, releases)
+        for thing in vars(module).values()
+        if isinstance(thing, Check) and thing.run.__module__ == module.__name__
     )
+    return tuple(sorted(checks, key=lambda check: GROUPS.index(check.group)))
 
 
 _CHECKS: Mapping[str, tuple[Check, ...]] = {
-    "scorer": (
-        *_PARTS,
-        *_named(
-            scorers,
-            "numerical",
-            "scores_are_finite_vectors",
-            "scores_follow_the_features",
-            "input_is_unchanged",
-            "memory_layout_is_irrelevant",
-            "forms_agree",
-        ),
-        *_named(scorers, "randomness", "scores_are_deterministic"),
-        *_named(scorers, "privacy", "sensitivity_add_remove", "sensitivity_replace_one"),
-        *_named(scorers, "privacy", "sensitivity_in_larger_tables", thorough_only=True),
-        *_named(scorers, "randomness", "forked_workers_differ"),
-        *_named(scorers, "composition", "release_keeps_its_plan"),
-        *_named(releases, "composition", "releases_keep_their_plan"),
-    ),
-    "selector": (
-        *_PARTS,
-        *_named(selectors, "numerical", "only_candidates_are_picked"),
-        *_named(selectors, "numerical", "ties_are_broken_evenly", statistical=True),
-        *_named(selectors, "randomness", "randomness_is_the_meters"),
-        *_named(selectors, "randomness", "forked_workers_differ"),
-        *_named(
-            selectors, "privacy", "selection_hides_the_scores", "no_budget_tells_nothing", statistical=True
-        ),
-        *_named(selectors, "privacy", "many_picks_hide_the_scores", statistical=True, thorough_only=True),
-        *_named(selectors, "composition", "plans_keep_the_budget", "events_are_those_planned"),
-        *_named(releases, "composition", "releases_keep_their_plan"),
-    ),
-    "accountant": (
-        *_PARTS,
-        *_named(accountants, "numerical", "totals_are_monotone", "epsilon_and_delta_agree"),
-        *_named(accountants, "privacy", "never_below_the_exact_law"),
-        *_named(
-            accountants,
-            "composition",
-            "supports_tells_the_truth",
-            "other_relations_are_refused",
-            "order_is_irrelevant",
-            "repetition_is_a_loop",
-            "dry_runs_change_nothing",
-        ),
-        *_named(releases, "composition", "releases_keep_their_plan"),
-    ),
-    "regressor": (
-        *_PARTS,
-        *_named(
-            regressors,
-            "numerical",
-            "models_have_one_shape",
-            "extreme_tables_are_fitted",
-            "input_is_unchanged",
-        ),
-        *_named(regressors, "randomness", "randomness_is_the_meters"),
-        *_named(regressors, "randomness", "forked_workers_differ"),
-        *_named(regressors, "privacy", "noise_is_the_same_for_neighbors"),
-        *_named(
-            regressors,
-            "privacy",
-            "neighbors_cannot_be_told_apart",
-            "no_budget_tells_nothing",
-            statistical=True,
-        ),
-        *_named(regressors, "composition", "plans_keep_the_budget"),
-        *_named(releases, "composition", "releases_keep_their_plan"),
-    ),
+    kind: tuple(check for check in _found() if kind in check.kinds) for kind in KINDS
 }
 
 
@@ -297,7 +195,7 @@ def trial_for(kind: str, *, thorough: bool = False, seed: int = 0) -> Trial:
 
 
 def run_checks(
-    make: Factory,
+    make: Factory[AnyPart],
     kind: str | None = None,
     *,
     expected_failures: Mapping[str, str] | None = None,
@@ -354,7 +252,7 @@ def _require_reasons(expected: Mapping[str, str], checks: Sequence[Check]) -> No
             raise ValueError(f"{name} is expected to fail but no reason is given; say why in a sentence")
 
 
-def _run(check: Check, make: Factory, trial: Trial, expected: str | None) -> Result:
+def _run(check: Check, make: Factory[AnyPart], trial: Trial, expected: str | None) -> Result:
     start = time.perf_counter()
     status, evidence = _outcome(check, make, trial)
     detail = evidence.detail
@@ -374,7 +272,7 @@ def _run(check: Check, make: Factory, trial: Trial, expected: str | None) -> Res
     )
 
 
-def _outcome(check: Check, make: Factory, trial: Trial) -> tuple[Status, Evidence]:
+def _outcome(check: Check, make: Factory[AnyPart], trial: Trial) -> tuple[Status, Evidence]:
     if check.thorough_only and trial.effort == 1:
         return "skipped", Evidence("left to the thorough run")
     try:
@@ -388,9 +286,3 @@ def _outcome(check: Check, make: Factory, trial: Trial) -> tuple[Status, Evidenc
     except Exception as error:
         where = "".join(traceback.format_exception(error)[-3:]).strip()
         return "failed", Evidence(f"raised {type(error).__name__}: {error}\n{where}")
-
-
-@functools.cache
-def _paragraphs(function: CheckFunction) -> tuple[str, ...]:
-    text = inspect.getdoc(function) or ""
-    return tuple(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))

@@ -7,23 +7,29 @@ A plugin's whole conformance test::
     @parametrize_with_checks([KendallScorer])
     def test_conforms(check):
         check()
+
+The fixture ``site`` is a folder into which a test installs distributions of its own; ``conftest.py`` takes it
+by ``from dpkit_core.testing import pytest as kit`` and ``site = kit.site``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dpkit_core.testing.check import Check
 from dpkit_core.testing.checks.parts import class_of, kind_of
-from dpkit_core.testing.kit import Check, checks_for, trial_for
-from dpkit_core.testing.trial import CheckFailed, Factory, NotApplicable, Trial
+from dpkit_core.testing.kit import checks_for, trial_for
+from dpkit_core.testing.site import Site
+from dpkit_core.testing.trial import AnyPart, CheckFailed, Factory, NotApplicable, Trial
 
 
 def parametrize_with_checks(
-    parts: Iterable[Factory],
+    parts: Iterable[Factory[AnyPart]],
     *,
     expected_failures: Mapping[str, str] | None = None,
     thorough: bool = False,
@@ -56,7 +62,7 @@ def _marks(reason: str | None) -> list[Any]:
     return [] if reason is None else [pytest.mark.xfail(strict=True, reason=reason)]
 
 
-def _bound(check: Check, make: Factory, trial: Trial) -> Callable[[], None]:
+def _bound(check: Check, make: Factory[AnyPart], trial: Trial) -> Callable[[], None]:
     def run() -> None:
         if check.thorough_only and trial.effort == 1:
             pytest.skip("left to the thorough run")
@@ -70,3 +76,12 @@ def _bound(check: Check, make: Factory, trial: Trial) -> Callable[[], None]:
             raise
 
     return run
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """Give an empty folder on the search path; what is imported from it is forgotten after the test."""
+    monkeypatch.syspath_prepend(tmp_path)
+    site = Site(tmp_path)
+    yield site
+    site.forget()

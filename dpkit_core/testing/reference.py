@@ -10,15 +10,19 @@ delta(epsilon) <= delta_0 + Gaussian delta(epsilon - epsilon_0).
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
-from dpkit_core.dataset import Dataset, Vector
+from dpkit_core.data.dataset import Dataset
+from dpkit_core.data.schema import Schema
 from dpkit_core.errors import UnsupportedEvent
-from dpkit_core.events import (
+from dpkit_core.mechanisms.scores import FixedScores
+from dpkit_core.privacy.budget import Neighboring, Sensitivity
+from dpkit_core.privacy.events import (
     ApproxDP,
     Event,
     ExponentialMechanism,
@@ -30,11 +34,8 @@ from dpkit_core.events import (
     Repeated,
     Sequence,
 )
-from dpkit_core.meter import Meter
-from dpkit_core.models import LinearModel
-from dpkit_core.privacy import Neighboring, Sensitivity
-from dpkit_core.protocols import RegressionRequest, Scores, SelectionRequest, StagePlan
-from dpkit_core.schema import Schema
+from dpkit_core.protocols import Meter, RegressionRequest, Scores, SelectionRequest, StagePlan
+from dpkit_core.release.models import LinearModel
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -55,16 +56,16 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 class ReferenceAccountant:
     """Basic composition of pure mechanisms, exact composition of Gaussians.
 
-    >>> spent = ReferenceAccountant(Neighboring.ADD_OR_REMOVE_ONE).compose(Laplace(2.0), 3)
+    >>> spent = ReferenceAccountant().compose(Laplace(2.0), 3)
     >>> spent.epsilon(0.0)
     1.5
     """
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = "Dwork and Roth 2014, Theorem B.1; Balle and Wang 2018, Theorem 8"
     reference: ClassVar[str] = "arXiv:1805.06530"
 
-    neighboring: Neighboring
+    neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE
     pure: float = 0.0
     failure: float = 0.0
     inverse_variance: float = 0.0
@@ -136,15 +137,6 @@ class ReferenceAccountant:
         return safe
 
 
-@attrs.frozen(eq=False)
-class _FixedScores:
-    values: Vector
-
-    def scores(self, selected: Any, /) -> Vector:
-        """Return the same scores whatever was selected."""
-        return self.values
-
-
 @attrs.frozen
 class ReferenceScorer:
     """Sums of products of a feature and the target, both clipped to [-1, 1].
@@ -152,61 +144,113 @@ class ReferenceScorer:
     One record adds a number from -1 to 1 to each sum, so replacing one moves a sum by at most 2.
     """
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = "class docstring"
     reference: ClassVar[str] = "folklore"
     adaptive: ClassVar[bool] = False
 
-    def sensitivity(self, schema: Schema, round: int, /) -> Sensitivity:
+    def sensitivity(self, schema: Schema, round_index: int, /) -> Sensitivity:
         """Return 1 for a record more or less, 2 for one replaced."""
         return Sensitivity.general(_times(schema.neighboring), schema.neighboring)
 
-    def prepare(self, data: Dataset, /) -> _FixedScores:
+    def prepare(self, data: Dataset, /) -> FixedScores:
         """Return the sums."""
-        return _FixedScores(np.clip(data.X, -1, 1).T @ np.clip(data.y, -1, 1))
+        return FixedScores(np.clip(data.X, -1, 1).T @ np.clip(data.y, -1, 1))
 
 
 @attrs.frozen
 class ReferenceSelector:
     """The exponential mechanism for each pick, all at one epsilon, by basic composition."""
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = "McSherry and Talwar 2007, Theorem 6; Durfee and Rogers 2019, Lemma 4.2"
     reference: ClassVar[str] = "McSherry and Talwar 2007, Mechanism Design via Differential Privacy"
 
     def plan(self, request: SelectionRequest, /) -> StagePlan:
         """Return one event for each pick."""
-        picks = sum(request.picks)
-        event = ExponentialMechanism(request.budget.epsilon / picks, request.neighboring)
-        return StagePlan([Repeated(event, picks)], event)
+        epsilon = request.budget.epsilon / sum(request.picks)
+        rounds = zip(request.sensitivities, request.picks, strict=True)
+        events = [Repeated(_pick(epsilon, scores, request.features), count) for scores, count in rounds]
+        return StagePlan(events, settings=epsilon)
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> tuple[int, ...]:
         """Return what the meter picks."""
-        return meter.select(scores, k, event=plan.settings)
+        event = _pick(plan.settings_as(float), scores.sensitivity, scores.values.size)
+        return meter.select(scores, k, event=event)
+
+
+def _pick(epsilon: float, scores: Sensitivity, features: int) -> ExponentialMechanism:
+    return ExponentialMechanism(epsilon, scores.neighboring, sensitivity=scores.range, candidates=features)
 
 
 @attrs.frozen
 class ReferenceRegressor:
     """A constant: the sum of the target, clipped to [-1, 1], with Laplace noise, over a hundred."""
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = "Dwork and Roth 2014, Theorem 3.6"
     reference: ClassVar[str] = "Dwork and Roth 2014, The Algorithmic Foundations of Differential Privacy"
 
     def plan(self, request: RegressionRequest, /) -> StagePlan:
         """Return the one event of the sum."""
-        event = Laplace(1 / request.budget.epsilon, request.neighboring)
+        moves = _times(request.neighboring)
+        event = Laplace(1 / request.budget.epsilon, request.neighboring, sensitivity=moves, shape=())
         return StagePlan([event], event)
 
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> LinearModel:
         """Return the constant model."""
-        event: Laplace = plan.settings
+        event = plan.settings_as(Laplace)
         total = meter.laplace(
             np.clip(data.y, -1, 1).sum(),
             sensitivity=_times(event.neighboring),
             noise_multiplier=event.noise_multiplier,
         )
         return LinearModel(data.names, (0.0,) * len(data.names), float(total) / 100)
+
+
+@attrs.frozen(eq=False)
+class Protected:
+    """One value that a part asked to be noised, and what it said of it."""
+
+    value: npt.NDArray[np.float64]
+    sensitivity: float
+    noise_multiplier: float
+
+
+class RecordingMeter:
+    """Stands for a meter: keeps what is to be protected, and answers with ones whatever it is.
+
+    For a test of a part's statistics: fitted to two neighbors, with answers that are the same, it asks for
+    values that must be no further apart than it says.
+
+    >>> meter = RecordingMeter()
+    >>> meter.laplace([3.0, 4.0], sensitivity=1.0, noise_multiplier=2.0)
+    array([1., 1.])
+    >>> meter.asked[0].value
+    array([3., 4.])
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[Protected] = []
+
+    def laplace(
+        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
+    ) -> npt.NDArray[np.float64]:
+        """Return ones of the shape of ``value``."""
+        return self._keep(value, sensitivity, noise_multiplier)
+
+    def gaussian(
+        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
+    ) -> npt.NDArray[np.float64]:
+        """Return ones of the shape of ``value``."""
+        return self._keep(value, sensitivity, noise_multiplier)
+
+    def _keep(
+        self, value: npt.ArrayLike, sensitivity: float, noise_multiplier: float
+    ) -> npt.NDArray[np.float64]:
+        array = np.array(value, dtype=np.float64)
+        self.asked.append(Protected(array, sensitivity, noise_multiplier))
+        return np.ones_like(array)
 
 
 def _times(neighboring: Neighboring) -> float:

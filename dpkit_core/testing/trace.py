@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpkit_core.meter import Draw
+from dpkit_core.pipeline.meter import Draw
 
 
 def trace_difference(first: Sequence[Draw], second: Sequence[Draw], *, refused: bool = False) -> str | None:
@@ -24,7 +24,7 @@ def trace_difference(first: Sequence[Draw], second: Sequence[Draw], *, refused: 
 
     Examples
     --------
-    >>> from dpkit_core.events import Laplace
+    >>> from dpkit_core.privacy.events import Laplace
     >>> trace_difference([Draw(Laplace(1.0), 1.0, ())], [Draw(Laplace(1.0), 0.95, ())])
     'draw 1 has scale 1.0 on one dataset and 0.95 on the other'
     """
@@ -35,6 +35,13 @@ def trace_difference(first: Sequence[Draw], second: Sequence[Draw], *, refused: 
                     f"draw {number} has {fact} {getattr(one, fact)} on one dataset and "
                     f"{getattr(other, fact)} on the other"
                 )
+        if not refused and _scales(one) != _scales(other):
+            return f"draw {number} has noise of other scales inside it: {_scales(one)} and {_scales(other)}"
     if len(first) != len(second) and not refused:
         return f"{len(first)} draws on one dataset and {len(second)} on the other"
     return None
+
+
+def _scales(draw: Draw) -> set[tuple[str, float]]:
+    """Return the noise with a scale that a custom mechanism drew; how often may depend on the data."""
+    return {(call.method, call.scale) for call, _ in draw.calls if call.scale is not None}

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
 import numpy as np
 
-Factory = Callable[..., Any]
+from dpkit_core.protocols import Accountant, Regressor, Scorer, TopKSelector
+
+AnyPart: TypeAlias = Scorer | TopKSelector | Regressor | Accountant
+
+P = TypeVar("P")
+
+Factory: TypeAlias = Callable[..., P]
 """Makes a fresh part: its class, or a function with chosen options. Accountants are given ``neighboring``."""
 
 

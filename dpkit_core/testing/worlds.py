@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 import attrs
 import numpy as np
 
-from dpkit_core.dataset import Dataset, Matrix, Vector
-from dpkit_core.privacy import Neighboring
-from dpkit_core.schema import Column, Schema
+from dpkit_core.data.dataset import Dataset, Matrix, Vector
+from dpkit_core.data.schema import Column, Schema
+from dpkit_core.privacy.budget import Neighboring
 
 SIZES = (*range(2, 10), 16, 40)
 """Numbers of records to try; most false claims already fail on a handful."""
@@ -90,7 +90,7 @@ class Population:
     def __init__(self, schema: Schema, *, beyond: bool = True) -> None:
         self.schema = schema
         self._beyond = beyond
-        self._columns = (*schema.columns, schema.target)
+        self._columns = (*schema.columns, as_number(schema.target))
         widths = [max(1, len(column.categories)) for column in self._columns]
         ends = np.cumsum(widths)
         self._slices = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
@@ -202,7 +202,7 @@ class Population:
     def at_bounds(self, rng: np.random.Generator, table: Matrix) -> Matrix:
         """Return the table with every bounded entry at one of its bounds."""
         for column, cells in zip(self._columns, self._slices, strict=True):
-            if column.bounds is not None:
+            if column.bounds is not None and not column.categories:
                 table[:, cells] = rng.choice(column.bounds, size=(len(table), 1))
         return table
 
@@ -223,6 +223,11 @@ _STRUCTURES: tuple[Callable[[Population, np.random.Generator, Matrix], Matrix], 
     Population.one_outlier,
     Population.at_bounds,
 )
+
+
+def as_number(target: Column) -> Column:
+    """Return the target as parts see it: a number, from 0 to 1 where it is a category."""
+    return target if target.kind == "numeric" else Column(target.name, lower=0.0, upper=1.0)
 
 
 def _entry(column: Column, rng: np.random.Generator, beyond: bool) -> Vector:

@@ -1,15 +1,14 @@
 """What a second job is worth, on a suite of 200 trials; needs two idle cores.
 
-pytest tests/benchmarks/test_bench_jobs.py --benchmark-only
+uv run pytest -n0 tests/benchmarks/test_bench_jobs.py --benchmark-only
 """
 
 import itertools
 
 import pytest
-
-from dpkit_core.bench.results import Results
-from dpkit_core.bench.runner import local_workers, run
-from dpkit_core.bench.suite import Suite
+from dpkit_command_bench.results import Results
+from dpkit_command_bench.runner import local_workers, run
+from dpkit_command_bench.suite import Suite
 
 DOCUMENT = {
     "epsilon": [0.5, 1.0, 2.0, 4.0],

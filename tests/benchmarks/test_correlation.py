@@ -1,6 +1,6 @@
 """The speed of correlation scores beside clipping a copy of the table.
 
-pytest tests/benchmarks/test_correlation.py --benchmark-only
+uv run pytest -n0 tests/benchmarks/test_correlation.py --benchmark-only
 """
 
 import time

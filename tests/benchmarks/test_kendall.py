@@ -1,6 +1,6 @@
 """The speed of Kendall scores beside a loop over ``scipy.stats.kendalltau``.
 
-pytest tests/benchmarks/test_kendall.py --benchmark-only
+uv run pytest -n0 tests/benchmarks/test_kendall.py --benchmark-only
 """
 
 import time

@@ -1,6 +1,6 @@
 """The speed of selections among many candidates beside one vectorized pass of NumPy.
 
-pytest tests/benchmarks/test_selectors.py --benchmark-only
+uv run pytest -n0 tests/benchmarks/test_selectors.py --benchmark-only
 """
 
 import time
@@ -14,8 +14,8 @@ from dpkit_selector_oneshot_laplace import OneshotLaplaceSelector
 from dpkit_selector_peel import PeelSelector
 from dpkit_selector_permute_and_flip import PermuteAndFlipSelector
 
-from dpkit_core import Budget, Meter, Neighboring, Randomness, Scores, SelectionRequest, Sensitivity
-from dpkit_core.testing import ReferenceAccountant
+from dpkit_core import Budget, Neighboring, Randomness, Scores, SelectionRequest, Sensitivity
+from dpkit_core.testing import ReferenceAccountant, StageMeter
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 SENSITIVITY = Sensitivity.general(1.0, AR)
@@ -31,7 +31,7 @@ def selection(selector, d, k):
     plan = selector.plan(request)
     scores = Scores(values(d), SENSITIVITY, np.ones(d, dtype=bool))
     randomness = Randomness.from_os()
-    return lambda: selector.select(scores, k, plan, Meter("selection", plan, AR, randomness))
+    return lambda: selector.select(scores, k, plan, StageMeter("selection", plan, AR, randomness))
 
 
 def gumbel_seconds(d, k):

@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dpkit_core.cli._app import app
+from dpkit_core.cli.app import app
 
 PARTS = '''
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
 
-from dpkit_core import LinearModel, Refusal, Sensitivity, StagePlan, events, validators
+from dpkit_core import FixedScores, LinearModel, Refusal, Sensitivity, StagePlan, validators
+from dpkit_core.privacy import events
 from dpkit_core.errors import Unsuitable
 
 print("importing the parts")
@@ -28,7 +29,7 @@ class Large:
         What counts as large.
     """
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = "a count changes by 1"
     reference: ClassVar[str] = "folklore"
     adaptive: ClassVar[bool] = False
@@ -39,33 +40,35 @@ class Large:
 
     def prepare(self, data, /):
         print("preparing")
-        return Counts((np.asarray(data.X) > self.threshold).sum(axis=0).astype(float))
-
-
-@attrs.frozen
-class Counts:
-    values: Any
-
-    def scores(self, selected, /):
-        return self.values
+        return FixedScores((np.asarray(data.X) > self.threshold).sum(axis=0).astype(float))
 
 
 @attrs.frozen
 class Best:
     """The best features by the exponential mechanism."""
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = "McSherry and Talwar 2007"
 
     def plan(self, request, /):
         print("planning")
         k = sum(request.picks)
-        event = events.ExponentialMechanism(request.budget.epsilon / k, request.neighboring)
-        return StagePlan((event,) * k)
+        planned = [
+            self.event(request.budget.epsilon / k, declared, request.features)
+            for declared, count in zip(request.sensitivities, request.picks)
+            for _ in range(count)
+        ]
+        return StagePlan(planned, request.budget.epsilon / k)
+
+    def event(self, epsilon, declared, features):
+        return events.ExponentialMechanism(
+            epsilon, declared.neighboring, sensitivity=declared.range, candidates=features
+        )
 
     def select(self, scores, k, plan, meter, /):
         print("selecting")
-        return meter.select(scores, k, event=plan.events[0])
+        event = self.event(plan.settings, scores.sensitivity, len(scores.values))
+        return meter.select(scores, k, event=event)
 
 
 @attrs.frozen
@@ -80,7 +83,7 @@ class Mean:
         Does not matter.
     """
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = "a clipped sum changes by the larger bound"
     refuse: bool = False
     style: str = attrs.field(default="plain", validator=attrs.validators.in_(("plain", "fancy")))
@@ -90,8 +93,15 @@ class Mean:
             raise Unsuitable("the mean needs bounds of the target: set lower and upper in the schema")
         if request.budget.delta == 0:
             raise Unsuitable("the mean needs a delta above 0; set --delta")
-        event = events.Laplace(2 / request.budget.epsilon, request.neighboring)
-        return StagePlan((event, event), assumptions=("the moon is round",))
+        low, high = request.schema.target.bounds
+        planned = [
+            events.Laplace(
+                2 / request.budget.epsilon, request.neighboring, sensitivity=moves, shape=()
+            )
+            for moves in (1.0, max(abs(low), abs(high)))
+        ]
+        few = {"few": "the table may be too small"}
+        return StagePlan(planned, assumptions=("the moon is round",), refusals=few)
 
     def fit(self, data, plan, meter, /):
         print("fitting")
@@ -99,7 +109,7 @@ class Mean:
         low, high = data.target_bounds
         n = meter.laplace(float(len(data.y)), sensitivity=1.0, noise_multiplier=event.noise_multiplier)
         if self.refuse:
-            return Refusal("the table may be too small")
+            return Refusal("few")
         total = meter.laplace(
             np.clip(data.y, low, high).sum(),
             sensitivity=max(abs(low), abs(high)),

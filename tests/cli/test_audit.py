@@ -12,17 +12,25 @@ from typing import ClassVar
 import attrs
 import numpy as np
 
-from dpkit_core import LinearModel, StagePlan, events
+from dpkit_core import LinearModel, StagePlan
+from dpkit_core.privacy import events
 
 
 @attrs.frozen
 class Total:
     """The sum of the target within its bounds."""
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
 
     def plan(self, request, /):
-        return StagePlan((events.Laplace(1 / request.budget.epsilon, request.neighboring),))
+        low, high = request.schema.target.bounds
+        event = events.Laplace(
+            1 / request.budget.epsilon,
+            request.neighboring,
+            sensitivity=NOISE * max(abs(low), abs(high)),
+            shape=(),
+        )
+        return StagePlan((event,), refusals={"never": "never"})
 
     def fit(self, data, plan, meter, /):
         print("fitting")
@@ -30,7 +38,7 @@ class Total:
         low, high = data.target_bounds
         total = meter.laplace(
             np.clip(data.y, low, high).sum(),
-            sensitivity=NOISE * max(abs(low), abs(high)),
+            sensitivity=event.sensitivity,
             noise_multiplier=event.noise_multiplier,
         )
         return LinearModel(data.names, (0.0,) * len(data.names), float(total))

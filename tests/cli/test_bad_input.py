@@ -24,7 +24,6 @@ CASES = {
     "target not named": (None, (), ["--target"]),
     "text target": (NUMBERS.replace("0.4", "high"), (), ["target 'y'", "text", "--target"]),
     "duplicate columns": (NUMBERS.replace("b,c", "b,b"), (), ["'b' appears twice", "rename"]),
-    "one row": ("a,b,c,y\n1,2,3,4\n", (), ["1 rows", "at least 2"]),
     "no rows": ("a,b,c,y\n", (), ["no rows"]),
     "empty file": ("", (), ["is empty", "header"]),
     "unreadable file": (b"\xff\xfe\x00\x01", (), ["cannot read", "UTF-8"]),
@@ -61,6 +60,11 @@ CASES = {
     "features twice": (None, ("--features", "a,b,a"), ["'a' twice"]),
     "features empty": (None, ("--features", "a,,b"), ["--features", "commas"]),
     "schema of another table": (None, ("--schema", "facts.toml"), ["'price'", "a, b, c, y"]),
+    "a plan for another table": (None, ("--schema", "facts.toml", "--dry-run"), ["'price'", "a, b, c, y"]),
+    "semicolons": ("a;b;y\n1,5;2;3\n", (), ["semicolons", "write commas"]),
+    "decimal commas": (NUMBERS + '"0,1",0.2,0.3,0.4\n', (), ["text", "decimal comma", "write points"]),
+    "epsilon of no use": (None, ("--epsilon", "1e308"), ["no noise is drawn"]),
+    "a setting nested too deeply": (None, ("--set", f"scorer.a={'[' * 2000}"), ["nested too deeply"]),
     "schema missing": (None, ("--schema", "absent.toml"), ["absent.toml", "No such file"]),
     "schema no TOML": (None, ("--schema", "numbers.csv"), ["numbers.csv", "not valid TOML"]),
     "output folder missing": (None, ("--output", "nowhere/release.json"), ["no folder nowhere", "create it"]),
@@ -71,7 +75,7 @@ CASES = {
 
 
 # The other cases name the target y.
-WITHOUT_TARGET = {"target not named", "schema of another table"}
+WITHOUT_TARGET = {"target not named", "schema of another table", "a plan for another table"}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -127,7 +131,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(dpkit, folder, position):
 
 
 def test_a_fault_of_dpkit_is_called_one_and_exits_with_1(dpkit, folder, monkeypatch):
-    monkeypatch.setattr("dpkit_core.tables.read_table", lambda path: 1 / 0)
+    monkeypatch.setattr("dpkit_core.data.readers.read_table", lambda path: 1 / 0)
     result = dpkit("compose", "numbers.csv", "--target", "y", *SELECTION)
     assert result.exit_code == 1
     assert "internal error (ZeroDivisionError" in result.stderr
@@ -138,5 +142,12 @@ def test_an_interrupt_exits_with_130(dpkit, folder, monkeypatch):
     def interrupt(path):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpkit_core.tables.read_table", interrupt)
+    monkeypatch.setattr("dpkit_core.data.readers.read_table", interrupt)
     assert dpkit("compose", "numbers.csv", "--target", "y", *SELECTION).exit_code == 130
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/table.csv", "https://example.org/table.parquet", "a\0b.csv"])
+def test_what_is_no_path_of_this_machine_is_told(dpkit, folder, path):
+    result = dpkit("compose", path, "--target", "y", *SELECTION)
+    assert result.exit_code == 2, result.output
+    assert ("Download it first" in result.stderr) == ("://" in path)

@@ -1,15 +1,18 @@
-"""The commands around ``compose``, and those of observers."""
+"""The commands around ``compose``."""
 
 import csv
 import io
 import json
+import sys
 import tomllib
 
 import pyarrow.parquet as pq
 import pytest
 
 from dpkit_core import Registry, Schema, __version__
-from dpkit_core.doctor import Diagnosis
+from dpkit_core.doctor.examine import Diagnosis
+from dpkit_core.plugins.kinds import KINDS
+from dpkit_core.plugins.resources import resources
 
 COMPOSE = ("compose", "diamonds.csv", "--schema", "facts.toml", "--scorer", "large", "--selector", "best")
 FULL = (*COMPOSE, "-k", "2", "--regressor", "average", "--accountant", "basic")
@@ -17,10 +20,28 @@ FULL = (*COMPOSE, "-k", "2", "--regressor", "average", "--accountant", "basic")
 pytestmark = pytest.mark.usefixtures("parts")
 
 
-def test_list_prints_each_part_on_a_line(dpkit):
+def test_list_has_a_heading_for_each_kind_and_says_where_a_part_is_from(dpkit, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)  # nothing is wrapped in a file
     lines = dpkit("list").stdout.splitlines()
-    assert lines[0].split() == ["KIND", "NAME", "DISTRIBUTION", "SUMMARY"]
-    assert "scorers large dpkit-tiny 1.2 Small parts" in [" ".join(line.split()) for line in lines]
+    assert [line for line in lines if not line.startswith(" ")] == [*KINDS]
+    place = lines.index("scorers")
+    names = [line.split()[0] for line in lines[place + 1 : lines.index("selectors")]]
+    assert names == ["correlation", "kendall", "large", "from", "lasso_votes"]
+    (large,) = (i for i, line in enumerate(lines) if line.split()[0] == "large")
+    assert lines[large].split() == ["large", "Small", "parts"]
+    assert lines[large + 1].split() == ["from", "dpkit-tiny", "1.2"]
+    assert lines[large + 1].index("from") == lines[large].index("Small")
+    assert not any("dpkit-scorer" in line for line in lines)  # what came with dpkit is of its version
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_list_breaks_no_word(dpkit, monkeypatch, columns):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    whole = dpkit("list").stdout
+    monkeypatch.setenv("COLUMNS", str(columns))
+    wrapped = dpkit("list").stdout
+    assert max(map(len, wrapped.splitlines())) <= columns < max(map(len, whole.splitlines()))
+    assert wrapped.split() == whole.split()
 
 
 @pytest.mark.parametrize("kind", ["scorer", "scorers"])
@@ -33,7 +54,7 @@ def test_list_of_a_kind_as_json(dpkit, kind):
 
 
 def test_list_of_an_unknown_kind_names_the_kinds(dpkit):
-    result = dpkit("list", "models")
+    result = dpkit("list", "methods")
     assert result.exit_code == 2
     assert "scorers, selectors, accountants, regressors" in result.stderr
 
@@ -183,20 +204,13 @@ def test_verify_confirms_a_release_and_refutes_a_smaller_claim(dpkit, folder):
     assert json.loads(as_json.stdout)["confirmed"] is False
 
 
-def test_verify_says_why_a_confirmed_total_is_not_private(dpkit, folder):
-    dpkit(*FULL, "--seed", 1)
-    result = dpkit("verify", "release.json")
-    assert result.exit_code == 0
-    assert "not private: the noise comes from a seed" in result.stdout
-
-
 def test_doctor_prints_a_line_for_each_part_and_fails_only_when_strict(dpkit, monkeypatch):
     ref = Registry().find("scorer", "large")
     found = [
         Diagnosis(ref, "broken", f"{ref} is installed but failed", None),
         Diagnosis(ref, "ok", "imports no large library", 0.5),
     ]
-    monkeypatch.setattr("dpkit_core.doctor.examine", lambda: found)
+    monkeypatch.setattr("dpkit_core.doctor.examine.examine", lambda built_in: found)
     result = dpkit("doctor")
     assert result.exit_code == 0
     assert [line.split(maxsplit=1) for line in result.stdout.splitlines()] == [
@@ -212,19 +226,37 @@ def test_doctor_prints_a_line_for_each_part_and_fails_only_when_strict(dpkit, mo
     assert dpkit("doctor", "--strict").exit_code == 0
 
 
+def test_doctor_says_that_there_are_no_parts(dpkit, monkeypatch):
+    monkeypatch.setattr("dpkit_core.doctor.examine.examine", lambda built_in: [])
+    result = dpkit("doctor", "--format", "json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == []
+    assert "no parts are installed; `pip install 'dpkit[starter]'`" in result.stderr
+    assert dpkit("doctor", "--strict").exit_code == 1
+
+
+def test_a_guard_that_cannot_be_imported_fails_the_strict_doctor(dpkit, site, monkeypatch):
+    points = {"dpkit.hooks": {"guard": "guard_of_nothing:Guard"}}
+    site.install("dpkit-guard", entry_points=points, modules={"guard_of_nothing": "import nothing_at_all"})
+    # Only what this test installed: the others take a process each.
+    monkeypatch.setattr(
+        "dpkit_core.doctor.examine.installed",
+        lambda: (Registry().find("scorer", "large"), *resources("hooks")),
+    )
+    result = dpkit("doctor", "--strict")
+    assert result.exit_code == 1
+    assert "observer guard (dpkit-guard 1.0): is installed but failed while importing" in result.stdout
+
+
 OBSERVER = """
-from dpkit_core.hooks import hookimpl
+from dpkit_core.pipeline.observers import hookimpl
 
 class Observer:
+    '''Works six days a week.'''
+
     @hookimpl
     def dpkit_before_release(self, release):
         raise ValueError("not on Sundays")
-
-    @hookimpl
-    def dpkit_add_commands(self, app):
-        @app.command("greet")
-        def greet(name: str):
-            print(f"hello {name}")
 """
 
 
@@ -238,24 +270,25 @@ def observer(site):
 
 
 @pytest.mark.usefixtures("observer")
+def test_observers_are_listed_and_mentioned_beside_the_parts(dpkit):
+    for word in ("observers", "hooks"):
+        lines = dpkit("list", word).stdout.splitlines()
+        assert [line.split() for line in lines] == [
+            ["observers"],
+            ["sunday", "Works", "six", "days", "a", "week"],
+            ["from", "dpkit-observer", "1.0"],
+        ]
+    assert dpkit("list").stdout.endswith("\nTold of every run, see `dpkit list observers`: sunday\n")
+    assert "sunday_observer" not in sys.modules
+
+
+@pytest.mark.usefixtures("observer")
 def test_an_observer_vetoes_a_release_that_is_then_nowhere(dpkit, folder):
     result = dpkit(*FULL, "--format", "json")
     assert result.exit_code == 4
     assert "not on Sundays" in result.stderr
-    assert result.stdout == ""
+    assert json.loads(result.stdout)["error"]["spent"] is True
     assert not (folder / "release.json").exists()
-
-
-@pytest.mark.usefixtures("observer")
-def test_the_command_of_an_observer_is_found(dpkit):
-    assert dpkit("greet", "you").stdout == "hello you\n"
-    assert dpkit("great", "you").exit_code == 2
-
-
-def test_a_command_that_nobody_has_is_wrong_use(dpkit):
-    result = dpkit("compoze")
-    assert result.exit_code == 2
-    assert "Did you mean 'compose'?" in result.stderr
 
 
 def test_the_version_is_printed(dpkit):

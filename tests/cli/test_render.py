@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from dpkit_core.cli import _render
+from dpkit_core.commands import render
 
 
 class Terminal(io.StringIO):
@@ -22,7 +22,7 @@ def kind_of_terminal(monkeypatch):
 
 def work(seconds, stderr):
     # Not by a fixture: pytest exchanges the streams between set-up and test.
-    with contextlib.redirect_stderr(stderr), _render.progress() as report:
+    with contextlib.redirect_stderr(stderr), render.progress() as report:
         report("selection", 0, 2)
         time.sleep(seconds)
         report("selection", 1, 2)
@@ -31,7 +31,7 @@ def work(seconds, stderr):
 
 
 def test_a_bar_is_drawn_once_the_work_takes_long(monkeypatch):
-    monkeypatch.setattr(_render, "_PATIENCE", 0.01)
+    monkeypatch.setattr(render, "_SECONDS_BEFORE_A_BAR", 0.01)
     terminal = Terminal()
     work(0.3, terminal)
     assert "selection" in terminal.getvalue()
@@ -45,16 +45,16 @@ def test_short_work_draws_nothing():
 
 
 def test_nothing_is_drawn_where_no_terminal_is(monkeypatch):
-    monkeypatch.setattr(_render, "_PATIENCE", 0.01)
+    monkeypatch.setattr(render, "_SECONDS_BEFORE_A_BAR", 0.01)
     stderr = io.StringIO()
     work(0.1, stderr)
     assert stderr.getvalue() == ""
 
 
 def test_the_bar_leaves_the_streams_alone(monkeypatch):
-    monkeypatch.setattr(_render, "_PATIENCE", 0.01)
+    monkeypatch.setattr(render, "_SECONDS_BEFORE_A_BAR", 0.01)
     with contextlib.redirect_stderr(Terminal()):
         before = (sys.stdout, sys.stderr)
-        with _render.progress():
+        with render.progress():
             time.sleep(0.1)
             assert (sys.stdout, sys.stderr) == before

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dpkit_core import Budget, Neighboring, Schema, ScoringRequest, calibrate, calibrate_events
 from dpkit_core.errors import CalibrationFailed, Unsuitable
-from dpkit_core.events import Gaussian, Laplace, Repeated
+from dpkit_core.privacy.events import Gaussian, Laplace, Repeated
 from dpkit_core.testing import ReferenceAccountant, gaussian_delta
 
 AR = Neighboring.ADD_OR_REMOVE_ONE

@@ -13,7 +13,7 @@ from dpkit_core.errors import (
     PlanViolation,
     UnknownName,
 )
-from dpkit_core.events import ExponentialMechanism, Laplace, NonPrivate, Repeated
+from dpkit_core.privacy.events import ExponentialMechanism, Laplace, NonPrivate, Repeated
 
 RO = Neighboring.REPLACE_ONE
 
@@ -32,7 +32,8 @@ def test_the_plan_says_who_spends_what(pipeline, schema):
     plan = pipeline.plan(schema, Budget(2.0), k=2, select_share=0.25)
     selection, regression = plan.events
     assert (selection.stage, regression.stage) == ("selection", "regression")
-    assert selection.event == Repeated(ExponentialMechanism(selection.event.event.epsilon), 2)
+    pick = ExponentialMechanism(selection.event.event.epsilon, sensitivity=2.0, candidates=4)
+    assert selection.event == Repeated(pick, 2)
     assert selection.event.event.epsilon == pytest.approx(0.25, rel=2e-4)
     assert 1 / regression.event.noise_multiplier == pytest.approx(1.5, rel=2e-4)
     assert plan.epsilon == pytest.approx(2.0, rel=2e-4)
@@ -63,7 +64,7 @@ def test_a_run_returns_what_was_planned(pipeline, schema, data):
     assert release.certificate.private
     assert release.certificate.reasons == ()
     assert release.certificate.events == plan.events
-    assert release.certificate.assumptions == ("about 100 records",)
+    assert release.certificate.assumptions == ("about 100 records", "the table is not empty")
     assert release.certificate.outcome == "released"
 
 
@@ -142,12 +143,12 @@ def test_a_share_leaves_something_for_both(pipeline, schema, share):
 
 
 def test_an_event_that_the_accountant_does_not_know_is_found_in_the_plan(toys, schema):
-    from dpkit_core.events import Gaussian
+    from dpkit_core.privacy.events import Gaussian
 
     @attrs.frozen
     class GaussianRegressor(toys.MeanRegressor):
         def plan(self, request, /):
-            return StagePlan([Gaussian(1.0)])
+            return StagePlan([Gaussian(1.0, sensitivity=1.0, shape=())])
 
     pipeline = compose(regressor=GaussianRegressor(), accountant=toys.PureAccountant())
     with pytest.raises(CannotCompose, match=r"PureAccountant cannot account for Gaussian"):
@@ -174,13 +175,13 @@ def test_a_release_without_privacy_says_so_and_claims_no_epsilon(toys, schema, d
     @attrs.frozen
     class PlainMean(toys.MeanRegressor):
         def plan(self, request, /):
-            return StagePlan([NonPrivate("the mean is released as it is")])
+            return StagePlan([NonPrivate("the mean is released as it is")], arithmetic=["float64"])
 
         def fit(self, data, plan, meter, /):
-            meter.custom(plan.events[0], proof="none: not private", arithmetic="float64")
             from dpkit_core import LinearModel
 
-            return LinearModel(data.names, np.zeros(len(data.names)), data.y.mean())
+            with meter.custom(plan.events[0], proof="none: not private", arithmetic="float64"):
+                return LinearModel(data.names, np.zeros(len(data.names)), data.y.mean())
 
     pipeline = compose(regressor=PlainMean(), accountant=toys.PureAccountant())
     certificate = pipeline.plan(schema, Budget(1.0)).run(data).certificate
@@ -229,8 +230,9 @@ def test_a_scorer_that_raises_is_named_and_not_the_selector(toys, schema, data):
             return SimpleNamespace(scores=lambda selected: 1 / 0)
 
     pipeline = compose(scorer=Failing(), selector=toys.BestSelector(), accountant=toys.PureAccountant())
-    with pytest.raises(PartFailed, match=r"scorer Failing failed.*ZeroDivisionError"):
+    with pytest.raises(PartFailed, match="scorer Failing failed while running") as error:
         pipeline.plan(schema, Budget(1.0), k=2).run(data)
+    assert isinstance(error.value.__cause__, ZeroDivisionError)
 
 
 def test_a_part_that_raises_releases_nothing(toys, schema, data):
@@ -240,7 +242,7 @@ def test_a_part_that_raises_releases_nothing(toys, schema, data):
             raise RuntimeError(f"private value {data.y[0]}")
 
     pipeline = compose(regressor=Failing(), accountant=toys.PureAccountant())
-    with pytest.raises(PartFailed, match=r"regressor Failing failed.*RuntimeError") as error:
+    with pytest.raises(PartFailed, match="regressor Failing failed while running") as error:
         pipeline.plan(schema, Budget(1.0)).run(data)
     assert "private value" not in str(error.value)
 
@@ -288,7 +290,7 @@ def test_a_regressor_returns_a_model_or_a_refusal(toys, schema, data):
             super().fit(data, plan, meter)
 
     pipeline = compose(regressor=Nothing(), accountant=toys.PureAccountant())
-    with pytest.raises(PlanViolation, match="NoneType, neither a model nor a Refusal"):
+    with pytest.raises(PlanViolation, match="returned neither a Refusal nor a model"):
         pipeline.plan(schema, Budget(1.0)).run(data)
 
 
@@ -296,7 +298,7 @@ def test_a_part_that_cannot_use_all_of_its_budget_is_composed(toys, schema):
     @attrs.frozen
     class Modest(toys.MeanRegressor):
         def plan(self, request, /):
-            return StagePlan([Laplace(10.0, request.neighboring)])
+            return StagePlan([Laplace(10.0, request.neighboring, sensitivity=1.0, shape=())])
 
     plan = compose(regressor=Modest(), accountant=toys.PureAccountant()).plan(schema, Budget(1.0))
     assert plan.epsilon == pytest.approx(0.1)
@@ -322,7 +324,7 @@ def test_an_unknown_name_is_refused():
 
 
 def test_observers_hear_of_the_plan_and_of_the_end(toys, schema, data):
-    from dpkit_core.hooks import Observers, hookimpl
+    from dpkit_core.pipeline.observers import Observers, hookimpl
 
     class Diary:
         def __init__(self):
@@ -369,7 +371,7 @@ def test_a_scorer_plans_its_own_release_and_is_told_how_many_are_picked(toys, sc
     @attrs.frozen
     class Counting(toys.SumScorer):
         def plan(self, request, /):
-            event = Laplace(1 / request.budget.epsilon, request.neighboring)
+            event = Laplace(1 / request.budget.epsilon, request.neighboring, sensitivity=1.0, shape=())
             return StagePlan([event], settings=request.k)
 
         def prepare_released(self, data, plan, meter, /):
@@ -415,7 +417,7 @@ def test_a_scorer_that_releases_nothing_is_prepared_by_its_plan_if_that_has_sett
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"scorer": 5}, ["scorer is 5, which lacks sensitivity and prepare"]),
+        ({"scorer": 5}, ["scorer is 5, which lacks sensitivity and prepare and adaptive"]),
         ({"selector": "SumScorer"}, ["'SumScorer'"]),
         ({"regressor": {"name": "tukey"}}, ["regressor is {'name': 'tukey'}, which lacks plan and fit"]),
         ({"accountant": None}, ["accountant is None", "supports"]),

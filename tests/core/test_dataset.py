@@ -36,8 +36,7 @@ def test_selected_columns_keep_names_and_order():
         ([[1, 2], [3, 4], [5, 6]], ("p", "q", "r"), r"target 'y' holds values that are not numbers"),
         ([[1, 2, 3]] * 3, (1, 2, 3), r"3 columns but the schema has 2 features"),
         ([[1, 2]] * 3, (1, 2), r"3 rows but target 'y' has 2"),
-        ([[1, 2]], (1,), r"has 1 rows; at least 2"),
-        (np.empty((0, 2)), (), r"has 0 rows; at least 2"),
+        (np.empty((0, 2)), (), r"has 0 rows; at least 1"),
         ([1, 2, 3], (1, 2, 3), r"1 dimensions; it must have 2"),
     ],
 )
@@ -46,11 +45,15 @@ def test_bad_data_is_named_with_a_remedy(X, y, message):
         dataset(X, y)
 
 
+def test_a_single_record_is_data():
+    assert dataset([[1, 2]], (1,)).y.tolist() == [1]
+
+
 def test_finite_values_whose_sum_overflows_are_accepted():
     dataset(np.full((3, 2), 1e308))
 
 
-def test_sparse_data_are_checked_and_give_dense_selected_columns():
+def test_sparse_data_are_checked_and_stay_sparse_when_columns_are_selected():
     from scipy import sparse
 
     from dpkit_core import SparseDataset
@@ -58,7 +61,10 @@ def test_sparse_data_are_checked_and_give_dense_selected_columns():
     X = np.array([[0.0, 2.0], [3.0, 0.0], [0.0, 0.0]])
     data = SparseDataset.from_arrays(sparse.coo_array(X), (1, 2, 3), SCHEMA)
     assert data.form == "sparse"
-    assert data.select([1, 0]).X.tolist() == X[:, [1, 0]].tolist()
+    chosen = data.select([1, 0])
+    assert sparse.issparse(chosen.X)
+    assert chosen.names == ("b", "a")
+    assert chosen.dense().X.tolist() == X[:, [1, 0]].tolist()
     with pytest.raises(InvalidData, match="missing"):
         SparseDataset.from_arrays(sparse.csr_array(X * np.nan), (1, 2, 3), SCHEMA)
     with pytest.raises(InvalidData, match="not a SciPy sparse matrix"):
@@ -69,15 +75,21 @@ def test_sparse_data_are_checked_and_give_dense_selected_columns():
         SparseDataset.from_arrays(sparse.coo_array(X[0]), (1, 2), SCHEMA)
 
 
+def in_blocks(X, y, *breaks):
+    return lambda: zip(np.split(X, breaks), np.split(y, breaks), strict=True)
+
+
 def test_streamed_data_give_the_selected_columns_of_all_blocks():
     from dpkit_core import StreamedDataset
 
     X, y = np.arange(10.0).reshape(5, 2), np.arange(5.0)
-    data = StreamedDataset.from_blocks(lambda: iter([X[:3], X[3:]]), y, SCHEMA)
+    data = StreamedDataset.from_blocks(in_blocks(X, y, 3), SCHEMA)
+    assert data.records == 5
     chosen = data.select([1])
-    assert chosen.names == ("b",)
-    assert chosen.X.ravel().tolist() == X[:, 1].tolist()
-    assert chosen.y.tolist() == y.tolist()
+    assert (chosen.names, chosen.form) == (("b",), "streamed")
+    assert chosen.dense().X.ravel().tolist() == X[:, 1].tolist()
+    assert chosen.dense().y.tolist() == y.tolist()
+    assert data.select(()).dense().X.shape == (5, 0)
 
 
 def test_a_sparse_entry_that_is_stored_in_parts_is_one_value():
@@ -94,49 +106,53 @@ def test_a_sparse_entry_that_is_stored_in_parts_is_one_value():
 @pytest.mark.parametrize(
     ("blocks", "message"),
     [
-        ([[[1.0, 2.0]], [[3.0, np.nan], [5.0, 6.0]]], "column 'b' has missing"),
-        ([[[1.0, 2.0]], [[3.0, 4.0]]], "2 rows but target 'y' has 3"),
-        ([[[1.0, 2.0, 0.0]] * 3], "3 columns but the schema has 2"),
+        ([([[1.0, 2.0]], [1]), ([[3.0, np.nan], [5.0, 6.0]], [2, 3])], "column 'b' has missing"),
+        ([([[1.0, 2.0]], [1]), ([[3.0, 4.0]], [np.inf])], "column 'y' has infinite"),
+        ([([[1.0, 2.0]], [1, 2])], "1 rows but target 'y' has 2"),
+        ([([[1.0, 2.0, 0.0]] * 3, [1, 2, 3])], "3 columns but the schema has 2"),
+        ([], "has 0 rows; at least 1"),
+        ([([[1.0, 2j]] * 3, [1, 2, 3])], "complex"),
     ],
 )
 def test_streamed_data_are_checked_by_one_pass(blocks, message):
     from dpkit_core import StreamedDataset
 
     with pytest.raises(InvalidData, match=message):
-        StreamedDataset.from_blocks(lambda: map(np.array, blocks), (1, 2, 3), SCHEMA)
+        StreamedDataset.from_blocks(lambda: iter(blocks), SCHEMA)
 
 
-def test_a_stream_that_cannot_be_read_again_is_refused_instead_of_selecting_from_nothing():
+def test_a_stream_that_cannot_be_read_again_is_refused_instead_of_adding_up_nothing():
     from dpkit_core import StreamedDataset
 
     X, y = np.arange(10.0).reshape(5, 2), np.arange(5.0)
-    passes = iter([[X[:3], X[3:]], [X[:3]], [], [X, X[:1]]])
-    data = StreamedDataset.from_blocks(lambda: iter(next(passes)), y, SCHEMA)
-    for rows in (3, 0, 6):
-        with pytest.raises(InvalidData, match=f"{rows} rows but target 'y' has 5; .* anew at each call"):
-            list(data.blocks())
+    parts = list(in_blocks(X, y, 3)())
+    passes = iter([parts, parts[:1], [], [*parts, parts[0]]])
+    data = StreamedDataset.from_blocks(lambda: iter(next(passes)), SCHEMA)
+    for rows in (3, 0, 8):
+        with pytest.raises(InvalidData, match=f"{rows} records where the first had 5; .* anew at each call"):
+            list(data.blocks(2))
 
 
 def test_blocks_of_any_numbers_are_read_as_float64():
     from dpkit_core import StreamedDataset
 
     X = np.array([[100, 1], [100, 2], [100, 3]], dtype=np.int8)
-    data = StreamedDataset.from_blocks(lambda: iter([X.tolist()[:1], X[1:]]), (1, 2, 3), SCHEMA)
-    chosen = data.select([0]).X
+    blocks = [(X.tolist()[:1], [1]), (X[1:], (2, 3))]
+    data = StreamedDataset.from_blocks(lambda: iter(blocks), SCHEMA)
+    chosen = data.select([0]).dense().X
     assert (chosen * chosen).ravel().tolist() == [1e4] * 3
 
 
 def test_complex_numbers_are_refused_in_every_form():
     from scipy import sparse
 
-    from dpkit_core import SparseDataset, StreamedDataset
+    from dpkit_core import SparseDataset
 
     X, y = np.array([[1, 2], [3, 4j], [5, 6]]), np.arange(3.0)
     for make in (
         lambda: Dataset.from_arrays(X, y, SCHEMA),
         lambda: Dataset.from_arrays(X.real, y * 1j, SCHEMA),
         lambda: SparseDataset.from_arrays(sparse.csr_array(X), y, SCHEMA),
-        lambda: StreamedDataset.from_blocks(lambda: iter([X]), y, SCHEMA),
     ):
         with pytest.raises(InvalidData, match="complex"):
             make()

@@ -3,9 +3,10 @@ import sys
 
 import pytest
 
-from dpkit_core.dp_accounting_bridge import to_dp_accounting, to_neighboring_relation
 from dpkit_core.errors import MissingDependency, UnsupportedEvent
-from dpkit_core.events import (
+from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.dp_accounting import to_dp_accounting, to_neighboring_relation
+from dpkit_core.privacy.events import (
     ApproxDP,
     ExponentialMechanism,
     Gaussian,
@@ -19,7 +20,6 @@ from dpkit_core.events import (
     Repeated,
     Sequence,
 )
-from dpkit_core.privacy import Neighboring
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +101,6 @@ def test_a_missing_library_is_named_with_its_remedy(monkeypatch):
 
 
 def test_importing_the_bridge_does_not_import_the_library():
-    program = "import sys, dpkit_core.dp_accounting_bridge; print('dp_accounting' in sys.modules)"
+    program = "import sys, dpkit_core.privacy.dp_accounting; print('dp_accounting' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -4,7 +4,8 @@ import math
 import pytest
 
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.events import (
+from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.events import (
     ApproxDP,
     ExponentialMechanism,
     Gaussian,
@@ -21,7 +22,6 @@ from dpkit_core.events import (
     event_to_json,
     walk,
 )
-from dpkit_core.privacy import Neighboring
 
 RO = Neighboring.REPLACE_ONE
 EVERY_EVENT = [
@@ -54,7 +54,7 @@ def test_a_file_written_before_relations_were_stored_means_add_remove():
     ("document", "word"),
     [
         ({"type": "Cauchy", "scale": 1.0}, "Cauchy"),
-        ({"noise_multiplier": 1.0}, "unknown event type"),
+        ({"noise_multiplier": 1.0}, "type is missing"),
         ({"type": "Laplace"}, "Laplace"),
         ({"type": "Laplace", "noise_multiplier": -1.0}, "above 0"),
         ({"type": "Laplace", "noise_multiplier": 1.0, "scale": 2.0}, "scale"),

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from dpkit_core.errors import BrokenPlugin, IncompatiblePlugin, Vetoed
-from dpkit_core.hooks import Hooks, Observers, hookimpl
+from dpkit_core.pipeline.observers import Hooks, Observers, hookimpl
 
 RELEASE = object()
 PLAN = object()
@@ -38,10 +38,6 @@ class Spy:
     def dpkit_finished(self, plan, outcome):
         self._note("finished", plan, outcome)
 
-    @hookimpl
-    def dpkit_add_commands(self, app):
-        self._note("add_commands", app)
-
 
 @pytest.fixture
 def log():
@@ -59,13 +55,11 @@ def test_every_observer_is_told_in_the_order_given(log):
     observers.before_release(RELEASE)
     observers.released(RELEASE)
     observers.finished(PLAN, "released")
-    observers.add_commands("app")
     told = [
         ("planned", PLAN),
         ("before_release", RELEASE),
         ("released", RELEASE),
         ("finished", PLAN, "released"),
-        ("add_commands", "app"),
     ]
     assert log == [(name, *what) for what in told for name in ("first", "second")]
 
@@ -88,7 +82,7 @@ def test_an_observer_may_take_fewer_arguments_than_its_hook(log):
 
 def test_observers_that_compare_equal_are_both_told(log):
     class Equal(Spy):
-        __hash__ = None
+        __hash__ = None  # type: ignore[assignment]  # as Python sets it where a class defines __eq__
 
         def __eq__(self, other):
             return True
@@ -106,7 +100,7 @@ def test_whatever_an_observer_raises_before_a_release_is_a_veto(error, log):
     assert [name for name, *_ in log] == ["spy"]
 
 
-@pytest.mark.parametrize("hook", ["planned", "released", "finished", "add_commands"])
+@pytest.mark.parametrize("hook", ["planned", "released", "finished"])
 @pytest.mark.parametrize("error", [ValueError("boom"), SystemExit(3)])
 def test_an_observer_that_fails_elsewhere_is_reported_and_the_others_are_told(hook, error, log):
     reports = []
@@ -158,9 +152,9 @@ class PartlyUnmarked(Unmarked):
 @pytest.mark.parametrize(
     ("observer", "message"),
     [
-        (Misspelt(), "unknown hook 'dpkit_relased'.*The hooks are dpkit_planned, dpkit_before_release"),
+        (Misspelt(), "unknown hook 'dpkit_relased'.*The hooks are dpkit_planned, dpkit_reserve"),
         (TooManyArguments(), "data"),
-        (Unmarked(), "has dpkit_before_release without the mark @dpkit_core.hooks.hookimpl"),
+        (Unmarked(), "has dpkit_before_release without the mark @dpkit_core.pipeline.observers.hookimpl"),
         (PartlyUnmarked(), "has dpkit_before_release without the mark"),
         (SimpleNamespace(), "implements no hook"),
     ],
@@ -175,20 +169,20 @@ def test_every_hook_says_when_it_is_called_and_takes_no_data(name):
     hook = vars(Hooks)[name]
     assert hook.__doc__.startswith("Called ")
     assert "versionadded::" in hook.__doc__
-    assert set(hook.__annotations__) <= {"plan", "release", "outcome", "app", "return"}
+    assert set(hook.__annotations__) <= {"plan", "release", "outcome", "return"}
 
 
 # Installed observers
 
 MODULE = """
-from dpkit_core.hooks import hookimpl
+from dpkit_core.pipeline.observers import hookimpl
 told = []
 @hookimpl
 def dpkit_released(release):
     told.append(release)
 """
 CLASS = """
-from dpkit_core.hooks import hookimpl
+from dpkit_core.pipeline.observers import hookimpl
 told = []
 class Audit:
     @hookimpl
@@ -213,7 +207,9 @@ def test_an_installed_module_or_class_is_told(source, target, site):
 
 def test_given_observers_come_before_installed_ones(site, log):
     install(
-        site, "audit", "from dpkit_core.hooks import hookimpl\n@hookimpl\ndef dpkit_planned(plan): plan()"
+        site,
+        "audit",
+        "from dpkit_core.pipeline.observers import hookimpl\n@hookimpl\ndef dpkit_planned(plan): plan()",
     )
     Observers.installed([Spy(log)]).planned(lambda: log.append("installed"))
     assert [log[0][0], log[1]] == ["spy", "installed"]
@@ -235,7 +231,7 @@ def test_an_observer_that_cannot_be_loaded_is_reported_and_the_others_work(sourc
     Observers.installed(report=reports.append).released(RELEASE)
     (report,) = reports
     assert message in report
-    assert "hook 'a_bad' (dist-a_bad 1.0)" in report
+    assert "observer 'a_bad' (dist-a_bad 1.0)" in report
     import good
 
     assert good.told == [RELEASE]

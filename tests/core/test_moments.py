@@ -6,18 +6,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpkit_core import Meter, Neighboring, Randomness, StagePlan
-from dpkit_core.events import Gaussian
-from dpkit_core.moments import (
-    BLOCK,
+from dpkit_core import Dataset, Neighboring, Randomness, StagePlan
+from dpkit_core.mechanisms.moments import (
+    UNITS,
     clip_rows,
     flatten,
     gaussian_second_moment,
     in_units,
+    second_moment_event,
     second_moment_sensitivity,
     sum_of_products,
     unflatten,
 )
+from dpkit_core.pipeline.meter import StageMeter
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE
@@ -28,30 +29,47 @@ def unit_rows(rng, n, d):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
+def features(block):
+    return block.X
+
+
+def records(rows):
+    return Dataset(np.asarray(rows, dtype=float), np.zeros(len(rows)), ())
+
+
+def products(rows, largest=2.0):
+    size = rows.shape[1]
+    return sum_of_products(records(rows), features, None, (size, size), largest=largest)
+
+
 def second_moment(rows):
-    units = in_units(rows)
-    return flatten(sum_of_products(units, units))
+    return flatten(products(rows))
 
 
 def test_sums_are_exact_but_for_one_rounding():
     rng = np.random.default_rng(0)
-    left, right = in_units(rng.uniform(-2, 2, (400, 2))), in_units(rng.uniform(-2, 2, (400, 1)))
+    table = rng.uniform(-2, 2, (400, 3))
+    units = in_units(table)
     expected = [
-        sum(Fraction(int(a)) * int(b) for a, b in zip(left[:, j], right[:, 0], strict=True)) / 2**36
+        sum(Fraction(int(a)) * int(b) for a, b in zip(units[:, j], units[:, 2], strict=True)) / UNITS**2
         for j in range(2)
     ]
-    assert sum_of_products(left, right)[:, 0].tolist() == [float(e) for e in expected]
+    found = sum_of_products(
+        records(table), lambda block: block.X[:, :2], lambda block: block.X[:, 2:], (2, 1)
+    )
+    assert found[:, 0].tolist() == [float(e) for e in expected]
 
 
 def test_sums_do_not_depend_on_the_order_of_records():
     rng = np.random.default_rng(1)
-    rows = in_units(rng.uniform(-2, 2, (3 * BLOCK + 17, 3)))
-    assert np.array_equal(sum_of_products(rows, rows), sum_of_products(rows[::-1], rows[::-1]))
+    rows = rng.uniform(-2, 2, (100_017, 3))
+    assert np.array_equal(products(rows), products(rows[::-1]))
 
 
 def test_sums_stay_exact_at_the_largest_magnitude():
-    rows = in_units(np.full((2 * BLOCK + 1, 1), 2.0))
-    assert sum_of_products(rows, rows)[0, 0] == 4 * (2 * BLOCK + 1)
+    # Blocks of 2^15 records, so that 2^38 units for each stay within 2^53.
+    rows = np.full((2**16 + 1, 1), 2.0)
+    assert products(rows)[0, 0] == 4 * (2**16 + 1)
 
 
 def test_units_truncate_towards_zero():
@@ -122,11 +140,13 @@ def test_noise_is_symmetric_with_half_the_variance_off_the_diagonal(relation, fa
     # 3000 matrices of 2 diagonal and 1 other entry; relative standard errors of the deviations are 0.9% and
     # 1.3%, four of them a false alarm below 1e-4.
     runs = 3000
-    meter = Meter("part", StagePlan([Gaussian(1.5, relation)] * runs), relation, Randomness.from_seed(4))
+    event = second_moment_event(1.5, relation, norm=2.0, columns=2)
+    meter = StageMeter("part", StagePlan([event] * runs), relation, Randomness.from_seed(4))
+    table = records(np.zeros((1, 2)))
     noise = np.array(
         [
             gaussian_second_moment(
-                meter, np.zeros((1, 2)), norm=2.0, noise_multiplier=1.5, neighboring=relation
+                meter, table, features, 2, norm=2.0, noise_multiplier=1.5, neighboring=relation
             )
             for _ in range(runs)
         ]

@@ -6,10 +6,11 @@ import tomllib
 import attrs
 import pytest
 
-from dpkit_core import Budget, Column, LinearModel, Neighboring, Schema, StagePlan, compose, events
+from dpkit_core import Budget, Column, LinearModel, Neighboring, Schema, StagePlan, compose
 from dpkit_core.errors import InvalidRelease, UnknownName
-from dpkit_core.planfile import plan_document, read_plan, write_plan
-from dpkit_core.toml import to_toml
+from dpkit_core.files.documents import to_toml
+from dpkit_core.pipeline.planfile import plan_document, read_plan, write_plan
+from dpkit_core.privacy import events
 
 SCHEMA = Schema(
     (Column("a b", lower=0, upper=1), Column("cut", "categorical", categories=("x", "y"))),
@@ -22,18 +23,20 @@ SCHEMA = Schema(
 PART = '''
 from typing import ClassVar
 import attrs
-from dpkit_core import LinearModel, StagePlan, events
+from dpkit_core import LinearModel, StagePlan
+from dpkit_core.privacy import events
 
 @attrs.frozen
 class Constant:
     """A constant."""
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     label: str = "plain"
     limit: float | None = None
     factors: tuple[float, ...] = attrs.field(default=(1.0,), converter=tuple)
 
     def plan(self, request, /):
-        return StagePlan((events.Laplace(FACTOR / request.budget.epsilon, request.neighboring),))
+        multiplier = FACTOR / request.budget.epsilon
+        return StagePlan((events.Laplace(multiplier, request.neighboring, sensitivity=1.0, shape=()),))
 
     def fit(self, data, plan, meter, /):
         meter.laplace(0.0, sensitivity=1.0, noise_multiplier=plan.events[0].noise_multiplier)
@@ -67,7 +70,7 @@ def test_a_plan_comes_back_equal(plan, tmp_path):
     assert again.events == plan.events
     assert (again.k, again.select_share, again.epsilon) == (plan.k, plan.select_share, plan.epsilon)
     assert [part.instance for part in again.parts] == [part.instance for part in plan.parts]
-    assert again.pipeline.regressor.instance.factors == (0.1, 1e300)
+    assert again.assembly.regressor.instance.factors == (0.1, 1e300)
 
 
 def test_a_plan_names_each_part_so_that_no_other_can_take_its_place(plan):
@@ -83,9 +86,11 @@ def test_a_plan_of_another_version_is_refused_with_both_versions_and_both_events
         "Metadata-Version: 2.1\nName: dpkit-constant\nVersion: 2.0\n"
     )
     monkeypatch.setattr(
-        type(plan.pipeline.regressor.instance),
+        type(plan.assembly.regressor.instance),
         "plan",
-        lambda part, request, /: StagePlan((events.PureDP(request.budget.epsilon, request.neighboring),)),
+        lambda part, request, /: StagePlan(
+            (events.PureDP(request.budget.epsilon, request.neighboring, proof="none"),)
+        ),
     )
     with pytest.raises(InvalidRelease) as caught:
         read_plan(tmp_path / "plan.toml")
@@ -95,12 +100,12 @@ def test_a_plan_of_another_version_is_refused_with_both_versions_and_both_events
 
 EDITS = {
     "an event was changed": (("noise_multiplier = 1.4", "noise_multiplier = 0.1"), "event 1 is"),
-    "an event was removed": (("[[events]]", "[[unread]]"), "'events'"),
+    "an event was removed": (("[[events]]", "[[unread]]"), "events is missing"),
     "the budget was raised": (("epsilon = 0.7", "epsilon = 7.0"), "event 1 is"),
     "it is a release": (('format = "dpkit-plan"', 'format = "dpkit-release"'), "not a dpkit plan"),
     "it is newer": (("format_version = 1", "format_version = 2"), "format version 2"),
     "a number is text": (("epsilon = 0.7", 'epsilon = "much"'), "much"),
-    "a section is missing": (("[budget]", "[money]"), "'budget'"),
+    "a section is missing": (("[budget]", "[money]"), "budget is missing"),
     "it is no TOML": (("[budget]", "[budget"), "not valid TOML"),
     "a part has another option": (("label =", "lable ="), "no option 'lable'"),
 }
@@ -116,6 +121,18 @@ def test_a_file_that_was_edited_is_refused(plan, tmp_path, edit, words):
     with pytest.raises(Exception, match=words) as caught:
         read_plan(path)
     assert type(caught.value).__module__ == "dpkit_core.errors"
+
+
+def test_other_versions_that_plan_the_same_are_told(plan, tmp_path):
+    path, told = tmp_path / "plan.toml", []
+    write_plan(plan, path)
+    assert read_plan(path, report=told.append).events == plan.events
+    assert not told
+    path.write_text(path.read_text().replace('version = "1.0"', 'version = "0.0.9"'))
+    assert read_plan(path, report=told.append).events == plan.events
+    assert "regressor constant 0.0.9, now 1.0" in told[0]
+    with pytest.warns(RuntimeWarning, match=r"now 1\.0"):
+        read_plan(path)
 
 
 def test_a_difference_in_the_last_digit_is_another_machine_and_not_another_plan(plan, tmp_path):
@@ -142,10 +159,10 @@ def test_a_part_that_is_not_installed_cannot_be_saved(tmp_path):
     class LocalConstant:
         """A constant."""
 
-        api = 1
+        api = 2
 
         def plan(self, request, /):
-            return StagePlan((events.PureDP(request.budget.epsilon, request.neighboring),))
+            return StagePlan((events.PureDP(request.budget.epsilon, request.neighboring, proof="none"),))
 
         def fit(self, data, plan, meter, /):
             return LinearModel((), ())

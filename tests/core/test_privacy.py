@@ -5,7 +5,7 @@ import pytest
 
 from dpkit_core import Budget, Neighboring, Sensitivity
 from dpkit_core.errors import InvalidBudget
-from dpkit_core.privacy import rounded_up
+from dpkit_core.privacy.budget import rounded_up
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.inf, math.nan])

@@ -6,22 +6,25 @@ import math
 import numpy as np
 import pytest
 
-from dpkit_core import Meter, Neighboring, Randomness, StagePlan
-from dpkit_core.events import ExponentialMechanism
-from dpkit_core.quantiles import (
+from dpkit_core import Dataset, Neighboring, Randomness, StagePlan, StreamedDataset
+from dpkit_core.mechanisms.quantiles import (
     FAILURE,
     SPREAD_RANK,
     Fences,
+    counts_around,
+    counts_beyond,
     fences_event,
     location_grid,
     private_fences,
     private_quantile,
+    quantile_event,
     rank_scores,
     rank_sensitivity,
     reach_scores,
     records_needed,
     spread_grid,
 )
+from dpkit_core.pipeline.meter import StageMeter
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE
@@ -29,10 +32,27 @@ GRID = np.array([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0])
 VALUES = (-1.0, 0.25, 1.0, 1.5, 3.0)
 
 
-def fences(column, epsilon, neighboring=AR, seed=0):
+def target(block):
+    return block.y
+
+
+def column(values):
+    y = np.asarray(values, dtype=float)
+    return Dataset(np.empty((len(y), 0)), y, ())
+
+
+def ranks(values, grid, q):
+    return rank_scores(column(values).sum(counts_around(target, grid)), q)
+
+
+def reaches(values, reach, epsilon):
+    return reach_scores(column(values).sum(counts_beyond(target, reach)), epsilon)
+
+
+def fences(values, epsilon, neighboring=AR, seed=0, **options):
     plan = StagePlan([fences_event(epsilon, neighboring)])
-    meter = Meter("part", plan, neighboring, Randomness.from_seed(seed))
-    found = private_fences(meter, np.asarray(column, float), epsilon=epsilon, neighboring=neighboring)
+    meter = StageMeter("part", plan, neighboring, Randomness.from_seed(seed))
+    found = private_fences(meter, column(values), target, epsilon=epsilon, neighboring=neighboring, **options)
     meter.finish()
     return found
 
@@ -60,7 +80,7 @@ def moves(score, relation):
 def test_scores_count_the_records_by_which_a_point_misses_the_rank():
     values = np.array([0.0, 0.0, 1.0, 5.0])
     # The rank is 2 of 4: at 0 the ranks 0 to 2 are covered; at 0.5 exactly 2; at 1 the ranks 2 to 3; at 3, 3.
-    assert rank_scores(values, np.array([-1.0, 0.0, 0.5, 1.0, 3.0, 6.0]), 0.5).tolist() == [
+    assert ranks(values, np.array([-1.0, 0.0, 0.5, 1.0, 3.0, 6.0]), 0.5).tolist() == [
         -2,
         0,
         0,
@@ -72,14 +92,14 @@ def test_scores_count_the_records_by_which_a_point_misses_the_rank():
 
 def test_a_value_that_many_share_beats_the_empty_stretch_beside_it():
     grades = np.array([5.0] * 33 + [6.0] * 44 + [7.0] * 23)
-    assert rank_scores(grades, np.array([5.5, 6.0, 6.5]), 0.5).tolist() == [-17, 0, -27]
+    assert ranks(grades, np.array([5.5, 6.0, 6.5]), 0.5).tolist() == [-17, 0, -27]
 
 
 @pytest.mark.parametrize("q", [1 / 2, 5 / 8, 15 / 16])
 @pytest.mark.parametrize("relation", [AR, RO])
 def test_rank_scores_reach_their_sensitivity_and_never_pass_it(q, relation):
     declared = rank_sensitivity(q, relation)
-    linf, range_ = moves(lambda values: rank_scores(values, GRID, q), relation)
+    linf, range_ = moves(lambda values: ranks(values, GRID, q), relation)
     assert linf == declared.linf
     assert range_ == declared.range
 
@@ -87,13 +107,13 @@ def test_rank_scores_reach_their_sensitivity_and_never_pass_it(q, relation):
 @pytest.mark.parametrize("relation", [AR, RO])
 def test_reach_scores_move_apart_by_one_at_most(relation):
     reach = np.array([0.3, 1.0, 2.0])
-    linf, range_ = moves(lambda values: reach_scores(np.abs(values), reach, 0.5), relation)
+    linf, range_ = moves(lambda values: reaches(np.abs(values), reach, 0.5), relation)
     assert (linf, range_) == (1.0, 1.0)
 
 
 def test_scores_are_exact_multiples_of_the_unit():
     values = np.random.default_rng(0).normal(size=999)
-    for scores in (rank_scores(values, GRID, 5 / 8), reach_scores(values, np.abs(GRID[3:]), 0.0123)):
+    for scores in (ranks(values, GRID, 5 / 8), reaches(values, np.abs(GRID[3:]), 0.0123)):
         assert np.array_equal(scores * 1024, np.rint(scores * 1024))
 
 
@@ -119,8 +139,8 @@ def test_fences_enclose_the_bulk_wherever_it_lies(relation):
     # 0.5, below 2e5 exp(-100).
     rng = np.random.default_rng(1)
     for center, spread in ((0.0, 1.0), (-122.2, 0.14), (1.5e9, 1e7), (3e-6, 1e-6)):
-        column = center + spread * rng.normal(size=20_000)
-        found = fences(column, 0.5, relation)
+        values = center + spread * rng.normal(size=20_000)
+        found = fences(values, 0.5, relation)
         assert abs(found.center - center) < 0.5 * spread
         assert 2 * spread < found.width < 6 * spread
 
@@ -134,7 +154,7 @@ def test_fences_reach_a_tail_that_has_enough_records_and_ignore_an_outlier():
 
 
 @pytest.mark.parametrize(
-    "column",
+    "values",
     [
         np.zeros(500),
         np.full(500, 0.1),
@@ -147,13 +167,31 @@ def test_fences_reach_a_tail_that_has_enough_records_and_ignore_an_outlier():
     ],
     ids=["zeros", "constant", "huge", "tiny", "mostly zero", "binary", "two records", "heavy"],
 )
-def test_odd_columns_have_fences_too(column):
+def test_odd_columns_have_fences_too(values):
     for epsilon in (2.0**-15, 0.1, 50.0):
-        found = fences(column, epsilon)
+        found = fences(values, epsilon)
         assert found.width > 0
-        scaled = found.scale(column)
+        scaled = found.scale(values)
         assert np.isfinite(scaled).all()
         assert np.abs(scaled).max() <= 1
+
+
+def test_fences_can_be_found_in_a_time_that_does_not_depend_on_the_values():
+    lazy, constant = (
+        fences(np.linspace(0, 1, 500), 1.0, constant_work=constant_work) for constant_work in (False, True)
+    )
+    assert lazy != constant  # other draws of one law
+    for found in (lazy, constant):
+        assert 0.2 < found.center < 0.8
+
+
+@pytest.mark.parametrize("constant_work", [False, True])
+def test_the_certificate_says_whether_the_time_depends_on_the_values(constant_work):
+    meter = StageMeter("part", StagePlan([fences_event(1.0, AR)]), AR, Randomness.from_seed(0))
+    private_fences(
+        meter, column(np.zeros(9)), target, epsilon=1.0, neighboring=AR, constant_work=constant_work
+    )
+    assert any("running time" in sentence for sentence in meter.arithmetic) is not constant_work
 
 
 def test_noise_follows_the_declared_range():
@@ -162,11 +200,12 @@ def test_noise_follows_the_declared_range():
     # 4000 runs, standard error 0.007: four of them are a false alarm below 1e-4.
     values = np.repeat([0.0, 1.0], [40, 60])
     epsilon = 0.1
-    plan = StagePlan([ExponentialMechanism(epsilon)] * 4000)
-    meter = Meter("part", plan, AR, Randomness.from_seed(3))
+    plan = StagePlan([quantile_event(epsilon, AR, 1 / 2, 2)] * 4000)
+    meter = StageMeter("part", plan, AR, Randomness.from_seed(3))
     grid = np.array([0.0, 1.0])
     worse = [
-        private_quantile(meter, values, 1 / 2, grid=grid, epsilon=epsilon, neighboring=AR) == 0.0
+        private_quantile(meter, column(values), target, 1 / 2, grid=grid, epsilon=epsilon, neighboring=AR)
+        == 0.0
         for _ in range(4000)
     ]
     assert np.mean(worse) == pytest.approx(1 / (1 + np.e), abs=0.028)
@@ -179,7 +218,7 @@ def test_from_records_needed_on_neither_center_nor_spread_lies_beyond_the_data(r
     needed = records_needed(epsilon, relation)
 
     def chance_to_miss(records, q, grid, prior):
-        scores = rank_scores(np.full(math.ceil(records), 1.0), grid, q)
+        scores = ranks(np.full(math.ceil(records), 1.0), grid, q)
         weights = np.exp(epsilon / rank_sensitivity(q, relation).range * scores + prior)
         return weights[grid != 1.0].sum() / weights.sum()
 
@@ -200,3 +239,44 @@ def test_public_bounds_are_fences():
     assert Fences.between(-2.0, 6.0) == Fences(2.0, 4.0)
     assert Fences(2.0, 4.0).interval == (-2.0, 6.0)
     assert Fences(2.0, 4.0).scale(np.array([-99.0, 0.0, 6.0])).tolist() == [-1.0, -0.5, 1.0]
+
+
+@pytest.mark.parametrize("relation", [AR, RO])
+def test_counts_are_those_of_a_direct_comparison_and_one_record_moves_each_by_one_at_most(relation):
+    for one, other in neighbors(relation):
+        counts = [column(values).sum(counts_around(target, GRID)) for values in (one, other)]
+        for values, count in zip((one, other), counts, strict=True):
+            assert count[0, :-1].tolist() == [(values < point).sum() for point in GRID]
+            assert count[1, :-1].tolist() == [(values <= point).sum() for point in GRID]
+            assert count[:, -1].tolist() == [len(values)] * 2
+        assert np.abs(counts[1] - counts[0]).max() <= 1
+
+
+def test_fences_are_the_same_whatever_holds_the_records_and_in_whatever_order():
+    rng = np.random.default_rng(4)
+    values = rng.standard_cauchy(5000) * 7 + 3
+    shuffled = rng.permutation(values)
+    blocks = [(np.empty((len(y), 0)), y) for y in np.split(shuffled, [1, 2, 1000, 4000])]
+
+    def streamed(features):
+        from dpkit_core import Block
+
+        return (Block(X, y) for X, y in blocks)
+
+    stream = StreamedDataset(streamed, len(values), ())
+    for seed in range(5):
+        plan = StagePlan([fences_event(0.3, AR)])
+        meter = StageMeter("part", plan, AR, Randomness.from_seed(seed))
+        found = private_fences(meter, stream, target, epsilon=0.3, neighboring=AR)
+        assert found == fences(values, 0.3, seed=seed)
+
+
+@pytest.mark.parametrize("size", [0, 1, 10, 11, 60])
+def test_counts_of_few_and_of_many_values_are_those_of_a_direct_comparison(size):
+    # Above a quarter of the grid's points they are found the other way round.
+    rng = np.random.default_rng(size)
+    grid = np.linspace(-2, 2, 41)
+    values = np.append(rng.normal(size=size) * 2, rng.choice(grid, size))
+    counts = column(values).sum(counts_around(target, grid))
+    assert counts[0].tolist() == [*((values < point).sum() for point in grid), 2 * size]
+    assert counts[1].tolist() == [*((values <= point).sum() for point in grid), 2 * size]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from randomgen import AESCounter
 
-from dpkit_core.randomness import Randomness, Stream
+from dpkit_core.noise.randomness import Randomness, Stream
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 
@@ -130,7 +130,7 @@ def test_copies_are_refused_with_the_reason(kind: str, copier: object) -> None:
     randomness = Randomness.from_os()
     target = randomness if kind == "randomness" else randomness.stream("a")
     with pytest.raises(TypeError, match="repeat the noise"):
-        copier(target)  # type: ignore[operator]
+        copier(target)
 
 
 def test_no_secret_is_printed() -> None:

@@ -18,8 +18,10 @@ import numpy.typing as npt
 import pytest
 from scipy.special import chdtrc, kolmogorov, ndtr
 
-from dpkit_core.randomness import Randomness
-from dpkit_core.sampling import Grid, Sampler, gaussian_grid, laplace_grid
+from dpkit_core.noise.grid import Grid, gaussian_grid, laplace_grid
+from dpkit_core.noise.randomness import Randomness
+from dpkit_core.noise.sampler import Sampler
+from dpkit_core.noise.selection import select
 
 FALSE_ALARM = 1e-4
 
@@ -80,7 +82,7 @@ class Script:
 
 
 def scripted(**draws: Sequence[Any]) -> Sampler:
-    return Sampler(Script(**draws))  # type: ignore[arg-type]
+    return Sampler(Script(**draws))
 
 
 def exp_digits(gamma: Fraction, bits: int) -> int:
@@ -175,7 +177,7 @@ def test_coins_continue_with_more_bits_until_they_are_decided(gamma: Fraction) -
             script = [*words[: depth - 1], words[depth - 1] + move, 0]
             coin = scripted(uniforms=[prefix], words=script)
             assert coin.bernoulli_exp(gamma.numerator, gamma.denominator) == expected
-            assert coin.source.words == [0]  # type: ignore[union-attr]
+            assert coin.source.words == [0]
 
 
 def test_a_coin_of_bias_one_never_fails() -> None:
@@ -197,7 +199,7 @@ def test_gaussian_proposals_are_settled_with_their_exact_bias() -> None:
             return True
 
     threshold = exp_digits(gamma, 53) / 2**53
-    watched = Watched(Script(uniforms=[threshold, threshold]))  # type: ignore[arg-type]
+    watched = Watched(Script(uniforms=[threshold, threshold]))
     assert watched.discrete_gaussian(Fraction(7, 3), 1).tolist() == [5]
     assert set(settled) == {gamma}
 
@@ -367,7 +369,7 @@ def test_values_that_cannot_be_protected_are_rejected(bad: float) -> None:
     with pytest.raises(ValueError, match="not a number"):
         sampler().gaussian_on_grid(bad, sensitivity=1.0, noise_multiplier=1.0)
     with pytest.raises(ValueError, match="not a number"):
-        sampler().select([0.0, bad], scale=1.0)
+        select(sampler(), [0.0, bad], scale=1.0)
 
 
 # The fingerprint of floating-point noise: outputs reachable from one value and not from the other
@@ -496,7 +498,7 @@ def permute_and_flip(scaled: Floats) -> list[float]:
 
 def picks(values: npt.ArrayLike, n: int, **options: Any) -> npt.NDArray[np.int64]:
     draw = sampler()
-    return np.array([draw.select(values, **options) for _ in range(n)])
+    return np.array([select(draw, values, **options) for _ in range(n)])
 
 
 @pytest.mark.parametrize(("noise", "law"), [("gumbel", softmax), ("exponential", permute_and_flip)])
@@ -542,30 +544,30 @@ def test_ties_after_the_noise_are_broken_uniformly(monkeypatch: pytest.MonkeyPat
 
 def test_small_scales_give_the_ranking_and_k_may_be_everything() -> None:
     values = np.random.default_rng(3).permutation(50) * 1.0
-    assert sampler().select(values, scale=1e-6, k=50).tolist() == np.argsort(-values).tolist()
-    assert sorted(sampler().select(values, scale=100.0, k=50).tolist()) == list(range(50))
+    assert select(sampler(), values, scale=1e-6, k=50).tolist() == np.argsort(-values).tolist()
+    assert sorted(select(sampler(), values, scale=100.0, k=50).tolist()) == list(range(50))
 
 
 def test_hopeless_candidates_keep_a_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     # Clamping at 64 scales: noise of 65 suffices always. Without it, some chance would be exactly 0.
     for noise, winner in [(65.0, 1), (63.0, 0)]:
         monkeypatch.setattr(Sampler, "gumbel", lambda self, size, n=noise: np.array([0.0, n]))
-        assert sampler().select([0.0, -1e308], scale=1e-200).tolist() == [winner]
-        assert sampler().select([1e308, -1e308], scale=1.0).tolist() == [winner]
+        assert select(sampler(), [0.0, -1e308], scale=1e-200).tolist() == [winner]
+        assert select(sampler(), [1e308, -1e308], scale=1.0).tolist() == [winner]
 
 
 def test_the_scale_is_widened_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     for noise, winner in [(1 - 2.0**-21, 1), (1 - 2.0**-19, 0)]:
         monkeypatch.setattr(Sampler, "gumbel", lambda self, size, n=noise: np.array([0.0, n]))
-        assert sampler().select([0.0, -1.0], scale=1.0).tolist() == [winner]
+        assert select(sampler(), [0.0, -1.0], scale=1.0).tolist() == [winner]
 
 
 @pytest.fixture
 def lazy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups of three from the first candidate on, opened one at a time."""
-    monkeypatch.setattr("dpkit_core.sampling.LAZY_FROM", 1)
-    monkeypatch.setattr("dpkit_core.sampling.GROUP_SIZE", 3)
-    monkeypatch.setattr("dpkit_core.sampling.FIRST_BATCH", 1)
+    monkeypatch.setattr("dpkit_core.noise.selection.LAZY_FROM", 1)
+    monkeypatch.setattr("dpkit_core.noise.selection.GROUP_SIZE", 3)
+    monkeypatch.setattr("dpkit_core.noise.selection.FIRST_BATCH", 1)
 
 
 MANY = np.array([0.0, 1.0, 1.5, 1.5, -0.5, -100.0, 0.5])
@@ -590,9 +592,10 @@ def test_lazy_picks_have_the_law_of_their_mechanism(
 
 @pytest.mark.usefixtures("lazy")
 def test_lazy_picks_may_exhaust_the_candidates() -> None:
-    assert sampler().select(MANY, scale=1e-6, k=7).tolist() in ([2, 3, 1, 6, 0, 4, 5], [3, 2, 1, 6, 0, 4, 5])
+    assert select(sampler(), MANY, scale=1e-6, k=7).tolist() in ([2, 3, 1, 6, 0, 4, 5], [3, 2, 1, 6, 0, 4, 5])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["gumbel", "exponential"])
 def test_many_candidates_are_picked_with_the_law_of_few(noise: Literal["gumbel", "exponential"]) -> None:
     # 2^16 + 1 candidates, of which 3 lead by as much as the others are many: all four outcomes matter.
@@ -623,7 +626,7 @@ def test_few_groups_are_opened_unless_work_is_to_be_constant() -> None:
                 counted.append(math.prod(np.broadcast_shapes(size)))
                 return super().exponential(size)
 
-        Counting(np.random.default_rng(0)).select(values, scale=1.0, noise="exponential", **options)
+        select(Counting(np.random.default_rng(0)), values, scale=1.0, noise="exponential", **options)
         return sum(counted)
 
     rng = np.random.default_rng(1)
@@ -645,14 +648,14 @@ def test_few_groups_are_opened_unless_work_is_to_be_constant() -> None:
 )
 def test_selections_that_make_no_sense_are_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        sampler().select(**({"values": [1.0, 2.0, 3.0], "scale": 1.0} | options))
+        select(sampler(), **({"values": [1.0, 2.0, 3.0], "scale": 1.0} | options))
 
 
 def test_the_number_of_draws_does_not_depend_on_the_scores() -> None:
     after = []
     for values in ([0.0] * 50, list(range(50)), [1e9] + [-1e9] * 49):
         bits = np.random.Generator(np.random.PCG64(1))
-        Sampler(bits).select(values, scale=1.0, k=5)
+        select(Sampler(bits), values, scale=1.0, k=5)
         after.append(bits.random())
     assert after[0] == after[1] == after[2]
 
@@ -668,7 +671,7 @@ def everything(draw: Sampler) -> list[Any]:
         draw.gaussian_on_grid([0.5] * 9, sensitivity=1.0, noise_multiplier=1.0).tolist(),
         draw.gumbel(20).tolist(),
         draw.exponential(20).tolist(),
-        draw.select(np.zeros(90), scale=1.0, k=9).tolist(),
+        select(draw, np.zeros(90), scale=1.0, k=9).tolist(),
         draw.bernoulli_exp(np.ones(90, dtype=int), 1).tolist(),
     ]
 
@@ -684,7 +687,7 @@ def test_a_sampler_does_not_keep_the_generator_of_the_parent_process(
 ) -> None:
     forked, alone = sampler(4), sampler(4)
     assert everything(forked) == everything(alone)
-    monkeypatch.setattr("dpkit_core.randomness.os.getpid", lambda: -1)
+    monkeypatch.setattr("dpkit_core.noise.randomness.os.getpid", lambda: -1)
     child = everything(forked)
     monkeypatch.undo()
     assert all(one != other for one, other in zip(child, everything(alone), strict=True))

@@ -94,12 +94,23 @@ def test_restricting_keeps_order_and_names_what_is_missing(diamonds):
         (('target = "price"', 'target = ["price"]'), r"not among"),
         (("assertions = [", "assertions = 4 # ["), r"assertions is 4; .* a list"),
         (("assertions = [", "assertions = 'x' # ["), r"assertions is 'x'; .* a list"),
-        (('target = "price"', 'target = "cut"'), r"numeric target"),
+        (
+            ('["Fair", "Ideal"]', '["Fair", "Ideal"]\npositive = "Good"'),
+            r"none of its categories Fair, Ideal",
+        ),
+        (('["Fair", "Ideal"]', '["Fair", "Ideal"]\npositive = 1'), r"in quotes"),
         (('"replace-one"', '"add-remove"'), r"number of records, which is private"),
         (('"replace-one"', '"swap"'), r"add-remove or replace-one"),
         (("records = 500", "records = 0"), r"whole number"),
         (("records = 500", "records = true"), r"whole number"),
         (("records = 500", "rows = 500"), r"unknown key 'rows'"),
+        (("records = 500", "records_about = 517"), r"may be a count; .* such as 500, and only if"),
+        (("records = 500", "records_about = 53940"), r"such as 50000"),
+        (("records = 500", "records_about = 5e4"), r"records_about is 50000\.0; it must be a whole number"),
+        (("records = 500", "records_about = true"), r"whole number of at least 1"),
+        (("records = 500", "records_about = 0"), r"from 1 to 10\^18"),
+        (("records = 500", "records_about = 2" + 18 * "0"), r"from 1 to 10\^18"),
+        (("records = 500", "records = 500\nrecords_about = 500"), r'remove "records_about"'),
         (("[columns.price]", "[columns.price"), r"not valid TOML"),
     ],
 )
@@ -130,3 +141,21 @@ def test_names_are_unique():
 def test_bounds_of_an_unknown_column_are_refused():
     with pytest.raises(InvalidSchema, match="'z'"):
         Schema.numeric(["a"], target="y", bounds={"z": (0, 1)})
+
+
+@pytest.mark.parametrize("relation", list(Neighboring))
+@pytest.mark.parametrize("about", [1, 7, 10, 50_000, 10**12])
+def test_an_order_of_magnitude_may_be_public_under_both_relations(tmp_path, relation, about):
+    schema = Schema((Column("a"),), Column("y"), relation, records_about=about)
+    document = schema.to_document()
+    assert document["records_about"] == about
+    assert Schema.from_document(document) == schema
+    path = tmp_path / "schema.toml"
+    path.write_text(
+        f'target = "y"\nneighboring = "{relation.value}"\nrecords_about = {about}\n[columns.a]\n[columns.y]\n'
+    )
+    assert Schema.read(path) == schema
+
+
+def test_what_is_not_said_about_records_is_not_written():
+    assert "records_about" not in Schema.numeric(["a"], "y").to_document()

@@ -7,12 +7,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpkit_core import tables
 from dpkit_core.cli._inputs import dataset
+from dpkit_core.data import encode as encode_module
+from dpkit_core.data.encode import encode, infer_schema, stream, unused_columns
+from dpkit_core.data.readers import read_table
+from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import InvalidData, MissingDependency
-from dpkit_core.privacy import Neighboring
-from dpkit_core.schema import Column, Schema
-from dpkit_core.tables import encode, infer_schema, read_table, stream, unused_columns
+from dpkit_core.privacy.budget import Neighboring
 
 
 @pytest.fixture
@@ -150,7 +151,7 @@ def test_parquet_reads_the_columns_of_the_schema_only(write, monkeypatch):
 @pytest.fixture
 def mixed(write, monkeypatch):
     """Return a Parquet file of 100 records in row groups of 30, read in blocks of 8, and its schema."""
-    monkeypatch.setattr(tables, "_BLOCK", 8 * 8 * 4)
+    monkeypatch.setattr(encode_module, "BLOCK", 8 * 8 * 4)
     rng = np.random.default_rng(0)
     cut = pa.array(rng.choice(["Good", "Fair", "Unlisted"], 100)).dictionary_encode()
     a, b = rng.random(100), rng.integers(0, 9, 100)
@@ -163,12 +164,31 @@ def test_a_streamed_table_is_the_encoded_table_in_blocks(mixed):
     path, schema = mixed
     data, expected = stream(path, schema), encode(read_table(path), schema)
     assert data.features == expected.features
-    np.testing.assert_array_equal(data.y, expected.y)
     for _ in range(2):
-        blocks = list(data.blocks())
-        assert max(map(len, blocks)) == 8
-        np.testing.assert_array_equal(np.concatenate(blocks), expected.X)
-    np.testing.assert_array_equal(data.select([3, 1]).X, expected.X[:, [3, 1]])
+        blocks = list(data.read(data.features))
+        assert 1 < max(map(len, blocks)) <= 8
+        np.testing.assert_array_equal(np.concatenate([block.y for block in blocks]), expected.y)
+        np.testing.assert_array_equal(np.concatenate([block.X for block in blocks]), expected.X)
+    np.testing.assert_array_equal(data.select([3, 1]).dense().X, expected.X[:, [3, 1]])
+    np.testing.assert_array_equal(data.select(()).dense().y, expected.y)
+
+
+def test_a_pass_reads_the_columns_that_it_needs_and_no_others(mixed, monkeypatch):
+    from dpkit_core.data import readers
+
+    path, schema = mixed
+    data = stream(path, schema)
+    asked = []
+    blocks = readers._ParquetFile.blocks
+
+    def noted(file, names, rows):
+        asked.append(list(names))
+        return blocks(file, names, rows)
+
+    monkeypatch.setattr(readers._ParquetFile, "blocks", noted)
+    list(data.select([2]).blocks(10))
+    list(data.select(()).blocks(10))
+    assert asked == [["cut", "y"], ["y"]]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +267,6 @@ TABLES = {
     "names": ("t.npz", {"X": np.ones((2, 2)), "y": np.ones(2), "names": ["a"]}, ["1 names", "2 columns"]),
     "name y": ("t.npz", {"X": np.ones((2, 1)), "y": np.ones(2), "names": ["y"]}, ["'y' appears twice"]),
     "format": ("t.xlsx", b"PK", [".csv, .parquet, .npz"]),
-    "one row": ("t.csv", "a,y\n1,2\n", ["1 rows", "at least 2"]),
     "missing target": ("t.csv", "a,Y\n1,2\n3,4\n", ["no target 'y'", "a, Y"]),
     "near miss": ("t.csv", "a,yy\n1,2\n3,4\n", ["did you mean 'yy'?"]),
     "text in the target": ("t.csv", "a,y\n1,2\n3,four\n", ["target 'y' holds text", "--target"]),
@@ -313,10 +332,86 @@ def test_a_missing_file_is_named(tmp_path):
         read_table(tmp_path / "absent.csv")
 
 
-def test_a_folder_is_no_table(tmp_path):
+# Folders of files
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a folder of three Parquet files, one without records, with folders that name partitions."""
+    base = tmp_path / "sales"
+    parts = {
+        "year=2020/region=north east/a.parquet": {"a": [1.0, 2.0], "y": [1, 2]},
+        "year=2021/region=south/b.parquet": {"y": [3.5], "a": [3]},
+        "year=2021/region=south/c.parquet": {"a": pa.array([], pa.float64()), "y": pa.array([], pa.int64())},
+    }
+    for name, columns in parts.items():
+        (base / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table(columns), base / name)
+    (base / "_SUCCESS").write_text("")
+    (base / "README.txt").write_text("not a table")
+    (base / ".tmp").mkdir()
+    (base / ".tmp" / "broken.parquet").write_text("not Parquet")
+    return base
+
+
+REGION = Column("region", "categorical", categories=("south", "north east"))
+
+
+def test_a_folder_of_parquet_files_is_one_table_whose_folders_name_columns(folder):
+    table = read_table(folder)
+    assert table.names == ("a", "y", "region", "year")
+    assert table.rows == 3
+    schema = schema_of(Column("a"), Column("year"), REGION)
+    expected = [[1, 2020, 0, 1], [2, 2020, 0, 1], [3, 2021, 1, 0]]
+    data = encode(table, schema)
+    assert data.X.tolist() == expected
+    assert data.y.tolist() == [1, 2, 3.5]
+    streamed = stream(folder, schema)
+    assert streamed.dense().X.tolist() == expected
+    assert streamed.select([2]).dense().X.ravel().tolist() == [0, 0, 1]
+
+
+def test_a_pattern_stands_for_the_files_that_match(folder):
+    table = read_table(folder / "year=2021" / "*" / "*.parquet")
+    assert (set(table.names), table.rows) == ({"a", "y", "region"}, 1)
+    assert read_table(folder / "**" / "a.parquet").rows == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"a": [1.0]}, r"a\.parquet has a column 'y' and .*z\.parquet has not"),
+        ({"a": [1.0], "y": [1], "z": [1]}, r"z\.parquet has a column 'z' and .*a\.parquet has not"),
+        ({"a": ["p"], "y": [1]}, r"column 'a' holds numbers in .*a\.parquet and text in .*z\.parquet"),
+    ],
+)
+def test_files_of_one_table_need_the_same_columns(folder, columns, message):
+    pq.write_table(pa.table(columns), folder / "year=2021" / "region=south" / "z.parquet")
+    with pytest.raises(InvalidData, match=message):
+        read_table(folder)
+
+
+def test_a_folder_without_tables_or_with_a_damaged_one_is_named(tmp_path, folder):
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(InvalidData, match=r"cannot read .*folder\.csv: Is a directory"):
+    with pytest.raises(InvalidData, match=r"folder\.csv has no Parquet files"):
         read_table(tmp_path / "folder.csv")
+    with pytest.raises(InvalidData, match=r"sales.*\*\.nothing has no Parquet files"):
+        read_table(folder / "*.nothing")
+    with pytest.raises(InvalidData, match=r"matches .*README\.txt; only Parquet"):
+        read_table(folder / "*.txt")
+    for name in ("0.parquet", "z.parquet"):
+        (folder / "year=2020" / "region=north east" / name).write_text("damaged")
+        with pytest.raises(InvalidData, match=r"cannot read .*Parquet file, or a damaged one"):
+            read_table(folder)
+        (folder / "year=2020" / "region=north east" / name).unlink()
+
+
+def test_the_schema_of_a_folder_lies_beside_it(folder, monkeypatch):
+    from dpkit_core.cli._inputs import find_schema
+
+    folder.with_name("sales.schema.toml").write_text('target = "y"\n[columns.a]\n[columns.y]\n')
+    schema = find_schema(read_table(folder), path=None, target=None, features=None, neighboring=None)
+    assert schema == schema_of(Column("a"))
 
 
 def test_without_pyarrow_the_error_says_what_to_install(write, monkeypatch):
@@ -330,3 +425,26 @@ def test_npz_needs_no_pyarrow(write, monkeypatch):
     path = write("t.npz", {"X": np.ones((2, 2)), "y": np.ones(2)})
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert load(path).names == ("x1", "x2")
+
+
+def test_reading_a_table_does_not_import_pandas(write):
+    # pyarrow imports it on the way to NumPy, where it is installed, and that takes a second.
+    import subprocess
+
+    paths = [
+        write("t.parquet", {"a": [1.0, 2.0], "cut": ["Good", None], "y": [1, 2]}),
+        write("t.csv", "a,cut,y\n1,Good,2\n2,,3\n"),
+    ]
+    code = f"""
+import sys
+from pathlib import Path
+from dpkit_core.data.encode import encode
+from dpkit_core.data.readers import read_table
+from dpkit_core.data.schema import Column, Schema
+schema = Schema((Column("a"), Column("cut", "categorical", categories=("Good",))), Column("y"))
+for path in {[str(path) for path in paths]}:
+    assert encode(read_table(Path(path)), schema).X.tolist() == [[1, 1], [2, 0]]
+print("pandas" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

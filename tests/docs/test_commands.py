@@ -25,10 +25,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-PAGES = [README, *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("plugins/*/*/README.md"))]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+PAGES = [
+    README,
+    CONTRIBUTING,
+    *sorted(ROOT.glob("docs/**/*.md")),
+    *sorted(ROOT.glob("plugins/*/*/README.md")),
+]
 AUTHORS = {
     ROOT / "docs/howto/publish-a-scorer.md": (),
     ROOT / "docs/howto/wrap-a-score.md": ("scikit-learn",),
+    ROOT / "docs/howto/add-a-command.md": (),
     ROOT / "docs/howto/share-an-experiment.md": ("joblib", "matplotlib", "pyarrow", "scikit-learn"),
 }
 SETUP = "python -m pip install -q uv && uv run "
@@ -99,7 +106,9 @@ def case(page: Path) -> Any:
     )
 
 
-@pytest.mark.parametrize("page", [case(page) for page in PAGES if page not in AUTHORS and any(blocks(page))])
+@pytest.mark.parametrize(
+    "page", [case(page) for page in PAGES if page not in {CONTRIBUTING, *AUTHORS} and any(blocks(page))]
+)
 def test_blocks_of_a_page_run_in_order(page: Path, folder: Path) -> None:
     env = environment(Path(sys.executable).parent)
     names: dict[str, object] = {"__name__": "__main__"}
@@ -160,14 +169,33 @@ def test_the_readme_starts_with_the_main_job_and_the_tests() -> None:
     assert second == TESTS
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout")
-def test_the_first_command_of_the_readme_sets_up_a_fresh_copy(tmp_path: Path) -> None:
+@pytest.fixture
+def fresh_copy(tmp_path: Path) -> Path:
+    """What somebody has who has cloned the repository, and nothing more."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
     names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
     for name in names.decode().split("\0"):
         if (ROOT / name).is_file():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, tmp_path / name)
+    run("git init -q && git add -A", tmp_path, dict(os.environ))
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_a_contributor_gets_on_by_the_commands_of_contributing_alone(fresh_copy: Path) -> None:
+    commands = [block.code for block in blocks(CONTRIBUTING) if block.language == "sh"]
+    assert commands.count(TESTS) == 1
+    for command in commands:
+        if command != TESTS:
+            run(command, fresh_copy, environment())
+    listed = run("uv run dpkit list selectors", fresh_copy, environment())
+    assert "\n  mine " in listed
+
+
+@pytest.mark.slow
+def test_the_first_command_of_the_readme_sets_up_a_fresh_copy(fresh_copy: Path) -> None:
     command = next(block.code for block in blocks(README) if block.code.startswith(SETUP))
-    run(command, tmp_path, environment())
-    assert (tmp_path / "release.json").is_file()
+    run(command, fresh_copy, environment())
+    assert (fresh_copy / "release.json").is_file()

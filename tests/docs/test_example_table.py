@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dpkit_core import Dataset, Schema
-from dpkit_core.tables import encode, read_table, unused_columns
+from dpkit_core.data.encode import encode, unused_columns
+from dpkit_core.data.readers import read_table
 
 DATA = Path(__file__).parents[2] / "docs/data"
 

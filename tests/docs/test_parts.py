@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from dpkit_core.registry import Registry
+from dpkit_core.plugins.registry import Registry
 
 README = Path(__file__).parents[2] / "README.md"
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from dpkit_command_bench.generators import fan_lv
 from scipy import sparse
 
 from dpkit_core import Budget, Dataset, Randomness, SparseDataset, StreamedDataset, compose, verify
-from dpkit_core.generators import fan_lv
-from dpkit_core.schema import Schema
+from dpkit_core.data.schema import Schema
 
 NAMES = [f"x{j}" for j in range(50)]
 SCHEMA = Schema.numeric(NAMES, "y", dict.fromkeys(NAMES, (-4.0, 4.0)) | {"y": (-20.0, 20.0)})
@@ -46,9 +46,9 @@ def test_as_published_nothing_is_claimed_and_the_reason_is_given(table):
 
 def test_sparse_and_streamed_tables_make_the_same_release(table):
     expected = run(Dataset.from_arrays(table.X, table.y, SCHEMA))
-    blocks = np.array_split(table.X, 7)
+    blocks = list(zip(np.array_split(table.X, 7), np.array_split(table.y, 7), strict=True))
     for data in (
         SparseDataset.from_arrays(sparse.csc_array(table.X), table.y, SCHEMA),
-        StreamedDataset.from_blocks(lambda: iter(blocks), table.y, SCHEMA),
+        StreamedDataset.from_blocks(lambda: iter(blocks), SCHEMA),
     ):
         assert run(data) == expected

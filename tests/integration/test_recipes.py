@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
+from dpkit_command_bench.suite import find_suite
 
 from dpkit_core import Budget, Dataset, Randomness, Schema, compose, verify
-from dpkit_core.bench.suite import find_suite
-from dpkit_core.cli._models import shown
-from dpkit_core.composer import DEFAULT_SELECT_SHARE
-from dpkit_core.offers import offers
-from dpkit_core.recipes import find_recipe
+from dpkit_core.pipeline.compose import DEFAULT_SELECT_SHARE
+from dpkit_core.pipeline.recipes import find_recipe
+from dpkit_core.plugins.resources import resources
+from dpkit_core.release.words import shown
 
-RECIPES = [ref.name for ref in offers("recipes")]
+RECIPES = [ref.name for ref in resources("recipes")]
 NAMES = [f"x{j}" for j in range(6)]
 
 # Section 4.2 of DPKendall: its names, and what they put together.
@@ -43,7 +43,8 @@ def test_a_recipe_releases_what_it_says(name, table):
     share = recipe.select_share or DEFAULT_SELECT_SHARE
     k = 2 if "selector" in recipe.parts else None
     plan = pipeline.plan(schema, Budget(4.0, 1e-5), k=k, select_share=share)
-    release = plan.run(Dataset.from_arrays(*table, schema), randomness=Randomness.from_seed(3))
+    X, y = table
+    release = plan.run(Dataset.from_arrays(X, y, schema), randomness=Randomness.from_seed(3))
     assert [(part.role, part.name) for part in plan.parts][:-1] == [
         (role, recipe.parts[role]) for role in ("scorer", "selector", "regressor") if role in recipe.parts
     ]

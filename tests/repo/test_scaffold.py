@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from dpkit_core.cli._app import app
-from dpkit_core.registry import KINDS
+from dpkit_core.cli.app import app
+from dpkit_core.plugins.kinds import KINDS
 from dpkit_core.scaffold import Blueprint, write
+from dpkit_core.scaffold.checkout import register
 from dpkit_core.testing import run_checks
 
 ROOT = Path(__file__).parents[2]
@@ -74,6 +75,7 @@ def test_new_code_is_formatted_and_clean_by_the_rules_of_this_repository(made: P
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow  # mypy reads numpy first
 def test_new_code_and_its_tests_are_completely_typed(made: Path) -> None:
     paths = os.pathsep.join(str(made / role) for role in ROLES)
     sources = [*made.glob("*/dpkit_*"), *made.glob("*/tests/test_*.py")]
@@ -90,7 +92,7 @@ def test_new_code_and_its_tests_are_completely_typed(made: Path) -> None:
 
 @pytest.mark.parametrize(
     "role",
-    ["scorer", "accountant", *(pytest.param(r, marks=pytest.mark.slow) for r in ("selector", "regressor"))],
+    ["accountant", *(pytest.param(r, marks=pytest.mark.slow) for r in ("scorer", "selector", "regressor"))],
 )
 def test_a_new_part_keeps_its_promises(role: str, part: type[Any]) -> None:
     report = run_checks(part)
@@ -116,7 +118,9 @@ def test_a_new_distribution_has_the_standard_shape(role: str, made: Path) -> Non
     assert set(project["dependencies"]) <= known
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize(
+    "folder", [folder for folder in FOLDERS if folder.parent.name in KINDS], ids=lambda folder: folder.name
+)
 def test_the_plugins_of_this_repository_have_the_files_of_a_new_one(folder: Path) -> None:
     tracked = files(folder)
     expected = set(Blueprint(folder.parent.name.removesuffix("s"), folder.name).files())
@@ -149,16 +153,71 @@ def test_it_goes_where_it_is_told(tmp_path: Path) -> None:
     assert (tmp_path / "deep/down/dpkit_selector_own/own.py").is_file()
 
 
-@pytest.mark.parametrize("start", [".", "docs", "plugins/scorers"])
-def test_in_a_checkout_it_joins_the_plugins(tmp_path: Path, start: str) -> None:
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    for folder in ("docs", "plugins/scorers"):
-        (tmp_path / folder).mkdir(parents=True)
-    done = new("accountant", "own", cwd=tmp_path / start)
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """What of this repository ``dpkit new`` reads and writes."""
+    for path in (ROOT / "pyproject.toml", ROOT / "README.md", *ROOT.glob("plugins/*/*/pyproject.toml")):
+        copy = tmp_path / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    return tmp_path
+
+
+@pytest.mark.parametrize("start", [".", "plugins", "plugins/scorers"])
+def test_in_a_checkout_it_joins_the_plugins(checkout: Path, start: str) -> None:
+    before = files(checkout)
+    done = new("accountant", "my_own", cwd=checkout / start)
     assert done.exit_code == 0, done.output
-    assert (tmp_path / "plugins/accountants/own/pyproject.toml").is_file()
-    assert "uv add --optional starter --workspace ./plugins/accountants/own\n" in done.output
-    assert {path.name for path in tmp_path.iterdir()} == {"pyproject.toml", "docs", "plugins"}
+    assert "uv run dpkit check my_own\n" in done.output
+    written = files(checkout) - before
+    assert {path.rpartition("my_own/")[0] for path in written} >= {"plugins/accountants/"}
+    assert all(path.startswith("plugins/accountants/my_own/") for path in written)
+
+
+def test_in_a_checkout_it_is_registered_in_order(checkout: Path) -> None:
+    assert new("accountant", "my_own", cwd=checkout).exit_code == 0
+    lines = {name: (checkout / name).read_text().splitlines() for name in ("pyproject.toml", "README.md")}
+    added = {
+        name: {
+            number: line
+            for number, line in enumerate(text)
+            if line not in (ROOT / name).read_text().splitlines()
+        }
+        for name, text in lines.items()
+    }
+    pyproject, readme = added["pyproject.toml"], added["README.md"]
+    assert list(pyproject.values()) == [
+        '    "dpkit-accountant-my-own",',
+        "dpkit-accountant-my-own = { workspace = true }",
+    ]
+    assert list(readme.values()) == ["| accountant | `my_own` | Sums of the epsilons of pure events |"]
+    for name, found in added.items():
+        for number in found:  # between an accountant and another one or a regressor
+            assert "accountant" in lines[name][number - 1]
+            assert "accountant" in lines[name][number + 1] or "regressor" in lines[name][number + 1]
+        kept = [line for number, line in enumerate(lines[name]) if number not in found]
+        assert kept == (ROOT / name).read_text().splitlines()
+    assert register(checkout) == []
+
+
+def test_what_was_forgotten_is_registered_later(checkout: Path) -> None:
+    shutil.rmtree(checkout / "plugins/selectors/peel")
+    write(Blueprint("scorer", "own"), checkout / "plugins/scorers/own")
+    assert register(checkout) == [checkout / "pyproject.toml", checkout / "README.md"]
+    for name in ("pyproject.toml", "README.md"):
+        text = (checkout / name).read_text()
+        assert "own" in text
+        assert "selector-peel" not in text
+        assert "| `peel` |" not in text
+
+
+def test_a_checkout_without_a_place_for_it_is_left_alone(checkout: Path) -> None:
+    (checkout / "README.md").write_text("# dpkit\n")
+    before = files(checkout)
+    done = new("scorer", "own", cwd=checkout)
+    assert done.exit_code == 2
+    assert "README.md lacks the place for plugins" in done.output
+    assert files(checkout) == before
 
 
 def test_a_distribution_that_cannot_be_completed_leaves_nothing(
@@ -210,7 +269,7 @@ def test_names_of_another_kind_are_free(tmp_path: Path) -> None:
 def test_first_party_names_are_taken_where_the_part_is_not_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpkit_core.registry.Registry.refs", lambda self, kind=None: ())
+    monkeypatch.setattr("dpkit_core.plugins.registry.Registry.refs", lambda self, kind=None: ())
     done = new("scorer", "kendall", cwd=tmp_path)
     assert done.exit_code == 2
     assert "scorer 'kendall' comes with dpkit" in done.output

@@ -158,6 +158,7 @@ def test_the_renyi_bound_is_below_the_exact_divergence():
         assert 0.2 < found.renyi(order) <= order / 2
 
 
+@pytest.mark.slow
 def test_the_false_alarm_rate_is_the_stated_one():
     rng = np.random.default_rng(3)
     alarms = sum(

@@ -8,10 +8,20 @@ import pytest
 from dpkit_accountant_basic import BasicAccountant
 from dpkit_selector_peel import PeelSelector
 
-from dpkit_core import Budget, LinearModel, Neighboring, Refusal, Schema, Sensitivity, StagePlan, compose
-from dpkit_core.composer import Plan
+from dpkit_core import (
+    Budget,
+    FixedScores,
+    LinearModel,
+    Neighboring,
+    Refusal,
+    Schema,
+    Sensitivity,
+    StagePlan,
+    compose,
+)
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.events import Gaussian, Laplace, NonPrivate
+from dpkit_core.pipeline.plan import Plan
+from dpkit_core.privacy.events import Gaussian, Laplace, NonPrivate
 from dpkit_core.testing import ReferenceAccountant
 from dpkit_core.testing.compositions import CompositionAudit, Suspects, audit_composition, find_suspects
 from dpkit_core.testing.worlds import box
@@ -23,20 +33,23 @@ AR, RO = Neighboring
 class Total:
     """The sum of the target within its bounds; draws ``noise`` times the noise that it declares."""
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     noise: float = 1.0
     refuse: bool = False
 
     def plan(self, request: Any, /) -> StagePlan:
-        return StagePlan((Laplace(1 / request.budget.epsilon, request.neighboring),))
+        low, high = request.schema.target.bounds
+        moved = high - low if request.neighboring is RO else max(abs(low), abs(high))
+        event = Laplace(
+            1 / request.budget.epsilon, request.neighboring, sensitivity=self.noise * moved, shape=()
+        )
+        return StagePlan((event,), refusals={"never": "never", "few": "too few records"})
 
     def fit(self, data: Any, plan: Any, meter: Any, /) -> LinearModel | Refusal:
-        low, high = data.target_bounds
-        moved = high - low if plan.events[0].neighboring is RO else max(abs(low), abs(high))
         (event,) = plan.events
         total = meter.laplace(
-            np.clip(data.y, low, high).sum(),
-            sensitivity=self.noise * moved,
+            np.clip(data.y, *data.target_bounds).sum(),
+            sensitivity=event.sensitivity,
             noise_multiplier=event.noise_multiplier,
         )
         if self.refuse:
@@ -48,7 +61,7 @@ class Total:
 class Sums:
     """Sums of products within [-1, 1]: they move by 1, apart by 2; declares ``declared`` of that."""
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     adaptive: ClassVar[bool] = False
     declared: float = 1.0
 
@@ -56,15 +69,7 @@ class Sums:
         return Sensitivity.general(self.declared, schema.neighboring)
 
     def prepare(self, data: Any, /) -> Any:
-        return Fixed(np.clip(data.X, -1, 1).T @ np.clip(data.y, -1, 1))
-
-
-@attrs.frozen(eq=False)
-class Fixed:
-    values: Any
-
-    def scores(self, selected: Any, /) -> Any:
-        return self.values
+        return FixedScores(np.clip(data.X, -1, 1).T @ np.clip(data.y, -1, 1))
 
 
 def planned(epsilon: float, neighboring: Neighboring = AR, features: int = 1, **parts: Any) -> Plan:
@@ -148,12 +153,13 @@ def test_the_suspects_are_neighbors_of_the_schema_that_strain_the_claim() -> Non
     assert abs(np.clip(first.y, -1, 1).sum() - np.clip(second.y, -1, 1).sum()) == 2
 
 
+@pytest.mark.slow
 def test_larger_tables_are_tried_where_small_ones_are_refused() -> None:
     @attrs.frozen
     class Shy(Total):
         def fit(self, data: Any, plan: Any, meter: Any, /) -> LinearModel | Refusal:
             outcome = super().fit(data, plan, meter)
-            return outcome if len(data.y) > 200 else Refusal("too few records")
+            return outcome if len(data.y) > 200 else Refusal("few")
 
     pipeline = compose(regressor=Shy(), accountant=BasicAccountant(RO))
     assert find_suspects(pipeline.plan(box(1, RO), Budget(1.0))).records == (300, 300)
@@ -165,11 +171,12 @@ def test_few_runs_are_made_where_each_takes_long(suspects: Suspects) -> None:
     assert attrs.evolve(suspects, seconds=1e-6).affordable(60.0) == 10_000
 
 
+@pytest.mark.slow
 def test_gaussian_noise_is_held_to_its_mu(suspects: Suspects) -> None:
     @attrs.frozen
     class Smooth(Total):
         def plan(self, request: Any, /) -> StagePlan:
-            return StagePlan((Gaussian(4.0, request.neighboring),))
+            return StagePlan((Gaussian(4.0, request.neighboring, sensitivity=self.noise, shape=()),))
 
         def fit(self, data: Any, plan: Any, meter: Any, /) -> LinearModel:
             total = meter.gaussian(np.clip(data.y, -1, 1).sum(), sensitivity=self.noise, noise_multiplier=4.0)

@@ -13,10 +13,13 @@ import numpy as np
 from scipy import special
 
 from dpkit_core.errors import UnsupportedEvent
-from dpkit_core.events import (
+from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.events import (
     ApproxDP,
+    Disjoint,
     Event,
     ExponentialMechanism,
+    Filtered,
     Gaussian,
     Laplace,
     NonPrivate,
@@ -28,8 +31,8 @@ from dpkit_core.events import (
     Repeated,
     Sequence,
 )
-from dpkit_core.privacy import Neighboring
 from dpkit_core.protocols import Accountant
+from dpkit_core.testing.check import check
 from dpkit_core.testing.reference import gaussian_delta
 from dpkit_core.testing.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, require
 
@@ -61,10 +64,19 @@ def events(neighboring: Neighboring) -> tuple[Event, ...]:
         Repeated(laplace, 3),
         Sequence((laplace, gaussian)),
         Repeated(Sequence((laplace, PureDP(0.05, neighboring))), 2),
+        Disjoint(laplace, 3),
+        *_filtered(neighboring, gaussian),
     )
 
 
-def check_supports_tells_the_truth(make: Factory, trial: Trial) -> Evidence:
+def _filtered(neighboring: Neighboring, noise: Gaussian) -> tuple[Event, ...]:
+    if neighboring is Neighboring.REPLACE_ONE:
+        return ()
+    return Filtered(noise, 6, 4), Filtered(PoissonSampled(0.1, noise), 6, 4)
+
+
+@check("composition", kinds=("accountant",))
+def check_supports_tells_the_truth(make: Factory[Accountant], trial: Trial) -> Evidence:
     """``compose`` takes an event exactly where ``supports`` says so, and refuses by ``UnsupportedEvent``.
 
     If this fails: decide in one place. An event that is not known must be refused, never guessed; one inside
@@ -87,7 +99,8 @@ def check_supports_tells_the_truth(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{supported} events", supported)
 
 
-def check_other_relations_are_refused(make: Factory, trial: Trial) -> Evidence:
+@check("composition", kinds=("accountant",))
+def check_other_relations_are_refused(make: Factory[Accountant], trial: Trial) -> Evidence:
     """An event of the other neighboring relation is refused, inside other events, too.
 
     If this fails: compare ``event.neighboring`` with the accountant's before anything else.
@@ -105,7 +118,8 @@ def check_other_relations_are_refused(make: Factory, trial: Trial) -> Evidence:
     return Evidence("both directions", 2 * len(events(Neighboring.REPLACE_ONE)))
 
 
-def check_totals_are_monotone(make: Factory, trial: Trial) -> Evidence:
+@check("numerical", kinds=("accountant",))
+def check_totals_are_monotone(make: Factory[Accountant], trial: Trial) -> Evidence:
     """Nothing costs nothing; every event costs at least 0; epsilon falls in delta and delta in epsilon.
 
     If this fails: a filter built on this accountant can be overspent. Look for a numeric search that stops at
@@ -136,7 +150,8 @@ def check_totals_are_monotone(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{compared} totals", compared)
 
 
-def check_order_is_irrelevant(make: Factory, trial: Trial) -> Evidence:
+@check("composition", kinds=("accountant",))
+def check_order_is_irrelevant(make: Factory[Accountant], trial: Trial) -> Evidence:
     """The total does not depend on the order in which events were composed.
 
     If this fails: the state must be a sum over events, not a function of the last one.
@@ -155,7 +170,8 @@ def check_order_is_irrelevant(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{8 * trial.effort} orders", 8 * trial.effort)
 
 
-def check_repetition_is_a_loop(make: Factory, trial: Trial) -> Evidence:
+@check("composition", kinds=("accountant",))
+def check_repetition_is_a_loop(make: Factory[Accountant], trial: Trial) -> Evidence:
     """``Repeated(event, 5)``, ``compose(event, 5)``, ``Sequence`` of five, and a loop give one total.
 
     If this fails: multiply the cost by both the count of the argument and the count inside the event.
@@ -173,7 +189,8 @@ def check_repetition_is_a_loop(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{compared} events", compared)
 
 
-def check_dry_runs_change_nothing(make: Factory, trial: Trial) -> Evidence:
+@check("composition", kinds=("accountant",))
+def check_dry_runs_change_nothing(make: Factory[Accountant], trial: Trial) -> Evidence:
     """Composing, asking and failing leave an accountant as it was; copies and pickles agree with it.
 
     If this fails: ``compose`` must return a new accountant (``attrs.evolve``) and never change its own state.
@@ -194,7 +211,8 @@ def check_dry_runs_change_nothing(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{compared} events", compared)
 
 
-def check_epsilon_and_delta_agree(make: Factory, trial: Trial) -> Evidence:
+@check("numerical", kinds=("accountant",))
+def check_epsilon_and_delta_agree(make: Factory[Accountant], trial: Trial) -> Evidence:
     """delta(epsilon(delta)) is at most delta: the two directions tell one story.
 
     If this fails: round both towards privacy; the search for epsilon must return its safe end.
@@ -216,7 +234,8 @@ def check_epsilon_and_delta_agree(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{compared} points", compared)
 
 
-def check_never_below_the_exact_law(make: Factory, trial: Trial) -> Evidence:
+@check("privacy", kinds=("accountant",))
+def check_never_below_the_exact_law(make: Factory[Accountant], trial: Trial) -> Evidence:
     """No total is below what some mechanism that the event describes loses exactly.
 
     The mechanisms: Gaussian and Laplace noise, randomized response, two-outcome exponential mechanism and
@@ -274,6 +293,10 @@ def _exact_laws(neighboring: Neighboring) -> Iterator[tuple[Event, int, Exact]]:
             mu = math.sqrt(count) / multiplier
             gaussian = Gaussian(multiplier, neighboring)
             yield gaussian, count, partial(gaussian_delta, mu=mu)
+            yield Disjoint(gaussian, 5), count, partial(gaussian_delta, mu=mu)
+            if neighboring is Neighboring.ADD_OR_REMOVE_ONE:
+                # A record that contributes all it may in as many rounds as are paid for.
+                yield Filtered(gaussian, 2 * count, count), 1, partial(gaussian_delta, mu=mu)
             apart = NonSphericalGaussian((multiplier * math.sqrt(2),) * 2, neighboring)
             yield apart, count, partial(gaussian_delta, mu=mu)
             curve = tuple(order / (2 * multiplier**2) for order in _ORDERS)
@@ -336,7 +359,7 @@ def _sampled_gaussian_delta(epsilon: float, rate: float, multiplier: float) -> f
     return max(0.0, (1 - rate) * above + rate * shifted - math.exp(epsilon) * above)
 
 
-def _supported(make: Factory) -> Iterator[tuple[Accountant, Event]]:
+def _supported(make: Factory[Accountant]) -> Iterator[tuple[Accountant, Event]]:
     for neighboring in Neighboring:
         accountant: Accountant = make(neighboring=neighboring)
         for event in events(neighboring):

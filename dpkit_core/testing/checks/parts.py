@@ -10,21 +10,19 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
-from dpkit_core.composer import option_fields
-from dpkit_core.protocols import API, API_FLOOR, Accountant, Regressor, Scorer, TopKSelector
-from dpkit_core.signatures import departures
-from dpkit_core.testing.trial import Evidence, Factory, NotApplicable, Trial, require
+from dpkit_core.pipeline.parts import option_fields
+from dpkit_core.plugins import kinds
+from dpkit_core.plugins.kinds import ROLES
+from dpkit_core.plugins.signatures import departures
+from dpkit_core.protocols import API, API_FLOOR
+from dpkit_core.testing.check import check
+from dpkit_core.testing.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial, require
 
-PROTOCOLS: Mapping[str, type[Any]] = {
-    "scorer": Scorer,
-    "selector": TopKSelector,
-    "accountant": Accountant,
-    "regressor": Regressor,
-}
+# Kind -> protocol; a kind is called by the role of one part.
+PROTOCOLS: Mapping[str, type[AnyPart]] = {role: kinds.PROTOCOLS[kind] for role, kind in ROLES.items()}
 
 # Each takes longer to import than everything that a part needs.
 SLOW_TO_IMPORT = ("scipy.stats", "sklearn", "pandas", "matplotlib", "dp_accounting")
@@ -33,14 +31,14 @@ SLOW_TO_IMPORT = ("scipy.stats", "sklearn", "pandas", "matplotlib", "dp_accounti
 _SIGNS = {"scorer": "prepare", "selector": "select", "accountant": "compose", "regressor": "fit"}
 
 
-def class_of(make: Factory) -> type[Any]:
+def class_of(make: Factory[object]) -> type[object]:
     """Return the class of the parts that ``make`` makes."""
     while isinstance(make, functools.partial):
         make = make.func
     return make if isinstance(make, type) else type(make())
 
 
-def kind_of(make: Factory) -> str:
+def kind_of(make: Factory[object]) -> str:
     """Return which kind of part ``make`` makes: scorer, selector, accountant or regressor.
 
     Raises
@@ -49,16 +47,17 @@ def kind_of(make: Factory) -> str:
         If its class has the methods of no kind, or of several.
     """
     cls = class_of(make)
-    kinds = [kind for kind, method in _SIGNS.items() if callable(getattr(cls, method, None))]
-    if len(kinds) != 1:
+    found = [kind for kind, method in _SIGNS.items() if callable(getattr(cls, method, None))]
+    if len(found) != 1:
         raise ValueError(
             f"cannot tell what kind of part {cls.__qualname__} is: it has the methods of "
-            f"{' and '.join(kinds) or 'no kind'}; say which kind is meant"
+            f"{' and '.join(found) or 'no kind'}; say which kind is meant"
         )
-    return kinds[0]
+    return found[0]
 
 
-def check_protocol(make: Factory, trial: Trial) -> Evidence:
+@check("static")
+def check_protocol(make: Factory[AnyPart], trial: Trial) -> Evidence:
     """The class has every member of its protocol, callable as the protocol says, and a supported ``api``.
 
     If this fails: add or rename the members named in the message. Parameter names are free, their number and
@@ -74,7 +73,8 @@ def check_protocol(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"plugin API {api}")
 
 
-def check_options_are_frozen_data(make: Factory, trial: Trial) -> Evidence:
+@check("static")
+def check_options_are_frozen_data(make: Factory[AnyPart], trial: Trial) -> Evidence:
     """A part is a frozen attrs object: equal options, equal parts; hashable; can be pickled; cannot change.
 
     If this fails: decorate the class with ``attrs.frozen`` and declare each option as a field. Keep nothing
@@ -82,20 +82,23 @@ def check_options_are_frozen_data(make: Factory, trial: Trial) -> Evidence:
     returns.
     """
     part, twin = make(), make()
-    require(attrs.has(type(part)), f"{type(part).__qualname__} is not an attrs class; use @attrs.frozen")
+    cls = type(part)
+    if not attrs.has(cls):
+        raise CheckFailed(f"{cls.__qualname__} is not an attrs class; use @attrs.frozen")
     require(part == twin, "two parts with the same options are not equal")
     require(hash(part) == hash(twin), "two equal parts have different hashes")
     require(pickle.loads(pickle.dumps(part)) == part, "a part is not equal to its pickled copy")
-    for field in attrs.fields(type(part)):
+    for field in attrs.fields(cls):
         try:
             setattr(part, field.name, getattr(part, field.name))
         except attrs.exceptions.FrozenInstanceError:
             continue
         require(False, f"option {field.name} can be changed after the part is made; use @attrs.frozen")
-    return Evidence(f"options: {', '.join(f.name for f in option_fields(type(part))) or 'none'}")
+    return Evidence(f"options: {', '.join(f.name for f in option_fields(cls)) or 'none'}")
 
 
-def check_documented(make: Factory, trial: Trial) -> Evidence:
+@check("static")
+def check_documented(make: Factory[AnyPart], trial: Trial) -> Evidence:
     """The class says what it does, where its privacy is proved, and which paper it comes from.
 
     If this fails: write a docstring (neighboring relation, sensitivity or events, errors), and the
@@ -103,13 +106,14 @@ def check_documented(make: Factory, trial: Trial) -> Evidence:
     """
     cls = class_of(make)
     require(inspect.getdoc(cls), f"{cls.__qualname__} has no docstring")
-    for name in ("proof", "reference"):
-        value = getattr(cls, name, None)
+    proof, reference = (getattr(cls, name, None) for name in ("proof", "reference"))
+    for name, value in (("proof", proof), ("reference", reference)):
         require(isinstance(value, str) and value.strip(), f"{name} is {value!r}; it must be a sentence")
-    return Evidence(f"proof: {cls.proof}")
+    return Evidence(f"proof: {proof}")
 
 
-def check_import_is_cheap(make: Factory, trial: Trial) -> Evidence:
+@check("static")
+def check_import_is_cheap(make: Factory[AnyPart], trial: Trial) -> Evidence:
     """Importing the part's module loads none of the libraries that take longer to import than dpkit itself.
 
     If this fails: import the library inside the function that needs it; scipy.special and scipy.linalg are
@@ -132,5 +136,5 @@ def check_import_is_cheap(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{module} loads none of {', '.join(SLOW_TO_IMPORT)}")
 
 
-def _kinds(cls: type[Any]) -> list[str]:
+def _kinds(cls: type[object]) -> list[str]:
     return [kind for kind, method in _SIGNS.items() if hasattr(cls, method)]

@@ -8,14 +8,18 @@ from typing import Any
 import attrs
 import numpy as np
 
-from dpkit_core.dataset import Dataset, Matrix, Vector
+from dpkit_core.data.dataset import AnyDataset, Dataset, Matrix, Vector
+from dpkit_core.data.schema import Feature, Schema
 from dpkit_core.errors import CalibrationFailed, Unsuitable, UnsupportedEvent
-from dpkit_core.meter import Draw, Meter
-from dpkit_core.privacy import Budget, Neighboring
+from dpkit_core.noise.randomness import Randomness
+from dpkit_core.pipeline.meter import Draw, StageMeter
+from dpkit_core.pipeline.planner import unstated
+from dpkit_core.privacy.budget import Budget, Neighboring
+from dpkit_core.privacy.events import Filtered
 from dpkit_core.protocols import Refusal, RegressionRequest, Regressor, StagePlan
-from dpkit_core.randomness import Randomness
-from dpkit_core.schema import Feature, Schema
 from dpkit_core.testing.audit import audit
+from dpkit_core.testing.check import check
+from dpkit_core.testing.checks.parts import class_of
 from dpkit_core.testing.checks.selectors import accountants
 from dpkit_core.testing.drive import (
     claimed_mu,
@@ -27,6 +31,7 @@ from dpkit_core.testing.drive import (
     require_workers_differ,
 )
 from dpkit_core.testing.exact import same_law
+from dpkit_core.testing.forms import FORMS, accepted_forms
 from dpkit_core.testing.trace import trace_difference
 from dpkit_core.testing.trial import (
     CheckFailed,
@@ -55,7 +60,7 @@ EASY_DRAWS = 25
 
 
 @attrs.frozen(eq=False)
-class _Case:
+class Case:
     """One plan of the regressor and the tables to try it on."""
 
     regressor: Regressor
@@ -65,10 +70,12 @@ class _Case:
 
     @property
     def schema(self) -> Schema:
+        """What is public about the tables, and the relation."""
         return self.request.schema
 
     @property
     def population(self) -> Population:
+        """What draws the tables."""
         return Population(self.schema)
 
     def affordable(self, runs: int) -> int:
@@ -76,6 +83,7 @@ class _Case:
         return runs // min(5, -(-draws(self.plan) // EASY_DRAWS))
 
     def pairs(self, rng: np.random.Generator, count: int) -> Iterator[tuple[Dataset, Dataset]]:
+        """Yield neighbors, some with the largest of numbers in one record."""
         population = self.population
         for i in range(count):
             pair = population.pair(rng, int(rng.choice(self.sizes)))
@@ -89,9 +97,9 @@ class _Case:
         population = self.population
         return population.dataset(np.array([population.record(rng) for _ in range(max(self.sizes))]))
 
-    def fits(self, data: Dataset, seeds: Iterable[int]) -> Iterator[tuple[Any, tuple[Draw, ...]]]:
+    def fits(self, data: AnyDataset, seeds: Iterable[int]) -> Iterator[tuple[Any, tuple[Draw, ...]]]:
         """Yield what was released, and the draws, of one run per seed."""
-        meters = quick_meters()
+        meters = quick_meters(self.request.accountant)
         for seed in seeds:
             yield fit(self.regressor, self.plan, data, self.schema.neighboring, meters(seed))
 
@@ -105,29 +113,32 @@ class _Case:
         )
 
 
-def check_plans_keep_the_budget(make: Factory, trial: Trial) -> Evidence:
+@check("composition", kinds=("regressor",))
+def check_plans_keep_the_budget(make: Factory[Regressor], trial: Trial) -> Evidence:
     """Under every accountant that can serve it, what the regressor plans costs at most what it was given.
 
     If this fails: calibrate against ``request.accountant`` with the request's delta and return the safe side
-    of the bisection (``dpkit_core.calibration`` does); plan every event, those of refusals too.
+    of the bisection (``dpkit_core.mechanisms.calibration`` does); plan every event, those of refusals too.
     """
     plans = 0
-    for case in claiming(_cases(make, every_schema=True)):
+    for case in claiming(cases_of(make, every_schema=True)):
         accountant, budget = case.request.accountant, case.request.budget
         require(case.plan.events, "the plan has no event, so nothing would be charged")
         for event in case.plan.events:
             require(accountant.supports(event), f"planned {event}, which its accountant cannot take")
+            require(unstated(event) is None, f"planned {unstated(event)}")
             accountant = accountant.compose(event)
         spent = accountant.epsilon(budget.delta)
         require(
             spent <= budget.epsilon * (1 + 1e-9),
-            f"the plan costs epsilon {spent:.6g} where {budget.epsilon:.6g} was given ({_name(case)})",
+            f"the plan costs epsilon {spent:.6g} where {budget.epsilon:.6g} was given ({name_of(case)})",
         )
         plans += 1
     return Evidence(f"{plans} plans", plans)
 
 
-def check_noise_is_the_same_for_neighbors(make: Factory, trial: Trial) -> Evidence:
+@check("privacy", kinds=("regressor",))
+def check_noise_is_the_same_for_neighbors(make: Factory[Regressor], trial: Trial) -> Evidence:
     """A fit emits the planned events, all of them, in order, with scales and shapes that no record decides.
 
     If this fails: a scale divided by the number of records, a round skipped, a shape that follows the data.
@@ -135,17 +146,18 @@ def check_noise_is_the_same_for_neighbors(make: Factory, trial: Trial) -> Eviden
     """
     rng = np.random.default_rng(trial.seed)
     samples = 0
-    for case in _cases(make, every_schema=True):
+    for case in cases_of(make, every_schema=True):
         for pair in case.pairs(rng, TABLE_PAIRS * trial.effort):
             runs = [next(case.fits(data, [samples])) for data in pair]
             refused = any(isinstance(outcome, Refusal) for outcome, _ in runs)
             difference = trace_difference(runs[0][1], runs[1][1], refused=refused)
             samples += 1
-            require(difference is None, f"between neighbors, {difference} ({_name(case)})")
+            require(difference is None, f"between neighbors, {difference} ({name_of(case)})")
     return Evidence(f"{samples} pairs of traces", samples)
 
 
-def check_models_have_one_shape(make: Factory, trial: Trial) -> Evidence:
+@check("numerical", kinds=("regressor",))
+def check_models_have_one_shape(make: Factory[Regressor], trial: Trial) -> Evidence:
     """Models are for the given columns, have one shape, predict finite numbers and can be written as JSON.
 
     Extreme tables are among those fitted: values far outside the bounds, constants, two records.
@@ -155,7 +167,7 @@ def check_models_have_one_shape(make: Factory, trial: Trial) -> Evidence:
     """
     rng = np.random.default_rng(trial.seed)
     models = 0
-    for case in _cases(make, every_schema=True):
+    for case in cases_of(make, every_schema=True):
         shapes = set()
         for pair in case.pairs(rng, TABLE_PAIRS * trial.effort):
             for data in pair:
@@ -175,7 +187,8 @@ def check_models_have_one_shape(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{models} models", models)
 
 
-def check_extreme_tables_are_fitted(make: Factory, trial: Trial) -> Evidence:
+@check("numerical", kinds=("regressor",))
+def check_extreme_tables_are_fitted(make: Factory[Regressor], trial: Trial) -> Evidence:
     """Tables at the edge of what a schema allows give a finite model or a refusal, with the planned draws.
 
     Tried are the fewest records that there may be, constant columns, equal columns, every value at a bound of
@@ -186,7 +199,7 @@ def check_extreme_tables_are_fitted(make: Factory, trial: Trial) -> Evidence:
     """
     models = tried = 0
     # The larger budget of each schema, under which fewer fits are refused.
-    cases = {(c.schema, c.request.neighboring): c for c in _cases(make, every_schema=True)}
+    cases = {(c.schema, c.request.neighboring): c for c in cases_of(make, every_schema=True)}
     for case in cases.values():
         narrow = _restricted(case)
         for name, table in _extremes(case.schema):
@@ -196,7 +209,7 @@ def check_extreme_tables_are_fitted(make: Factory, trial: Trial) -> Evidence:
                 tried += 1
                 require(
                     isinstance(outcome, Refusal) or len(made) == draws(one.plan),
-                    f"{len(made)} draws of {draws(one.plan)} on a table with {name} ({_name(one)})",
+                    f"{len(made)} draws of {draws(one.plan)} on a table with {name} ({name_of(one)})",
                 )
                 if isinstance(outcome, Refusal):
                     continue
@@ -210,7 +223,7 @@ def check_extreme_tables_are_fitted(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{models} models and {tried - models} refusals", tried)
 
 
-def _restricted(case: _Case) -> list[_Case]:
+def _restricted(case: Case) -> list[Case]:
     """Return the case for models of a single column; none where the regressor does not plan for it."""
     request = attrs.evolve(case.request, k=1)
     try:
@@ -225,6 +238,7 @@ def _extremes(schema: Schema) -> Iterator[tuple[str, Matrix]]:
     bounds = np.array([column.bounds or (-1.0, 1.0) for column in columns])
     low, high = bounds.T
     rising = np.linspace(low, high, 12)
+    yield "one record", rising[[-1]]
     yield "two records", rising[[0, -1]]
     yield "equal records", np.tile(high, (12, 1))
     constant = rising.copy()
@@ -240,14 +254,15 @@ def _extremes(schema: Schema) -> Iterator[tuple[str, Matrix]]:
     yield "numbers near the smallest", np.sign(far) * 1e-300
 
 
-def check_input_is_unchanged(make: Factory, trial: Trial) -> Evidence:
+@check("numerical", kinds=("regressor",))
+def check_input_is_unchanged(make: Factory[Regressor], trial: Trial) -> Evidence:
     """Fitting leaves X and y as they were.
 
     If this fails: work on a copy; in-place operators such as ``-=`` change their input.
     """
     rng = np.random.default_rng(trial.seed)
     fits = 0
-    for case in _cases(make):
+    for case in cases_of(make):
         for data, _ in case.pairs(rng, 4 * trial.effort):
             X, y = data.X.copy(), data.y.copy()
             next(case.fits(attrs.evolve(data, X=X, y=y), [fits]))
@@ -256,13 +271,48 @@ def check_input_is_unchanged(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{fits} fits", fits)
 
 
-def check_randomness_is_the_meters(make: Factory, trial: Trial) -> Evidence:
+@check("numerical", kinds=("regressor",))
+def check_forms_agree(make: Factory[Regressor], trial: Trial) -> Evidence:
+    """Sparse and streamed data give the model of the same numbers held densely, to the last digit.
+
+    Only the forms that the regressor says it accepts are handed to it. The stream comes in blocks of very
+    different sizes and in another order, and the noise is the same.
+
+    If this fails: floating-point sums depend on the order of their terms, and so may move by more than one
+    record's share. Ask for sums with ``data.sum``, of whole numbers on a public grid, and compute each
+    record's share from that record alone: no matrix product before numbers are whole. Leave a form out of
+    ``forms`` that you do not need.
+    """
+    others = accepted_forms(class_of(make))
+    rng = np.random.default_rng(trial.seed)
+    fits = 0
+    for case in cases_of(make, every_schema=True):
+        for pair in case.pairs(rng, TABLE_PAIRS * trial.effort):
+            for form in others:
+                data = FORMS[form](pair[0], case.schema)
+                one, other = (
+                    released_numbers(next(case.fits(records, [fits]))[0]) for records in (pair[0], data)
+                )
+                fits += 2
+                require(
+                    (one is None and other is None)
+                    or (one is not None and other is not None and np.array_equal(one, other)),
+                    f"the model {one} of dense data became {other} when {form} ({name_of(case)})",
+                )
+    return Evidence(f"{', '.join(others)}: {fits} fits", fits)
+
+
+@check("randomness", kinds=("regressor",))
+def check_randomness_is_the_meters(make: Factory[Regressor], trial: Trial) -> Evidence:
     """One seed gives one model, different seeds give different ones, global generators stay untouched.
 
-    If this fails: draw from the meter alone. Noise from ``numpy.random`` is neither charged nor secure.
+    Noise that the plan says somebody else draws follows from no seed, and must only differ.
+
+    If this fails: draw from the meter alone. Noise from ``numpy.random`` is neither charged nor secure. Noise
+    of another library is planned and drawn by ``Meter.foreign``.
     """
     fits, varied, released = 0, False, False
-    for case in claiming(_cases(make)):
+    for case in claiming(cases_of(make)):
         data = case.spread(np.random.default_rng(trial.seed))
         before = global_generators()
         first = case.sample(data, range(RANDOMNESS_RUNS))
@@ -270,20 +320,21 @@ def check_randomness_is_the_meters(make: Factory, trial: Trial) -> Evidence:
         again = case.sample(data, range(RANDOMNESS_RUNS))
         fits += 2 * RANDOMNESS_RUNS
         require(before == after, "the regressor moved the state of the global random generators")
-        require(np.array_equal(first, again), "the same seed gave two models")
+        require(case.plan.foreign or np.array_equal(first, again), "the same seed gave two models")
         released = released or bool((first[:, 0] == 0).any())
         varied = varied or len(np.unique(first, axis=0)) > 1
     require(varied or not released, "twelve seeds gave one and the same model")
     return Evidence(f"{fits} fits", fits)
 
 
-def check_forked_workers_differ(make: Factory, trial: Trial) -> Evidence:
+@check("randomness", kinds=("regressor",))
+def check_forked_workers_differ(make: Factory[Regressor], trial: Trial) -> Evidence:
     """Two workers forked from one process, which share its randomness, do not share their noise.
 
     If this fails: the difference of two releases with the same noise is the difference of their values. Draw
     from the meter, and keep no generator from one call to the next.
     """
-    case = list(claiming(_cases(make)))[-1]  # of the larger budget, under which fewer fits are refused
+    case = list(claiming(cases_of(make)))[-1]  # of the larger budget, under which fewer fits are refused
     relation = case.schema.neighboring
     data = next(case.pairs(np.random.default_rng(trial.seed), 1))[0]
     randomness = Randomness.from_os()
@@ -294,7 +345,9 @@ def check_forked_workers_differ(make: Factory, trial: Trial) -> Evidence:
             case.plan,
             data,
             relation,
-            lambda plan, neighboring: Meter("kit", plan, neighboring, randomness),
+            lambda plan, neighboring: StageMeter(
+                "kit", plan, neighboring, randomness, accountant=case.request.accountant
+            ),
         )
         numbers = released_numbers(outcome)
         return None if numbers is None else tuple(numbers.tolist())
@@ -302,7 +355,8 @@ def check_forked_workers_differ(make: Factory, trial: Trial) -> Evidence:
     return require_workers_differ(release)
 
 
-def check_neighbors_cannot_be_told_apart(make: Factory, trial: Trial) -> Evidence:
+@check("privacy", kinds=("regressor",), statistical=True)
+def check_neighbors_cannot_be_told_apart(make: Factory[Regressor], trial: Trial) -> Evidence:
     """Many runs on the neighbors that move the output most do not refute the budget.
 
     Structured pairs are screened by how far the average model moves, in units of its noise; the worst is
@@ -313,7 +367,7 @@ def check_neighbors_cannot_be_told_apart(make: Factory, trial: Trial) -> Evidenc
     bounds, where a record is added?), then the calibration.
     """
     rng = np.random.default_rng(trial.seed)
-    cases = claiming(_cases(make, off_center=True))
+    cases = claiming(cases_of(make, off_center=True))
     suspects = [_worst_pair(case, rng, PAIRS * trial.effort) for case in cases]
     first = max(range(len(suspects)), key=lambda i: suspects[i].strain)
     strongest, samples = 0.0, 0
@@ -334,8 +388,8 @@ def check_neighbors_cannot_be_told_apart(make: Factory, trial: Trial) -> Evidenc
         samples += runs
         if finding.violated:
             raise CheckFailed(
-                f"{finding.describe()} ({_name(case)}), neighbors with {len(pair[0].y)} and {len(pair[1].y)} "
-                f"records, the last of the first being {pair[0].X[-1]}, {pair[0].y[-1]}",
+                f"{finding.describe()} ({name_of(case)}), neighbors with {len(pair[0].y)} and "
+                f"{len(pair[1].y)} records, the last of the first being {pair[0].X[-1]}, {pair[0].y[-1]}",
                 samples=samples,
                 confidence=1 - trial.error,
             )
@@ -343,13 +397,14 @@ def check_neighbors_cannot_be_told_apart(make: Factory, trial: Trial) -> Evidenc
     return Evidence(f"largest proved epsilon {strongest:.3g}", samples, 1 - trial.error)
 
 
-def check_no_budget_tells_nothing(make: Factory, trial: Trial) -> Evidence:
+@check("privacy", kinds=("regressor",), statistical=True)
+def check_no_budget_tells_nothing(make: Factory[Regressor], trial: Trial) -> Evidence:
     """With hardly any budget, models of two datasets that share nothing have one law.
 
     If this fails: something reaches the model around the noise, such as an average, a bound read from data,
     a default, or a noise scale that follows the number of records.
     """
-    cases = list(claiming(_cases(make, no_budget=True)))
+    cases = list(claiming(cases_of(make, no_budget=True)))
     samples = 0
     for case in cases:
         population, rng = case.population, np.random.default_rng(trial.seed)
@@ -358,13 +413,13 @@ def check_no_budget_tells_nothing(make: Factory, trial: Trial) -> Evidence:
         outputs = [case.sample(data, range(s * runs, (s + 1) * runs)) for s, data in enumerate(worlds)]
         samples += runs
         p = same_law(*_same_width(*outputs))
-        require(p > trial.error / len(cases), f"two worlds differ in law, p = {p:.2g} ({_name(case)})")
+        require(p > trial.error / len(cases), f"two worlds differ in law, p = {p:.2g} ({name_of(case)})")
     return Evidence("one law", samples, 1 - trial.error)
 
 
-def _cases(
-    make: Factory, *, every_schema: bool = False, no_budget: bool = False, off_center: bool = False
-) -> Iterator[_Case]:
+def cases_of(
+    make: Factory[Regressor], *, every_schema: bool = False, no_budget: bool = False, off_center: bool = False
+) -> Iterator[Case]:
     """Yield a plan for each relation, schema and budget, with the first accountant that can serve it."""
     regressor: Regressor = make()
     reasons: list[str] = []
@@ -389,28 +444,44 @@ def _cases(
                         reasons.append(str(error))
                         continue
                     plans += 1
-                    yield _Case(regressor, request, plan, sizes)
+                    yield Case(regressor, request, plan, sizes)
                     break
+                else:
+                    continue
+                if schema is worlds[0]:
+                    yield from _filtered(Case(regressor, request, plan, sizes))
     if not plans:
         raise NotApplicable(f"the regressor calls every request of the kit unsuitable: {reasons[0]}")
+
+
+def _filtered(case: Case) -> Iterator[Case]:
+    """Yield what the regressor plans for an accountant with accounts of records, if that is a filter."""
+    for maker in accountants(("individual_filter",))[1:]:
+        request = attrs.evolve(case.request, accountant=maker(case.schema.neighboring))
+        try:
+            plan = case.regressor.plan(request)
+        except (Unsuitable, CalibrationFailed, UnsupportedEvent):
+            continue
+        if any(isinstance(event, Filtered) for event in plan.events):
+            yield attrs.evolve(case, request=request, plan=plan)
 
 
 @attrs.frozen(eq=False)
 class _Suspect:
     """A plan, the neighbors that strain it most, and how far they move the model for what it may cost."""
 
-    case: _Case
+    case: Case
     pair: tuple[Dataset, Dataset]
     strain: float
 
 
-def _worst_pair(case: _Case, rng: np.random.Generator, count: int) -> _Suspect:
+def _worst_pair(case: Case, rng: np.random.Generator, count: int) -> _Suspect:
     count = max(count // 2, case.affordable(count))
     shift, pair = max(((_shift(case, pair), pair) for pair in case.pairs(rng, count)), key=lambda x: x[0])
     return _Suspect(case, pair, shift / case.request.budget.epsilon)
 
 
-def _shift(case: _Case, pair: tuple[Dataset, Dataset]) -> float:
+def _shift(case: Case, pair: tuple[Dataset, Dataset]) -> float:
     """Return how far the average output moves, in units of its deviation, the worst number of the model.
 
     Both datasets get the same seeds, so that most of the noise cancels in the difference.
@@ -429,7 +500,8 @@ def _same_width(first: Vector, second: Vector) -> tuple[Vector, Vector]:
     return one, other
 
 
-def _name(case: _Case) -> str:
+def name_of(case: Case) -> str:
+    """Return the accountant, budget and relation of a plan, in words."""
     request = case.request
     return (
         f"accountant {type(request.accountant).__name__}, epsilon {request.budget.epsilon:g}, delta "

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 import numpy as np
 
-from dpkit_core.dataset import AnyDataset, Dataset, Matrix, SparseDataset, StreamedDataset, Vector
+from dpkit_core.data.dataset import AnyDataset, Dataset, Vector
+from dpkit_core.data.schema import Schema
 from dpkit_core.errors import Unsuitable
-from dpkit_core.meter import Meter
-from dpkit_core.privacy import Neighboring
+from dpkit_core.noise.randomness import Randomness
+from dpkit_core.pipeline.meter import StageMeter
+from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.protocols import ReleasingScorer, Scorer
-from dpkit_core.randomness import Randomness
-from dpkit_core.schema import Schema
+from dpkit_core.testing.check import check
 from dpkit_core.testing.checks.parts import class_of
-from dpkit_core.testing.drive import preparer, require_workers_differ, scoring_plan
+from dpkit_core.testing.drive import keeping_plan, preparer, require_workers_differ, scoring_plan
+from dpkit_core.testing.forms import FORMS, accepted_forms
 from dpkit_core.testing.fuzz import SensitivityAttack, attack_sensitivity
 from dpkit_core.testing.trace import trace_difference
 from dpkit_core.testing.trial import (
@@ -34,9 +36,12 @@ ROUNDS = 3
 EVALUATIONS = 240
 TABLES = 8
 LARGER_SIZES = (50, 120, 300)
+# Pairs whose smaller table has a single record, where what divides by n - 1 goes wrong.
+ONE_RECORD = 24
 
 
-def check_scores_are_finite_vectors(make: Factory, trial: Trial) -> Evidence:
+@check("numerical", kinds=("scorer",))
+def check_scores_are_finite_vectors(make: Factory[Scorer], trial: Trial) -> Evidence:
     """Scores are d finite float64 numbers for every table: ties, constants, two records, the largest numbers.
 
     If this fails: guard the division or logarithm that the message's table breaks (0 is the usual score of a
@@ -46,7 +51,7 @@ def check_scores_are_finite_vectors(make: Factory, trial: Trial) -> Evidence:
     samples = 0
     for scorer, schema in _accepted(make):
         prepare = preparer(scorer, schema)
-        for data in (*_tables(schema, trial), *_largest(schema)):
+        for data in (*_tables(schema, trial), _table(schema, 1, trial.seed), *_largest(schema)):
             prepared = prepare(data)
             for selected in _selections(scorer, len(schema.features)):
                 scores = prepared.scores(selected)
@@ -58,7 +63,8 @@ def check_scores_are_finite_vectors(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{samples} score vectors", samples)
 
 
-def check_scores_follow_the_features(make: Factory, trial: Trial) -> Evidence:
+@check("numerical", kinds=("scorer",))
+def check_scores_follow_the_features(make: Factory[Scorer], trial: Trial) -> Evidence:
     """Exchanging two columns exchanges their scores and nothing else.
 
     If this fails: the score of a feature depends on its position. Look for an index that is off by one, a
@@ -83,7 +89,8 @@ def check_scores_follow_the_features(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{samples} tables", samples)
 
 
-def check_input_is_unchanged(make: Factory, trial: Trial) -> Evidence:
+@check("numerical", kinds=("scorer",))
+def check_input_is_unchanged(make: Factory[Scorer], trial: Trial) -> Evidence:
     """Scoring leaves X and y as they were, whether or not they are write-protected.
 
     If this fails: work on a copy. ``X[mask] = 0`` and in-place operators such as ``-=`` change their input.
@@ -101,7 +108,8 @@ def check_input_is_unchanged(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{samples} tables", samples)
 
 
-def check_memory_layout_is_irrelevant(make: Factory, trial: Trial) -> Evidence:
+@check("numerical", kinds=("scorer",))
+def check_memory_layout_is_irrelevant(make: Factory[Scorer], trial: Trial) -> Evidence:
     """Scores do not depend on how the numbers lie in memory, and one feature gets one score.
 
     If this fails: use ``np.ascontiguousarray`` before handing the array to compiled code, and keep two
@@ -127,29 +135,23 @@ def check_memory_layout_is_irrelevant(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{samples} arrays", samples)
 
 
-def check_forms_agree(make: Factory, trial: Trial) -> Evidence:
+@check("numerical", kinds=("scorer",))
+def check_forms_agree(make: Factory[Scorer], trial: Trial) -> Evidence:
     """Sparse and streamed data get the scores of the same numbers held densely, and keep the sensitivity.
 
     Only the forms that the scorer says it accepts are handed to it.
 
     If this fails: entries that are not stored are zeros like any other, to be clipped and centered; a stream
-    may break anywhere and is read from the start in each pass. Leave a form out of ``forms`` that you do not
-    need.
+    may break anywhere, in another order, and is read from the start in each pass. Leave a form out of
+    ``forms`` that you do not need.
     """
-    forms = tuple(getattr(class_of(make), "forms", ("dense",)))
-    require(
-        "dense" in forms and set(forms) <= {"dense", *_FORMS},
-        f"forms is {forms}; it must hold dense, and may hold {' and '.join(_FORMS)}",
-    )
-    others = [form for form in forms if form != "dense"]
-    if not others:
-        raise NotApplicable("the scorer accepts dense data only")
+    others = accepted_forms(class_of(make))
     samples, worst = 0, 0.0
     for scorer, schema in _accepted(make):
         prepare = preparer(scorer, schema)
         tables = [*_tables(schema, trial), *(_table(schema, records, trial.seed) for records in LARGER_SIZES)]
         for data, form in itertools.product(tables, others):
-            dense, other = prepare(data), prepare(_FORMS[form](data, schema))
+            dense, other = prepare(data), prepare(FORMS[form](data, schema))
             for selected in _selections(scorer, len(schema.features)):
                 expected, scores = dense.scores(selected), other.scores(selected)
                 samples += 1
@@ -160,7 +162,7 @@ def check_forms_agree(make: Factory, trial: Trial) -> Evidence:
                 )
         for form in others:
             effort = EVALUATIONS // 8 * trial.effort
-            attack = _attack_round(scorer, schema, (), seed=trial.seed, evaluations=effort, form=_FORMS[form])
+            attack = _attack_round(scorer, schema, (), seed=trial.seed, evaluations=effort, form=FORMS[form])
             samples += attack.evaluations
             worst = max(worst, attack.ratio)
             if attack.violated:
@@ -168,28 +170,15 @@ def check_forms_agree(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{', '.join(others)}: {worst:.3f} of the sensitivity reached", samples)
 
 
-def _sparse(data: Dataset, schema: Schema) -> SparseDataset:
-    from scipy import sparse  # noqa: PLC0415 - only scorers of sparse data pay for the import
-
-    return SparseDataset.from_arrays(sparse.csr_array(data.X), data.y, schema)
-
-
-def _streamed(data: Dataset, schema: Schema) -> StreamedDataset:
-    def blocks() -> Iterator[Matrix]:
-        yield from np.array_split(data.X, [1, 1 + len(data.y) // 3])
-
-    return StreamedDataset.from_blocks(blocks, data.y, schema)
-
-
 def _dense(data: Dataset, schema: Schema) -> Dataset:
     return data
 
 
 _Form = Callable[[Dataset, Schema], AnyDataset]
-_FORMS: Mapping[str, _Form] = {"sparse": _sparse, "streamed": _streamed}
 
 
-def check_scores_are_deterministic(make: Factory, trial: Trial) -> Evidence:
+@check("randomness", kinds=("scorer",))
+def check_scores_are_deterministic(make: Factory[Scorer], trial: Trial) -> Evidence:
     """Equal data give equal scores, asked twice of one object or once of two; no global randomness is used.
 
     If this fails: a scorer draws no noise and keeps no state. Randomness that does not depend on the data,
@@ -216,7 +205,8 @@ def check_scores_are_deterministic(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{samples} tables", samples)
 
 
-def check_sensitivity_add_remove(make: Factory, trial: Trial) -> Evidence:
+@check("privacy", kinds=("scorer",))
+def check_sensitivity_add_remove(make: Factory[Scorer], trial: Trial) -> Evidence:
     """No table is found where adding a record moves scores further than declared, per score or in range.
 
     If this fails: the message holds two datasets to compute by hand. Usual causes: a scale, mean or number of
@@ -226,7 +216,8 @@ def check_sensitivity_add_remove(make: Factory, trial: Trial) -> Evidence:
     return _attack(make, trial, Neighboring.ADD_OR_REMOVE_ONE)
 
 
-def check_sensitivity_replace_one(make: Factory, trial: Trial) -> Evidence:
+@check("privacy", kinds=("scorer",))
+def check_sensitivity_replace_one(make: Factory[Scorer], trial: Trial) -> Evidence:
     """No table is found where replacing a record moves scores further than declared, per score or in range.
 
     If this fails: a replacement removes one record and adds another, so its sensitivity is up to twice that
@@ -235,7 +226,8 @@ def check_sensitivity_replace_one(make: Factory, trial: Trial) -> Evidence:
     return _attack(make, trial, Neighboring.REPLACE_ONE)
 
 
-def check_sensitivity_in_larger_tables(make: Factory, trial: Trial) -> Evidence:
+@check("privacy", kinds=("scorer",), thorough_only=True)
+def check_sensitivity_in_larger_tables(make: Factory[Scorer], trial: Trial) -> Evidence:
     """Nor is one found among tables of a dozen columns and hundreds of records.
 
     If this fails: something that small tables do not have matters, such as batches, a limit on the number of
@@ -262,7 +254,8 @@ def check_sensitivity_in_larger_tables(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{ratio:.3f} of the sensitivity reached", evaluations)
 
 
-def check_forked_workers_differ(make: Factory, trial: Trial) -> Evidence:
+@check("randomness", kinds=("scorer",))
+def check_forked_workers_differ(make: Factory[Scorer], trial: Trial) -> Evidence:
     """Two workers forked from one process, which share its randomness, do not share their noise.
 
     If this fails: the difference of two releases with the same noise is the difference of their values. Draw
@@ -277,13 +270,14 @@ def check_forked_workers_differ(make: Factory, trial: Trial) -> Evidence:
     randomness = Randomness.from_os()
 
     def release() -> tuple[float, ...]:
-        meter = Meter("kit", settled, schema.neighboring, randomness)
-        return tuple(releasing.prepare_released(data, settled, meter).scores(()).tolist())
+        meter = StageMeter("kit", settled, schema.neighboring, randomness)
+        return tuple(releasing.prepare_released(data, settled, meter.window).scores(()).tolist())
 
     return require_workers_differ(release)
 
 
-def check_release_keeps_its_plan(make: Factory, trial: Trial) -> Evidence:
+@check("composition", kinds=("scorer",))
+def check_release_keeps_its_plan(make: Factory[Scorer], trial: Trial) -> Evidence:
     """What a scorer releases before it scores is what it planned, with noise that is the same for neighbors.
 
     If this fails: emit the events of ``plan`` in order, and let no scale or shape depend on the data.
@@ -297,9 +291,10 @@ def check_release_keeps_its_plan(make: Factory, trial: Trial) -> Evidence:
         for seed in range(TABLES * trial.effort):
             traces = []
             for data in population.datasets(population.pair(rng, int(rng.integers(3, 20)))):
-                meter = Meter("kit", plan, schema.neighboring, Randomness.from_seed(seed))
-                scorer.prepare_released(data, plan, meter)
-                meter.finish()
+                meter = StageMeter("kit", plan, schema.neighboring, Randomness.from_seed(seed))
+                with keeping_plan():
+                    scorer.prepare_released(data, plan, meter.window)
+                    meter.finish()
                 traces.append(meter.draws)
             samples += 1
             difference = trace_difference(*traces)
@@ -309,7 +304,7 @@ def check_release_keeps_its_plan(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{samples} pairs of traces", samples)
 
 
-def _accepted(make: Factory, *relations: Neighboring) -> Iterator[tuple[Scorer, Schema]]:
+def _accepted(make: Factory[Scorer], *relations: Neighboring) -> Iterator[tuple[Scorer, Schema]]:
     """Yield the scorer with each schema that it does not call unsuitable, of all relations by default."""
     scorer: Scorer = make()
     reasons: list[str] = []
@@ -351,14 +346,14 @@ def _selections(scorer: Scorer, features: int) -> Iterator[tuple[int, ...]]:
         yield tuple((features - 1 - j) % features for j in range(r))
 
 
-def _attack(make: Factory, trial: Trial, neighboring: Neighboring) -> Evidence:
+def _attack(make: Factory[Scorer], trial: Trial, neighboring: Neighboring) -> Evidence:
     worst: SensitivityAttack | None = None
     evaluations = 0
     for scorer, schema in _accepted(make, neighboring):
-        for selected in _selections(scorer, len(schema.features)):
-            attack = _attack_round(
-                scorer, schema, selected, seed=trial.seed, evaluations=EVALUATIONS * trial.effort
-            )
+        rounds = _selections(scorer, len(schema.features))
+        tries = ((SIZES, EVALUATIONS * trial.effort), ((1,), ONE_RECORD))
+        for selected, (sizes, count) in itertools.product(rounds, tries):
+            attack = _attack_round(scorer, schema, selected, seed=trial.seed, evaluations=count, sizes=sizes)
             evaluations += attack.evaluations
             if attack.violated:
                 after = evaluations - attack.evaluations + (attack.found_after or 0)

@@ -9,14 +9,16 @@ from typing import Any
 import attrs
 import numpy as np
 
-from dpkit_core.dataset import Vector
+from dpkit_core.data.dataset import Vector
 from dpkit_core.errors import CalibrationFailed, DpkitError, Unsuitable, UnsupportedEvent
-from dpkit_core.meter import Meter
-from dpkit_core.privacy import Budget, Neighboring, Sensitivity
+from dpkit_core.noise.randomness import Randomness
+from dpkit_core.pipeline.meter import StageMeter
+from dpkit_core.pipeline.planner import other_sensitivity, unstated
+from dpkit_core.plugins.registry import Registry
+from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.protocols import Accountant, SelectionRequest, StagePlan, TopKSelector
-from dpkit_core.randomness import Randomness
-from dpkit_core.registry import Registry
 from dpkit_core.testing.audit import Audit, audit, clopper_pearson, strain
+from dpkit_core.testing.check import check
 from dpkit_core.testing.drive import (
     OpenMeter,
     Rounds,
@@ -92,17 +94,21 @@ class _Case:
         return [self.picks(values, open_meter) for _ in range(runs)]
 
 
-def check_plans_keep_the_budget(make: Factory, trial: Trial) -> Evidence:
+@check("composition", kinds=("selector",))
+def check_plans_keep_the_budget(make: Factory[TopKSelector], trial: Trial) -> Evidence:
     """Under every accountant that can serve it, what the selector plans costs at most what it was given.
 
     If this fails: calibrate against ``request.accountant`` with the request's delta and return the safe side
-    of the bisection (``dpkit_core.calibration`` does); count every round.
+    of the bisection (``dpkit_core.mechanisms.calibration`` does); count every round.
     """
     plans = 0
     for case in claiming(_cases(make, Neighboring)):
         accountant = case.request.accountant
         for event in case.plan.events:
             require(accountant.supports(event), f"planned {event}, which its accountant cannot take")
+            require(unstated(event) is None, f"planned {unstated(event)}")
+            other = other_sensitivity(event, case.sensitivities)
+            require(other is None, f"planned for sensitivity {other}, not that of the scores")
             accountant = accountant.compose(event)
         spent, budget = accountant.epsilon(case.request.budget.delta), case.request.budget
         require(case.plan.events, "the plan has no event, so nothing would be charged")
@@ -114,7 +120,8 @@ def check_plans_keep_the_budget(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{plans} plans", plans)
 
 
-def check_events_are_those_planned(make: Factory, trial: Trial) -> Evidence:
+@check("composition", kinds=("selector",))
+def check_events_are_those_planned(make: Factory[TopKSelector], trial: Trial) -> Evidence:
     """A run emits the planned events, all of them, in order, and draws the same noise whatever the scores.
 
     If this fails: ask the meter for exactly the events of the plan. No early stop, no draw skipped because a
@@ -134,7 +141,8 @@ def check_events_are_those_planned(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{samples} pairs of traces", samples)
 
 
-def check_only_candidates_are_picked(make: Factory, trial: Trial) -> Evidence:
+@check("numerical", kinds=("selector",))
+def check_only_candidates_are_picked(make: Factory[TopKSelector], trial: Trial) -> Evidence:
     """Every pick is a candidate, and no feature is picked twice, also where excluded features score highest.
 
     If this fails: give features that are not ``scores.candidates`` no chance at all, rather than a low score.
@@ -149,7 +157,8 @@ def check_only_candidates_are_picked(make: Factory, trial: Trial) -> Evidence:
     return Evidence(f"{runs} selections", runs)
 
 
-def check_ties_are_broken_evenly(make: Factory, trial: Trial) -> Evidence:
+@check("numerical", kinds=("selector",), statistical=True)
+def check_ties_are_broken_evenly(make: Factory[TopKSelector], trial: Trial) -> Evidence:
     """Among equal scores every feature is selected equally often.
 
     If this fails: the law depends on the order of the columns, which a neighbor can change when scores are
@@ -185,7 +194,8 @@ def _require_fair(fair: bool, shares: Vector, case: _Case) -> None:
     require(fair, f"among equal scores, features are selected with frequencies {shares} ({_name(case)})")
 
 
-def check_selection_hides_the_scores(make: Factory, trial: Trial) -> Evidence:
+@check("privacy", kinds=("selector",), statistical=True)
+def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) -> Evidence:
     """Between neighboring scores, moved in the worst directions, no outcome betrays more than the budget.
 
     Exact where the selector draws by ``meter.select``; otherwise an audit of many runs.
@@ -223,7 +233,8 @@ def _reached(strongest: float) -> str:
     return f"exact epsilon reaches {strongest:.3f} of the budget{beyond}"
 
 
-def check_many_picks_hide_the_scores(make: Factory, trial: Trial) -> Evidence:
+@check("privacy", kinds=("selector",), statistical=True, thorough_only=True)
+def check_many_picks_hide_the_scores(make: Factory[TopKSelector], trial: Trial) -> Evidence:
     """Nor does a selection of several among more features, audited whatever it draws by.
 
     If this fails: something that few features do not have matters, such as a class of sets, a cut-off, or a
@@ -241,7 +252,8 @@ def check_many_picks_hide_the_scores(make: Factory, trial: Trial) -> Evidence:
     return Evidence(finding.describe(), finding.samples, 1 - trial.error)
 
 
-def check_no_budget_tells_nothing(make: Factory, trial: Trial) -> Evidence:
+@check("privacy", kinds=("selector",), statistical=True)
+def check_no_budget_tells_nothing(make: Factory[TopKSelector], trial: Trial) -> Evidence:
     """With hardly any budget the selection has one law, whatever the scores.
 
     If this fails: something reaches the output around the noise: an order, a class, a tie, a default.
@@ -273,10 +285,14 @@ def check_no_budget_tells_nothing(make: Factory, trial: Trial) -> Evidence:
     return Evidence("one law", samples, 1 - trial.error if sampled else 1.0)
 
 
-def check_randomness_is_the_meters(make: Factory, trial: Trial) -> Evidence:
+@check("randomness", kinds=("selector",))
+def check_randomness_is_the_meters(make: Factory[TopKSelector], trial: Trial) -> Evidence:
     """One seed gives one selection, different seeds give different ones, global generators stay untouched.
 
-    If this fails: draw from the meter alone. Noise from ``numpy.random`` is neither charged nor secure.
+    Noise that the plan says somebody else draws follows from no seed, and must only differ.
+
+    If this fails: draw from the meter alone. Noise from ``numpy.random`` is neither charged nor secure. Noise
+    of another library is planned and drawn by ``Meter.foreign``.
     """
     runs = 0
     for case in _distinct(claiming(_cases(make, budgets=(NO_BUDGET,)))):
@@ -287,13 +303,14 @@ def check_randomness_is_the_meters(make: Factory, trial: Trial) -> Evidence:
         runs += 30
         require(before == after, "the selector moved the state of the global random generators")
         again = [case.picks(values, seeded_meter(trial.seed + run)) for run in range(30)]
-        require(picks == again, "the same seed gave two selections")
+        require(case.plan.foreign or picks == again, "the same seed gave two selections")
         # Thirty ordered selections of two among five agree by chance with probability below 10^-37.
         require(len(set(picks)) > 1, f"thirty seeds gave one selection of equal scores, {picks[0]}")
     return Evidence(f"{runs} runs", runs)
 
 
-def check_forked_workers_differ(make: Factory, trial: Trial) -> Evidence:
+@check("randomness", kinds=("selector",))
+def check_forked_workers_differ(make: Factory[TopKSelector], trial: Trial) -> Evidence:
     """Two workers forked from one process, which share its randomness, do not share their noise.
 
     If this fails: the difference of two releases with the same noise is the difference of their values. Draw
@@ -303,12 +320,12 @@ def check_forked_workers_differ(make: Factory, trial: Trial) -> Evidence:
     values = [np.zeros(case.features)] * len(case.request.picks)
     randomness = Randomness.from_os()
     return require_workers_differ(
-        lambda: case.picks(values, lambda plan, relation: Meter("kit", plan, relation, randomness))
+        lambda: case.picks(values, lambda plan, relation: StageMeter("kit", plan, relation, randomness))
     )
 
 
 def _cases(
-    make: Factory,
+    make: Factory[TopKSelector],
     relations: Sequence[Neighboring] | type[Neighboring] = (Neighboring.ADD_OR_REMOVE_ONE,),
     budgets: Sequence[Budget] = BUDGETS,
     shapes: Sequence[tuple[int, tuple[int, ...]]] = SHAPES,
@@ -337,11 +354,11 @@ def _cases(
         raise NotApplicable(f"the selector calls every request of the kit unsuitable: {reasons[0]}")
 
 
-def accountants() -> list[Callable[[Neighboring], Accountant]]:
-    """Return what makes accountants: the kit's own; ``basic`` and ``rdp`` where installed."""
+def accountants(names: Sequence[str] = ("basic", "rdp")) -> list[Callable[[Neighboring], Accountant]]:
+    """Return what makes accountants: the kit's own, and those of ``names`` that are installed."""
     found: list[Callable[[Neighboring], Accountant]] = [ReferenceAccountant]
     registry = Registry()
-    for name in ("basic", "rdp"):
+    for name in names:
         try:
             found.append(registry.load(registry.find("accountants", name)))
         except DpkitError:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpkit_core import Neighboring
 from dpkit_core.errors import InvalidBudget, UnsupportedEvent
-from dpkit_core.events import (
+from dpkit_core.privacy.events import (
     ApproxDP,
     ExponentialMechanism,
     Gaussian,

@@ -1,3 +1,5 @@
 """Renyi differential privacy accounting, as a dpkit accountant."""
 
-from dpkit_accountant_rdp.rdp import RdpAccountant as RdpAccountant
+from dpkit_accountant_rdp.rdp import RdpAccountant
+
+__all__ = ["RdpAccountant"]

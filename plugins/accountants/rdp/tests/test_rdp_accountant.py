@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpkit_core import Neighboring, calibrate
 from dpkit_core.errors import InvalidBudget, UnsupportedEvent
-from dpkit_core.events import (
+from dpkit_core.privacy.events import (
     ApproxDP,
     ExponentialMechanism,
     Gaussian,
@@ -318,9 +318,8 @@ def test_laplace_covers_the_discrete_noise_that_the_core_draws(order):
 )
 @settings(max_examples=50, deadline=None)
 def test_the_core_draws_laplace_noise_on_no_coarser_grid(sensitivity, multiplier, dimension):
-    from dpkit_accountant_rdp.rdp import LAPLACE_STEP
-
-    from dpkit_core.sampling import laplace_grid
+    from dpkit_core.noise.grid import laplace_grid
+    from dpkit_core.privacy.renyi import LAPLACE_STEP
 
     assert laplace_grid(sensitivity, multiplier, dimension).scale * LAPLACE_STEP >= 1
 

@@ -28,21 +28,29 @@ import attrs
 import numpy as np
 
 from dpkit_core import (
-    Dataset,
-    Feature,
+    AnyDataset,
+    Block,
     Matrix,
     Meter,
     Neighboring,
     RegressionRequest,
+    Regressor,
     RowClippedLinearModel,
     StagePlan,
     Vector,
     calibrate_events,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.events import Gaussian
-from dpkit_core.moments import ROUNDING, clip_rows, flatten, in_units, sum_of_products, unflatten
-from dpkit_core.quantiles import Fences
+from dpkit_core.mechanisms.moments import (
+    MOST_RECORDS,
+    ROUNDING,
+    clip_rows,
+    flatten,
+    sum_of_products,
+    unflatten,
+)
+from dpkit_core.mechanisms.scaling import PublicScaling
+from dpkit_core.privacy.events import Gaussian
 from dpkit_core.validators import length
 
 #: The ridge bounds the noise but with this probability (Wang 2018, Algorithm 2).
@@ -79,8 +87,10 @@ class AdasspRegressor:
         Labels are clipped to this; a public number. Without it the target needs public bounds.
     """
 
-    api: ClassVar[int] = 1
-    proof: ClassVar[str] = "Notes of its module and of dpkit_core.moments"
+    api: ClassVar[int] = 2
+    forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
+    most_records: ClassVar[int] = MOST_RECORDS
+    proof: ClassVar[str] = "dpkit_regressor_adassp.adassp, dpkit_core.mechanisms.moments"
     reference: ClassVar[str] = (
         "Wang 2018, Revisiting Differentially Private Linear Regression, Algorithm 2, arXiv:1803.02596"
     )
@@ -100,7 +110,7 @@ class AdasspRegressor:
         feature_norm, label_norm = self._norms(request)
 
         def release(inverse: float) -> list[Gaussian]:
-            return [Gaussian(1 / inverse, request.neighboring)]
+            return [statistics_event(1 / inverse, request.neighboring, request.k + 1)]
 
         events = release(calibrate_events(release, request, relative_error=1e-6))
         settings = AdasspSettings(events[0].noise_multiplier, feature_norm, label_norm, request.neighboring)
@@ -125,21 +135,22 @@ class AdasspRegressor:
             label_norm = 1.0
         return feature_norm, label_norm
 
-    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> RowClippedLinearModel:
+    def fit(self, data: AnyDataset, plan: StagePlan, meter: Meter, /) -> RowClippedLinearModel:
         """Return the ridge regression of the noisy statistics."""
-        settings: AdasspSettings = plan.settings
+        settings = plan.settings_as(AdasspSettings)
         B, Y = settings.feature_norm, settings.label_norm
-        scales = [public_scale(feature) for feature in data.features]
-        target = Fences(0.0, 1.0) if data.target_bounds is None else Fences.between(*data.target_bounds)
-        with np.errstate(over="ignore"):  # no warning may tell of a record; clipping takes infinities
-            columns = [(data.X[:, j] - scale.center) / scale.width for j, scale in enumerate(scales)]
-            labels = (data.y - target.center) / target.width / Y
-        x = in_units(clip_rows(np.column_stack([*columns, np.ones(len(data.y))]), B) / B)
-        y = in_units(np.clip(labels, -1.0, 1.0)[:, np.newaxis])
-        p = x.shape[1]
+        scaling = PublicScaling.of(data)
+        p = len(data.features) + 1
+
+        def row(block: Block) -> Matrix:
+            with np.errstate(over="ignore"):  # no warning may tell of a record; clipping takes infinities
+                label = scaling.labels(block.y) / Y
+            return np.column_stack([clip_rows(scaling.rows(block.X), B) / B, np.clip(label, -1.0, 1.0)])
+
+        sums = sum_of_products(data, row, None, (p + 1, p + 1), largest=1.0)
         sensitivity = statistics_sensitivity(settings.neighboring)
         noisy = meter.gaussian(
-            np.append(flatten(sum_of_products(x, x)), sum_of_products(x, y)),
+            np.append(flatten(sums[:p, :p]), sums[:p, p]),
             sensitivity=sensitivity,
             noise_multiplier=settings.noise_multiplier,
         )
@@ -147,13 +158,24 @@ class AdasspRegressor:
         theta = ridge_solution(gram, products, sensitivity * settings.noise_multiplier) * (Y / B)
         return RowClippedLinearModel(
             data.names,
-            [scale.center for scale in scales],
-            [scale.width for scale in scales],
+            scaling.centers,
+            scaling.widths,
             B,
-            target.width * theta[:-1],
-            target.width * theta[-1],
-            target.center,
+            scaling.target.width * theta[:-1],
+            scaling.target.width * theta[-1],
+            scaling.target.center,
         )
+
+
+def statistics_event(noise_multiplier: float, neighboring: Neighboring, coefficients: int) -> Gaussian:
+    """Return the event of the statistics of so many coefficients: a triangle of x x^T, and x y."""
+    p = coefficients
+    return Gaussian(
+        noise_multiplier,
+        neighboring,
+        sensitivity=statistics_sensitivity(neighboring),
+        shape=(p * (p + 1) // 2 + p,),
+    )
 
 
 def statistics_sensitivity(neighboring: Neighboring) -> float:
@@ -173,8 +195,4 @@ def ridge_solution(gram: Matrix, products: Vector, deviation: float) -> Vector:
     return solution
 
 
-def public_scale(feature: Feature) -> Fences:
-    """Return the fences of a numeric feature with public bounds; 0 and 1 for what is used as it is."""
-    if feature.bounds is None or feature.category is not None:
-        return Fences(0.0, 1.0)
-    return Fences.between(*feature.bounds)
+_: type[Regressor] = AdasspRegressor

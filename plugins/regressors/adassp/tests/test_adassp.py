@@ -5,12 +5,16 @@ import math
 import numpy as np
 import pytest
 from dpkit_regressor_adassp import AdasspRegressor
-from dpkit_regressor_adassp.adassp import AdasspSettings, ridge_solution, statistics_sensitivity
+from dpkit_regressor_adassp.adassp import (
+    AdasspSettings,
+    ridge_solution,
+    statistics_event,
+    statistics_sensitivity,
+)
 
 from dpkit_core import (
     Budget,
     Dataset,
-    Meter,
     Neighboring,
     Randomness,
     RegressionRequest,
@@ -19,9 +23,7 @@ from dpkit_core import (
     compose,
 )
 from dpkit_core.errors import CannotCompose, Unsuitable
-from dpkit_core.events import Gaussian
-from dpkit_core.moments import flatten, in_units, sum_of_products
-from dpkit_core.testing import ReferenceAccountant, gaussian_delta
+from dpkit_core.testing import RecordingMeter, ReferenceAccountant, StageMeter, gaussian_delta
 from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
@@ -49,28 +51,22 @@ def table(n=5000, seed=0, relation=AR):
 
 def fitted(data, multiplier, *, feature_norm=3**0.5, label_norm=1.0, relation=AR):
     settings = AdasspSettings(multiplier, feature_norm, label_norm, relation)
-    stage = StagePlan([Gaussian(multiplier, relation)], settings=settings)
-    meter = Meter("regression", stage, relation, Randomness.from_seed(0))
+    event = statistics_event(multiplier, relation, data.X.shape[1] + 1)
+    stage = StagePlan([event], settings=settings)
+    meter = StageMeter("regression", stage, relation, Randomness.from_seed(0))
     model = AdasspRegressor().fit(data, stage, meter)
     meter.finish()
     return model, meter
 
 
 def statistics(records):
-    rows = in_units(np.array([x for x, _ in records]))
-    labels = in_units(np.array([[y] for _, y in records]))
-    return np.append(flatten(sum_of_products(rows, rows)), sum_of_products(rows, labels))
-
-
-class Recorder:
-    """Stands for a meter: keeps what is to be protected and answers alike whatever it is."""
-
-    def __init__(self):
-        self.asked = []
-
-    def gaussian(self, value, *, sensitivity, noise_multiplier):
-        self.asked.append((np.asarray(value), sensitivity))
-        return np.ones_like(value)
+    """Return what is released of rows so long that the intercept vanishes beside them, and of labels."""
+    regressor, public = AdasspRegressor(feature_norm=1.0, label_norm=1.0), Schema.numeric("abc", "y")
+    X, y = np.array([1e9 * x for x, _ in records]), np.array([y for _, y in records])
+    recorder = RecordingMeter()
+    stage = regressor.plan(RegressionRequest(public, 3, BUDGET, ReferenceAccountant(AR)))
+    regressor.fit(Dataset.from_arrays(X, y, public), stage, recorder)
+    return recorder.asked[0].value
 
 
 @pytest.mark.parametrize("far", [(1.7e308, 0.0), (1.7e308, -1.7e308)])
@@ -81,12 +77,12 @@ def test_a_record_that_overflows_when_scaled_moves_the_statistics_no_more_than_o
     for extra in ([], [(*far, label)]):
         records = np.array([(0.5, 0.2, 0.1), (0.1, 0.9, 0.3), *extra])
         data = Dataset.from_arrays(records[:, :2], records[:, 2], schema(bounds))
-        recorder = Recorder()
+        recorder = RecordingMeter()
         model = AdasspRegressor().fit(data, plan(bounds=bounds), recorder)
         released += recorder.asked
         assert np.isfinite(model.predict(np.array([far]))).all()
-    (without, sensitivity), (with_it, _) = released
-    assert 0 < np.linalg.norm(with_it - without) <= sensitivity
+    without, with_it = released
+    assert 0 < np.linalg.norm(with_it.value - without.value) <= without.sensitivity
 
 
 @pytest.mark.parametrize("option", ["feature_norm", "label_norm"])

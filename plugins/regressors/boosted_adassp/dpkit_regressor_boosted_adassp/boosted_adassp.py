@@ -8,7 +8,7 @@ rounds releases the gradient of the squared loss with residuals clipped to |r| <
 so labels need no bounds: T rounds can follow them T G far (Tang, Aydore, Kearns et al. 2023).
 
 *Sensitivity.* In units of B^2, a record adds a matrix of Frobenius norm 1 at most to X^T X, and replacing one
-changes it by sqrt(2) (``dpkit_core.moments``). In units of B G a record adds a vector of length 1 at most to
+changes it by sqrt(2) (``mechanisms.moments``). In units of B G a record adds a vector of length 1 at most to
 a gradient, and replacing one changes it by 2. Both scale with the clipping norms: noise for norms of 1 beside
 larger ones would protect nothing. Residuals are computed one operation on whole columns at a time, so that
 the residual of a record is the same number in every table.
@@ -33,27 +33,30 @@ import attrs
 import numpy as np
 
 from dpkit_core import (
-    Dataset,
-    Feature,
+    AnyDataset,
+    Block,
     Matrix,
     Meter,
     Neighboring,
     RegressionRequest,
+    Regressor,
     RowClippedLinearModel,
     StagePlan,
+    Summable,
     Vector,
     calibrate_events,
 )
-from dpkit_core.events import Event, Gaussian, Repeated
-from dpkit_core.moments import (
+from dpkit_core.mechanisms.moments import (
+    MOST_RECORDS,
     ROUNDING,
     clip_rows,
     gaussian_second_moment,
-    in_units,
+    second_moment_event,
     second_moment_sensitivity,
     sum_of_products,
 )
-from dpkit_core.quantiles import Fences
+from dpkit_core.mechanisms.scaling import PublicScaling
+from dpkit_core.privacy.events import Event, Gaussian, Repeated
 from dpkit_core.validators import fraction, length
 
 STEPS: Mapping[str, Callable[[int], float]] = {
@@ -70,24 +73,32 @@ class BoostedAdasspSettings:
     gram_multiplier: float
     gradient_multiplier: float
     rounds: int
+    coefficients: int
     neighboring: Neighboring
 
     @classmethod
-    def of(cls, inverse: float, gram_share: float, rounds: int, neighboring: Neighboring) -> Self:
+    def of(cls, inverse: float, gram_share: float, rounds: int, request: RegressionRequest) -> Self:
         """Return the settings that together cost one Gaussian mechanism with multiplier 1 / ``inverse``."""
         return cls(
             1 / (inverse * math.sqrt(gram_share)),
             math.sqrt(rounds) / (inverse * math.sqrt(1 - gram_share)),
             rounds,
-            neighboring,
+            request.k + 1,
+            request.neighboring,
         )
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What the fit will emit, in order."""
+        gradient = Gaussian(
+            self.gradient_multiplier,
+            self.neighboring,
+            sensitivity=gradient_sensitivity(self.neighboring),
+            shape=(self.coefficients,),
+        )
         return (
-            Gaussian(self.gram_multiplier, self.neighboring),
-            Repeated(Gaussian(self.gradient_multiplier, self.neighboring), self.rounds),
+            second_moment_event(self.gram_multiplier, self.neighboring, norm=1.0, columns=self.coefficients),
+            Repeated(gradient, self.rounds),
         )
 
 
@@ -117,8 +128,10 @@ class BoostedAdasspRegressor:
         Length of step t: 1 (constant), 1 / sqrt(t) (inverse_root) or 1 / t (inverse).
     """
 
-    api: ClassVar[int] = 1
-    proof: ClassVar[str] = "Notes of its module and of dpkit_core.moments"
+    api: ClassVar[int] = 2
+    forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
+    most_records: ClassVar[int] = MOST_RECORDS
+    proof: ClassVar[str] = "dpkit_regressor_boosted_adassp.boosted_adassp, dpkit_core.mechanisms.moments"
     reference: ClassVar[str] = (
         "Tang, Aydore, Kearns, Rho, Roth, Wang, Wang and Wu 2023, Improved Differentially Private Regression "
         "via Gradient Boosting, Algorithm 1, arXiv:2303.03451"
@@ -142,55 +155,71 @@ class BoostedAdasspRegressor:
         """
 
         def settings(inverse: float) -> BoostedAdasspSettings:
-            return BoostedAdasspSettings.of(inverse, self.gram_share, self.rounds, request.neighboring)
+            return BoostedAdasspSettings.of(inverse, self.gram_share, self.rounds, request)
 
         chosen = settings(calibrate_events(lambda i: settings(i).events, request, relative_error=1e-6))
         return StagePlan(chosen.events, settings=chosen)
 
-    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> RowClippedLinearModel:
+    def fit(self, data: AnyDataset, plan: StagePlan, meter: Meter, /) -> RowClippedLinearModel:
         """Return the coefficients after all rounds."""
-        settings: BoostedAdasspSettings = plan.settings
-        scales = [public_scale(feature) for feature in data.features]
-        target = Fences(0.0, 1.0) if data.target_bounds is None else Fences.between(*data.target_bounds)
-        with np.errstate(over="ignore"):  # no warning may tell of a record; clipping takes infinities
-            columns = [(data.X[:, j] - scale.center) / scale.width for j, scale in enumerate(scales)]
-            labels = (data.y - target.center) / target.width
-        rows = clip_rows(np.column_stack([*columns, np.ones(len(data.y))]), self.feature_norm)
-        theta = self._boost(rows / self.feature_norm, labels, settings, meter)
+        settings = plan.settings_as(BoostedAdasspSettings)
+        scaling = PublicScaling.of(data)
+
+        def rows(block: Block) -> Matrix:
+            return clip_rows(scaling.rows(block.X), self.feature_norm) / self.feature_norm
+
+        size = len(data.features) + 1
+        theta = self._boost(data.map(rows, size), size, scaling.labels, settings, meter)
         return RowClippedLinearModel(
             data.names,
-            [scale.center for scale in scales],
-            [scale.width for scale in scales],
+            scaling.centers,
+            scaling.widths,
             self.feature_norm,
-            target.width * theta[:-1],
-            target.width * theta[-1],
-            target.center,
+            scaling.target.width * theta[:-1],
+            scaling.target.width * theta[-1],
+            scaling.target.center,
         )
 
-    def _boost(self, x: Matrix, y: Vector, settings: BoostedAdasspSettings, meter: Meter) -> Vector:
+    def _boost(
+        self,
+        data: Summable,
+        size: int,
+        labels: Callable[[Vector], Vector],
+        settings: BoostedAdasspSettings,
+        meter: Meter,
+    ) -> Vector:
         """Return theta for rows of length 1 at most; they stand for rows ``feature_norm`` times as long."""
         B, G = self.feature_norm, self.gradient_norm
         gram = gaussian_second_moment(
             meter,
-            x,
+            data,
+            _features,
+            size,
             norm=1.0,
             noise_multiplier=settings.gram_multiplier,
             neighboring=settings.neighboring,
         )
         deviation = settings.gram_multiplier * second_moment_sensitivity(1.0, settings.neighboring)
         step = ridge_inverse(gram, deviation)
-        units = in_units(x)
-        theta = np.zeros(x.shape[1])
+        theta = np.zeros(size)
         for t in range(1, settings.rounds + 1):
-            with np.errstate(over="ignore"):
-                residuals = np.clip((y - predictions(x, B * theta)) / G, -1.0, 1.0)
+
+            def residuals(block: Block, theta: Vector = theta) -> Matrix:
+                with np.errstate(over="ignore"):
+                    errors = (labels(block.y) - predictions(block.X, B * theta)) / G
+                return np.clip(errors, -1.0, 1.0)[:, np.newaxis]
+
             gradient = meter.gaussian(
-                sum_of_products(units, in_units(residuals[:, np.newaxis]))[:, 0],
+                sum_of_products(data, _features, residuals, (size, 1), largest=1.0)[:, 0],
                 sensitivity=gradient_sensitivity(settings.neighboring),
                 noise_multiplier=settings.gradient_multiplier,
             )
             theta = theta + STEPS[self.steps](t) * (G / B) * (step @ gradient)
         return theta
+
+
+def _features(block: Block) -> Matrix:
+    return block.X
 
 
 def predictions(x: Matrix, theta: Vector) -> Vector:
@@ -218,8 +247,4 @@ def ridge_inverse(gram: Matrix, deviation: float) -> Matrix:
     return inverse
 
 
-def public_scale(feature: Feature) -> Fences:
-    """Return the fences of a numeric feature with public bounds; 0 and 1 for what is used as it is."""
-    if feature.bounds is None or feature.category is not None:
-        return Fences(0.0, 1.0)
-    return Fences.between(*feature.bounds)
+_: type[Regressor] = BoostedAdasspRegressor

@@ -9,8 +9,9 @@ whose entries are at least 0 and add up to 1 for every record: L1 sensitivity 1,
 number). The sum of both entries is the number of records, their difference the sum of s. Under replace-one
 the number is public, and the first entry alone, of sensitivity 1, says all.
 
-*Without*, bounds are replaced by private fences (``dpkit_core.quantiles``), and half of the budget is spent
-on them. The sums are exact: (1 + s) / 2 is truncated to multiples of 2^-30 and added up as integers.
+*Without*, bounds are replaced by private fences (``mechanisms.quantiles``), and half of the budget is spent
+on them. The sums are exact: (1 + s) / 2 is truncated to multiples of 2^-30 and added up as whole numbers
+(``dpkit_core.data.sums``).
 
 All events are pure, so every accountant serves.
 """
@@ -23,18 +24,21 @@ import attrs
 import numpy as np
 
 from dpkit_core import (
-    Dataset,
+    AnyDataset,
+    Block,
+    Integers,
     LinearModel,
     Meter,
     Neighboring,
     Refusal,
     RegressionRequest,
+    Regressor,
     StagePlan,
-    Vector,
+    Sum,
     calibrate_events,
 )
-from dpkit_core.events import Event, Laplace
-from dpkit_core.quantiles import Fences, fences_event, private_fences, records_needed
+from dpkit_core.mechanisms.quantiles import MISSED_TARGET, Fences, fences_event, missed_target, private_fences
+from dpkit_core.privacy.events import Event, Laplace
 from dpkit_core.validators import fraction
 
 UNITS = 2**30
@@ -54,7 +58,8 @@ class MeanSettings:
     @property
     def events(self) -> tuple[Event, ...]:
         """What the fit will emit, in order."""
-        sums = Laplace(self.noise_multiplier, self.neighboring)
+        entries = 1 if self.neighboring is Neighboring.REPLACE_ONE else 2
+        sums = Laplace(self.noise_multiplier, self.neighboring, sensitivity=SENSITIVITY, shape=(entries,))
         if self.fence_epsilon is None:
             return (sums,)
         return fences_event(self.fence_epsilon, self.neighboring), sums
@@ -73,15 +78,21 @@ class MeanRegressor:
     ----------
     fence_share
         Fraction of epsilon for the fences, where the target has no public bounds.
+    constant_work
+        Whether to find them in a time that does not depend on the target.
     """
 
-    api: ClassVar[int] = 1
-    proof: ClassVar[str] = "Notes of its module and of dpkit_core.quantiles"
+    api: ClassVar[int] = 2
+    forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
+    uses_features: ClassVar[bool] = False
+    most_records: ClassVar[int] = 2**32
+    proof: ClassVar[str] = "dpkit_regressor_mean.mean, dpkit_core.mechanisms.quantiles"
     reference: ClassVar[str] = (
         "Dwork, McSherry, Nissim and Smith 2006, Calibrating Noise to Sensitivity in Private Data Analysis"
     )
 
     fence_share: float = attrs.field(default=0.5, converter=float, validator=fraction)
+    constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
 
     def plan(self, request: RegressionRequest, /) -> StagePlan:
         """Return the noisy sums, after selections of fences where the target has no public bounds.
@@ -102,47 +113,58 @@ class MeanRegressor:
             )
 
         chosen = settings(calibrate_events(lambda e: settings(e).events, request))
-        return StagePlan(chosen.events, settings=chosen)
+        return StagePlan(chosen.events, settings=chosen, refusals={} if bounded else MISSED_TARGET)
 
-    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> LinearModel | Refusal:
+    def fit(self, data: AnyDataset, plan: StagePlan, meter: Meter, /) -> LinearModel | Refusal:
         """Return a constant, or a refusal where records are too few to find a center without bounds."""
-        settings: MeanSettings = plan.settings
-        fences = _fences(data, settings, meter)
-        total, records = _sums(fences.scale(data.y), settings, meter)
-        if settings.fence_epsilon is not None and _is_lost(fences, total, records, settings):
-            return Refusal(
-                "too few records for this budget to find where the target lies; give public bounds of the "
-                "target in the schema, more records or a larger epsilon"
+        settings = plan.settings_as(MeanSettings)
+        targets = data.select(())  # a stream then reads no features
+        fences = self._fences(targets, settings, meter)
+        total, records = _sums(targets, fences, settings, meter)
+        if settings.fence_epsilon is not None:
+            refusal = missed_target(
+                fences,
+                records=records,
+                total=abs(total) - 10 * settings.noise_multiplier,  # ten scales of its noise
+                epsilon=settings.fence_epsilon,
+                neighboring=settings.neighboring,
             )
+            if refusal is not None:
+                return refusal
         # Below, the mean would be noise divided by noise: the middle of the fences is a better guess.
         mean = np.clip(total / records, -1.0, 1.0) if records > 4 * settings.noise_multiplier else 0.0
         return LinearModel(data.names, np.zeros(len(data.names)), fences.center + fences.width * mean)
 
-
-def _fences(data: Dataset, settings: MeanSettings, meter: Meter) -> Fences:
-    if settings.fence_epsilon is None:
-        assert data.target_bounds is not None  # the plan was made for the same schema
-        return Fences.between(*data.target_bounds)
-    return private_fences(meter, data.y, epsilon=settings.fence_epsilon, neighboring=settings.neighboring)
-
-
-def _is_lost(fences: Fences, total: float, records: float, settings: MeanSettings) -> bool:
-    """Return whether the released sums say that the selections missed the target, or may well have."""
-    assert settings.fence_epsilon is not None
-    if records < records_needed(settings.fence_epsilon, settings.neighboring):
-        return True
-    # Ten scales of its noise, which the sum must not owe its size to.
-    return fences.are_beside((abs(total) - 10 * settings.noise_multiplier) / records)
+    def _fences(self, data: AnyDataset, settings: MeanSettings, meter: Meter) -> Fences:
+        if settings.fence_epsilon is None:
+            assert data.target_bounds is not None  # the plan was made for the same schema
+            return Fences.between(*data.target_bounds)
+        return private_fences(
+            meter,
+            data,
+            lambda block: block.y,
+            epsilon=settings.fence_epsilon,
+            neighboring=settings.neighboring,
+            constant_work=self.constant_work,
+        )
 
 
-def _sums(scaled: Vector, settings: MeanSettings, meter: Meter) -> tuple[float, float]:
+def _sums(data: AnyDataset, fences: Fences, settings: MeanSettings, meter: Meter) -> tuple[float, float]:
     """Return the noisy sum of values in [-1, 1], and the number of records, noisy where it is private."""
-    upper = int(np.trunc((1 + scaled) / 2 * UNITS).astype(np.int64).sum()) / UNITS
+
+    def halves(block: Block) -> Integers:
+        upper = np.trunc((1 + fences.scale(block.y)) / 2 * UNITS)
+        return np.array([upper.sum(), (UNITS - upper).sum()])
+
+    upper, lower = map(int, data.sum(Sum(halves, shape=(2,), bound=UNITS)))
     replaced = settings.neighboring is Neighboring.REPLACE_ONE
     noisy = meter.laplace(
-        [upper] if replaced else [upper, scaled.size - upper],
+        [upper / UNITS] if replaced else [upper / UNITS, lower / UNITS],
         sensitivity=SENSITIVITY,
         noise_multiplier=settings.noise_multiplier,
     )
-    records = float(scaled.size if replaced else noisy.sum())
+    records = float((upper + lower) // UNITS if replaced else noisy.sum())
     return 2 * float(noisy[0]) - records, records
+
+
+_: type[Regressor] = MeanRegressor

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 from dpkit_regressor_mean import MeanRegressor
-from dpkit_regressor_mean import mean as module
 from dpkit_regressor_mean.mean import MeanSettings
 
 from dpkit_core import (
     Budget,
     Dataset,
-    Meter,
     Neighboring,
     Randomness,
     Refusal,
@@ -18,9 +16,9 @@ from dpkit_core import (
     StagePlan,
     compose,
 )
-from dpkit_core.events import ExponentialMechanism, Laplace
-from dpkit_core.quantiles import Fences
-from dpkit_core.testing import ReferenceAccountant
+from dpkit_core.mechanisms.quantiles import Fences
+from dpkit_core.privacy.events import ExponentialMechanism, Laplace, expand
+from dpkit_core.testing import RecordingMeter, ReferenceAccountant, StageMeter
 from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
@@ -38,22 +36,14 @@ def plan(bounds=(0.0, 10.0), budget=BUDGET, relation=AR):
     return MeanRegressor().plan(request)
 
 
-class Recorder(Meter):
-    """A meter that also keeps what is to be noised."""
-
-    def laplace(self, value, *, sensitivity, noise_multiplier):
-        self.value, self.sensitivity = np.array(value), sensitivity
-        return super().laplace(value, sensitivity=sensitivity, noise_multiplier=noise_multiplier)
-
-
 def sums(y, relation, multiplier=1.0):
     settings = MeanSettings(None, multiplier, relation)
     stage = StagePlan(settings.events, settings=settings)
-    meter = Recorder("regression", stage, relation, Randomness.from_seed(0))
+    meter = RecordingMeter()
     data = Dataset.from_arrays(np.zeros((len(y), 1)), y, schema(relation=relation))
     MeanRegressor().fit(data, stage, meter)
-    meter.finish()
-    return meter
+    (protected,) = meter.asked
+    return protected
 
 
 @RELATIONS
@@ -78,8 +68,9 @@ def test_public_bounds_leave_the_budget_to_the_sums():
 
 def test_without_bounds_half_is_spent_on_fences():
     fences, noise = plan(bounds=None).events
-    assert (fences.count, fences.event.epsilon) == (3, pytest.approx(1 / 6))
-    assert isinstance(fences.event, ExponentialMechanism)
+    selections = list(expand([fences]))
+    assert [type(event) for event in selections] == [ExponentialMechanism] * 3
+    assert [event.epsilon for event in selections] == pytest.approx([1 / 6] * 3)
     assert noise.noise_multiplier == pytest.approx(2.0)
 
 
@@ -101,28 +92,28 @@ def test_a_table_too_small_for_its_noise_gives_the_middle_of_the_bounds():
     settings = MeanSettings(None, 1000.0, AR)
     stage = StagePlan(settings.events, settings=settings)
     for seed in range(20):
-        meter = Meter("regression", stage, AR, Randomness.from_seed(seed))
+        meter = StageMeter("regression", stage, AR, Randomness.from_seed(seed))
         data = Dataset.from_arrays(np.zeros((2, 1)), [0.0, 0.0], schema())
         assert MeanRegressor().fit(data, stage, meter).intercept == 5.0
 
 
 def test_without_bounds_and_records_it_refuses():
     stage = plan(bounds=None, budget=Budget(0.1))
-    meter = Meter("regression", stage, AR, Randomness.from_seed(0))
+    meter = StageMeter("regression", stage, AR, Randomness.from_seed(0))
     data = Dataset.from_arrays(np.zeros((3, 1)), [1.0, 2.0, 3.0], schema(None))
     outcome = MeanRegressor().fit(data, stage, meter)
     assert isinstance(outcome, Refusal)
-    assert "too few records" in outcome.reason
+    assert "too few records" in stage.refusals[outcome.code]
 
 
 def test_fences_that_missed_the_target_are_noticed(monkeypatch):
     # Between 0 and 1e9 every value of 10 is at the lower end, where no median's fences can be.
-    select = module._fences
+    select = MeanRegressor._fences
     stage = plan(bounds=None, budget=Budget(1.0))
     data = Dataset.from_arrays(np.zeros((2000, 1)), np.linspace(0, 10, 2000), schema(None))
     for fences, refused in ((Fences(5e8, 5e8), True), (Fences(5.0, 8.0), False)):
-        monkeypatch.setattr(module, "_fences", lambda *given, f=fences: (select(*given), f)[1])
-        meter = Meter("regression", stage, AR, Randomness.from_seed(0))
+        monkeypatch.setattr(MeanRegressor, "_fences", lambda *given, f=fences: (select(*given), f)[1])
+        meter = StageMeter("regression", stage, AR, Randomness.from_seed(0))
         assert isinstance(MeanRegressor().fit(data, stage, meter), Refusal) == refused
 
 

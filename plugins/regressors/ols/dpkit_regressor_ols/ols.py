@@ -7,9 +7,10 @@ from typing import ClassVar
 import attrs
 import numpy as np
 
-from dpkit_core import Dataset, LinearModel, Meter, RegressionRequest, StagePlan
-from dpkit_core.events import NonPrivate
+from dpkit_core import Dataset, LinearModel, Meter, RegressionRequest, Regressor, StagePlan
+from dpkit_core.privacy.events import NonPrivate
 
+ARITHMETIC = "none: nothing is protected"
 REASON = "the coefficients are ordinary least squares without noise, a baseline"
 
 
@@ -21,7 +22,7 @@ class OlsRegressor:
     anywhere. Events: ``NonPrivate``, so the certificate says that the release is not private.
     """
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = "none: it is not private"
     reference: ClassVar[str] = (
         "Hastie, Tibshirani and Friedman 2009, The Elements of Statistical Learning, section 3.2"
@@ -29,12 +30,16 @@ class OlsRegressor:
 
     def plan(self, request: RegressionRequest, /) -> StagePlan:
         """Return the one event that no accountant supports; the budget is not looked at."""
-        return StagePlan((NonPrivate(REASON, request.neighboring),))
+        return StagePlan((NonPrivate(REASON, request.neighboring),), arithmetic=(ARITHMETIC,))
 
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> LinearModel:
         """Return the coefficients of least norm, columns being centered and scaled to [-1, 1]."""
         (event,) = plan.events
-        meter.custom(event, proof=self.proof, arithmetic="none: nothing is protected")
+        with meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC):
+            return self._solution(data)
+
+    @staticmethod
+    def _solution(data: Dataset) -> LinearModel:
         centers = data.X.mean(axis=0)
         centered = data.X - centers
         widths = np.abs(centered).max(axis=0)
@@ -43,3 +48,6 @@ class OlsRegressor:
         scaled, *_ = np.linalg.lstsq(centered / widths, data.y - mean, rcond=None)
         coefficients = scaled / widths
         return LinearModel(data.names, coefficients, mean - centers @ coefficients)
+
+
+_: type[Regressor] = OlsRegressor

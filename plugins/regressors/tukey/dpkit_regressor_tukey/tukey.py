@@ -52,13 +52,14 @@ threshold by a relative 2^-12 covers both for delta below 1/4.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
 from dpkit_core import (
+    Custom,
     Dataset,
     LinearModel,
     Matrix,
@@ -71,7 +72,7 @@ from dpkit_core import (
     calibrate_events,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.events import ApproxDP, Event, Laplace
+from dpkit_core.privacy.events import ApproxDP, Event, Laplace
 from dpkit_core.validators import fraction, positive
 from dpkit_regressor_tukey.depth import (
     Boxes,
@@ -98,7 +99,17 @@ LEAST_DELTA = 1e-30  # what rounding may cost, below m e^-128, is paid from a sm
 
 GROUPS_AT_ONCE = 4096  # keeps the stacked matrices within the processor's cache
 
-PROOF = "dpkit_regressor_tukey.tukey and dpkit_regressor_tukey.depth, module docstrings"
+#: Why there may be no model: codes and their sentences.
+TOO_FEW, TOO_MANY, TOO_FAR_APART = "too-few-models", "too-many-models", "models-too-far-apart"
+REFUSALS = {
+    TOO_FEW: "there are too few records for enough small models; use more records, fewer features or a "
+    "larger epsilon",
+    TOO_MANY: "there are too many small models for so small an epsilon; use a larger epsilon",
+    TOO_FAR_APART: "the private test did not find the small models close enough to each other; use more "
+    "records, fewer features or a larger budget",
+}
+
+PROOF = "dpkit_regressor_tukey.tukey, dpkit_regressor_tukey.depth"
 ARITHMETIC = (
     "coefficients and noise of the test on public grids, the float64 error of volumes bounded and paid "
     "from epsilon and delta, the released point drawn in integer arithmetic"
@@ -143,12 +154,12 @@ class TukeySettings:
         """The event of the noisy number of records."""
         if self.count_epsilon is None:
             return None
-        return Laplace(1 / self.count_epsilon, self.neighboring)
+        return Laplace(1 / self.count_epsilon, self.neighboring, sensitivity=1.0, shape=())
 
     @property
     def release_event(self) -> ApproxDP:
         """The event of the test and the release together."""
-        return ApproxDP(self.test_epsilon + self.depth_epsilon, self.delta, self.neighboring)
+        return ApproxDP(self.test_epsilon + self.depth_epsilon, self.delta, self.neighboring, proof=PROOF)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -213,9 +224,12 @@ class TukeyRegressor:
     test_share: float = attrs.field(default=0.35, converter=float, validator=fraction)
     resolution: float = attrs.field(default=2.0**-50, converter=float, validator=positive)
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = PROOF
-    reference: ClassVar[str] = "Amin et al., ICLR 2023; DPKendall, section 9"
+    reference: ClassVar[str] = (
+        "Amin, Joseph, Ribero and Vassilvitskii 2023, Easy Differentially Private Linear Regression, "
+        "arXiv:2208.07353"
+    )
 
     def plan(self, request: RegressionRequest, /) -> StagePlan:
         """Return the events and settings whose total is the request's budget.
@@ -233,7 +247,7 @@ class TukeyRegressor:
             )
         epsilon = calibrate_events(lambda e: self._settings(request, e).events, request)
         settings = self._settings(request, epsilon)
-        return StagePlan(settings.events, settings)
+        return StagePlan(settings.events, settings, refusals=REFUSALS, arithmetic=(ARITHMETIC,))
 
     def _settings(self, request: RegressionRequest, epsilon: float) -> TukeySettings:
         private_count = request.neighboring is Neighboring.ADD_OR_REMOVE_ONE
@@ -254,31 +268,26 @@ class TukeyRegressor:
 
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> LinearModel | Refusal:
         """Return the released model, or a refusal if there are few models or the test fails."""
-        settings: TukeySettings = plan.settings
+        settings = plan.settings_as(TukeySettings)
         models, rows = settings.partition(_records(data, settings, meter))
         coordinates = data.X.shape[1] + 1
         depth = models // MODELS_PER_DEPTH
         kappa = rounding(models, coordinates, settings.depth_epsilon / 2)
         if depth < LEAST_DEPTH or kappa > settings.depth_epsilon / 16:
-            return Refusal(
-                f"{models} models of {rows} records each are "
-                f"{'too few' if depth < LEAST_DEPTH else 'too many for so small an epsilon'}; "
-                "use more records, fewer features or a larger epsilon"
-            )
+            return Refusal(TOO_FEW if depth < LEAST_DEPTH else TOO_MANY)
         eta = settings.depth_epsilon / 2 - 2 * kappa
-        sampler = meter.custom(settings.release_event, proof=PROOF, arithmetic=ARITHMETIC)
-        slots = _assign(len(data.y), models, rows, sampler.generator)
-        boxes = Boxes.of(to_grid(_fit_models(data, slots, self.ridge), self.resolution))
-        distance = distance_to_unsafe(boxes.log_volumes, depth, eta, settings.delta, kappa)
-        noisy = sampler.laplace_on_grid(distance, sensitivity=1.0, noise_multiplier=1 / settings.test_epsilon)
-        if not noisy > settings.test_threshold:
-            return Refusal(
-                f"the private test did not find the {models} models of {rows} records each close enough "
-                "to each other; use more records, fewer features or a larger budget"
+        with meter.custom(settings.release_event, proof=PROOF, arithmetic=ARITHMETIC) as sampler:
+            slots = _assign(len(data.y), models, rows, sampler)
+            boxes = Boxes.of(to_grid(_fit_models(data, slots, self.ridge), self.resolution))
+            distance = distance_to_unsafe(boxes.log_volumes, depth, eta, settings.delta, kappa)
+            noisy = sampler.laplace_on_grid(
+                distance, sensitivity=1.0, noise_multiplier=1 / settings.test_epsilon
             )
-        *coefficients, intercept = (
-            float(step) * self.resolution for step in draw_point(boxes, depth, eta, sampler)
-        )
+            if not noisy > settings.test_threshold:
+                return Refusal(TOO_FAR_APART)
+            *coefficients, intercept = (
+                float(step) * self.resolution for step in draw_point(boxes, depth, eta, sampler)
+            )
         return LinearModel(data.names, coefficients, intercept)
 
 
@@ -291,11 +300,10 @@ def _records(data: Dataset, settings: TukeySettings, meter: Meter) -> float:
     return float(noisy) - settings.count_margin
 
 
-def _assign(records: int, models: int, rows: int, generator: np.random.Generator) -> npt.NDArray[np.int64]:
+def _assign(records: int, models: int, rows: int, sampler: Custom) -> npt.NDArray[np.int64]:
     """Return the record in each slot, all distinct; from number ``records`` on they are zeros."""
     slots = models * rows
-    drawn: npt.NDArray[np.int64] = generator.permutation(max(records, slots))[:slots]
-    return drawn.reshape(models, rows)
+    return sampler.permutation(max(records, slots))[:slots].reshape(models, rows)
 
 
 def _fit_models(data: Dataset, slots: npt.NDArray[np.int64], ridge: float) -> Matrix:
@@ -316,5 +324,4 @@ def _fit_models(data: Dataset, slots: npt.NDArray[np.int64], ridge: float) -> Ma
     return coefficients
 
 
-if TYPE_CHECKING:
-    _: type[Regressor] = TukeyRegressor
+_: type[Regressor] = TukeyRegressor

@@ -1,6 +1,6 @@
 r"""Linear regression without bounds from the user: private fences, one noisy matrix, a robust solution.
 
-*1. Fences.* For each column without public bounds and for the target, ``dpkit_core.quantiles`` finds a
+*1. Fences.* For each column without public bounds and for the target, ``mechanisms.quantiles`` finds a
 center and a width; values beyond are moved to the fence (winsorized), and the interval becomes [-1, 1].
 
 *2. Radius.* Typical rows are much shorter than the corners of that cube. R, a private 15/16-quantile of the
@@ -11,7 +11,7 @@ proportional to what the rows are and not to what they could be.
 
     v = (1, 2 z / R, sqrt(2) y),    |v|^2 <= 1 + 4 + 2 = 7,
 
-the sum M of v v^T is released once, with symmetric Gaussian noise of deviation s (``dpkit_core.moments``).
+the sum M of v v^T is released once, with symmetric Gaussian noise of deviation s (``mechanisms.moments``).
 It holds the number of records, all means and all covariances. With weights a and b of features and target,
 noise is proportional to (1 + a^2 + b^2) / (a b) for products of a feature with the target and to (1 + a^2 +
 b^2) / a^2 for those of features: 3 and 3 for equal weights, 2.47 and 1.75 here. The number of records and
@@ -35,7 +35,7 @@ records, as released, is too small for the selections of step 1 to be trusted, o
 says that the fences of the target missed it, there is a refusal: without bounds and without records there is
 nothing to say. With public bounds of the target there is never a refusal.
 
-*Privacy.* Steps 1 and 2 are exponential mechanisms, each with its sensitivity in ``dpkit_core.quantiles``;
+*Privacy.* Steps 1 and 2 are exponential mechanisms, each with its sensitivity in ``mechanisms.quantiles``;
 each sees columns transformed by earlier releases, record by record, and step 3 is one Gaussian mechanism on
 rows that are functions of one record and of earlier releases. So they compose adaptively. Which columns
 are in use is known when the fit starts, but not when it is planned: fences are planned for as many columns
@@ -51,26 +51,44 @@ The share .3 is what tables of 500 records want. There, on eleven other tables, 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import ClassVar
 
 import attrs
 import numpy as np
 
 from dpkit_core import (
-    Dataset,
+    AnyDataset,
+    Block,
     Matrix,
     Meter,
     Neighboring,
     Refusal,
     RegressionRequest,
+    Regressor,
     StagePlan,
     Vector,
     WinsorizedLinearModel,
     calibrate_events,
 )
-from dpkit_core.events import Event, ExponentialMechanism, Gaussian
-from dpkit_core.moments import clip_rows, gaussian_second_moment, second_moment_sensitivity
-from dpkit_core.quantiles import Fences, fences_event, private_fences, private_quantile, records_needed
+from dpkit_core.mechanisms.moments import (
+    MOST_RECORDS,
+    clip_rows,
+    gaussian_second_moment,
+    second_moment_event,
+    second_moment_sensitivity,
+)
+from dpkit_core.mechanisms.quantiles import (
+    MISSED_TARGET,
+    Fences,
+    Values,
+    fences_event,
+    missed_target,
+    private_fences,
+    private_quantile,
+    quantile_event,
+)
+from dpkit_core.privacy.events import Event
 from dpkit_core.validators import fraction
 
 #: Of 2 z / R and sqrt(2) y in a row of the matrix, beside 1 for the record; the norm of such a row.
@@ -83,6 +101,9 @@ TARGET_WEIGHT = 2.0
 
 RADIUS_RANK = 15 / 16
 
+#: Candidates for the radius, in units of the largest length.
+RADII = np.exp2(np.arange(-40, 1) / 8)
+
 
 @attrs.frozen
 class WinsorizedSettings:
@@ -90,6 +111,8 @@ class WinsorizedSettings:
 
     Attributes
     ----------
+    features
+        How many there are in the model.
     columns
         For how many columns fences are selected.
     epsilon
@@ -102,6 +125,7 @@ class WinsorizedSettings:
         The relation of all events.
     """
 
+    features: int
     columns: int
     epsilon: float
     target_epsilon: float | None
@@ -123,6 +147,7 @@ class WinsorizedSettings:
         share = fence_share * selections / (3 * request.k + 3 * TARGET_WEIGHT**2 + 1)
         epsilon = scale * math.sqrt(8 * share / selections)
         return cls(
+            request.k,
             columns,
             epsilon,
             TARGET_WEIGHT * epsilon if target else None,
@@ -140,8 +165,10 @@ class WinsorizedSettings:
             fences.append(fences_event(self.target_epsilon, self.neighboring))
         return (
             *fences,
-            ExponentialMechanism(self.epsilon, self.neighboring),
-            Gaussian(self.noise_multiplier, self.neighboring),
+            quantile_event(self.epsilon, self.neighboring, RADIUS_RANK, RADII.size),
+            second_moment_event(
+                self.noise_multiplier, self.neighboring, norm=NORM, columns=self.features + 2
+            ),
         )
 
 
@@ -160,11 +187,17 @@ class WinsorizedLeastSquaresRegressor:
     fence_share
         Fraction of the budget for fences and radius, as zero-concentrated privacy, where nothing is public;
         the matrix gets the rest, and what public bounds save.
+    constant_work
+        Whether to find fences in a time that does not depend on the data.
     """
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
+    forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
+    most_records: ClassVar[int] = MOST_RECORDS
     proof: ClassVar[str] = (
-        "Notes of its module; McSherry and Talwar 2007; dpkit_core.moments, dpkit_core.quantiles"
+        "dpkit_regressor_winsorized_least_squares.winsorized_least_squares, "
+        "dpkit_core.mechanisms.moments, dpkit_core.mechanisms.quantiles; McSherry and Talwar 2007, "
+        "Theorem 6"
     )
     reference: ClassVar[str] = (
         "New here; ridge and structure after Wang 2018, Revisiting Differentially Private Linear Regression, "
@@ -172,6 +205,7 @@ class WinsorizedLeastSquaresRegressor:
     )
 
     fence_share: float = attrs.field(default=0.3, converter=float, validator=fraction)
+    constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
 
     def plan(self, request: RegressionRequest, /) -> StagePlan:
         """Return selections of fences and one noisy matrix, calibrated together.
@@ -186,30 +220,46 @@ class WinsorizedLeastSquaresRegressor:
             return WinsorizedSettings.of(request, self.fence_share, scale)
 
         chosen = settings(calibrate_events(lambda s: settings(s).events, request, relative_error=1e-5))
-        return StagePlan(chosen.events, settings=chosen)
+        refusals = {} if chosen.target_epsilon is None else MISSED_TARGET
+        return StagePlan(chosen.events, settings=chosen, refusals=refusals)
 
-    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> WinsorizedLinearModel | Refusal:
+    def fit(self, data: AnyDataset, plan: StagePlan, meter: Meter, /) -> WinsorizedLinearModel | Refusal:
         """Return a linear model between fences, or a refusal where records are too few to find a center."""
-        settings: WinsorizedSettings = plan.settings
-        fences = _feature_fences(data, settings, meter)
-        target = _target_fences(data, settings, meter)
-        z = np.column_stack([f.scale(data.X[:, j]) for j, f in enumerate(fences)])
-        radius = _radius(z, settings, meter)
+        settings = plan.settings_as(WinsorizedSettings)
+        fences = self._feature_fences(data, settings, meter)
+        target = self._target_fences(data, settings, meter)
+
+        def scaled(block: Block) -> Matrix:
+            return np.column_stack([f.scale(block.X[:, j]) for j, f in enumerate(fences)])
+
+        radius = _radius(data, scaled, settings, meter)
         weight = FEATURE_WEIGHT / radius
-        features, labels = weight * clip_rows(z, radius), LABEL_WEIGHT * target.scale(data.y)
+
+        def rows(block: Block) -> Matrix:
+            features, labels = weight * clip_rows(scaled(block), radius), target.scale(block.y)
+            return np.column_stack([np.ones(len(block)), features, LABEL_WEIGHT * labels])
+
         noisy = gaussian_second_moment(
             meter,
-            np.column_stack([np.ones(len(z)), features, labels]),
+            data,
+            rows,
+            len(fences) + 2,
             norm=NORM,
             noise_multiplier=settings.noise_multiplier,
             neighboring=settings.neighboring,
         )
         deviation = settings.noise_multiplier * second_moment_sensitivity(NORM, settings.neighboring)
-        if settings.target_epsilon is not None and _is_lost(target, noisy, deviation, settings):
-            return Refusal(
-                "too few records for this budget to find where the target lies; give public bounds of the "
-                "target in the schema, more records or a larger epsilon"
+        if settings.target_epsilon is not None:
+            # Off the diagonal the noise has a deviation of 1 / sqrt(2); four of these are taken off.
+            refusal = missed_target(
+                target,
+                records=noisy[0, 0],
+                total=(abs(noisy[0, -1]) - 4 * deviation / math.sqrt(2)) / LABEL_WEIGHT,
+                epsilon=settings.target_epsilon,
+                neighboring=settings.neighboring,
             )
+            if refusal is not None:
+                return refusal
         intercept, slopes = solve(noisy, deviation)
         unit = target.width / LABEL_WEIGHT
         return WinsorizedLinearModel(
@@ -222,15 +272,48 @@ class WinsorizedLeastSquaresRegressor:
             target.interval,
         )
 
+    def _feature_fences(self, data: AnyDataset, settings: WinsorizedSettings, meter: Meter) -> list[Fences]:
+        """Return the fences of each column; the planned selections go to columns without bounds first."""
+        columns = sorted(range(len(data.features)), key=lambda j: data.features[j].bounds is not None)
+        private = {
+            j: self._private_fences(data.select([j]), _only_feature, settings.epsilon, settings, meter)
+            for j in columns[: settings.columns]
+        }
+        return [
+            private[j] if feature.bounds is None else Fences.between(*feature.bounds)
+            for j, feature in enumerate(data.features)
+        ]
 
-def _is_lost(target: Fences, noisy: Matrix, deviation: float, settings: WinsorizedSettings) -> bool:
-    """Return whether the released moments say that the selections missed the target, or may well have."""
-    assert settings.target_epsilon is not None
-    count, total = noisy[0, 0], abs(noisy[0, -1])
-    if count < records_needed(settings.target_epsilon, settings.neighboring):
-        return True
-    # Four deviations of its noise, which the sum must not owe its size to.
-    return target.are_beside((total - 4 * deviation / math.sqrt(2)) / (LABEL_WEIGHT * count))
+    def _target_fences(self, data: AnyDataset, settings: WinsorizedSettings, meter: Meter) -> Fences:
+        if settings.target_epsilon is None:
+            assert data.target_bounds is not None  # the plan was made for the same schema
+            return Fences.between(*data.target_bounds)
+        return self._private_fences(data.select(()), _target, settings.target_epsilon, settings, meter)
+
+    def _private_fences(
+        self,
+        data: AnyDataset,
+        values: Values,
+        epsilon: float,
+        settings: WinsorizedSettings,
+        meter: Meter,
+    ) -> Fences:
+        return private_fences(
+            meter,
+            data,
+            values,
+            epsilon=epsilon,
+            neighboring=settings.neighboring,
+            constant_work=self.constant_work,
+        )
+
+
+def _only_feature(block: Block) -> Vector:
+    return block.X[:, 0]
+
+
+def _target(block: Block) -> Vector:
+    return block.y
 
 
 def solve(moments: Matrix, deviation: float) -> tuple[float, Vector]:
@@ -260,34 +343,20 @@ def _shrinkage(estimate: Vector, variance: float) -> float:
     return max(0.0, 1 - estimate.size * variance / length) if length else 0.0
 
 
-def _feature_fences(data: Dataset, settings: WinsorizedSettings, meter: Meter) -> list[Fences]:
-    """Return the fences of each column; the planned selections go to columns without bounds first."""
-    columns = sorted(range(len(data.features)), key=lambda j: data.features[j].bounds is not None)
-    private = {
-        j: private_fences(meter, data.X[:, j], epsilon=settings.epsilon, neighboring=settings.neighboring)
-        for j in columns[: settings.columns]
-    }
-    return [
-        private[j] if feature.bounds is None else Fences.between(*feature.bounds)
-        for j, feature in enumerate(data.features)
-    ]
-
-
-def _target_fences(data: Dataset, settings: WinsorizedSettings, meter: Meter) -> Fences:
-    if settings.target_epsilon is None:
-        assert data.target_bounds is not None  # the plan was made for the same schema
-        return Fences.between(*data.target_bounds)
-    return private_fences(meter, data.y, epsilon=settings.target_epsilon, neighboring=settings.neighboring)
-
-
-def _radius(z: Matrix, settings: WinsorizedSettings, meter: Meter) -> float:
+def _radius(
+    data: AnyDataset, scaled: Callable[[Block], Matrix], settings: WinsorizedSettings, meter: Meter
+) -> float:
     """Return a private rank of the lengths of the rows, at least 1/32 of their largest possible length."""
-    grid = math.sqrt(z.shape[1]) * np.exp2(np.arange(-40, 1) / 8)
+    grid = math.sqrt(len(data.features)) * RADII
     return private_quantile(
         meter,
-        np.sqrt(np.square(z).sum(axis=1)),
+        data,
+        lambda block: np.sqrt(np.square(scaled(block)).sum(axis=1)),
         RADIUS_RANK,
         grid=grid,
         epsilon=settings.epsilon,
         neighboring=settings.neighboring,
     )
+
+
+_: type[Regressor] = WinsorizedLeastSquaresRegressor

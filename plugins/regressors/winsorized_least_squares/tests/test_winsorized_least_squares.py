@@ -5,14 +5,12 @@ import math
 import numpy as np
 import pytest
 from dpkit_regressor_winsorized_least_squares import WinsorizedLeastSquaresRegressor
-from dpkit_regressor_winsorized_least_squares import winsorized_least_squares as module
 from dpkit_regressor_winsorized_least_squares.winsorized_least_squares import solve
 
 from dpkit_core import (
     Budget,
     Column,
     Dataset,
-    Meter,
     Neighboring,
     Randomness,
     Refusal,
@@ -20,13 +18,13 @@ from dpkit_core import (
     Release,
     Schema,
     compose,
-    moments,
     verify,
 )
 from dpkit_core.errors import CannotCompose, Unsuitable
-from dpkit_core.events import ExponentialMechanism, Gaussian, Repeated
-from dpkit_core.quantiles import Fences
-from dpkit_core.testing import ReferenceAccountant
+from dpkit_core.mechanisms import moments
+from dpkit_core.mechanisms.quantiles import Fences
+from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, Repeated, priced
+from dpkit_core.testing import ReferenceAccountant, StageMeter
 from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
@@ -47,7 +45,7 @@ def plan(public, budget=BUDGET, k=None):
 
 def fitted(X, y, public, budget=BUDGET, seed=0):
     stage = plan(public, budget)
-    meter = Meter("regression", stage, public.neighboring, Randomness.from_seed(seed))
+    meter = StageMeter("regression", stage, public.neighboring, Randomness.from_seed(seed))
     outcome = WinsorizedLeastSquaresRegressor().fit(Dataset.from_arrays(X, y, public), stage, meter)
     meter.finish()
     return outcome, meter
@@ -78,10 +76,10 @@ def test_public_bounds_save_selections():
     bounds = {"a": (0.0, 1.0), "y": (0.0, 1.0)}
     private = plan(schema()).events
     assert [type(e) for e in private] == [Repeated, Repeated, ExponentialMechanism, Gaussian]
-    assert [e.count for e in private[:2]] == [9, 3]
+    assert [e.count for e in map(priced, private[:2])] == [9, 3]
     some = plan(schema(bounds=bounds)).events
     assert [type(e) for e in some] == [Repeated, ExponentialMechanism, Gaussian]
-    assert some[0].count == 6
+    assert priced(some[0]).count == 6
     everything = plan(schema(bounds={**bounds, "b": (0.0, 1.0), "c": (0.0, 1.0)})).events
     assert [type(e) for e in everything] == [ExponentialMechanism, Gaussian]
     assert everything[-1].noise_multiplier < some[-1].noise_multiplier < private[-1].noise_multiplier
@@ -89,14 +87,14 @@ def test_public_bounds_save_selections():
 
 def test_fences_are_planned_for_as_many_columns_as_may_need_them():
     public = schema(bounds={"a": (0.0, 1.0)})
-    assert [plan(public, k=k).events[0].count for k in (1, 2, 3)] == [3, 6, 6]
+    assert [priced(plan(public, k=k).events[0]).count for k in (1, 2, 3)] == [3, 6, 6]
 
 
 def test_planned_selections_are_made_even_if_the_selected_columns_do_not_need_them():
     X, y = linear()
     public = schema(bounds={"a": (0.0, 2e-5)})
     stage = plan(public, k=1)
-    meter = Meter("regression", stage, AR, Randomness.from_seed(0))
+    meter = StageMeter("regression", stage, AR, Randomness.from_seed(0))
     data = Dataset.from_arrays(X, y, public).select([0])
     model = WinsorizedLeastSquaresRegressor().fit(data, stage, meter)
     meter.finish()
@@ -120,9 +118,10 @@ def test_the_meter_sees_the_declared_sensitivities(relation):
 def test_no_row_of_the_matrix_is_longer_than_its_norm(relation, monkeypatch):
     seen = []
 
-    def record(meter, rows, **keywords):
-        seen.append((np.linalg.norm(rows, axis=1).max(), keywords["norm"]))
-        return moments.gaussian_second_moment(meter, rows, **keywords)
+    def record(meter, data, rows, size, **keywords):
+        norms = [np.linalg.norm(rows(block), axis=1).max() for block in data.blocks(1000)]
+        seen.append((max(norms), keywords["norm"]))
+        return moments.gaussian_second_moment(meter, data, rows, size, **keywords)
 
     monkeypatch.setattr(
         "dpkit_regressor_winsorized_least_squares.winsorized_least_squares.gaussian_second_moment", record
@@ -199,13 +198,13 @@ def test_bounds_of_the_target_may_be_as_far_apart_as_float64_allows():
 def test_too_few_records_without_bounds_are_a_refusal():
     outcome, _ = fitted(np.zeros((2, 3)), np.zeros(2), schema(), Budget(0.1, 1e-6))
     assert isinstance(outcome, Refusal)
-    assert "public bounds" in outcome.reason
+    assert "public bounds" in plan(schema()).refusals[outcome.code]
 
 
 def test_fences_that_missed_the_target_are_noticed(monkeypatch):
     # Between 0 and 1e9 every target is at the lower end, where no median's fences can be; noise of the mean
     # times such a width would be the prediction.
-    select = module._target_fences
+    select = WinsorizedLeastSquaresRegressor._target_fences
     X, y = linear()
     y = y - y.min()
     found = {
@@ -214,7 +213,11 @@ def test_fences_that_missed_the_target_are_noticed(monkeypatch):
         "right": Fences(np.median(y), np.ptp(y)),
     }
     for case, fences in found.items():
-        monkeypatch.setattr(module, "_target_fences", lambda *given, f=fences: (select(*given), f)[1])
+        monkeypatch.setattr(
+            WinsorizedLeastSquaresRegressor,
+            "_target_fences",
+            lambda *given, f=fences: (select(*given), f)[1],
+        )
         outcome, _ = fitted(X, y, schema())
         assert isinstance(outcome, Refusal) == (case == "far")
         if case != "far":

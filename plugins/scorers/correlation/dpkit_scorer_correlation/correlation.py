@@ -9,31 +9,45 @@ import attrs
 import numpy as np
 
 from dpkit_core import (
-    Dataset,
+    AnyDataset,
+    Block,
     Feature,
+    FixedScores,
+    Integers,
     Matrix,
     Meter,
     Neighboring,
+    ReleasingScorer,
     Schema,
+    Scorer,
     ScoringRequest,
     Sensitivity,
+    SparseBlock,
     SparseDataset,
     StagePlan,
     StreamedDataset,
+    Sum,
     Vector,
     calibrate_events,
 )
-from dpkit_core.errors import InvalidData, Unsuitable
-from dpkit_core.events import ExponentialMechanism, NonPrivate
-from dpkit_core.quantiles import private_quantile
+from dpkit_core.data.sums import EXACT
+from dpkit_core.errors import Unsuitable
+from dpkit_core.mechanisms.quantiles import private_quantile, quantile_event
+from dpkit_core.privacy.events import ExponentialMechanism, NonPrivate
 from dpkit_core.validators import rate
-from dpkit_scorer_correlation.windows import MAX_RECORDS, STEPS, Windows, dense_products, sparse_products
-
-AnyDataset = Dataset | SparseDataset | StreamedDataset
+from dpkit_scorer_correlation.windows import (
+    LARGEST_PRODUCT,
+    STEPS,
+    TILE,
+    Windows,
+    dense_products,
+    sparse_products,
+)
 
 #: Candidates for the center of the target, evenly spaced between its bounds.
 CENTERS = 4097
 
+NO_NOISE = "means and deviations of the data, without noise"
 PUBLISHED = (
     "correlation scores are centered by means and scaled by largest deviations of the private data "
     "(calibration = published), and one record can move them by nearly the number of records"
@@ -81,17 +95,18 @@ class CorrelationScorer:
     as much, and largest deviations not at all: one record far away divides every other's products by as much
     as it likes, which moves n - 1 of n.
 
-    *Rounding* there is none: u and v are multiples of 2^-12, their products and sums are exact in float64 up
-    to 2^28 records (``dpkit_scorer_correlation.windows``).
+    *Rounding* there is none: u and v are multiples of 2^-12, and their products are added up as whole numbers
+    (``dpkit_core.data.sums``). Scores from 2^29 on, which take as many records, are clamped there: what is
+    clamped moves no further.
 
-    *Work.* One pass over the data, O(n d), with a copy of half a megabyte. Sparse data are visited where
+    *Work.* One pass over the data, O(n d), with a copy of a few megabytes. Sparse data are visited where
     entries are stored, streamed data block by block; all three forms have the same scores, bit for bit.
     """
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     adaptive: ClassVar[bool] = False
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
-    proof: ClassVar[str] = "Notes of CorrelationScorer"
+    proof: ClassVar[str] = "dpkit_scorer_correlation.correlation.CorrelationScorer"
     reference: ClassVar[str] = (
         "Swope, Khanna, Doldo, Roy and Raff 2024, Feature Selection from Differentially Private "
         "Correlations, Algorithm 1, with public windows"
@@ -109,7 +124,7 @@ class CorrelationScorer:
                 "statistic and center at their defaults"
             )
 
-    def sensitivity(self, schema: Schema, round: int, /) -> Sensitivity:
+    def sensitivity(self, schema: Schema, round_index: int, /) -> Sensitivity:
         """Return 1 (range 2) under add/remove and 2 (range 4) under replace-one, in every round.
 
         For the published calibration this is what the paper says, which is false; see ``plan``.
@@ -136,12 +151,12 @@ class CorrelationScorer:
             If the accountant does not know the event.
         """
         if self.calibration == "published":
-            return StagePlan([NonPrivate(PUBLISHED, request.neighboring)])
+            return StagePlan([NonPrivate(PUBLISHED, request.neighboring)], arithmetic=[NO_NOISE])
         if self.center == "schema":
             return StagePlan(())
 
         def median(epsilon: float) -> list[ExponentialMechanism]:
-            return [ExponentialMechanism(epsilon, request.neighboring)]
+            return [quantile_event(epsilon, request.neighboring, 1 / 2, CENTERS)]
 
         events = median(calibrate_events(median, request))
         return StagePlan(events, settings=events[0])
@@ -151,8 +166,6 @@ class CorrelationScorer:
 
         Raises
         ------
-        InvalidData
-            Above 2^28 records.
         Unsuitable
             If the options ask for a release first, which takes ``prepare_released``.
         """
@@ -164,10 +177,11 @@ class CorrelationScorer:
         """Return the scores of ``data`` after what ``plan`` says was released."""
         if self.calibration == "published":
             (event,) = plan.events
-            meter.custom(event, proof="none", arithmetic="means and deviations of the data, without noise")
-            return FixedScores(_summed(data, *_windows_of_the_data(data)))
+            with meter.custom(event, proof="none", arithmetic=NO_NOISE):
+                return FixedScores(_summed(data, *_windows_of_the_data(data)))
         if self.center == "private":
-            return self._scores(data, _private_median(data, plan.settings, meter))
+            median = plan.settings_as(ExponentialMechanism)
+            return self._scores(data, _private_median(data, median, meter))
         return self.prepare(data)
 
     def _scores(self, data: AnyDataset, target_center: float | None) -> FixedScores:
@@ -178,17 +192,6 @@ class CorrelationScorer:
             centers[-1] = target_center
         windows = Windows(centers, widths)
         return FixedScores(_summed(data, windows.take(slice(-1)), windows.take(slice(-1, None))))
-
-
-@attrs.frozen(eq=False)
-class FixedScores:
-    """The scores of one dataset, which do not change with what is selected."""
-
-    values: Vector
-
-    def scores(self, selected: Sequence[int], /) -> Vector:
-        """Return one score per feature."""
-        return self.values.copy()
 
 
 def _bounds(features: Sequence[Feature], target: str, target_bounds: tuple[float, float] | None) -> Matrix:
@@ -208,7 +211,8 @@ def _private_median(data: AnyDataset, event: ExponentialMechanism, meter: Meter)
     ((lower, upper),) = _bounds((), data.target, data.target_bounds)
     return private_quantile(
         meter,
-        data.y,
+        data.select(()),
+        lambda block: block.y,
         1 / 2,
         grid=2 * np.linspace(lower / 2, upper / 2, CENTERS),  # the distance of two numbers may overflow
         epsilon=event.epsilon,
@@ -218,25 +222,20 @@ def _private_median(data: AnyDataset, event: ExponentialMechanism, meter: Meter)
 
 def _summed(data: AnyDataset, features: Windows, target: Windows) -> Vector:
     """Return |sum of u v| for each feature."""
-    records = len(data.y)
-    if records > MAX_RECORDS:
-        raise InvalidData(
-            f"the table has {records} rows; correlation scores are exact up to {MAX_RECORDS}, so draw a "
-            "sample by a rule that does not depend on the data"
-        )
-    steps = target.of(data.y[:, np.newaxis])[:, 0]
-    match data:
-        case Dataset():
-            sums = dense_products(data.X, features, steps)
-        case SparseDataset():
-            sums = sparse_products(data.X, features, steps)
-        case StreamedDataset():
-            sums = np.zeros(len(data.features))
-            top = 0
-            for block in data.blocks():
-                sums += dense_products(block, features, steps[top : top + len(block)])
-                top += len(block)
-    return np.abs(sums) / STEPS**2
+
+    def dense(block: Block) -> Integers:
+        return dense_products(block.X, features, steps(block))
+
+    def sparse(block: SparseBlock) -> Integers:
+        return sparse_products(block.X, features, steps(block))
+
+    def steps(block: Block | SparseBlock) -> Vector:
+        return target.of(block.y[:, np.newaxis])[:, 0]
+
+    sums = data.sum(Sum(dense, (len(data.features),), bound=LARGEST_PRODUCT, of_sparse=sparse))
+    # Above 2^53 a float64 might be rounded; numbers that are clamped move no further apart.
+    magnitudes: Vector = np.minimum(np.abs(sums), EXACT).astype(np.float64)
+    return magnitudes / STEPS**2
 
 
 def _windows_of_the_data(data: AnyDataset) -> tuple[Windows, Windows]:
@@ -245,11 +244,20 @@ def _windows_of_the_data(data: AnyDataset) -> tuple[Windows, Windows]:
         X = data.X
         mean = np.asarray(X.mean(axis=0)).ravel()
         low, high = (extreme(axis=0).toarray().ravel() for extreme in (X.min, X.max))
-    else:
-        blocks = data.blocks() if isinstance(data, StreamedDataset) else [data.X]
-        summaries = [(block.sum(axis=0), block.min(axis=0), block.max(axis=0)) for block in blocks]
-        totals, lows, highs = (np.array(each) for each in zip(*summaries, strict=True))
-        mean, low, high = totals.sum(axis=0) / len(data.y), lows.min(axis=0), highs.max(axis=0)
-    center = data.y.mean(keepdims=True)
-    deviation = np.abs(data.y - center).max(keepdims=True)
-    return Windows(mean, np.maximum(high - mean, mean - low)), Windows(center, deviation)
+        center = data.y.mean(keepdims=True)
+        return _windows(mean, low, high), _windows(center, data.y.min(), data.y.max())
+    blocks = data if isinstance(data, StreamedDataset) else data.dense()
+    rows = max(1, TILE // (len(data.features) + 1))
+    columns = (np.column_stack([block.X, block.y]) for block in blocks.blocks(rows))
+    summaries = [(block.sum(axis=0), block.min(axis=0), block.max(axis=0)) for block in columns]
+    totals, lows, highs = (np.array(each) for each in zip(*summaries, strict=True))
+    both = _windows(totals.sum(axis=0) / data.records, lows.min(axis=0), highs.max(axis=0))
+    return both.take(slice(-1)), both.take(slice(-1, None))
+
+
+def _windows(center: Vector, low: Vector, high: Vector) -> Windows:
+    return Windows(center, np.maximum(high - center, center - low))
+
+
+_: type[Scorer] = CorrelationScorer
+_releasing: type[ReleasingScorer] = CorrelationScorer

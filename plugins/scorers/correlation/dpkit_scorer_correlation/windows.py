@@ -1,11 +1,11 @@
 """Values as whole steps within windows around public centers, and their products summed without rounding.
 
 A value x becomes the whole number nearest to ``(x - center) / width * 4096``, clamped to [-4096, 4096]. With
-width 0 that is 4096 times its sign. A product of two is a whole number of at most 2^24, and each partial sum
-of products, in any order, one of at most n 2^24, or twice that where the windows of zeros are taken out of
-sparse data. Up to 2^28 records that is within 2^53: every sum is exact, whoever adds it up. So a declared
-sensitivity needs no allowance for rounding, and dense, sparse and streamed tables have the same scores to the
-last bit. A step is 1/4096 of the width, far below what noise leaves visible.
+width 0 that is 4096 times its sign. A product of two is a whole number of at most 2^24, and in a block of
+sparse data, where the windows of zeros are taken out, a record adds at most twice that to a partial sum: with
+blocks of at most 2^53 / 2^25 records (``dpkit_core.data.sums``) every sum is exact, whoever adds it up. So a
+declared sensitivity needs no allowance for rounding, and dense, sparse and streamed tables have the same
+scores to the last bit. A step is 1/4096 of the width, far below what noise leaves visible.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 STEPS = 2.0**12
-MAX_RECORDS = 2**28
+
+#: What a record may add to a sum of products, and to a partial one.
+LARGEST_PRODUCT = 2**25
 
 # Entries transformed at once: 512 KB, which stays in the processor's cache from one operation to the next.
 TILE = 2**16
@@ -66,14 +68,9 @@ class Windows:
 def dense_products(X: Matrix, windows: Windows, target: Vector) -> Vector:
     """Return, for each column of ``X`` in steps, its products with ``target`` summed; one tile is copied."""
     records, features = X.shape
-    by_column = X.flags.f_contiguous and not X.flags.c_contiguous
-    if by_column:
-        rows = min(records, TILE)
-        columns = max(1, TILE // rows)
-    else:
-        columns = min(features, TILE)
-        rows = max(1, TILE // columns)
-    tile = np.empty((rows, columns), order="F" if by_column else "C")
+    columns = min(features, TILE)
+    rows = max(1, TILE // columns)
+    tile = np.empty((rows, columns))
     sums = np.zeros(features)
     for left in range(0, features, columns):
         across = slice(left, min(left + columns, features))

@@ -16,7 +16,6 @@ from scipy import sparse
 from dpkit_core import (
     Budget,
     Dataset,
-    Meter,
     Neighboring,
     Randomness,
     Schema,
@@ -25,9 +24,10 @@ from dpkit_core import (
     SparseDataset,
     StreamedDataset,
 )
-from dpkit_core.errors import InvalidData, Unsuitable
-from dpkit_core.events import ExponentialMechanism, NonPrivate
-from dpkit_core.testing import ReferenceAccountant, attack_sensitivity
+from dpkit_core.data import sums
+from dpkit_core.errors import Unsuitable
+from dpkit_core.privacy.events import ExponentialMechanism, NonPrivate
+from dpkit_core.testing import ReferenceAccountant, StageMeter, attack_sensitivity
 from dpkit_core.testing.pytest import parametrize_with_checks
 from dpkit_core.testing.worlds import box
 
@@ -51,7 +51,7 @@ def unit_box(X, y):
 
 
 def released(data, plan, scorer, seed=0):
-    meter = Meter("scoring", plan, AR, Randomness.from_seed(seed))
+    meter = StageMeter("scoring", plan, AR, Randomness.from_seed(seed))
     prepared = scorer.prepare_released(data, plan, meter)
     meter.finish()
     return prepared.scores(())
@@ -167,16 +167,17 @@ def wide(n=300, d=40, seed=0):
 @pytest.mark.parametrize("options", OPTIONS)
 def test_all_forms_of_data_have_the_same_scores_bit_for_bit(options, monkeypatch):
     monkeypatch.setattr(windows, "TILE", 64)  # several tiles in both directions, the last ones partly filled
+    monkeypatch.setattr(sums, "BLOCK", 1000)
     X, y, schema = wide()
     expected = scores(Dataset.from_arrays(X, y, schema), **options).tolist()
-    blocks = [X[:7], X[7:200], np.asfortranarray(X[200:])]
+    blocks = [(X[200:], y[200:]), (X[:7], y[:7]), (np.asfortranarray(X[7:200]), y[7:200])]
     forms = [
         Dataset.from_arrays(np.asfortranarray(X), y, schema),
         Dataset.from_arrays(np.repeat(X, 2, axis=0)[::2], y, schema),
         SparseDataset.from_arrays(sparse.csr_array(X), y, schema),
         SparseDataset.from_arrays(sparse.csc_array(X), y, schema),
         SparseDataset.from_arrays(sparse.coo_matrix(X), y, schema),
-        StreamedDataset.from_blocks(lambda: iter(blocks), y, schema),
+        StreamedDataset.from_blocks(lambda: iter(blocks), schema),
     ]
     assert [scores(data, **options).tolist() for data in forms] == [expected] * len(forms)
 
@@ -190,7 +191,7 @@ def test_all_forms_have_the_same_published_scores_up_to_rounding_of_the_mean():
         for data in (
             Dataset.from_arrays(X, y, schema),
             SparseDataset.from_arrays(sparse.csr_array(X), y, schema),
-            StreamedDataset.from_blocks(lambda: iter([X[:100], X[100:]]), y, schema),
+            StreamedDataset.from_blocks(lambda: iter([(X[:100], y[:100]), (X[100:], y[100:])]), schema),
         )
     )
     np.testing.assert_allclose(thin, dense, atol=0.01)
@@ -223,16 +224,32 @@ def test_sparse_features_are_never_dense():
     assert peak < 0.01 * 8 * n * d
 
 
-def test_more_records_than_sums_are_exact_for_are_refused(monkeypatch):
-    monkeypatch.setattr("dpkit_scorer_correlation.correlation.MAX_RECORDS", 2)
-    with pytest.raises(InvalidData, match="3 rows; correlation scores are exact up to 2"):
-        scores(unit_box([[0.0]] * 3, [0.0] * 3))
+def test_every_partial_sum_of_a_block_is_exact():
+    # A record at one end of all windows and zeros at the other: what is taken out of a zero is twice a step.
+    assert windows.LARGEST_PRODUCT >= 2 * windows.STEPS**2
+    schema = Schema.numeric(["x"], "y", {"x": (0, 2), "y": (-1, 1)})
+    X = sparse.csr_array(np.array([[2.0], [0.0], [2.0]]))
+    data = SparseDataset.from_arrays(X, [1.0, 1.0, 1.0], schema)
+    assert scores(data, clip=1.0).tolist() == [1]
 
 
-def test_the_largest_sum_is_exact():
-    # 2^28 records with products of 2^24, the last one off by one step: no float64 of less precision has it.
-    assert windows.MAX_RECORDS * windows.STEPS**2 * 2 <= 2**53
-    assert float(windows.MAX_RECORDS * int(windows.STEPS) ** 2 * 2 - 1) == 2**53 - 1
+def test_sums_beyond_float64_are_clamped_whatever_the_number_of_records():
+    class Many:
+        """2^31 records at the ends of all windows, of which only the sum exists."""
+
+        features = unit_box([[1.0], [1.0]], [1.0, 1.0]).features
+        target, target_bounds = "y", (-1.0, 1.0)
+
+        def __init__(self, total):
+            self.total = total
+
+        def sum(self, what):
+            return np.array([self.total])
+
+    limit = 2.0**29
+    for total in (2**53 - 2**24, 2**53, 2**53 + 1, 2**55, -(2**55)):
+        (score,) = CorrelationScorer(clip=1.0).prepare(Many(total)).scores(())
+        assert score == min(abs(total) / 2**24, limit)
 
 
 # Sensitivity
@@ -384,7 +401,7 @@ def test_a_parquet_file_larger_than_memory_is_scored_in_little(tmp_path):
     code = f"""
 from pathlib import Path
 from dpkit_core import Schema
-from dpkit_core.tables import stream
+from dpkit_core.data.encode import stream
 from dpkit_scorer_correlation import CorrelationScorer
 names = [f"x{{j}}" for j in range({d})]
 schema = Schema.numeric(names, "y", {{n: (0, 1) for n in names}} | {{"y": (0, 2)}})

@@ -9,8 +9,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core import Dataset, Neighboring, Schema, Sensitivity, Vector
-from dpkit_core.errors import InvalidData, Unsuitable
+from dpkit_core import Dataset, Neighboring, Schema, Scorer, Sensitivity, Vector
+from dpkit_core.errors import Unsuitable
 from dpkit_scorer_kendall.concordance import RankedColumns
 
 # Up to here every count of pairs is an exact float64: n (n - 1) / 2 < 2^53.
@@ -64,9 +64,10 @@ class KendallScorer:
     *Work.* O(d n log n) per round with one new reference column; 4 n d bytes for ranks and O(n) beside.
     """
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     adaptive: ClassVar[bool] = True
-    proof: ClassVar[str] = "Notes of KendallScorer, which sharpen Lemma 3.2 of the paper"
+    most_records: ClassVar[int] = _MAX_RECORDS
+    proof: ClassVar[str] = "dpkit_scorer_kendall.kendall.KendallScorer (sharpens Lemma 3.2 of the paper)"
     reference: ClassVar[str] = (
         "Dick, Gillenwater and Joseph 2023, Better Private Linear Regression Through Better Private "
         "Feature Selection, Algorithm 1"
@@ -74,7 +75,7 @@ class KendallScorer:
 
     penalty: str = attrs.field(default="max", validator=attrs.validators.in_(("max", "mean")))
 
-    def sensitivity(self, schema: Schema, round: int, /) -> Sensitivity:
+    def sensitivity(self, schema: Schema, round_index: int, /) -> Sensitivity:
         """Return 3/2 (range 5/2) in the first round and 5/2 (range 5) later under add/remove.
 
         Under replace-one 2 (range 4) and 4 (range 8). The proofs are in the notes of the class.
@@ -85,8 +86,11 @@ class KendallScorer:
             If the public number of records is above 2^27.
         """
         if schema.records is not None and schema.records > _MAX_RECORDS:
-            raise Unsuitable(_too_many(f"the schema says records = {schema.records}"))
-        match schema.neighboring, round:
+            raise Unsuitable(
+                f"the schema says records = {schema.records}; the Kendall scorer counts pairs of at most "
+                f"{_MAX_RECORDS}, so draw a sample by a rule that does not depend on the data"
+            )
+        match schema.neighboring, round_index:
             case Neighboring.ADD_OR_REMOVE_ONE, 0:
                 linf, range_ = 3 / 2, 5 / 2
             case Neighboring.ADD_OR_REMOVE_ONE, _:
@@ -98,15 +102,7 @@ class KendallScorer:
         return Sensitivity(linf + _ROUNDING, range_ + 2 * _ROUNDING, schema.neighboring)
 
     def prepare(self, data: Dataset, /) -> KendallScores:
-        """Return the scores of ``data``; each column is sorted here, once for all rounds.
-
-        Raises
-        ------
-        InvalidData
-            Above 2^27 records, before anything is spent.
-        """
-        if (records := len(data.y)) > _MAX_RECORDS:
-            raise InvalidData(_too_many(f"the table has {records} rows"))
+        """Return the scores of ``data``; each column is sorted here, once for all rounds."""
         columns = RankedColumns.of(data.X)
         target = RankedColumns.of(data.y[:, np.newaxis])
         relevance = np.abs(columns.concordance(target.ranks[0], int(target.ties[0])))
@@ -144,8 +140,4 @@ class KendallScores:
         return self._redundancies[s]
 
 
-def _too_many(found: str) -> str:
-    return (
-        f"{found}; the Kendall scorer counts pairs of at most {_MAX_RECORDS}, so draw a sample by a rule "
-        "that does not depend on the data"
-    )
+_: type[Scorer] = KendallScorer

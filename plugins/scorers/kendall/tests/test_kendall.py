@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from dpkit_core import Dataset, Neighboring, Schema
+from dpkit_core import Budget, Dataset, Neighboring, Schema, compose
 from dpkit_core.errors import InvalidData, Unsuitable
+from dpkit_core.testing import ReferenceAccountant, ReferenceSelector
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE
@@ -364,10 +365,13 @@ def test_the_only_option_is_the_penalty():
 
 
 def test_tables_beyond_exact_counting_are_refused_before_any_work():
-    n = 2**27 + 1
-    data = Dataset(np.broadcast_to(0.0, (n, 1)), np.broadcast_to(0.0, n), ())
-    with pytest.raises(InvalidData, match="134217729 rows"):
-        KendallScorer().prepare(data)
+    n, schema = 2**27 + 1, Schema.numeric("a", "y")
+    data = Dataset(np.broadcast_to(0.0, (n, 1)), np.broadcast_to(0.0, n), schema.features)
+    parts = {"scorer": KendallScorer(), "selector": ReferenceSelector(), "accountant": ReferenceAccountant()}
+    plan = compose(**parts).plan(schema, Budget(1.0), k=1)
+    assert plan.assumptions == ("the table is not empty, and has at most 134217728 records",)
+    with pytest.raises(InvalidData, match="134217729 records; the proof of scorer kendall is for 134217728"):
+        plan.run(data)
 
 
 def test_a_public_number_of_records_beyond_exact_counting_is_refused_while_planning():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from typing import ClassVar
 
 import attrs
@@ -13,10 +12,13 @@ import numpy.typing as npt
 
 from dpkit_core import (
     Dataset,
+    FixedScores,
     Matrix,
     Meter,
     Neighboring,
+    ReleasingScorer,
     Schema,
+    Scorer,
     ScoringRequest,
     Sensitivity,
     StagePlan,
@@ -24,7 +26,7 @@ from dpkit_core import (
     calibrate_events,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.events import Laplace
+from dpkit_core.privacy.events import Laplace
 from dpkit_core.validators import positive
 from dpkit_scorer_lasso_votes.groups import deal
 
@@ -105,9 +107,11 @@ class LassoVotesScorer:
     *Number of groups.* A function of ``n + Laplace``; n has sensitivity 1.
     """
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     adaptive: ClassVar[bool] = False
-    proof: ClassVar[str] = "Notes of LassoVotesScorer and dpkit_scorer_lasso_votes.groups"
+    proof: ClassVar[str] = (
+        "dpkit_scorer_lasso_votes.lasso_votes.LassoVotesScorer, dpkit_scorer_lasso_votes.groups"
+    )
     reference: ClassVar[str] = (
         "Kifer, Smith and Thakurta 2012, Private Convex Empirical Risk Minimization and High-dimensional "
         "Regression; Dick, Gillenwater and Joseph 2023, Algorithm 2 (SubLasso)"
@@ -135,7 +139,7 @@ class LassoVotesScorer:
                 "both models and records_per_vote are given, and both say how many groups; drop one"
             )
 
-    def sensitivity(self, schema: Schema, round: int, /) -> Sensitivity:
+    def sensitivity(self, schema: Schema, round_index: int, /) -> Sensitivity:
         """Return 1 (range 2) under add/remove and 2 (range 4) under replace-one, in every round."""
         groups = 1.0 if schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE else 2.0
         return Sensitivity.general(groups, schema.neighboring)
@@ -151,7 +155,7 @@ class LassoVotesScorer:
         count = None
 
         def count_events(epsilon: float) -> list[Laplace]:
-            return [Laplace(1 / epsilon, request.neighboring)]
+            return [Laplace(1 / epsilon, request.neighboring, sensitivity=1.0, shape=())]
 
         if self.models is None and request.neighboring is Neighboring.ADD_OR_REMOVE_ONE:
             (count,) = count_events(calibrate_events(count_events, request))
@@ -160,7 +164,7 @@ class LassoVotesScorer:
         settings = Settings(self.models, group_size, votes, count)
         return StagePlan(() if count is None else (count,), settings)
 
-    def prepare(self, data: Dataset, /) -> VoteCounts:
+    def prepare(self, data: Dataset, /) -> FixedScores:
         """Return the scores of ``data`` for options that name both ``models`` and ``votes``.
 
         Raises
@@ -172,34 +176,23 @@ class LassoVotesScorer:
             raise Unsuitable("the number of models or votes is left to the plan: use prepare_released")
         return self._count(data, self.models, self.votes)
 
-    def prepare_released(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> VoteCounts:
+    def prepare_released(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> FixedScores:
         """Return the scores of ``data``, after the number of records is released if it is planned."""
-        settings: Settings = plan.settings
+        settings = plan.settings_as(Settings)
         records = float(len(data.y))
         if settings.count is not None:
             multiplier = settings.count.noise_multiplier
             records = float(meter.laplace(records, sensitivity=1.0, noise_multiplier=multiplier))
         return self._count(data, settings.groups(records), settings.votes)
 
-    def _count(self, data: Dataset, models: int, votes: int) -> VoteCounts:
+    def _count(self, data: Dataset, models: int, votes: int) -> FixedScores:
         # Columns go by name to the hash and to the solver, whatever their order in the table.
         columns = np.argsort(np.array(data.names, dtype=object))
         counts = np.zeros(len(columns))
         for group in deal(data.X, data.y, columns, models, self.salt):
             elected = elect(data.X[np.ix_(group, columns)], data.y[group], self.alpha, votes)
             counts[columns[elected]] += 1
-        return VoteCounts(counts)
-
-
-@attrs.frozen(eq=False)
-class VoteCounts:
-    """The scores of one dataset, which do not change with what is selected."""
-
-    values: Vector
-
-    def scores(self, selected: Sequence[int], /) -> Vector:
-        """Return the number of votes of each feature."""
-        return self.values.copy()
+        return FixedScores(counts)
 
 
 def elect(X: Matrix, y: Vector, alpha: float, votes: int) -> npt.NDArray[np.int64]:
@@ -233,3 +226,7 @@ def lasso(X: Matrix, y: Vector, alpha: float) -> Vector:
         fit.fit(with_ones, np.clip(y, -_LARGEST, _LARGEST), check_input=False)
     coefficients: Vector = np.nan_to_num(fit.coef_, posinf=0.0, neginf=0.0)
     return coefficients
+
+
+_: type[Scorer] = LassoVotesScorer
+_releasing: type[ReleasingScorer] = LassoVotesScorer

@@ -12,10 +12,10 @@ from dpkit_scorer_lasso_votes.lasso_votes import elect, lasso
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpkit_core import Budget, Dataset, Meter, Neighboring, Randomness, Schema, ScoringRequest
+from dpkit_core import Budget, Dataset, Neighboring, Randomness, Schema, ScoringRequest
 from dpkit_core.errors import Unsuitable
-from dpkit_core.events import Laplace
-from dpkit_core.testing import ReferenceAccountant, attack_sensitivity
+from dpkit_core.privacy.events import Laplace
+from dpkit_core.testing import ReferenceAccountant, StageMeter, attack_sensitivity
 from dpkit_core.testing.pytest import parametrize_with_checks
 from dpkit_core.testing.worlds import box
 
@@ -39,7 +39,7 @@ def plan_of(scorer, facts, k=2, epsilon=1.0):
 
 def votes(scorer, X, y, facts, *, k=2, epsilon=1.0):
     plan = plan_of(scorer, facts, k, epsilon)
-    meter = Meter("scoring", plan, facts.neighboring, Randomness.from_seed(0))
+    meter = StageMeter("scoring", plan, facts.neighboring, Randomness.from_seed(0))
     scores = scorer.prepare_released(Dataset.from_arrays(X, y, facts), plan, meter).scores(())
     meter.finish()
     return scores.tolist()

@@ -8,10 +8,18 @@ from typing import ClassVar, Literal
 import attrs
 import numpy as np
 
-from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate_events
+from dpkit_core import (
+    Meter,
+    Scores,
+    SelectionRequest,
+    Sensitivity,
+    StagePlan,
+    TopKSelector,
+    calibrate_events,
+)
 from dpkit_core.errors import Unsuitable
-from dpkit_core.events import ExponentialMechanism, PermuteAndFlip
-from dpkit_core.sampling import Noise, class_slack
+from dpkit_core.noise.selection import Noise, class_slack
+from dpkit_core.privacy.events import ExponentialMechanism, PermuteAndFlip
 from dpkit_selector_canonical_lipschitz.classes import LARGEST_LOG_COUNT, Utilities, log_sets
 from dpkit_selector_canonical_lipschitz.dense import dense_class
 from dpkit_selector_canonical_lipschitz.race import race_class
@@ -27,9 +35,9 @@ _EVENTS: Mapping[Noise, type[PermuteAndFlip] | type[ExponentialMechanism]] = {
 
 @attrs.frozen
 class CanonicalLipschitzSettings:
-    """The event of each round, with its calibrated epsilon."""
+    """The calibrated number: what each round may spend."""
 
-    event: PermuteAndFlip | ExponentialMechanism
+    epsilon_per_round: float
 
 
 def _share(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
@@ -88,10 +96,11 @@ class CanonicalLipschitzSelector:
     epsilon, by up to log k.
     """
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = (
-        "class docstring (range of the loss); McKenna and Sheldon 2020, Theorem 1; McSherry and Talwar 2007; "
-        "dpkit_core.sampling.class_slack (arithmetic)"
+        "dpkit_selector_canonical_lipschitz.canonical_lipschitz.CanonicalLipschitzSelector (range of the "
+        "loss), dpkit_core.noise.selection.class_slack (arithmetic); McKenna and Sheldon 2020, Theorem 1; "
+        "McSherry and Talwar 2007, Theorem 6"
     )
     reference: ClassVar[str] = (
         "Shekelyan and Loukides 2022, Differentially Private Top-k Selection via Canonical Lipschitz "
@@ -118,7 +127,7 @@ class CanonicalLipschitzSelector:
         d, rounds = request.features, len(request.picks)
 
         def events(epsilon: float) -> list[PermuteAndFlip | ExponentialMechanism]:
-            return [_EVENTS[self.noise](epsilon, request.neighboring)] * rounds
+            return [self._event(epsilon, sensitivity, d) for sensitivity in request.sensitivities]
 
         epsilon = calibrate_events(events, request, start=request.budget.epsilon / rounds)
         k = max(request.picks)
@@ -127,25 +136,42 @@ class CanonicalLipschitzSelector:
                 f"comparing all sets of {k} of {d} features needs {_slack(d, k):.2g} of epsilon for its "
                 f"rounding, more than a hundredth of {epsilon:.3g}; use peel, or give a larger budget"
             )
-        return StagePlan(events(epsilon), settings=CanonicalLipschitzSettings(events(epsilon)[0]))
+        settings = CanonicalLipschitzSettings(epsilon)
+        return StagePlan(events(epsilon), settings=settings, arithmetic=[self._arithmetic])
+
+    @property
+    def _arithmetic(self) -> str:
+        return LAZY_ARITHMETIC if self.sampler == "lazy" else ARITHMETIC
+
+    def _event(
+        self, epsilon: float, sensitivity: Sensitivity, features: int
+    ) -> PermuteAndFlip | ExponentialMechanism:
+        """Return the event of one set, which says what it is drawn by: scores, and how far they move."""
+        return _EVENTS[self.noise](
+            epsilon, sensitivity.neighboring, sensitivity=sensitivity.range, candidates=features
+        )
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the indices of the best noisy set of ``k`` candidates, ascending; spends one event."""
-        event = plan.settings.event
+        epsilon = plan.settings_as(CanonicalLipschitzSettings).epsilon_per_round
+        event = self._event(epsilon, scores.sensitivity, scores.values.size)
         lazy = self.sampler == "lazy"
         if k == 1:
             return meter.select(scores, 1, event=event, constant_work=not lazy)
-        sampler = meter.custom(event, proof=self.proof, arithmetic=LAZY_ARITHMETIC if lazy else ARITHMETIC)
         columns = np.flatnonzero(scores.candidates)
-        if k == columns.size:  # one set, without noise to compare
-            return tuple(columns.tolist())
-        values = scores.values[columns]
-        scale = scores.sensitivity.range / (event.epsilon - _slack(values.size, k))
-        utilities = Utilities.of(np.sort(values)[::-1], k, self.gamma, scale)
-        pick = (race_class if lazy else dense_class)(utilities, self.noise, sampler)
-        members = utilities.members(pick, values, sampler)
+        with meter.custom(event, proof=self.proof, arithmetic=self._arithmetic) as sampler:
+            if k == columns.size:  # one set, without noise to compare
+                return tuple(columns.tolist())
+            values = scores.values[columns]
+            scale = scores.sensitivity.range / (event.epsilon - _slack(values.size, k))
+            utilities = Utilities.of(np.sort(values)[::-1], k, self.gamma, scale)
+            pick = (race_class if lazy else dense_class)(utilities, self.noise, sampler)
+            members = utilities.members(pick, values, sampler)
         return tuple(int(i) for i in columns[members])
 
 
 def _slack(d: int, k: int) -> float:
     return class_slack(log_sets(d, k), k)
+
+
+_: type[TopKSelector] = CanonicalLipschitzSelector

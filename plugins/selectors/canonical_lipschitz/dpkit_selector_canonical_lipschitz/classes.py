@@ -13,7 +13,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.sampling import GAP_LIMIT, Sampler
+from dpkit_core import Custom
+from dpkit_core.noise.selection import GAP_LIMIT
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -126,7 +127,7 @@ class Utilities:
         """Return the utility of one class."""
         return max(-float(self.heads[missing] + self.tails(worst)), self.floor)
 
-    def members(self, pick: UtilityClass, values: Floats, sampler: Sampler) -> Integers:
+    def members(self, pick: UtilityClass, values: Floats, sampler: Custom) -> Integers:
         """Return a uniformly chosen set of the class, ascending, as positions in ``values``.
 
         Ranks of equal scores go by position. The loss does not depend on how ties are ranked, and the set is
@@ -137,7 +138,7 @@ class Utilities:
         between = before_worst & ~before_missing
         between[missing] = False
         body = np.flatnonzero(between)
-        body = sampler.generator.choice(body, self.k - pick.missing - 1, replace=False)
+        body = sampler.subset(body, self.k - pick.missing - 1)
         return np.sort(np.concatenate([np.flatnonzero(before_missing), body, [worst]]))
 
     def _position(self, rank: int, values: Floats) -> int:

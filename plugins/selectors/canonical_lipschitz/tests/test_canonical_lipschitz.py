@@ -6,8 +6,9 @@ a correct selector would fail under another seed.
 
 import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 
+import attrs
 import numpy as np
 import pytest
 from dpkit_selector_canonical_lipschitz import CanonicalLipschitzSelector
@@ -18,18 +19,17 @@ from scipy.special import chdtrc
 
 from dpkit_core import (
     Budget,
-    Meter,
     Neighboring,
     Randomness,
+    Sampler,
     Scores,
     SelectionRequest,
     Sensitivity,
-    StagePlan,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.events import ExponentialMechanism, PermuteAndFlip
-from dpkit_core.sampling import Sampler, class_slack
-from dpkit_core.testing import ReferenceAccountant
+from dpkit_core.noise.selection import class_slack
+from dpkit_core.privacy.events import ExponentialMechanism, PermuteAndFlip
+from dpkit_core.testing import ReferenceAccountant, StageMeter
 from dpkit_core.testing.exact import exponential_law, gumbel_law
 from dpkit_core.testing.pytest import parametrize_with_checks
 
@@ -77,10 +77,10 @@ def select(selector, values, k, epsilon, runs, *, sensitivity=GENERAL, candidate
     values = np.asarray(values, float)
     allowed = np.ones(values.size, bool) if candidates is None else np.asarray(candidates)
     request = SelectionRequest(values.size, (k,), (sensitivity,), Budget(epsilon), ReferenceAccountant(AR))
-    settings = selector.plan(request).settings
-    assert settings.event.epsilon == pytest.approx(epsilon, rel=1e-8)
-    plan = StagePlan([settings.event] * runs, settings)
-    meter = Meter("selection", plan, AR, Randomness.from_seed(seed))
+    plan = selector.plan(request)
+    assert plan.settings.epsilon_per_round == pytest.approx(epsilon, rel=1e-8)
+    plan = attrs.evolve(plan, events=plan.events * runs)
+    meter = StageMeter("selection", plan, AR, Randomness.from_seed(seed))
     scores = Scores(values, sensitivity, allowed)
     counts = Counter(tuple(selector.select(scores, k, plan, meter)) for _ in range(runs))
     meter.finish()
@@ -280,7 +280,8 @@ def printed_law(values, k, epsilon, gamma=0.5):
     """Algorithm 2 as printed: bodies from ranks {h+1..t-1} of Swope et al., C(t-h-1, k-h-1) of them."""
     order = np.argsort(-np.asarray(values, float), kind="stable")
     ordered = np.asarray(values, float)[order]
-    weights = Counter({tuple(sorted(order[:k])): math.exp((2 * gamma - 1) * epsilon / 2 * ordered[k - 1])})
+    weights: dict[tuple[int, ...], float] = defaultdict(float)
+    weights[tuple(sorted(order[:k]))] = math.exp((2 * gamma - 1) * epsilon / 2 * ordered[k - 1])
     for t in range(k, len(values)):
         for h in range(k):
             weight = math.exp(epsilon / 2 * (gamma * ordered[t] - (1 - gamma) * ordered[h]))

@@ -15,7 +15,7 @@ from dpkit_selector_canonical_lipschitz.classes import (
 from dpkit_selector_canonical_lipschitz.dense import _as_noise
 from dpkit_selector_canonical_lipschitz.race import _exponential_noise
 
-from dpkit_core.sampling import Sampler
+from dpkit_core import Sampler
 
 SIZES = [(12, 5), (10**4, 10), (10**6, 100), (10**6, 1000), (10**7, 100)]
 

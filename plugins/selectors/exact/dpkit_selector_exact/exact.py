@@ -8,9 +8,10 @@ from typing import ClassVar
 import attrs
 import numpy as np
 
-from dpkit_core import Meter, Scores, SelectionRequest, StagePlan
-from dpkit_core.events import NonPrivate
+from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, TopKSelector
+from dpkit_core.privacy.events import NonPrivate
 
+ARITHMETIC = "no noise"
 REASON = "selector exact returns the true best features, without noise"
 
 
@@ -23,7 +24,7 @@ class ExactSelector:
     Events: for each round ``NonPrivate``, with the reason, so that the certificate reads ``private: false``.
     """
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = "none: it is not private and says so"
     reference: ClassVar[str] = (
         "Fan and Lv 2008, Sure Independence Screening for Ultrahigh Dimensional Feature Space"
@@ -31,12 +32,16 @@ class ExactSelector:
 
     def plan(self, request: SelectionRequest, /) -> StagePlan:
         """Return one ``NonPrivate`` event per round."""
-        return StagePlan([NonPrivate(REASON, request.neighboring)] * len(request.picks))
+        events = [NonPrivate(REASON, request.neighboring)] * len(request.picks)
+        return StagePlan(events, arithmetic=[ARITHMETIC])
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the ``k`` candidates of the largest scores, best first."""
         event = NonPrivate(REASON, scores.sensitivity.neighboring)
-        meter.custom(event, proof=self.proof, arithmetic="no noise")
         candidates = np.flatnonzero(scores.candidates)
-        best = np.argsort(-scores.values[candidates], kind="stable")[:k]
+        with meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC):
+            best = np.argsort(-scores.values[candidates], kind="stable")[:k]
         return tuple(candidates[best].tolist())
+
+
+_: type[TopKSelector] = ExactSelector

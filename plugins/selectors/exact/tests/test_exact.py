@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from dpkit_selector_exact import ExactSelector
 
-from dpkit_core import Budget, Meter, Neighboring, Randomness, Scores, SelectionRequest, Sensitivity
+from dpkit_core import Budget, Neighboring, Randomness, Scores, SelectionRequest, Sensitivity
 from dpkit_core.errors import Unsuitable
-from dpkit_core.events import NonPrivate
-from dpkit_core.testing import ReferenceAccountant
+from dpkit_core.privacy.events import NonPrivate
+from dpkit_core.testing import ReferenceAccountant, StageMeter
 from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
@@ -21,7 +21,7 @@ def planned(picks, d=5):
 
 def test_the_best_candidates_come_first_and_ties_by_column():
     plan = planned((3,))
-    meter = Meter("selection", plan, AR, Randomness.from_seed(0))
+    meter = StageMeter("selection", plan, AR, Randomness.from_seed(0))
     scores = Scores(np.array([2.0, 9.0, 2.0, 5.0, 7.0]), GENERAL, np.array([True, False, True, True, True]))
     assert ExactSelector().select(scores, 3, plan, meter) == (4, 3, 0)
     meter.finish()

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from collections.abc import Sequence
 from typing import ClassVar
 
 import attrs
 import numpy as np
 
-from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate_events
+from dpkit_core import (
+    Meter,
+    Scores,
+    SelectionRequest,
+    Sensitivity,
+    StagePlan,
+    TopKSelector,
+    calibrate_events,
+)
 from dpkit_core.errors import Unsuitable
-from dpkit_core.events import Gaussian
-from dpkit_core.sampling import gaussian_grid
+from dpkit_core.noise.grid import gaussian_grid
+from dpkit_core.privacy.events import Gaussian
 
 ARITHMETIC = "exact discrete noise on a public power-of-two grid, ranked as whole numbers"
 
@@ -60,9 +70,10 @@ class GaussianThresholdSelector:
     drawn beforehand.
     """
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = (
-        "class docstring (ranking); Dwork and Roth 2014, Theorem A.1; Sampler.gaussian_on_grid (arithmetic)"
+        "dpkit_selector_gaussian_threshold.gaussian_threshold.GaussianThresholdSelector (ranking), "
+        "dpkit_core.noise.sampler.Sampler.gaussian_on_grid (arithmetic); Dwork and Roth 2014, Theorem A.1"
     )
     reference: ClassVar[str] = "Dwork and Roth 2014, The Algorithmic Foundations of Differential Privacy"
 
@@ -77,9 +88,12 @@ class GaussianThresholdSelector:
         CalibrationFailed
             If the accountant finds no noise within the budget.
         """
+        # Before each round, how many candidates the rounds before have left.
+        left = itertools.accumulate(request.picks[:-1], operator.sub, initial=request.features)
+        rounds = [*zip(request.sensitivities, left, strict=True)]
 
         def releases(inverse_multiplier: float) -> list[Gaussian]:
-            return [Gaussian(1 / inverse_multiplier, request.neighboring)] * len(request.picks)
+            return [_event(1 / inverse_multiplier, sensitivity, d) for sensitivity, d in rounds]
 
         events = releases(calibrate_events(releases, request))
         event = events[0]
@@ -88,20 +102,31 @@ class GaussianThresholdSelector:
                 f"epsilon {request.budget.epsilon:g} needs noise of {event.noise_multiplier:.2g} times the "
                 f"sensitivity of {request.features} scores, too much for its grid; give a larger budget"
             )
-        return StagePlan(events, settings=GaussianThresholdSettings(event.noise_multiplier))
+        settings = GaussianThresholdSettings(event.noise_multiplier)
+        return StagePlan(events, settings=settings, arithmetic=[ARITHMETIC])
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the ``k`` candidates of the largest noisy scores, best first; spends one event."""
-        multiplier = plan.settings.noise_multiplier
-        event = Gaussian(multiplier, scores.sensitivity.neighboring)
-        sampler = meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC)
+        multiplier = plan.settings_as(GaussianThresholdSettings).noise_multiplier
         candidates = meter.coins.permutation(np.flatnonzero(scores.candidates))
-        grid = gaussian_grid(_sensitivity(scores, candidates.size), multiplier, candidates.size)
-        noisy = grid.snap(scores.values[candidates]) + sampler.discrete_gaussian(grid.scale, candidates.size)
+        d = candidates.size
+        grid = gaussian_grid(_sensitivity(scores.sensitivity, d), multiplier, d)
+        event = _event(multiplier, scores.sensitivity, d)
+        with meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC) as sampler:
+            noise = sampler.discrete_gaussian(grid.scale, d)
+        noisy = grid.snap(scores.values[candidates]) + noise
         best = np.argsort(-noisy, kind="stable")[:k]
         return tuple(candidates[best].tolist())
 
 
-def _sensitivity(scores: Scores, d: int) -> float:
-    reach = max(scores.sensitivity.range, scores.sensitivity.linf)
-    return math.sqrt(d) * reach / 2 * _GRID_MARGIN
+def _event(noise_multiplier: float, sensitivity: Sensitivity, d: int) -> Gaussian:
+    return Gaussian(
+        noise_multiplier, sensitivity.neighboring, sensitivity=_sensitivity(sensitivity, d), shape=(d,)
+    )
+
+
+def _sensitivity(sensitivity: Sensitivity, d: int) -> float:
+    return math.sqrt(d) * max(sensitivity.range, sensitivity.linf) / 2 * _GRID_MARGIN
+
+
+_: type[TopKSelector] = GaussianThresholdSelector

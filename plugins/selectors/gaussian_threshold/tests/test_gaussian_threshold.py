@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 
+import attrs
 import numpy as np
 import pytest
 from dpkit_selector_gaussian_threshold import GaussianThresholdSelector, gaussian_threshold
@@ -12,17 +13,15 @@ from scipy.special import chdtrc, ndtr
 
 from dpkit_core import (
     Budget,
-    Meter,
     Neighboring,
     Randomness,
     Scores,
     SelectionRequest,
     Sensitivity,
-    StagePlan,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.sampling import gaussian_grid
-from dpkit_core.testing import ReferenceAccountant, gaussian_delta
+from dpkit_core.noise.grid import gaussian_grid
+from dpkit_core.testing import ReferenceAccountant, StageMeter, gaussian_delta
 from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
@@ -40,7 +39,8 @@ def run(values, sensitivity, runs=1, budget=None, k=1):
     selector = GaussianThresholdSelector()
     values = np.asarray(values, float)
     plan = selector.plan(request((k,), d=values.size, sensitivity=sensitivity, budget=budget))
-    meter = Meter("selection", StagePlan(plan.events * runs), AR, Randomness.from_seed(0))
+    repeated = attrs.evolve(plan, events=plan.events * runs)
+    meter = StageMeter("selection", repeated, AR, Randomness.from_seed(0))
     scores = Scores(values, sensitivity, np.ones(values.size, bool))
     grids = []
 

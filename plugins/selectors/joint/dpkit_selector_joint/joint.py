@@ -9,10 +9,18 @@ from typing import ClassVar
 import attrs
 import numpy as np
 
-from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate_events
+from dpkit_core import (
+    Meter,
+    Scores,
+    SelectionRequest,
+    Sensitivity,
+    StagePlan,
+    TopKSelector,
+    calibrate_events,
+)
 from dpkit_core.errors import Unsuitable
-from dpkit_core.events import ExponentialMechanism
-from dpkit_core.sampling import class_slack
+from dpkit_core.noise.selection import class_slack
+from dpkit_core.privacy.events import ExponentialMechanism
 from dpkit_selector_joint.sequences import CHUNK, TERMS_PER_PAIR, PairRanking
 
 ARITHMETIC = (
@@ -65,10 +73,11 @@ class JointSelector:
     pair (Gillenwater et al. 2022, Section 3, where a small number added to each difference breaks ties).
     """
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = (
-        "class docstring (range of the utility); McSherry and Talwar 2007, Theorem 6; Dong, Durfee and "
-        "Rogers 2020 (bounded range); dpkit_core.sampling.class_slack (arithmetic)"
+        "dpkit_selector_joint.joint.JointSelector (range of the utility), "
+        "dpkit_core.noise.selection.class_slack (arithmetic); McSherry and Talwar 2007, Theorem 6; Dong, "
+        "Durfee and Rogers 2020 (bounded range)"
     )
     reference: ClassVar[str] = (
         "Gillenwater, Joseph, Munoz Medina and Ribero 2022, A Joint Exponential Mechanism For Differentially "
@@ -94,7 +103,7 @@ class JointSelector:
             )
 
         def events(epsilon: float) -> list[ExponentialMechanism]:
-            return [ExponentialMechanism(epsilon, request.neighboring)] * rounds
+            return [_event(epsilon, sensitivity, d) for sensitivity in request.sensitivities]
 
         epsilon = calibrate_events(events, request, start=request.budget.epsilon / rounds)
         if _slack(d, k) > epsilon / 100:
@@ -102,21 +111,30 @@ class JointSelector:
                 f"comparing all sequences of {k} of {d} features needs {_slack(d, k):.2g} of epsilon for its "
                 f"rounding, more than a hundredth of {epsilon:.3g}; use peel, or give a larger budget"
             )
-        return StagePlan(events(epsilon), settings=JointSettings(epsilon))
+        return StagePlan(events(epsilon), settings=JointSettings(epsilon), arithmetic=[ARITHMETIC])
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the drawn sequence of ``k`` candidates; spends one event."""
-        event = ExponentialMechanism(plan.settings.epsilon_per_round, scores.sensitivity.neighboring)
+        epsilon = plan.settings_as(JointSettings).epsilon_per_round
+        event = _event(epsilon, scores.sensitivity, scores.values.size)
         if k == 1:
-            return meter.select(scores, 1, event=event)
-        sampler = meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC)
+            return meter.select(scores, 1, event=event, constant_work=True)
         columns = np.flatnonzero(scores.candidates)
         values = scores.values[columns]
         order = np.argsort(-values, kind="stable")
         scale = 2 * scores.sensitivity.range / (event.epsilon - _slack(values.size, k))
         ranking = PairRanking.of(values[order], k)
-        worst = ranking.draw_worst_pair(scale, _log_sequences(values.size, k), sampler)
-        return tuple(columns[order[ranking.draw_sequence(worst, sampler)]].tolist())
+        with meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC) as sampler:
+            worst = ranking.draw_worst_pair(scale, _log_sequences(values.size, k), sampler)
+            sequence = ranking.draw_sequence(worst, sampler)
+        return tuple(columns[order[sequence]].tolist())
+
+
+def _event(epsilon: float, sensitivity: Sensitivity, features: int) -> ExponentialMechanism:
+    """Return the event of one sequence, which says what it is drawn by: scores, and how far they move."""
+    return ExponentialMechanism(
+        epsilon, sensitivity.neighboring, sensitivity=sensitivity.range, candidates=features
+    )
 
 
 def _log_sequences(d: int, k: int) -> float:
@@ -126,3 +144,6 @@ def _log_sequences(d: int, k: int) -> float:
 
 def _slack(d: int, k: int) -> float:
     return class_slack(_log_sequences(d, k), TERMS_PER_PAIR * CHUNK + k)
+
+
+_: type[TopKSelector] = JointSelector

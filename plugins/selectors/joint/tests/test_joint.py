@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 
+import attrs
 import numpy as np
 import pytest
 from dpkit_selector_joint import JointSelector
@@ -12,18 +13,17 @@ from scipy.special import chdtrc
 
 from dpkit_core import (
     Budget,
-    Meter,
     Neighboring,
     Randomness,
+    Sampler,
     Scores,
     SelectionRequest,
     Sensitivity,
-    StagePlan,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.events import ExponentialMechanism
-from dpkit_core.sampling import GAP_LIMIT, Sampler
-from dpkit_core.testing import ReferenceAccountant
+from dpkit_core.noise.selection import GAP_LIMIT
+from dpkit_core.privacy.events import ExponentialMechanism
+from dpkit_core.testing import ReferenceAccountant, StageMeter
 from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
@@ -52,7 +52,8 @@ def request(picks, *, epsilon=1.0, d=10, sensitivity=GENERAL):
 def select(values, k, epsilon, runs, *, sensitivity=GENERAL, candidates=None):
     values = np.asarray(values, float)
     plan = JointSelector().plan(request((k,), epsilon=epsilon, d=values.size, sensitivity=sensitivity))
-    meter = Meter("selection", StagePlan(plan.events * runs), AR, Randomness.from_seed(0))
+    repeated = attrs.evolve(plan, events=plan.events * runs)
+    meter = StageMeter("selection", repeated, AR, Randomness.from_seed(0))
     allowed = np.ones(values.size, bool) if candidates is None else np.asarray(candidates)
     scores = Scores(values, sensitivity, allowed)
     counts = Counter(JointSelector().select(scores, k, plan, meter) for _ in range(runs))

@@ -11,17 +11,21 @@ import numpy as np
 
 from dpkit_core import (
     Meter,
-    Neighboring,
     Scores,
     SelectionRequest,
     Sensitivity,
     StagePlan,
+    TopKSelector,
     calibrate_events,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.events import Event, ExponentialMechanism, PureDP, Repeated
-from dpkit_core.sampling import Grid, laplace_grid
+from dpkit_core.noise.grid import Grid, laplace_grid
+from dpkit_core.privacy.events import Event, ExponentialMechanism, PureDP, Repeated
 
+PROOF = (
+    "dpkit_selector_oneshot_laplace.oneshot_laplace.OneshotLaplaceSelector; Durfee and Rogers 2019, Lemma "
+    "4.2 (the case of Gumbel noise)"
+)
 ARITHMETIC = "exact discrete noise on a public power-of-two grid, ties broken at random"
 
 #: Grid steps by which rounding moves neighbors apart; the class docstring derives it.
@@ -95,8 +99,8 @@ class OneshotLaplaceSelector:
     saturates with probability below e^-4095.
     """
 
-    api: ClassVar[int] = 1
-    proof: ClassVar[str] = "class docstring; Durfee and Rogers 2019, Lemma 4.2 (the case of Gumbel noise)"
+    api: ClassVar[int] = 2
+    proof: ClassVar[str] = PROOF
     reference: ClassVar[str] = (
         "Qiao, Su and Zhang 2021, Oneshot Differentially Private Top-k Selection (the mechanism)"
     )
@@ -130,18 +134,19 @@ class OneshotLaplaceSelector:
                 f"epsilon {request.budget.epsilon:g} needs noise of {1 / best.shift:.2g} times the "
                 "sensitivity, which cannot be drawn on a grid of 64-bit integers; give another budget"
             ) from error
-        return StagePlan(_events(best.shift, request, stepwise=best.stepwise), settings=best)
+        events = _events(best.shift, request, stepwise=best.stepwise)
+        return StagePlan(events, settings=best, arithmetic=[ARITHMETIC])
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the ``k`` candidates of the largest noisy scores, best first; spends one round."""
-        settings: OneshotLaplaceSettings = plan.settings
-        relation = scores.sensitivity.neighboring
-        event = _event(settings.shift, k, relation, stepwise=settings.stepwise)
-        sampler = meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC)
+        settings = plan.settings_as(OneshotLaplaceSettings)
+        event = _event(settings.shift, k, scores.sensitivity, scores.values.size, stepwise=settings.stepwise)
         grid = _grid(scores.sensitivity, settings.shift)
-        # In random order, a stable sort breaks ties at random.
-        candidates = sampler.generator.permutation(np.flatnonzero(scores.candidates))
-        noisy = grid.snap(scores.values[candidates]) + sampler.discrete_laplace(grid.scale, candidates.size)
+        with meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC) as sampler:
+            # In random order, a stable sort breaks ties at random.
+            candidates = sampler.permutation(np.flatnonzero(scores.candidates))
+            noise = sampler.discrete_laplace(grid.scale, candidates.size)
+        noisy = grid.snap(scores.values[candidates]) + noise
         best = np.argsort(-noisy, kind="stable")[:k]
         return tuple(candidates[best].tolist())
 
@@ -150,16 +155,24 @@ def _grid(sensitivity: Sensitivity, shift: float) -> Grid:
     return laplace_grid(max(sensitivity.range, sensitivity.linf), 1 / shift, ROUNDING_STEPS)
 
 
-def _event(shift: float, k: int, neighboring: Neighboring, *, stepwise: bool) -> Event:
+def _event(shift: float, k: int, scores: Sensitivity, features: int, *, stepwise: bool) -> Event:
     if not stepwise:
-        return PureDP(k * shift, neighboring)
+        return PureDP(k * shift, scores.neighboring, proof=PROOF)
     # log(2 e^x - 1) = x + log(2 - e^-x), which neither overflows nor cancels.
-    pick = ExponentialMechanism(shift + 2 * math.log1p(-math.expm1(-shift / 2)), neighboring)
+    pick = ExponentialMechanism(
+        shift + 2 * math.log1p(-math.expm1(-shift / 2)),
+        scores.neighboring,
+        sensitivity=scores.range,
+        candidates=features,
+    )
     return pick if k == 1 else Repeated(pick, k)
 
 
 def _events(shift: float, request: SelectionRequest, *, stepwise: bool) -> list[Event]:
-    return [_event(shift, count, request.neighboring, stepwise=stepwise) for count in request.picks]
+    return [
+        _event(shift, count, scores, request.features, stepwise=stepwise)
+        for scores, count in zip(request.sensitivities, request.picks, strict=True)
+    ]
 
 
 def _calibrated(request: SelectionRequest, stepwise: bool) -> float:
@@ -168,3 +181,6 @@ def _calibrated(request: SelectionRequest, stepwise: bool) -> float:
         request,
         start=request.budget.epsilon / sum(request.picks),
     )
+
+
+_: type[TopKSelector] = OneshotLaplaceSelector

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 
+import attrs
 import numpy as np
 import pytest
 from dpkit_selector_oneshot_laplace import OneshotLaplaceSelector
@@ -11,18 +12,17 @@ from scipy.special import chdtrc
 
 from dpkit_core import (
     Budget,
-    Meter,
     Neighboring,
     Randomness,
+    Sampler,
     Scores,
     SelectionRequest,
     Sensitivity,
-    StagePlan,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.events import ExponentialMechanism, PureDP, Repeated
-from dpkit_core.sampling import Sampler, laplace_grid
-from dpkit_core.testing import ReferenceAccountant
+from dpkit_core.noise.grid import laplace_grid
+from dpkit_core.privacy.events import ExponentialMechanism, PureDP, Repeated
+from dpkit_core.testing import ReferenceAccountant, StageMeter
 from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
@@ -95,7 +95,8 @@ def test_picks_have_the_law_of_one_draw_of_laplace_noise(accountant, stepwise):
     values, k, runs = np.array([2.0, 0.0, 2.0, -1.0]), 2, 3000
     plan = OneshotLaplaceSelector().plan(request((k,), epsilon=4.0, d=4, accountant=accountant))
     assert plan.settings.stepwise == stepwise
-    meter = Meter("selection", StagePlan(plan.events * runs), AR, Randomness.from_seed(0))
+    repeated = attrs.evolve(plan, events=plan.events * runs)
+    meter = StageMeter("selection", repeated, AR, Randomness.from_seed(0))
     scores = Scores(values, GENERAL, np.ones(4, bool))
     counts = Counter(OneshotLaplaceSelector().select(scores, k, plan, meter) for _ in range(runs))
     meter.finish()
@@ -110,7 +111,7 @@ def test_ties_on_the_grid_are_broken_at_random(monkeypatch):
     plan = OneshotLaplaceSelector().plan(request((2,), d=4))
     counts = Counter()
     for seed in range(400):
-        meter = Meter("selection", plan, AR, Randomness.from_seed(seed))
+        meter = StageMeter("selection", plan, AR, Randomness.from_seed(seed))
         allowed = np.array([True, True, True, False])
         counts[
             OneshotLaplaceSelector().select(Scores(np.full(4, 7.0), GENERAL, allowed), 2, plan, meter)
@@ -130,7 +131,7 @@ def test_the_scale_covers_the_range_and_its_rounding(linf, spread, reach, monkey
     )
     sensitivity = Sensitivity(linf, spread, AR)
     plan = OneshotLaplaceSelector().plan(request((1,)))
-    meter = Meter("selection", plan, AR, Randomness.from_seed(0))
+    meter = StageMeter("selection", plan, AR, Randomness.from_seed(0))
     OneshotLaplaceSelector().select(Scores(np.zeros(10), sensitivity, np.ones(10, bool)), 1, plan, meter)
     step = laplace_grid(reach, 1 / plan.settings.shift, 8).step
     exact = reach / step / plan.settings.shift

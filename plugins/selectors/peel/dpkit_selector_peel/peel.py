@@ -7,15 +7,9 @@ from typing import ClassVar
 
 import attrs
 
-from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate_events
-from dpkit_core.events import Event, ExponentialMechanism, Repeated
-
-
-@attrs.frozen
-class PeelSettings:
-    """The calibrated number: what each pick may spend."""
-
-    epsilon_per_pick: float
+from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, TopKSelector
+from dpkit_core.mechanisms.picks import plan_picks, select_picks
+from dpkit_core.privacy.events import ExponentialMechanism
 
 
 @attrs.frozen
@@ -32,6 +26,12 @@ class PeelSelector:
 
     Events: for each round ``ExponentialMechanism(e)``, ``Repeated`` where a round picks several.
 
+    Parameters
+    ----------
+    constant_work
+        Whether to draw noise for every candidate even where there are so many that fewer draws have the same
+        law. Then the running time does not depend on the scores.
+
     Notes
     -----
     *Privacy of a pick.* If no two scores ever move more than R apart, the log odds of any two candidates move
@@ -47,14 +47,17 @@ class PeelSelector:
     are: where the loss interval of the second pick lies may depend on the outcome of the first.
     """
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = (
-        "Durfee and Rogers 2019, Lemma 4.2 (peeling); Dong, Durfee and Rogers 2020 (bounded range)"
+        "dpkit_selector_peel.peel.PeelSelector, dpkit_core.noise.selection.select (arithmetic); Durfee "
+        "and Rogers 2019, Lemma 4.2 (peeling); Dong, Durfee and Rogers 2020 (bounded range)"
     )
     reference: ClassVar[str] = (
         "Durfee and Rogers 2019, Practical Differentially Private Top-k Selection with Pay-what-you-get "
         "Composition"
     )
+
+    constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
 
     def plan(self, request: SelectionRequest, /) -> StagePlan:
         """Return one event per round, all picks at the largest epsilon that the budget allows.
@@ -68,15 +71,11 @@ class PeelSelector:
         CalibrationFailed
             If the accountant finds no epsilon within the budget.
         """
-
-        def rounds(epsilon: float) -> list[Event]:
-            pick = ExponentialMechanism(epsilon, request.neighboring)
-            return [pick if count == 1 else Repeated(pick, count) for count in request.picks]
-
-        epsilon = calibrate_events(rounds, request, start=request.budget.epsilon / sum(request.picks))
-        return StagePlan(rounds(epsilon), settings=PeelSettings(epsilon))
+        return plan_picks(request, ExponentialMechanism)
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return ``k`` candidates, best noisy score first; spends the epsilon per pick ``k`` times."""
-        epsilon = plan.settings.epsilon_per_pick
-        return meter.select(scores, k, event=ExponentialMechanism(epsilon, scores.sensitivity.neighboring))
+        return select_picks(scores, k, plan, meter, constant_work=self.constant_work)
+
+
+_: type[TopKSelector] = PeelSelector

@@ -7,52 +7,32 @@ import numpy as np
 import pytest
 from dpkit_selector_peel import PeelSelector
 
-from dpkit_core import Budget, Meter, Neighboring, Randomness, Scores, SelectionRequest, Sensitivity
+from dpkit_core import Budget, Neighboring, Randomness, Scores, SelectionRequest, Sensitivity
 from dpkit_core.errors import CalibrationFailed, Unsuitable
-from dpkit_core.events import ExponentialMechanism, Repeated
+from dpkit_core.privacy.events import ExponentialMechanism, Repeated
+from dpkit_core.testing import ReferenceAccountant, StageMeter
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE
 
 
 @attrs.frozen
-class SumOfEpsilons:
-    """Pure privacy: epsilons add up."""
-
-    neighboring = AR
-    api = 1
-    spent: float = 0.0
-
-    def supports(self, event, /):
-        return event.neighboring is self.neighboring
-
-    def compose(self, event, count=1, /):
-        if isinstance(event, Repeated):
-            return self.compose(event.event, count * event.count)
-        return self.add(event.epsilon, count)
-
-    def add(self, epsilon, count):
-        return attrs.evolve(self, spent=self.spent + count * epsilon)
-
-    def epsilon(self, delta, /):
-        return self.spent
-
-
-@attrs.frozen
-class Concentrated(SumOfEpsilons):
+class Concentrated(ReferenceAccountant):
     """A pick is epsilon^2/8-zCDP, and rho-zCDP is (rho + 2 sqrt(rho log(1 / delta)), delta)-DP."""
 
     rho: float = 0.0
 
-    def add(self, epsilon, count):
-        return attrs.evolve(self, rho=self.rho + count * epsilon**2 / 8)
+    def compose(self, event, count=1, /):
+        if isinstance(event, Repeated):
+            return self.compose(event.event, count * event.count)
+        return attrs.evolve(self, rho=self.rho + count * event.epsilon**2 / 8)
 
     def epsilon(self, delta, /):
         return self.rho + 2 * math.sqrt(self.rho * math.log(1 / delta))
 
 
 @attrs.frozen
-class LaplaceOnly(SumOfEpsilons):
+class LaplaceOnly(ReferenceAccountant):
     def supports(self, event, /):
         return False
 
@@ -63,7 +43,7 @@ def request(picks, *, epsilon=1.0, delta=0.0, accountant=None, features=1000, se
         picks,
         (sensitivity or Sensitivity.general(1.0, AR),) * len(picks),
         Budget(epsilon, delta),
-        accountant or SumOfEpsilons(),
+        accountant or ReferenceAccountant(),
     )
 
 
@@ -72,7 +52,7 @@ def plan(*arguments, **options):
 
 
 def meter_for(stage_plan, seed=0, neighboring=AR):
-    return Meter("select", stage_plan, neighboring, Randomness.from_seed(seed))
+    return StageMeter("select", stage_plan, neighboring, Randomness.from_seed(seed))
 
 
 def scores(values, sensitivity=None, left=None):
@@ -86,9 +66,10 @@ def scores(values, sensitivity=None, left=None):
 
 def test_fixed_scores_are_one_repeated_event_and_adaptive_ones_an_event_a_round():
     (repeated,) = plan((4,)).events
-    assert repeated == Repeated(ExponentialMechanism(0.25), 4)
-    assert plan((1,) * 4).events == (ExponentialMechanism(0.25),) * 4
-    assert plan((2, 1, 1)).events[0] == Repeated(ExponentialMechanism(0.25), 2)
+    pick = ExponentialMechanism(0.25, sensitivity=2.0, candidates=1000)
+    assert repeated == Repeated(pick, 4)
+    assert plan((1,) * 4).events == (pick,) * 4
+    assert plan((2, 1, 1)).events[0] == Repeated(pick, 2)
 
 
 @pytest.mark.parametrize("k", [1, 3, 7, 60])
@@ -117,12 +98,8 @@ def test_calibration_exhausts_whatever_the_accountant_allows(epsilon, delta, k, 
 
 
 def test_the_relation_of_the_events_is_that_of_the_accountant():
-    @attrs.frozen
-    class ReplaceOne(SumOfEpsilons):
-        neighboring = RO
-
-    (event,) = plan((1,), accountant=ReplaceOne(), sensitivity=Sensitivity.general(1.0, RO)).events
-    assert event == ExponentialMechanism(1.0, RO)
+    (event,) = plan((1,), accountant=ReferenceAccountant(RO), sensitivity=Sensitivity.general(1.0, RO)).events
+    assert event == ExponentialMechanism(1.0, RO, sensitivity=2.0, candidates=1000)
 
 
 def test_what_cannot_be_planned_is_said_in_a_sentence():
@@ -134,7 +111,7 @@ def test_what_cannot_be_planned_is_said_in_a_sentence():
         plan((1,), accountant=LaplaceOnly())
 
     @attrs.frozen
-    class Never(SumOfEpsilons):
+    class Never(ReferenceAccountant):
         def epsilon(self, delta, /):
             return math.inf
 
@@ -148,7 +125,8 @@ def test_what_cannot_be_planned_is_said_in_a_sentence():
 def test_every_pick_has_noise_of_the_range_sensitivity_over_its_epsilon():
     # Kendall's sensitivities: noise for 5/2 and not for twice 3/2 in the first round, for 5 later.
     first, later = Sensitivity(1.5, 2.5, AR), Sensitivity(2.5, 5.0, AR)
-    stage_plan = plan((1, 1, 2), epsilon=2.0)
+    rounds = attrs.evolve(request((1, 1, 2), epsilon=2.0, features=6), sensitivities=(first, later, later))
+    stage_plan = PeelSelector().plan(rounds)
     meter = meter_for(stage_plan)
     chosen = []
     for sensitivity, k in ((first, 1), (later, 1), (later, 2)):
@@ -173,7 +151,7 @@ def test_every_pick_has_noise_of_the_range_sensitivity_over_its_epsilon():
 def test_without_noise_the_best_come_first(counts, best):
     # At epsilon 10^4 a pick the smallest gap, 0.0266, is 133 noise scales: an error has probability e^-133.
     k = len(best)
-    stage_plan = plan((k,), epsilon=1e4 * k)
+    stage_plan = plan((k,), epsilon=1e4 * k, features=len(counts))
     assert tuple(PeelSelector().select(scores(counts), k, stage_plan, meter_for(stage_plan))) == best
 
 
@@ -220,7 +198,8 @@ def test_sequences_have_the_law_of_exponential_mechanisms_in_turn(select):
     # Pearson's statistic of 20 cells has 19 degrees of freedom: above 64.6 by chance with probability 7e-7.
     # Noise of half the scale, that is, of twice the epsilon, makes it some hundreds.
     runs = 2000
-    settings = plan((2,), epsilon=EPSILON)
+    picks = (2,) if select is both_at_once else (1, 1)
+    settings = plan(picks, epsilon=EPSILON, features=len(COUNTS))
     meter = meter_for(attrs.evolve(settings, events=settings.events * runs), seed=11)
     seen = dict.fromkeys(PAIRS, 0)
     for _ in range(runs):

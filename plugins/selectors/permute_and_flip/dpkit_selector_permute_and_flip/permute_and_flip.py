@@ -7,15 +7,9 @@ from typing import ClassVar
 
 import attrs
 
-from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, calibrate_events
-from dpkit_core.events import Event, PermuteAndFlip, Repeated
-
-
-@attrs.frozen
-class PermuteAndFlipSettings:
-    """The calibrated number: what each pick may spend."""
-
-    epsilon_per_pick: float
+from dpkit_core import Meter, Scores, SelectionRequest, StagePlan, TopKSelector
+from dpkit_core.mechanisms.picks import plan_picks, select_picks
+from dpkit_core.privacy.events import PermuteAndFlip
 
 
 @attrs.frozen
@@ -50,9 +44,10 @@ class PermuteAndFlipSelector:
     winner's noise tells something about where the second pick's may lie.
     """
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = (
-        "McKenna and Sheldon 2020, Theorem 1; Ding et al. 2021 (noise); Sampler.select (arithmetic)"
+        "dpkit_core.noise.selection.select (noise and arithmetic); McKenna and Sheldon 2020, Theorem 1; "
+        "Ding et al. 2021 (noise)"
     )
     reference: ClassVar[str] = "McKenna and Sheldon 2020, Permute-and-Flip: A New Mechanism for DP Selection"
 
@@ -68,15 +63,11 @@ class PermuteAndFlipSelector:
         CalibrationFailed
             If the accountant finds no epsilon within the budget.
         """
-
-        def rounds(epsilon: float) -> list[Event]:
-            pick = PermuteAndFlip(epsilon, request.neighboring)
-            return [pick if count == 1 else Repeated(pick, count) for count in request.picks]
-
-        epsilon = calibrate_events(rounds, request, start=request.budget.epsilon / sum(request.picks))
-        return StagePlan(rounds(epsilon), settings=PermuteAndFlipSettings(epsilon))
+        return plan_picks(request, PermuteAndFlip)
 
     def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return ``k`` candidates, best noisy score first; spends the epsilon per pick ``k`` times."""
-        event = PermuteAndFlip(plan.settings.epsilon_per_pick, scores.sensitivity.neighboring)
-        return meter.select(scores, k, event=event, constant_work=self.constant_work)
+        return select_picks(scores, k, plan, meter, constant_work=self.constant_work)
+
+
+_: type[TopKSelector] = PermuteAndFlipSelector

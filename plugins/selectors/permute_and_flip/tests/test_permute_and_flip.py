@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 
+import attrs
 import numpy as np
 import pytest
 from dpkit_selector_permute_and_flip import PermuteAndFlipSelector
@@ -11,16 +12,14 @@ from scipy.special import chdtrc
 
 from dpkit_core import (
     Budget,
-    Meter,
     Neighboring,
     Randomness,
     Scores,
     SelectionRequest,
     Sensitivity,
-    StagePlan,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.testing import ReferenceAccountant
+from dpkit_core.testing import ReferenceAccountant, StageMeter
 from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
@@ -57,7 +56,8 @@ def test_picks_are_permute_and_flip_in_turn():
     values = np.array([3.0, 1.0, 3.0, -2.0, 0.5])
     selector, runs = PermuteAndFlipSelector(), 4000
     plan = selector.plan(request((2,), d=5, epsilon=2.0))
-    meter = Meter("selection", StagePlan(plan.events * runs), AR, Randomness.from_seed(0))
+    repeated = attrs.evolve(plan, events=plan.events * runs)
+    meter = StageMeter("selection", repeated, AR, Randomness.from_seed(0))
     scores = Scores(values, GENERAL, np.ones(5, bool))
     counts = Counter(selector.select(scores, 2, plan, meter) for _ in range(runs))
     meter.finish()
@@ -102,13 +102,13 @@ def test_what_cannot_be_kept_is_refused():
 
 
 def test_constant_work_is_passed_on(monkeypatch):
-    monkeypatch.setattr("dpkit_core.sampling.LAZY_FROM", 1)
-    monkeypatch.setattr("dpkit_core.meter.LAZY_FROM", 1)
+    monkeypatch.setattr("dpkit_core.noise.selection.LAZY_FROM", 1)
+    monkeypatch.setattr("dpkit_core.pipeline.meter.LAZY_FROM", 1)
     arithmetic = []
     for constant_work in (False, True):
         selector = PermuteAndFlipSelector(constant_work)
         plan = selector.plan(request((1,)))
-        meter = Meter("selection", plan, AR, Randomness.from_seed(0))
+        meter = StageMeter("selection", plan, AR, Randomness.from_seed(0))
         selector.select(Scores(np.zeros(6), GENERAL, np.ones(6, bool)), 1, plan, meter)
         arithmetic.append(meter.arithmetic)
     assert ["running time" in " ".join(sentences) for sentences in arithmetic] == [True, False]

@@ -183,7 +183,6 @@ SPECIMENS = (
         schema=box(2, RO),
         false=(first_coordinate_at_depth(deeper_only), {"linf": 1}),
         true=(first_coordinate_at_depth(as_deep), {"linf": 1}),
-        seconds=15,
     ),
     law(
         "loss without its half",
@@ -192,6 +191,5 @@ SPECIMENS = (
         schema=box(4, AR),
         false=(subset_by_loss(1.0), {"linf": 1}),
         true=(subset_by_loss(0.5), {"linf": 1}),
-        seconds=15,
     ),
 )

@@ -143,7 +143,6 @@ SPECIMENS = (
         false=threshold_reused,
         true=nothing_as_candidate,
         samples=40_000,
-        seconds=15,
     ),
     mechanism(
         "mu for sigma",
@@ -176,7 +175,6 @@ SPECIMENS = (
         false=leaf_means(4.0),
         true=leaf_means(4.0 * np.sqrt(2)),
         samples=20_000,
-        seconds=10,
     ),
     mechanism(
         "Wishart noise",

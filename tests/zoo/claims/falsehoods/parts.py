@@ -13,7 +13,7 @@ import numpy as np
 
 from dpkit_core import LinearModel, Neighboring, Sensitivity, StagePlan
 from dpkit_core.errors import Unsuitable, UnsupportedEvent
-from dpkit_core.events import ExponentialMechanism, Gaussian, Laplace, PureDP, Repeated, Sequence
+from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, Laplace, PureDP, Repeated, Sequence
 from dpkit_core.testing import gaussian_delta
 
 from .specimen import part
@@ -25,7 +25,7 @@ from .specimen import part
 class Product:
     """|sum of products of clipped values|, in a public box."""
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = "one product per record"
     reference: ClassVar[str] = "DP-SIS"
     adaptive: ClassVar[bool] = False
@@ -58,7 +58,7 @@ class ClipNotUsed(Product):
 class Counts:
     """How many values of a column are above 1/2."""
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = "one count per record"
     reference: ClassVar[str] = "folklore"
     adaptive: ClassVar[bool] = False
@@ -93,33 +93,41 @@ class NotANumber(Counts):
 class Gumbel:
     """The exponential mechanism, k times."""
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = "McSherry and Talwar 2007"
     reference: ClassVar[str] = "McSherry and Talwar 2007"
 
-    def seen(self, scores):
-        return scores
+    def seen(self, sensitivity):
+        return sensitivity
 
     def plan(self, request, /):
-        picks = sum(request.picks)
-        event = ExponentialMechanism(request.budget.epsilon / picks, request.neighboring)
-        return StagePlan([event] * picks, event)
+        epsilon = request.budget.epsilon / sum(request.picks)
+        events = [
+            self.event(epsilon, self.seen(declared), request.features)
+            for declared, count in zip(request.sensitivities, request.picks, strict=True)
+            for _ in range(count)
+        ]
+        return StagePlan(events, epsilon)
+
+    def event(self, epsilon, seen, features):
+        return ExponentialMechanism(epsilon, seen.neighboring, sensitivity=seen.range, candidates=features)
 
     def select(self, scores, k, plan, meter, /):
-        return meter.select(self.seen(scores), k, event=plan.settings)
+        seen = self.seen(scores.sensitivity)
+        event = self.event(plan.settings, seen, scores.values.size)
+        return meter.select(attrs.evolve(scores, sensitivity=seen), k, event=event)
 
 
 class GumbelByLinf(Gumbel):
-    def seen(self, scores):
-        halved = Sensitivity.monotone(scores.sensitivity.linf, scores.sensitivity.neighboring)
-        return attrs.evolve(scores, sensitivity=halved)
+    def seen(self, sensitivity):
+        return Sensitivity.monotone(sensitivity.linf, sensitivity.neighboring)
 
 
 @attrs.frozen
 class CanonicalLipschitz:
     """All k-subsets, written as (head, body, tail), by loss and exponential noise."""
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = "the loss moves by at most 1"
     reference: ClassVar[str] = "canonical Lipschitz mechanism"
     first_of_body: ClassVar[int] = 1  # rank h + 1 is missing by definition
@@ -127,8 +135,8 @@ class CanonicalLipschitz:
     def plan(self, request, /):
         if len(request.picks) != 1:
             raise Unsuitable("picks all at once")
-        event = PureDP(request.budget.epsilon, request.neighboring)
-        return StagePlan([event], event)
+        event = PureDP(request.budget.epsilon, request.neighboring, proof=self.proof)
+        return StagePlan([event], event, arithmetic=["float64"])
 
     def select(self, scores, k, plan, meter, /):
         order = np.argsort(-scores.values, kind="stable")
@@ -139,8 +147,9 @@ class CanonicalLipschitz:
                 for body in itertools.combinations(range(h + self.first_of_body, t), k - h - 1):
                     sets.append((*range(h), *body, t))
                     losses.append((x[h] - x[t]) / 2)
-        sampler = meter.custom(plan.settings, proof=self.proof, arithmetic="float64")
-        noisy = sampler.exponential(len(sets)) - plan.settings.epsilon / 2 * np.array(losses)
+        with meter.custom(plan.settings, proof=self.proof, arithmetic="float64") as sampler:
+            noise = sampler.exponential(len(sets))
+        noisy = noise - plan.settings.epsilon / 2 * np.array(losses)
         # Sorted by index: the order of the scores would be a second, unpaid release.
         return sorted(int(i) for i in order[list(sets[int(noisy.argmax())])])
 
@@ -156,7 +165,7 @@ class CanonicalLipschitzAsPrinted(CanonicalLipschitz):
 class GaussianRenyi:
     """Gaussians by Renyi divergences alpha * rho, converted to (epsilon, delta)."""
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = "Mironov 2017, Proposition 3"
     reference: ClassVar[str] = "arXiv:1702.07476"
 
@@ -260,7 +269,7 @@ class OneNormForBothRelations(ExactGaussian):
 class InitialScore:
     """A constant model: noisy sum over noisy count."""
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     proof: ClassVar[str] = "Laplace mechanism, twice"
     reference: ClassVar[str] = "S-GBDT, Theorem 20"
 
@@ -268,8 +277,13 @@ class InitialScore:
         if request.schema.target.bounds is None:
             raise Unsuitable("needs public bounds of the target")
         low, high = request.schema.target.bounds
-        event = Laplace(2 / request.budget.epsilon, request.neighboring)
-        return StagePlan([event] * 2, (event.noise_multiplier, max(abs(low), abs(high)), request.neighboring))
+        multiplier, largest = 2 / request.budget.epsilon, max(abs(low), abs(high))
+        factor = 1 if request.neighboring is Neighboring.ADD_OR_REMOVE_ONE else 2
+        events = [
+            Laplace(multiplier, request.neighboring, sensitivity=moves, shape=())
+            for moves in (factor * largest, 1.0)
+        ]
+        return StagePlan(events, (multiplier, largest, request.neighboring))
 
     def fit(self, data, plan, meter, /):
         multiplier, largest, neighboring = plan.settings
@@ -350,7 +364,6 @@ SPECIMENS = (
         false=GumbelByLinf,
         true=Gumbel,
         samples=0,
-        seconds=15,
     ),
     part(
         "overlapping classes",
@@ -360,7 +373,6 @@ SPECIMENS = (
         false=CanonicalLipschitzAsPrinted,
         true=CanonicalLipschitz,
         samples=2000,
-        seconds=15,
     ),
     part(
         "moment for divergence",
@@ -424,6 +436,5 @@ SPECIMENS = (
         false=HiddenSpending,
         true=InitialScore,
         samples=2100,
-        seconds=30,
     ),
 )

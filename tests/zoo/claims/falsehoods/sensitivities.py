@@ -258,7 +258,6 @@ SPECIMENS = (
         schema=box(1, AR),
         false=(tau_b, {"linf": 1.5}),
         true=(tau_a, {"linf": 1.5}),
-        seconds=15,
     ),
     statistic(
         "tau under replacement",
@@ -267,7 +266,6 @@ SPECIMENS = (
         schema=box(1, RO),
         false=(tau_a, {"linf": 1.5}),
         true=(tau_a, {"linf": 2}),
-        seconds=15,
     ),
     statistic(
         "equal batches",

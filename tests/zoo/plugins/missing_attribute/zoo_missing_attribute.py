@@ -1,2 +1,2 @@
 class NewName:
-    api = 1
+    api = 2

@@ -4,7 +4,7 @@ from typing import ClassVar
 class ZooScorer:
     """Fits the protocol; no test runs it."""
 
-    api: ClassVar[int] = 1
+    api: ClassVar[int] = 2
     adaptive: ClassVar[bool] = False
 
     def sensitivity(self, schema, round):

@@ -1,0 +1,194 @@
+"""The commands together, and what becomes of an error in any of them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+import dpkit_core
+from dpkit_core.cli._options import unread_is_fine
+from dpkit_core.cli._process import Stopped
+from dpkit_core.cli.audit import audit
+from dpkit_core.cli.check import check
+from dpkit_core.cli.compose import compose
+from dpkit_core.cli.doctor import doctor
+from dpkit_core.cli.ledger import ledger
+from dpkit_core.cli.list import list_parts
+from dpkit_core.cli.new import new
+from dpkit_core.cli.predict import predict
+from dpkit_core.cli.run import run
+from dpkit_core.cli.schema import schema
+from dpkit_core.cli.show import show
+from dpkit_core.cli.verify import verify
+from dpkit_core.commands.installed import Announced, InstalledCommands
+from dpkit_core.commands.options import note
+from dpkit_core.errors import BudgetSpent, CannotCompose, DpkitError, ReleaseNotShown, ReleaseNotWritten
+
+_INTERNAL_ERROR = 1
+_WRONG_USE = 2
+_SPENT = 4
+_AS_JSON = "dpkit: as JSON"
+
+# Keys of what a run of the command line knows of commands that are installed.
+_FOUND = f"{__name__}.found"
+_RUNNING = f"{__name__}.running"
+
+
+class _Commands(TyperGroup):
+    """The built-in commands, and after them those of other distributions, which are imported when they run.
+
+    So ``dpkit list`` and ``dpkit --help`` never import a command of a plugin.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[_AS_JSON] = _wants_json(args)
+        # People add --debug to the end of the line that failed, so it is understood anywhere.
+        if "--debug" in args:
+            args = ["--debug", *(argument for argument in args if argument != "--debug")]
+        with _told_as_json(ctx):
+            for argument in args:
+                if "\0" in argument:  # of a program that calls us: no shell can pass one
+                    raise typer.BadParameter(f"{argument!r} has a zero byte, which no name can have")
+            return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *self._installed(ctx).names()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, cmd_name) or self._installed(ctx).announced(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return self._resolved(ctx, args)
+        except DpkitError:
+            if ctx.resilient_parsing:  # a shell completes words, and cannot show the reason
+                return None, None, args
+            raise
+
+    def _resolved(self, ctx: Any, args: list[str]) -> Any:
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise self._installed(ctx).unknown(args[0])
+        name, command, rest = super().resolve_command(ctx, args)
+        if isinstance(command, Announced):
+            ctx.meta[_RUNNING] = command.ref
+            command = command.loaded()
+        return name, command, rest
+
+    def _installed(self, ctx: Any) -> InstalledCommands:
+        found: InstalledCommands = ctx.meta.setdefault(_FOUND, None) or InstalledCommands(self.commands)
+        ctx.meta[_FOUND] = found
+        return found
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            with unread_is_fine(), _told_as_json(ctx):
+                return super().invoke(ctx)
+        except Stopped as stop:
+            raise typer.Exit(stop.exit_code) from stop
+        except DpkitError as error:
+            _report(ctx, error, str(error), _SPENT if isinstance(error, BudgetSpent) else _WRONG_USE)
+        except OSError as error:
+            message = f"{error.filename or 'input or output'}: {error.strerror or error}"
+            _report(ctx, error, message, _WRONG_USE)
+        except MemoryError as error:
+            _report(ctx, error, "there is not enough memory for this; use a smaller table", _WRONG_USE)
+        except Exception as error:
+            if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
+                raise  # typer's own ways to end
+            whose = ctx.meta.get(_RUNNING)
+            what, fault = ("internal error", "dpkit") if whose is None else (whose, whose.distribution)
+            message = (
+                f"{what} ({type(error).__name__}: {error}). This is a fault of {fault}: report it with what "
+                "`--debug` shows"
+            )
+            _report(ctx, error, message, _INTERNAL_ERROR)
+
+
+def _wants_json(args: list[str]) -> bool:
+    return "--format=json" in args or ("--format", "json") in itertools.pairwise(args)
+
+
+@contextmanager
+def _told_as_json(ctx: Any) -> Iterator[None]:
+    """Tell programs what typer tells people about wrong use, which it writes to standard error."""
+    try:
+        yield
+    except Exception as error:
+        if ctx.meta[_AS_JSON] and callable(getattr(error, "format_message", None)):
+            _print_error(error, error.format_message(), error.exit_code)  # type: ignore[attr-defined]
+        raise
+
+
+def _report(ctx: Any, error: Exception, message: str, code: int) -> NoReturn:
+    """Tell of an error, to people on standard error and to programs on standard output, and end."""
+    if ctx.params.get("debug"):
+        with suppress(OSError):
+            traceback.print_exception(error)
+    note(message)
+    # Where a release was printed, that is the one object on standard output.
+    if ctx.meta[_AS_JSON] and not isinstance(error, ReleaseNotWritten | ReleaseNotShown):
+        _print_error(error, message, code)
+    raise typer.Exit(code) from error
+
+
+def _print_error(error: Exception, message: str, code: int) -> None:
+    facts: dict[str, Any] = {
+        "kind": type(error).__name__,
+        "message": message,
+        "exit_code": code,
+        "spent": isinstance(error, BudgetSpent),
+    }
+    if isinstance(error, CannotCompose):
+        facts["reasons"] = list(error.problems)
+    with suppress(OSError), unread_is_fine():
+        print(json.dumps({"error": facts}, indent=2))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"dpkit {dpkit_core.__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def _dpkit(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; understood after a command too.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Differentially private feature selection and regression, assembled from published parts.
+
+    A first release: dpkit compose DATA --target COLUMN --scorer kendall --selector peel --regressor tukey
+    """
+
+
+app.command("list")(list_parts)
+app.command("show")(show)
+app.command("schema")(schema)
+app.command("compose")(compose)
+app.command("run")(run)
+app.command("predict")(predict)
+app.command("verify")(verify)
+app.add_typer(ledger, name="ledger")
+app.command("check")(check)
+app.command("audit")(audit)
+app.command("new")(new)
+app.command("doctor")(doctor)

@@ -1,0 +1,321 @@
+"""``dpkit ledger``: accounts that several runs share, what they have spent, and whether that is true."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpkit_core.commands.options import Format, FormatOption, note
+from dpkit_core.privacy.filters import FILTERS
+
+if TYPE_CHECKING:
+    from dpkit_core.ledger.audit import Audit
+    from dpkit_core.ledger.entries import Entry
+    from dpkit_core.ledger.ledger import Ledger, Statement
+
+ledger = typer.Typer(
+    help="Keep a budget over many runs: create an account, show what is spent, audit releases.",
+    no_args_is_help=True,
+)
+
+_Where = Annotated[
+    str, typer.Argument(metavar="LEDGER", help="A file of SQLite, or the URL of another backend.")
+]
+
+
+@ledger.command("create")
+def create(
+    where: _Where,
+    *,
+    account: Annotated[
+        str,
+        typer.Option(
+            "--account",
+            metavar="NAME",
+            help="Your name for the data: one account for each table, not for each user.",
+        ),
+    ],
+    schema: Annotated[
+        Path,
+        typer.Option(
+            "--schema", metavar="FILE", help="Public facts about the whole table; runs may use some columns."
+        ),
+    ],
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", metavar="E", help="What all runs together may lose, for ever.")
+    ],
+    delta: Annotated[
+        float,
+        typer.Option(
+            "--delta", metavar="D", help="Probability with which that may fail: far below 1 / records."
+        ),
+    ],
+    measure: Annotated[
+        str,
+        typer.Option(
+            "--measure",
+            metavar="|".join(FILTERS),
+            help="How runs are added up: basic can be checked by hand; renyi has room for many small runs.",
+        ),
+    ] = "basic",
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            "--table",
+            metavar="DATA",
+            help="A table whose column names stand for '*' in the schema; no more is read.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="COLUMN", help="The target, unless the schema names it."),
+    ] = None,
+) -> None:
+    """Open an account in LEDGER, which is made if there is none. What it allows can never be changed."""
+    from dpkit_core.cli._inputs import find_schema
+    from dpkit_core.data.readers import read_table
+    from dpkit_core.ledger.accounts import Account
+    from dpkit_core.ledger.ledger import Ledger
+    from dpkit_core.pipeline.policy import Policy
+    from dpkit_core.privacy.budget import Budget
+    from dpkit_core.privacy.filters import filter_for
+
+    budget = Budget(epsilon, delta)
+    rows = None if table is None else read_table(table)
+    facts = find_schema(rows, path=schema, target=target, features=None, neighboring=None)
+    opened = Account(account, facts, budget, filter_for(measure, budget))
+    Policy.of_site().require_account(opened)
+    book = Ledger.create_or_open(where)
+    book.add(opened)
+    note(f"opened account {account} in {book.store.shown}, ledger {book.id}")
+
+
+@ledger.command("show")
+def show(
+    where: _Where,
+    *,
+    account: Annotated[
+        str | None,
+        typer.Option("--account", metavar="NAME", help="Only this account, with each of its runs."),
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option("--plan", metavar="PLAN", help="Also say what one more run of this plan would cost."),
+    ] = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Show what accounts have spent: on which runs, when, by whom, and what is left."""
+    import contextlib
+    import json
+    import sys
+
+    from dpkit_core.errors import InvalidOption
+    from dpkit_core.ledger.ledger import Ledger
+    from dpkit_core.pipeline.planfile import read_plan
+
+    book = Ledger.open(where)
+    statements = book.accounts() if account is None else (book.statement(account),)
+    if plan is not None and len(statements) != 1:
+        raise InvalidOption("which account is to pay for the plan? Name it with --account")
+    prices = []
+    if plan is not None:
+        with contextlib.redirect_stdout(sys.stderr):
+            prices = [_price(book, statements[0], read_plan(plan))]
+    entries = list(book.entries(account))
+    if format is Format.JSON:
+        document = {
+            "ledger": book.id,
+            "accounts": [_statement(each) for each in statements],
+            "entries": [_entry(entry) for entry in entries if entry.account],
+            **({"price": prices[0]} if prices else {}),
+        }
+        print(json.dumps(document, indent=2))
+        return
+    _show_accounts(book, statements)
+    for each in statements if account is not None or len(statements) == 1 else ():
+        _show_runs(each, entries)
+    for price in prices:
+        _show_price(price)
+
+
+def _statement(statement: Statement) -> dict[str, Any]:
+    account = statement.account
+    return {
+        "account": account.name,
+        "measure": account.measure.to_document(),
+        "budget": {"epsilon": account.budget.epsilon, "delta": account.budget.delta},
+        "neighboring": account.schema.neighboring.value,
+        "units": list(account.measure.units),
+        "total": list(statement.total),
+        "limits": list(account.limits),
+        "spent": statement.in_words(),
+    }
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "sequence": entry.sequence,
+        "kind": entry.kind,
+        "account": entry.account,
+        "charge": entry.charge,
+        "total": list(entry.ticks),
+        "hash": entry.hash,
+        **entry.facts,
+    }
+
+
+def _show_accounts(book: Ledger, statements: Sequence[Statement]) -> None:
+    from dpkit_core.commands import render
+    from dpkit_core.privacy.budget import attack_accuracy
+
+    head = book.head()
+    render.heading(f"Ledger {book.id}: {head.sequence} entries, head {head.hash[:16]}")
+    render.table(
+        ("account", "measure", "spent", "of the budget"),
+        [
+            (each.account.name, each.account.measure.name, each.in_words(), _percent(each))
+            for each in statements
+        ],
+        numeric=("of the budget",),
+    )
+    for each in statements:
+        budget = each.account.budget
+        render.lines(
+            [
+                f"{each.account.name}: whoever knows all other records and sees everything that this account "
+                f"will "
+                f"ever pay for tells {_what(each)} with a chance of at most "
+                f"{100 * attack_accuracy(budget.epsilon, budget.delta):.3g} %, where guessing has 50 %."
+            ]
+        )
+
+
+def _what(statement: Statement) -> str:
+    from dpkit_core.privacy.budget import Neighboring
+
+    added = statement.account.schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE
+    return "whether a record is in the table" if added else "which of two records is in the table"
+
+
+def _percent(statement: Statement) -> str:
+    share = statement.account.measure.share(statement.total, statement.account.limits)
+    return "all" if share is None else f"{float(100 * share):.3g} %"
+
+
+def _show_runs(statement: Statement, entries: Sequence[Entry]) -> None:
+    from dpkit_core.commands import render
+
+    outcomes = {entry.charge: entry.kind for entry in entries if entry.charge}
+    rows = []
+    for entry in entries:
+        if entry.kind != "reserved":
+            continue
+        facts = entry.facts
+        about = facts["about"]
+        rows.append(
+            (
+                str(entry.sequence),
+                str(about.get("at", ""))[:16].replace("T", " "),
+                str(about.get("by", "")).partition("@")[0],
+                " + ".join(part.split(":")[-1].split()[0] for part in about.get("parts", ())),
+                f"{facts['epsilon']:.6g}, {facts['delta']:.3g}",
+                outcomes[entry.charge],
+            )
+        )
+    print()
+    render.heading(f"Runs paid by {statement.account.name}: {len(rows)}")
+    if rows:
+        render.table(
+            ("entry", "when (UTC)", "who", "plan", "epsilon, delta", "outcome"), rows, numeric=("entry",)
+        )
+
+
+def _price(book: Ledger, statement: Statement, plan: Any) -> dict[str, Any]:
+    from dpkit_core.ledger.entries import Charge
+    from dpkit_core.pipeline.payment import claim_of
+    from dpkit_core.privacy.filters import add
+
+    account = statement.account
+    cost = book.price(Charge(account.name, claim_of(plan), plan.schema, ""))
+    total, runs = statement.total, 0
+    while runs < _MANY and account.measure.admits(total := add(total, cost), account.limits):
+        runs += 1
+    after = add(statement.total, cost)
+    return {
+        "account": account.name,
+        "cost": list(cost),
+        "after": list(after),
+        "after_in_words": account.measure.in_words(after, account.limits),
+        "runs": runs,
+    }
+
+
+_MANY = 1000
+
+
+def _show_price(price: dict[str, Any]) -> None:
+    from dpkit_core.commands import render
+
+    count = f"{_MANY} or more" if price["runs"] == _MANY else str(price["runs"])
+    print()
+    render.lines(
+        [f"After one more run of the plan: {price['after_in_words']}.", f"Such runs that still fit: {count}."]
+    )
+
+
+@ledger.command("audit")
+def audit(
+    where: _Where,
+    releases: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RELEASE]...", help="More releases, as a shell writes them for --against *.json."
+        ),
+    ] = None,
+    *,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option("--against", metavar="RELEASE", help="A release that the ledger should have paid for."),
+    ] = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Compute LEDGER again, and tell whether it has paid for releases as they are.
+
+    Exit code 0 if nothing is wrong, 2 if something is.
+    """
+    import json
+
+    import attrs
+
+    from dpkit_core.errors import InvalidRelease
+    from dpkit_core.files.documents import read_json
+    from dpkit_core.ledger.audit import audit as examine
+    from dpkit_core.ledger.ledger import Ledger
+
+    paths = [*(against or ()), *(releases or ())]
+    documents = [(str(path), read_json(path, "release", InvalidRelease)) for path in paths]
+    found = examine(Ledger.open(where), documents)
+    if format is Format.JSON:
+        print(json.dumps(attrs.asdict(found) | {"sound": found.sound}, indent=2))
+    else:
+        _show_audit(found, len(paths))
+    if not found.sound:
+        raise typer.Exit(2)
+
+
+def _show_audit(found: Audit, releases: int) -> None:
+    from dpkit_core.commands import render
+
+    render.heading(f"{found.head.sequence} entries, head {found.head.hash}")
+    render.lines([f"{finding.fault}: {finding.sentence}." for finding in found.findings])
+    render.lines(
+        [
+            f"{len(found.confirmed)} of {releases} releases are charged here and are what was released."
+            if releases
+            else "Compared with no release: a restored backup or a second copy would not be noticed.",
+            "sound" if found.sound else "NOT sound",
+        ]
+    )

@@ -1,0 +1,1 @@
+"""Commands: what their authors write them with, and how those of other distributions are found."""

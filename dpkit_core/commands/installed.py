@@ -1,0 +1,122 @@
+"""The commands of other distributions: known by name and sentence unimported, loaded when they are run.
+
+Commands are isolated like parts. ``dpkit --help`` reads metadata and source files; a command is imported when
+it is called, alone, and one that fails then is a ``BrokenPlugin`` that stops no other. The commands of dpkit
+itself cannot be replaced: another of the same name is called by its qualified name,
+``my-distribution:compose``. Among other distributions none has precedence, as with parts.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from dpkit_core.errors import IncompatiblePlugin, UnknownName
+from dpkit_core.plugins.registry import ComponentRef, load_target
+from dpkit_core.plugins.resources import described, find_resource, resources
+
+# Extras of dpkit that install commands, to be named where a command is missing.
+_EXTRAS: Mapping[str, str] = {"bench": "bench", "plot": "bench"}
+
+
+class Announced(TyperCommand):
+    """A command before it is loaded: its name and one sentence, all that a list of commands needs."""
+
+    def __init__(self, ref: ComponentRef, name: str) -> None:
+        super().__init__(name, help=f"{described(ref).summary}.")
+        self.ref = ref
+
+    def loaded(self) -> Any:
+        """Return the command itself.
+
+        Raises
+        ------
+        BrokenPlugin
+            If importing it fails in any way.
+        IncompatiblePlugin
+            If it is not a command.
+        """
+        return admit(self.ref, load_target(self.ref))
+
+
+class InstalledCommands:
+    """The commands that other distributions offer, found when this is made.
+
+    Parameters
+    ----------
+    built_in
+        The names of dpkit's own commands, which no other command can take.
+    """
+
+    def __init__(self, built_in: Collection[str]) -> None:
+        self._built_in = built_in
+        self._refs = resources("commands")
+
+    def names(self) -> list[str]:
+        """Return what each command is called: its plain name where that means it alone, else qualified."""
+        names = Counter([*self._built_in, *(ref.name for ref in self._refs)])
+        return [ref.name if names[ref.name] == 1 else ref.qualified for ref in self._refs]
+
+    def announced(self, name: str) -> Announced | None:
+        """Return the one command that ``name``, plain or qualified, means; None where there is none.
+
+        Raises
+        ------
+        AmbiguousName
+            If several distributions offer the name.
+        """
+        if not any(ref.answers_to(name) for ref in self._refs):
+            return None
+        return Announced(find_resource("commands", name, among=self._refs), name)
+
+    def unknown(self, name: str) -> UnknownName:
+        """Return the error for a name that no command has, with the nearest one or what to install."""
+        sentence = f"there is no command {name!r}."
+        known = [*self._built_in, *self.names(), *_EXTRAS]
+        for meant in difflib.get_close_matches(name, known, n=1):
+            guess = "" if meant == name else f" Did you mean {meant!r}?"
+            if any(ref.answers_to(meant) for ref in self._refs) or meant not in _EXTRAS:
+                return UnknownName(sentence + guess)
+            wanted = f"'dpkit[{_EXTRAS[meant]}]'"
+            return UnknownName(
+                f"{sentence}{guess} Install {meant!r} with: uv add {wanted} (or pip install {wanted})"
+            )
+        return UnknownName(f"{sentence} `dpkit --help` lists those that are installed")
+
+
+def admit(ref: ComponentRef, target: Any) -> TyperCommand | TyperGroup:
+    """Return the command that ``target``, loaded for ``ref``, is.
+
+    A function becomes a command, and a ``typer.Typer`` a group of its commands.
+
+    Raises
+    ------
+    IncompatiblePlugin
+        If it is neither, or has a parameter that typer cannot make an option or argument of.
+    """
+    together = typer.Typer(add_completion=False)
+    together.callback()(lambda: None)  # makes a group of even a single command
+    if isinstance(target, typer.Typer):
+        together.add_typer(target, name=ref.name)
+    elif inspect.isroutine(target):
+        together.command(ref.name)(target)
+    else:
+        raise IncompatiblePlugin(
+            f"{ref} points to {ref.target}, a {type(target).__name__}; an entry point of a command must "
+            "point to a function or a typer.Typer"
+        )
+    try:
+        commands: Any = typer.main.get_command(together)
+        command: TyperCommand | TyperGroup = commands.commands[ref.name]
+    except Exception as error:
+        raise IncompatiblePlugin(
+            f"{ref} cannot become a command: {type(error).__name__}: {error}. Upgrade {ref.distribution}, "
+            "or tell its authors"
+        ) from error
+    return command

@@ -1,0 +1,1 @@
+"""The private table and what the public knows of it: schemas, datasets, readers."""

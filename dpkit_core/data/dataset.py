@@ -1,0 +1,434 @@
+"""The private table as parts see it: numbers, checked once, never changed.
+
+Three forms, which a part accepts or not (``forms``): ``Dataset``, dense in memory, which every part accepts;
+``SparseDataset``, in which most entries are zero; ``StreamedDataset``, whose records are read in blocks and
+may be larger than memory. A part that asks for sums alone (``dpkit_core.data.sums``) accepts all three and
+gets the same numbers from each, to the last bit. Others get the columns that they need as a ``Dataset``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_core.data.frames import frame_matrix, is_frame
+from dpkit_core.data.schema import Feature, Schema
+from dpkit_core.data.sums import (
+    Block,
+    Integers,
+    MappedRecords,
+    SparseBlock,
+    Sum,
+    Summable,
+    regrouped,
+    rows_of,
+    total,
+)
+from dpkit_core.errors import InvalidData
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+Matrix = npt.NDArray[np.float64]
+Vector = npt.NDArray[np.float64]
+
+
+@runtime_checkable
+class AnyDataset(Protocol):
+    """What a part may ask of records in any form."""
+
+    form: ClassVar[str]
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The public facts about each column of features, in order."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """The name of the target."""
+        ...
+
+    @property
+    def target_bounds(self) -> tuple[float, float] | None:
+        """The public bounds of the target, if it has any."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features, in order."""
+        ...
+
+    @property
+    def records(self) -> int:
+        """How many records there are; private, unless the schema says it."""
+        ...
+
+    def sum(self, what: Sum, /) -> Integers:
+        """Return the total over all records, exactly: int64, or Python's whole numbers where need be."""
+        ...
+
+    def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
+        """Return the records with other features: ``rows`` makes ``columns`` of them from each block.
+
+        For statistics that are asked for many times. Each row is a function of its record; a dataset in
+        memory keeps the rows, other forms make them anew for each sum.
+        """
+        ...
+
+    def select(self, indices: Sequence[int], /) -> Self:
+        """Return the same records with only these feature columns, in this order; none is allowed."""
+        ...
+
+    def dense(self) -> Dataset:
+        """Return the records in memory, as a matrix."""
+        ...
+
+
+def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
+    if np.iscomplexobj(values):
+        raise InvalidData(f"{what} holds complex numbers; give real ones, such as their two parts")
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidData(
+            f"{what} holds values that are not numbers ({error}); give numbers, or declare the column "
+            "categorical in the schema"
+        ) from error
+    if array.ndim != dimensions:
+        raise InvalidData(f"{what} has {array.ndim} dimensions; it must have {dimensions}")
+    return _read_only(array)
+
+
+def _read_only(array: Matrix) -> Matrix:
+    # A read-only view: a part that writes to its input fails loudly, and nothing is copied.
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+@attrs.frozen(eq=False)
+class Dataset:
+    """A feature matrix ``X`` (n x d), a target ``y`` (n) and the public facts about both.
+
+    The arrays are read-only float64 views; nothing is copied that already is float64. Every value is finite,
+    the shapes agree with ``features``, and there is at least one record: this is checked here, before
+    anything is spent.
+
+    Raises
+    ------
+    InvalidData
+        Naming the column and the remedy.
+    """
+
+    form: ClassVar[str] = "dense"
+
+    X: Matrix
+    y: Vector
+    features: tuple[Feature, ...]
+    target: str = "y"
+    target_bounds: tuple[float, float] | None = None
+
+    @classmethod
+    def from_arrays(
+        cls, X: npt.ArrayLike, y: npt.ArrayLike, schema: Schema, *, batch: bool = False
+    ) -> Dataset:
+        """Return the dataset of a matrix, or of a table with named columns.
+
+        Parameters
+        ----------
+        X
+            An encoded matrix whose columns are ``schema.features``, in order. Or a table of pandas, polars,
+            pyarrow or any library that speaks Arrow's C stream: its columns are found by name, whatever their
+            order, and categories become 0/1 features. Columns that the schema does not name are left out,
+            with an ``UnusedColumns`` warning.
+        y
+            The target, one number a record; of a categorical target, 1 for its positive category and 0 else.
+        schema
+            The public facts.
+        batch
+            Whether it is one of a stream, which may have no records.
+        """
+        target = _numbers(y, f"target {schema.target.name!r}", 1)
+        if is_frame(X):
+            X = frame_matrix(X, schema.features, beside=[schema.target.name])
+        matrix = _numbers(X, "X", 2)
+        _require_shape(matrix.shape, target.shape[0], schema, least=0 if batch else 1)
+        _require_finite(matrix, [feature.name for feature in schema.features])
+        _require_finite(target[:, np.newaxis], [schema.target.name])
+        return cls(matrix, target, schema.features, schema.target.name, schema.target.bounds)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features, in order."""
+        return tuple(feature.name for feature in self.features)
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+        return len(self.y)
+
+    def sum(self, what: Sum, /) -> Integers:
+        """Return the total over all records, exactly."""
+        blocks = self.blocks(what.records_at_once(self.X.shape[1]))
+        return total(what, self.records, ((len(block), what.of(block)) for block in blocks))
+
+    def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
+        """Return the records with ``columns`` other features, computed once and kept."""
+        X = np.empty((self.records, columns))
+        start = 0
+        for block in self.blocks(rows_of(columns + self.X.shape[1])):
+            X[start : start + len(block)] = rows(block)
+            start += len(block)
+        features = tuple(Feature(f"{j}", f"{j}") for j in range(columns))
+        return attrs.evolve(self, X=_read_only(X), features=features)
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """Yield all records, at most ``rows`` at a time."""
+        return regrouped([Block(self.X, self.y)], rows)
+
+    def select(self, indices: Sequence[int], /) -> Dataset:
+        """Return the dataset with only these feature columns, in this order."""
+        if list(indices) == list(range(self.X.shape[1])) and self.X.flags.c_contiguous:
+            return self
+        columns = np.ascontiguousarray(self.X[:, list(indices)])
+        return attrs.evolve(self, X=_read_only(columns), features=tuple(self.features[i] for i in indices))
+
+    def dense(self) -> Dataset:
+        """Return the dataset itself."""
+        return self
+
+
+@attrs.frozen(eq=False)
+class SparseDataset:
+    """A sparse feature matrix ``X`` (n x d, CSR or CSC), a target ``y`` (n) and the public facts about both.
+
+    Checked like ``Dataset``; each entry is stored at most once. Zeros that are not stored are values like any
+    other.
+    """
+
+    form: ClassVar[str] = "sparse"
+
+    X: sparse.csr_array | sparse.csc_array
+    y: Vector
+    features: tuple[Feature, ...]
+    target: str = "y"
+    target_bounds: tuple[float, float] | None = None
+
+    @classmethod
+    def from_arrays(cls, X: Any, y: npt.ArrayLike, schema: Schema) -> SparseDataset:
+        """Return the dataset of any SciPy sparse matrix whose columns are ``schema.features``, in order."""
+        from scipy import sparse  # noqa: PLC0415 - only sparse data pay for the import
+
+        if not sparse.issparse(X):
+            raise InvalidData("X is not a SciPy sparse matrix; use Dataset.from_arrays for a dense one")
+        if X.ndim != 2:
+            raise InvalidData(f"X has {X.ndim} dimensions; it must have 2")
+        if X.dtype.kind not in "biuf":
+            raise InvalidData(f"X holds {X.dtype} and not real numbers; convert it to float64")
+        matrix = X if X.format in {"csr", "csc"} else X.tocsr()
+        if not matrix.has_canonical_format:  # an entry stored in parts is one value, to be clipped once
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        target = _numbers(y, f"target {schema.target.name!r}", 1)
+        _require_shape(matrix.shape, target.shape[0], schema)
+        if not np.isfinite(matrix.data).all():
+            raise InvalidData("X has missing (NaN) or infinite values; remove or fill them before running")
+        _require_finite(target[:, np.newaxis], [schema.target.name])
+        return cls(matrix, target, schema.features, schema.target.name, schema.target.bounds)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features, in order."""
+        return tuple(feature.name for feature in self.features)
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+        return len(self.y)
+
+    def sum(self, what: Sum, /) -> Integers:
+        """Return the total over all records, exactly; dense blocks are made where zeros cannot be skipped."""
+        if (of := what.of_sparse) is None:
+            blocks = self.blocks(what.records_at_once(self.X.shape[1]))
+            return total(what, self.records, ((len(block), what.of(block)) for block in blocks))
+        pieces = self._pieces(what.most_records)
+        return total(what, self.records, ((len(piece), of(piece)) for piece in pieces))
+
+    def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
+        """Return the records with ``columns`` other features, made anew for each sum."""
+        return MappedRecords(self, rows)
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """Yield all records, at most ``rows`` at a time, which are dense for that time."""
+        for piece in self._pieces(rows):
+            yield Block(np.asarray(piece.X.toarray(order="C"), dtype=np.float64), piece.y)
+
+    def _pieces(self, rows: int) -> Iterator[SparseBlock]:
+        if self.records <= rows:
+            yield SparseBlock(self.X, self.y)
+            return
+        by_row = self.X.tocsr()
+        for start in range(0, self.records, rows):
+            piece = slice(start, start + rows)
+            yield SparseBlock(by_row[piece], self.y[piece])
+
+    def select(self, indices: Sequence[int], /) -> SparseDataset:
+        """Return the sparse dataset with only these feature columns, in this order."""
+        columns = list(indices)
+        return attrs.evolve(self, X=self.X[:, columns], features=tuple(self.features[i] for i in columns))
+
+    def dense(self) -> Dataset:
+        """Return the records as a matrix, which may take far more memory."""
+        X = _read_only(np.asarray(self.X.toarray(order="C"), dtype=np.float64))
+        return Dataset(X, self.y, self.features, self.target, self.target_bounds)
+
+
+@attrs.frozen(eq=False)
+class StreamedDataset:
+    """Records that are read in blocks, anew at each pass, and never held in memory as a whole.
+
+    Attributes
+    ----------
+    read
+        Called for each pass with the features that it needs, which may be none; yields blocks of those
+        features and the target, of any size, which together are all records. What ``from_blocks`` makes
+        raises ``InvalidData`` at the end of a pass that had another number of records than the first.
+    records
+        How many there are.
+    """
+
+    form: ClassVar[str] = "streamed"
+
+    read: Callable[[tuple[Feature, ...]], Iterator[Block]]
+    records: int
+    features: tuple[Feature, ...]
+    target: str = "y"
+    target_bounds: tuple[float, float] | None = None
+
+    @classmethod
+    def from_blocks(
+        cls, blocks: Callable[[], Iterator[tuple[npt.ArrayLike, npt.ArrayLike]]], schema: Schema
+    ) -> StreamedDataset:
+        """Return the dataset whose records ``blocks`` yields, after one pass that checks them.
+
+        Each block is a matrix with one column for each of ``schema.features``, in order, and the target of
+        its records. Blocks may have any size and come in any order, but the same records in each pass.
+        """
+        position = {feature: j for j, feature in enumerate(schema.features)}
+
+        def read(features: tuple[Feature, ...]) -> Iterator[Block]:
+            columns = [position[feature] for feature in features]
+            for X, y in blocks():
+                matrix = _numbers(X, "a block of X", 2)
+                _require_columns(matrix.shape[1], schema)
+                target = _numbers(y, f"target {schema.target.name!r}", 1)
+                _require_equal(len(matrix), len(target), schema)
+                everything = columns == list(range(len(position)))
+                yield Block(matrix if everything else matrix[:, columns], target)
+
+        return cls.from_reader(read, schema)
+
+    @classmethod
+    def from_reader(
+        cls, read: Callable[[tuple[Feature, ...]], Iterator[Block]], schema: Schema
+    ) -> StreamedDataset:
+        """Return the dataset that ``read`` reads, after one pass that checks it."""
+        names = [feature.name for feature in schema.features]
+        records = 0
+        for block in read(schema.features):
+            _require_finite(block.X, names)
+            _require_finite(block.y[:, np.newaxis], [schema.target.name])
+            records += len(block)
+        _require_rows(records)
+
+        def checked(features: tuple[Feature, ...]) -> Iterator[Block]:
+            rows = 0
+            for block in read(features):
+                rows += len(block)
+                if rows <= records:
+                    yield block
+            if rows != records:
+                raise InvalidData(
+                    f"a pass over the data had {rows} records where the first had {records}; all passes need "
+                    "the same, so let `blocks` open its source anew at each call, and leave files as they are"
+                )
+
+        return cls(checked, records, schema.features, schema.target.name, schema.target.bounds)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features, in order."""
+        return tuple(feature.name for feature in self.features)
+
+    def sum(self, what: Sum, /) -> Integers:
+        """Return the total over all records, exactly, by one pass that reads the columns in use."""
+        blocks = self.blocks(what.records_at_once(len(self.features)))
+        return total(what, self.records, ((len(block), what.of(block)) for block in blocks))
+
+    def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
+        """Return the records with ``columns`` other features, made anew for each sum."""
+        return MappedRecords(self, rows)
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """Yield all records, at most ``rows`` at a time, by one pass."""
+        return regrouped(self.read(self.features), rows)
+
+    def select(self, indices: Sequence[int], /) -> StreamedDataset:
+        """Return the streamed dataset with only these feature columns, in this order; reads nothing."""
+        return attrs.evolve(self, features=tuple(self.features[i] for i in indices))
+
+    def dense(self) -> Dataset:
+        """Return the records in memory, by one pass."""
+        X, y = np.empty((self.records, len(self.features))), np.empty(self.records)
+        start = 0
+        for block in self.read(self.features):
+            part = slice(start, start + len(block))
+            X[part], y[part] = block.X, block.y
+            start += len(block)
+        return Dataset(_read_only(X), _read_only(y), self.features, self.target, self.target_bounds)
+
+
+def _require_shape(shape: tuple[int, ...], targets: int, schema: Schema, least: int = 1) -> None:
+    rows, columns = shape
+    _require_columns(columns, schema)
+    _require_equal(rows, targets, schema)
+    _require_rows(rows, least)
+
+
+def _require_columns(columns: int, schema: Schema) -> None:
+    if columns != len(schema.features):
+        raise InvalidData(
+            f"X has {columns} columns but the schema has {len(schema.features)} features "
+            "(after one-hot encoding); give one column for each"
+        )
+
+
+def _require_equal(rows: int, targets: int, schema: Schema) -> None:
+    if rows != targets:
+        raise InvalidData(
+            f"X has {rows} rows but target {schema.target.name!r} has {targets}; they must be equal"
+        )
+
+
+def _require_rows(rows: int, least: int = 1) -> None:
+    if rows < least:
+        raise InvalidData(f"the table has {rows} rows; at least {least} is needed")
+
+
+def _require_finite(matrix: Matrix, names: Sequence[str]) -> None:
+    # The sum is finite unless some value is not (or the sum overflows): one pass without an n x d mask.
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspects = np.flatnonzero(~np.isfinite(matrix.sum(axis=0)))
+    for j in map(int, suspects):
+        column = matrix[:, j]
+        if not np.isfinite(column).all():
+            kind = "missing (NaN)" if np.isnan(column).any() else "infinite"
+            raise InvalidData(
+                f"column {names[j]!r} has {kind} values; remove or fill them by a rule that does not depend "
+                "on the data before running"
+            )

@@ -1,0 +1,402 @@
+"""Public facts about a table: what may be used without noise.
+
+Whatever is not in the schema may not be used un-noised: bounds, categories, scales and, under add/remove,
+the number of records. A schema is written by a person who knows the data's domain, not computed from the
+data::
+
+    neighboring = "add-remove"
+    target = "price"
+
+    [columns.carat]
+    kind = "numeric"
+    lower = 0.0
+    upper = 5.0
+
+    [columns.cut]
+    kind = "categorical"
+    categories = ["Fair", "Good", "Ideal"]
+
+    [columns.price]
+    kind = "numeric"
+
+Columns are features unless they are the target. A categorical column becomes one 0/1 feature per category
+(full one-hot), named ``cut=Fair`` and so on; a value outside the list is 0 in all of them.
+
+``records_about = 50000``, if that is public, says how large the table is about.
+
+A target may be categorical, too: it becomes 1 for its ``positive`` category and 0 for every other value. Of
+two categories the second is positive unless the schema says otherwise; of more, it has to::
+
+    target = "sold"
+
+    [columns.sold]
+    kind = "categorical"
+    categories = ["no", "yes"]
+
+``[columns."*"]`` describes every column of the table that is not named, as in a table of thousands of genes
+measured by one instrument.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from dpkit_core.errors import InvalidSchema
+from dpkit_core.files.documents import flaw_of, read_toml
+from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.validators import frozen_tuple
+
+KINDS = ("numeric", "categorical")
+
+#: More records than anybody has, and few enough digits to be shown.
+MOST_RECORDS_ABOUT = 10**18
+
+#: In a schema file, the name that stands for every column not named.
+OTHERS = "*"
+
+
+def _bound(value: float | None) -> float | None:
+    try:
+        return None if value is None else float(value)
+    except OverflowError:
+        return math.inf  # which no bound may be
+
+
+@attrs.frozen
+class Column:
+    """One column of the table as the public knows it.
+
+    ``lower`` and ``upper`` are the bounds of a numeric column, or None where no bound is public; parts that
+    need bounds clip to them. ``categories`` lists the values of a categorical column, and ``positive`` is the
+    one that is predicted where the column is the target.
+    """
+
+    name: str
+    kind: str = "numeric"
+    lower: float | None = attrs.field(default=None, converter=_bound)
+    upper: float | None = attrs.field(default=None, converter=_bound)
+    categories: tuple[str, ...] = attrs.field(default=(), converter=frozen_tuple)
+    positive: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        _require_printable("column", self.name)
+        for category in self.categories:
+            _require_printable(f"category of column {self.name!r}:", category)
+        if self.kind not in KINDS:
+            raise InvalidSchema(
+                f"column {self.name!r} has kind {self.kind!r}; it must be one of {', '.join(KINDS)}"
+            )
+        for word, bound in (("lower", self.lower), ("upper", self.upper)):
+            if bound is not None and not math.isfinite(bound):
+                raise InvalidSchema(f"column {self.name!r} has {word} = {bound}; bounds must be finite")
+        if self.lower is not None and self.upper is not None and not self.lower < self.upper:
+            raise InvalidSchema(
+                f"column {self.name!r} has lower = {self.lower} and upper = {self.upper}; "
+                "lower must be below upper"
+            )
+        if len(set(self.categories)) != len(self.categories):
+            raise InvalidSchema(f"column {self.name!r} lists a category twice")
+        if self.kind == "categorical" and (self.lower is not None or self.upper is not None):
+            raise InvalidSchema(f"column {self.name!r} is categorical and cannot have bounds")
+        if self.kind == "numeric" and self.categories:
+            raise InvalidSchema(
+                f'column {self.name!r} is numeric but lists categories; set kind = "categorical"'
+            )
+        if self.positive is not None and self.positive not in self.categories:
+            raise InvalidSchema(
+                f"column {self.name!r} has positive = {self.positive!r}, which is none of its categories "
+                f"{', '.join(self.categories) or '(none are listed)'}"
+            )
+
+    @property
+    def positive_category(self) -> str | None:
+        """The category that counts as 1 in a target: the one that is named, or the second of two."""
+        if self.positive is None and len(self.categories) == 2:
+            return self.categories[1]
+        return self.positive
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Both bounds, or None unless both are public; 0 and 1 for a categorical column, as parts see it."""
+        if self.kind == "categorical":
+            return 0.0, 1.0
+        if self.lower is None or self.upper is None:
+            return None
+        return self.lower, self.upper
+
+
+@attrs.frozen
+class Feature:
+    """One number per record, as parts see it: a numeric column or one category of a categorical column."""
+
+    name: str
+    column: str
+    category: str | None = None
+    bounds: tuple[float, float] | None = None
+
+
+@attrs.frozen
+class Schema:
+    """All public facts: columns in order, the target, the neighboring relation.
+
+    Attributes
+    ----------
+    columns
+        The columns that become features, in order.
+    target
+        The column to be predicted; numeric, or categorical with a positive category.
+    neighboring
+        The relation that the release protects.
+    records
+        The number of records, where it is public: only under ``REPLACE_ONE``.
+    assertions
+        What the user declares to be public beyond this schema, word for word; repeated in the certificate.
+    records_about
+        The order of magnitude of the number of records, where that is public: one digit and zeros, such as
+        50000, so that it cannot be a count. For rules of thumb and forecasts; never for noise.
+
+    Examples
+    --------
+    >>> schema = Schema.numeric(["carat", "depth"], target="price")
+    >>> [feature.name for feature in schema.features]
+    ['carat', 'depth']
+    """
+
+    columns: tuple[Column, ...] = attrs.field(converter=frozen_tuple)
+    target: Column
+    neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE
+    records: int | None = None
+    assertions: tuple[str, ...] = attrs.field(default=(), converter=frozen_tuple)
+    records_about: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        counts = Counter(column.name for column in (*self.columns, self.target))
+        doubled = sorted(name for name, count in counts.items() if count > 1)
+        if doubled:
+            raise InvalidSchema(
+                f"column {doubled[0]!r} appears twice (or is also the target); names must be unique"
+            )
+        if not self.columns:
+            raise InvalidSchema("the schema has no feature column beside the target; add at least one")
+        for assertion in self.assertions:
+            _require_printable("assertion", assertion)
+        if self.target.kind != "numeric" and self.target.positive_category is None:
+            listed = ", ".join(self.target.categories) or "none"
+            raise InvalidSchema(
+                f"target {self.target.name!r} is categorical, with categories: {listed}; list two, the "
+                'second to be predicted, or name the one to be predicted by positive = "..."'
+            )
+        if self.records is not None and self.neighboring is not Neighboring.REPLACE_ONE:
+            raise InvalidSchema(
+                "the schema gives the number of records, which is private under add-remove; "
+                'remove "records" or set neighboring = "replace-one"; their order of magnitude may be public '
+                'as "records_about"'
+            )
+        if self.records_about is not None:
+            _require_magnitude(self.records_about, self.records)
+
+    @classmethod
+    def numeric(
+        cls,
+        names: Iterable[str],
+        target: str,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE,
+    ) -> Schema:
+        """Return the schema of a table of numbers; ``bounds`` names the columns whose bounds are public."""
+        known = dict(bounds or {})
+
+        def column(name: str) -> Column:
+            lower, upper = known.pop(name, (None, None))
+            return Column(name, lower=lower, upper=upper)
+
+        schema = cls(tuple(column(name) for name in names), column(target), neighboring)
+        if known:
+            raise InvalidSchema(f"bounds given for {sorted(known)[0]!r}, which is not a column")
+        return schema
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """Every feature after one-hot encoding, in the order of the columns and categories."""
+        features: list[Feature] = []
+        for column in self.columns:
+            if column.kind == "numeric":
+                features.append(Feature(column.name, column.name, bounds=column.bounds))
+                continue
+            if not column.categories:
+                raise InvalidSchema(
+                    f"column {column.name!r} is categorical but lists no categories; list them in the schema "
+                    "(from public knowledge, not from the data) or leave the column out with --features"
+                )
+            features.extend(
+                Feature(f"{column.name}={category}", column.name, category, (0.0, 1.0))
+                for category in column.categories
+            )
+        return tuple(features)
+
+    def restrict(self, names: Iterable[str]) -> Schema:
+        """Return the schema with only these feature columns, in this order."""
+        by_name = {column.name: column for column in self.columns}
+        wanted = list(names)
+        unknown = [name for name in wanted if name not in by_name]
+        if unknown:
+            raise InvalidSchema(
+                f"no feature column {unknown[0]!r} in the schema; it has {', '.join(by_name)}"
+            )
+        return attrs.evolve(self, columns=tuple(by_name[name] for name in wanted))
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the schema as plain data, the shape of its TOML file."""
+        document: dict[str, Any] = {"neighboring": self.neighboring.value, "target": self.target.name}
+        if self.records is not None:
+            document["records"] = self.records
+        if self.records_about is not None:
+            document["records_about"] = self.records_about
+        if self.assertions:
+            document["assertions"] = list(self.assertions)
+        document["columns"] = {
+            column.name: {
+                key: list(value) if isinstance(value, tuple) else value
+                for key, value in attrs.asdict(column).items()
+                if key != "name" and value not in (None, ())
+            }
+            for column in (*self.columns, self.target)
+        }
+        return document
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any], *, names: Iterable[str] | None = None) -> Schema:
+        """Return the schema that plain data describes.
+
+        Parameters
+        ----------
+        document
+            The shape of a schema's TOML file.
+        names
+            The table's columns, for which ``[columns."*"]`` stands where they are not described by name.
+
+        Raises
+        ------
+        InvalidSchema
+            If a key is unknown or missing, two facts contradict each other, or ``"*"`` is described and
+            there are no ``names``.
+        """
+        known = {"neighboring", "target", "records", "records_about", "assertions", "columns"}
+        unknown = sorted(set(document) - known)
+        if unknown:
+            raise InvalidSchema(
+                f"unknown key {unknown[0]!r} in the schema; it may have {', '.join(sorted(known))}"
+            )
+        table = document.get("columns")
+        if not isinstance(table, Mapping) or not all(isinstance(c, Mapping) for c in table.values()):
+            raise InvalidSchema("the schema needs a table [columns.NAME] for each column")
+        table = _with_others(table, names)
+        target = document.get("target")
+        if not isinstance(target, str) or target not in table:
+            raise InvalidSchema(
+                f"the schema's target is {target!r}, which is not among its columns {', '.join(table)}; "
+                'set target = "NAME" and describe it under [columns.NAME]'
+            )
+        columns = {name: _column(name, facts) for name, facts in table.items()}
+        try:
+            neighboring = Neighboring(document.get("neighboring", "add-remove"))
+        except ValueError as error:
+            raise InvalidSchema(
+                f"neighboring is {document['neighboring']!r}; it must be add-remove or replace-one"
+            ) from error
+        records = document.get("records")
+        whole = isinstance(records, int) and not isinstance(records, bool)
+        if records is not None and not (whole and records >= 1):
+            raise InvalidSchema(f"records is {records!r}; it must be a whole number of at least 1")
+        assertions = document.get("assertions", [])
+        if not _is_list_of_text(assertions):
+            raise InvalidSchema(f"assertions is {assertions!r}; it must be a list of sentences in quotes")
+        return cls(
+            tuple(column for name, column in columns.items() if name != target),
+            columns[target],
+            neighboring,
+            records,
+            tuple(assertions),
+            document.get("records_about"),
+        )
+
+    @classmethod
+    def read(cls, path: Path | str, *, names: Iterable[str] | None = None) -> Schema:
+        """Return the schema in a TOML file; ``names`` as for ``from_document``."""
+        return cls.from_document(read_toml(path, "schema", InvalidSchema), names=names)
+
+
+def _require_magnitude(about: object, records: int | None) -> None:
+    if isinstance(about, bool) or not isinstance(about, int):
+        raise InvalidSchema(f"records_about is {about!r}; it must be a whole number of at least 1")
+    if not 1 <= about <= MOST_RECORDS_ABOUT:
+        raise InvalidSchema("records_about must be from 1 to 10^18")
+    if records is not None:
+        raise InvalidSchema(
+            f"the schema says records = {records} and records_about = {about}; the number of records says "
+            'more, so remove "records_about"'
+        )
+    magnitude = 10 ** (len(str(about)) - 1)
+    if about % magnitude:
+        raise InvalidSchema(
+            f"records_about is {about}, which may be a count; give its order of magnitude, one digit and "
+            f"zeros, such as {about // magnitude * magnitude}, and only if that is public"
+        )
+
+
+def _require_printable(what: str, text: object) -> None:
+    """Raise unless a name can be written to a file and shown: a release that holds it is read again."""
+    flaw = flaw_of(text) if isinstance(text, str) else "no text"
+    if flaw is not None:
+        raise InvalidSchema(f"{what} {text!r} has {flaw} in it; rename it")
+
+
+def _with_others(
+    table: Mapping[str, Mapping[str, Any]], names: Iterable[str] | None
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return the columns with ``"*"`` replaced, in its place, by every name that is not described."""
+    if OTHERS not in table:
+        return table
+    if names is None:
+        raise InvalidSchema(
+            f'[columns."{OTHERS}"] stands for every column of the table that is not named, and no table was '
+            "given; give it, or name the columns"
+        )
+    others = {name: table[OTHERS] for name in names if name not in table}
+    described: dict[str, Mapping[str, Any]] = {}
+    for name, facts in table.items():
+        described |= others if name == OTHERS else {name: facts}
+    return described
+
+
+def _column(name: str, facts: Mapping[str, Any]) -> Column:
+    allowed = {field.name for field in attrs.fields(Column)} - {"name"}
+    unknown = sorted(set(facts) - allowed)
+    if unknown:
+        raise InvalidSchema(
+            f"column {name!r} has an unknown key {unknown[0]!r}; it may have {', '.join(sorted(allowed))}"
+        )
+    for word in ("lower", "upper"):
+        value = facts.get(word)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise InvalidSchema(f"column {name!r} has {word} = {value!r}; a bound is a number")
+    if not _is_list_of_text(facts.get("categories", [])):
+        raise InvalidSchema(
+            f"column {name!r} has categories = {facts['categories']!r}; give a list, each category as text "
+            "in quotes"
+        )
+    if not isinstance(facts.get("positive", ""), str):
+        raise InvalidSchema(
+            f"column {name!r} has positive = {facts['positive']!r}; give one of its categories, in quotes"
+        )
+    return Column(name, **facts)
+
+
+def _is_list_of_text(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)

@@ -1,0 +1,208 @@
+r"""Sums over records: what parts compute before noise, exact whatever the order and wherever the data are.
+
+A part says what to add up as a ``Sum``: a function that maps some records, a ``Block``, to an array of whole
+numbers, with the array's shape and a bound on what one record adds to an entry. It asks a dataset for it
+(``data.sum``) and never sees how the records are held, so that one part serves arrays, sparse matrices and
+files, and whatever else can add whole numbers: partitions on a cluster, or parties that add modulo 2^b, for
+which shape and bound are all that they need to know.
+
+*Exactness.* Let the function f be a sum itself: f(B) is the sum over the records r of B of g(r), where g(r)
+is an array of whole numbers, at most b in magnitude, that depends on r alone. So f(A + B) = f(A) + f(B), and
+
+1. blocks have at most 2^53 / b records, so that every partial sum that f can form of the g(r), in whatever
+   order, is a whole number of at most 2^53, which float64 holds: f(B) may be a matrix product or a sum in
+   float64 and is exact;
+2. blocks are added up as int64 where n b < 2^63, else as Python's whole numbers: no sum wraps around.
+
+Whole numbers are associative and commutative. So the total is the sum of g(r) over all records to the last
+bit, for every order and division of the records and every form in which they are held, and totals of two
+neighboring tables differ by one g(r) (or g(r) - g(r')) exactly: a sensitivity that holds for g holds for the
+total as computed, with nothing added for rounding.
+
+That g depends on r alone is up to the part: arithmetic entry by entry does, and so do sums along the rows of
+a matrix that lies in memory row by row, as ``Block.X`` does; a product of matrices that are not whole numbers
+does not, because its terms are added in an order that depends on the shape of the block. Numbers become whole
+by truncation to a public grid, as ``dpkit_core.mechanisms.moments`` does it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_core.errors import PlanViolation
+from dpkit_core.validators import frozen_tuple
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+    from dpkit_core.data.dataset import Matrix, Vector
+
+Integers = npt.NDArray[Any]
+"""Whole numbers: int64, or Python's where int64 might not hold a total; float64 inside one block."""
+
+#: Up to here, every whole number is a float64.
+EXACT = 2**53
+
+#: Numbers in a block, 1 MB of them, unless the sum itself has more: few enough for the processor's cache.
+BLOCK = 2**17
+
+
+@attrs.frozen(eq=False)
+class Block:
+    """Some records: features ``X`` (m x d), which lie row by row in memory, and the target ``y`` (m)."""
+
+    X: Matrix
+    y: Vector
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@attrs.frozen(eq=False)
+class SparseBlock:
+    """Some records whose features are a sparse matrix (m x d, CSR or CSC, each entry stored once at most)."""
+
+    X: sparse.csr_array | sparse.csc_array
+    y: Vector
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+def rows_of(columns: int, numbers: int = BLOCK) -> int:
+    """Return how many records of so many columns and a target have about so many numbers; one at least."""
+    return max(1, numbers // (columns + 1))
+
+
+@attrs.frozen(eq=False)
+class Sum:
+    """What to add up over the records of a dataset.
+
+    Attributes
+    ----------
+    of
+        Maps a block to the sum over its records, an array of whole numbers (of any type; float64 is exact
+        here) that is additive: each record's share is a function of that record. Blocks have one record at
+        least.
+    shape
+        Of that array; public.
+    bound
+        No record adds more than this to an entry, in magnitude; public, from 1 to 2^53.
+    of_sparse
+        The same for records held sparsely, where zeros can be skipped. Without it, sparse records are made
+        dense a block at a time.
+
+    Examples
+    --------
+    >>> from dpkit_core import Dataset, Schema
+    >>> data = Dataset.from_arrays([[1.0], [2.0], [3.0]], [0.1, 0.7, 0.9], Schema.numeric(["a"], "y"))
+    >>> above = Sum(lambda block: np.array([(block.y > 0.5).sum(), len(block)]), shape=(2,), bound=1)
+    >>> data.sum(above).tolist()
+    [2, 3]
+    """
+
+    of: Callable[[Block], Integers]
+    shape: tuple[int, ...] = attrs.field(converter=frozen_tuple)
+    bound: int = attrs.field(
+        validator=[attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(EXACT)]
+    )
+    of_sparse: Callable[[SparseBlock], Integers] | None = None
+
+    @property
+    def most_records(self) -> int:
+        """How many records a block may have, so that every partial sum is exact in float64."""
+        return EXACT // self.bound
+
+    def records_at_once(self, columns: int) -> int:
+        """Return how many records of so many columns to add up at once: more numbers than the sum has."""
+        return min(self.most_records, rows_of(columns, max(BLOCK, 4 * math.prod(self.shape))))
+
+
+class Summable(Protocol):
+    """Records that can be added up."""
+
+    def sum(self, what: Sum, /) -> Integers:
+        """Return the total over all records, exactly: int64, or Python's whole numbers where need be."""
+        ...
+
+
+def total(what: Sum, records: int, shares: Iterable[tuple[int, Integers]]) -> Integers:
+    """Return the sum of ``shares``, each of so many of the ``records``, exactly.
+
+    Raises
+    ------
+    PlanViolation
+        If a share has another shape than ``what`` declares, is more than its records can add up to, or is not
+        of whole numbers.
+    """
+    result = np.zeros(what.shape, dtype=np.int64 if records * what.bound < 2**63 else object)
+    for count, share in shares:
+        result += _whole(np.asarray(share), what, count)
+    return result
+
+
+def _whole(share: npt.NDArray[Any], what: Sum, records: int) -> npt.NDArray[np.int64]:
+    limit = what.bound * records
+    # A comparison with NaN is false, and so is one with what has no order.
+    if share.shape != what.shape or share.dtype.kind not in "biuf":
+        raise PlanViolation(
+            f"a sum has shape {share.shape} and type {share.dtype} where shape {what.shape} was declared, of "
+            "whole numbers. Nothing is released"
+        )
+    if share.size and not (share.min() >= -limit and share.max() <= limit):
+        raise PlanViolation(
+            f"a sum over records exceeds its declared bound of {what.bound} for each. Nothing is released"
+        )
+    whole = share.astype(np.int64)
+    if share.dtype.kind == "f" and not np.array_equal(whole, share):
+        raise PlanViolation("a sum over records is not of whole numbers. Nothing is released")
+    return whole
+
+
+def regrouped(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
+    """Yield the records of ``blocks``, in blocks of at most ``rows`` that lie row by row in memory.
+
+    Small blocks are joined, so that what a sum costs for each block is paid for enough records.
+    """
+    held: list[Block] = []
+    for block in blocks:
+        held.append(block)
+        if sum(map(len, held)) >= rows:
+            yield from _pieces(_joined(held), rows)
+            held = []
+    if held:
+        yield from _pieces(_joined(held), rows)
+
+
+def _joined(blocks: list[Block]) -> Block:
+    if len(blocks) == 1:
+        return blocks[0]
+    return Block(np.concatenate([b.X for b in blocks]), np.concatenate([b.y for b in blocks]))
+
+
+def _pieces(block: Block, rows: int) -> Iterator[Block]:
+    for start in range(0, len(block), rows):
+        piece = slice(start, start + rows)
+        yield Block(np.ascontiguousarray(block.X[piece]), block.y[piece])
+
+
+@attrs.frozen(eq=False)
+class MappedRecords:
+    """Records whose features are replaced by a function of each record, computed anew for each sum."""
+
+    data: Summable
+    rows: Callable[[Block], Matrix]
+
+    def sum(self, what: Sum, /) -> Integers:
+        """Return the total over all records, exactly."""
+
+        def of(block: Block) -> Integers:
+            return what.of(Block(self.rows(block), block.y))
+
+        return self.data.sum(Sum(of, what.shape, what.bound))

@@ -1,0 +1,1 @@
+"""How everything that is installed fares when it is loaded: parts, observers and commands."""

@@ -1,0 +1,324 @@
+"""Documents that people and programs exchange, read strictly: releases, plans, schemas, recipes, suites.
+
+    document = read_json(path, "release", InvalidRelease)      plain data, or one sentence about what is wrong
+    fields = Fields(document, "the release", InvalidRelease)
+    selected = fields.texts("selected")                        each field by its type
+    fields.close()                                             nothing may be left that nobody knows
+
+Whoever reads a file may not have written it. So it may be no larger and no deeper than such files are, name
+nothing twice, where one reader takes the first and another one the last, hold no number that float64 does not
+have, and no text that cannot be printed as it is. What people write is TOML, what programs write is JSON.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+import reprlib
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import tomli_w
+
+from dpkit_core.errors import DpkitError
+
+#: Bytes of a file. A million columns are less.
+LARGEST_TOML, LARGEST_JSON = 2**26, 2**30
+
+#: Mappings and lists within each other.
+DEEPEST = 64
+
+# TOML has no larger whole numbers, and no field needs one.
+_WHOLE = range(-(2**63), 2**63)
+_DIGITS = 20  # from so many on, a whole number of JSON is read as float64
+
+_PRINTED = set("\t\n\r")
+_SURROGATES = range(0xD800, 0xE000)
+_MISSING: Any = object()
+E = TypeVar("E", bound=enum.Enum)
+
+
+def read_toml(path: Path | str, what: str, error: type[DpkitError]) -> dict[str, Any]:
+    """Return the content of a TOML file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    what
+        What it is taken for, in a word, such as "schema".
+    error
+        What to raise if it cannot be read, is not TOML, or holds what no such file needs.
+
+    Raises
+    ------
+    DpkitError
+        An ``error``, that is, with ``what``, ``path`` and the reason.
+    """
+    return parse_toml(_text(path, what, error, LARGEST_TOML), f"{what} {path}", error)
+
+
+def read_json(path: Path | str, what: str, error: type[DpkitError]) -> Any:
+    """Return the content of a JSON file; as ``read_toml``."""
+    text, what = _text(path, what, error, LARGEST_JSON), f"{what} {path}"
+    try:
+        document = json.loads(
+            text,
+            object_pairs_hook=_without_doubles,
+            parse_int=_whole_or_float,
+            parse_float=_finite,
+            parse_constant=_no_number,
+        )
+    except (ValueError, RecursionError) as cause:
+        raise error(f"{what} is not valid JSON: {_reason(cause)}") from cause
+    require_plain(document, what, error)
+    return document
+
+
+def parse_toml(text: str, what: str, error: type[DpkitError]) -> dict[str, Any]:
+    """Return the content of TOML that is no file, such as an option of a command; ``what`` is its name."""
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as cause:
+        raise error(f"{what} is not valid TOML: {_reason(cause)}") from cause
+    require_plain(document, what, error)
+    return document
+
+
+def to_toml(document: Mapping[str, Any]) -> str:
+    """Return plain data as TOML.
+
+    >>> print(to_toml({"columns": {"a b": {"kind": "numeric"}}}), end="")
+    [columns."a b"]
+    kind = "numeric"
+    """
+    return tomli_w.dumps(document)
+
+
+def _text(path: Path | str, what: str, error: type[DpkitError], largest: int) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(largest + 1)
+    except OSError as cause:
+        raise error(f"cannot read {what} {path}: {cause.strerror}") from cause
+    except ValueError as cause:  # a path with a zero byte
+        raise error(f"cannot read {what} {str(path)!r}: {cause}") from cause
+    if len(content) > largest:
+        raise error(f"{what} {path} is larger than {largest >> 20} MiB, and no such file is")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as cause:
+        raise error(f"{what} {path} is not text in UTF-8: {cause.reason}") from cause
+
+
+def _reason(cause: Exception) -> str:
+    return "it is nested too deeply" if isinstance(cause, RecursionError) else str(cause)
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        [(doubled, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"{reprlib.repr(doubled)} is given twice")
+    return document
+
+
+def _whole_or_float(digits: str) -> int | float:
+    return int(digits) if len(digits) < _DIGITS else _finite(digits)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"{reprlib.repr(digits)} is larger than any number of float64")
+    return number
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def flaw_of(text: str) -> str | None:
+    r"""Return why a text cannot be written and printed as it is; None if it can.
+
+    >>> flaw_of("Größe"), flaw_of("a\x1b[2J"), flaw_of("\ud800")
+    (None, 'a control character', 'half of a character')
+    """
+    if text.isascii() and text.isprintable():
+        return None
+    for character in text:
+        if ord(character) in _SURROGATES:
+            return "half of a character"
+        if (character < " " or "\x7f" <= character <= "\x9f") and character not in _PRINTED:
+            return "a control character"
+    return None
+
+
+def require_plain(document: Any, what: str, error: type[DpkitError]) -> None:
+    """Raise ``error`` unless a document is plain data: not too deep, its numbers and texts as they should be.
+
+    Infinity and NaN are numbers here, as in TOML; what reads a field says that it is finite.
+    """
+    rest: list[tuple[Any, int]] = [(document, 0)]
+    while rest:  # no recursion, which has limits of its own
+        value, depth = rest.pop()
+        match value:
+            case None | bool() | float():
+                fault = None
+            case str():
+                fault = flaw_of(value)
+            case int():
+                fault = None if value in _WHOLE else "a whole number of more than 64 bits; write it as 1e20"
+            case Mapping() | list() | tuple():
+                fault = "a key that is no text" if _odd_keys(value) else None
+                inner = [*value.keys(), *value.values()] if isinstance(value, Mapping) else value
+                rest += [(item, depth + 1) for item in inner]
+                if depth >= DEEPEST:
+                    fault = f"something nested more than {DEEPEST} times"
+            case _:
+                fault = f"a {type(value).__name__}; write it as text, in quotes"
+        if fault is not None:
+            raise error(f"{what} holds {fault}")
+
+
+def _odd_keys(value: Any) -> bool:
+    return isinstance(value, Mapping) and not all(isinstance(key, str) for key in value)
+
+
+def require_version(what: str, version: int, known: int, error: type[DpkitError]) -> None:
+    """Raise ``error`` unless the format of a file is one that is known here: 1 to ``known``."""
+    if not 1 <= version <= known:
+        remedy = "Upgrade dpkit" if version > known else "No dpkit writes that one, so the file is damaged"
+        raise error(f"{what} has format version {version}; this dpkit reads 1 to {known}. {remedy}")
+
+
+class Fields:
+    """The fields of one mapping, each asked for by its type; what nobody has asked for is a fault.
+
+    Each method returns the field ``key``, or ``default`` where that is given and the field is not; a field
+    that is ``nullable`` may be null. Else it raises ``error`` with one sentence.
+
+    >>> from dpkit_core.errors import InvalidRelease
+    >>> fields = Fields({"epsilon": "1"}, "the budget", InvalidRelease)
+    >>> fields.number("epsilon")
+    Traceback (most recent call last):
+    dpkit_core.errors.InvalidRelease: the budget: epsilon is '1'; it must be a finite number
+    """
+
+    def __init__(self, document: Any, what: str, error: type[DpkitError]) -> None:
+        self.what = what
+        self.error = error
+        if not isinstance(document, Mapping):
+            raise error(f"{what} is {_shown(document)}; it must be a mapping of names to values")
+        self._document = document
+        self._asked: set[str] = set()
+
+    def text(self, key: str, default: Any = _MISSING, *, nullable: bool = False) -> Any:
+        """Return text."""
+        return self._typed(key, default, _is_text, "text", nullable=nullable)
+
+    def choice(self, key: str, among: type[E]) -> E:
+        """Return a member of an enumeration, which is written by its value."""
+        values = [member.value for member in among]
+        value = self._typed(key, _MISSING, values.__contains__, f"one of {', '.join(map(str, values))}")
+        return among(value)
+
+    def texts(self, key: str, default: Any = _MISSING) -> tuple[str, ...]:
+        """Return a list of texts, as a tuple."""
+        return tuple(self._typed(key, default, _listed(_is_text), "a list of texts"))
+
+    def truth(self, key: str, default: Any = _MISSING) -> Any:
+        """Return true or false."""
+        return self._typed(key, default, _is_truth, "true or false")
+
+    def number(self, key: str, default: Any = _MISSING, *, nullable: bool = False) -> Any:
+        """Return a finite number."""
+        return self._typed(key, default, _is_number, "a finite number", nullable=nullable)
+
+    def whole(self, key: str, default: Any = _MISSING) -> Any:
+        """Return a whole number."""
+        return self._typed(key, default, _is_whole, "a whole number")
+
+    def wholes(self, key: str, default: Any = _MISSING) -> tuple[int, ...]:
+        """Return a list of whole numbers, as a tuple."""
+        return tuple(self._typed(key, default, _listed(_is_whole), "a list of whole numbers"))
+
+    def numbers(self, key: str, *words: str) -> tuple[Any, ...]:
+        """Return a list of finite numbers, as a tuple; ``words`` may stand among them."""
+        fits = _listed(lambda value: _is_number(value) or value in words)
+        return tuple(self._typed(key, _MISSING, fits, "a list of finite numbers"))
+
+    def mapping(self, key: str, default: Any = _MISSING, *, nullable: bool = False) -> Any:
+        """Return a mapping, as it is."""
+        return self._typed(key, default, _is_mapping, "a mapping", nullable=nullable)
+
+    def mappings(self, key: str, default: Any = _MISSING) -> tuple[Mapping[str, Any], ...]:
+        """Return a list of mappings, as a tuple."""
+        return tuple(self._typed(key, default, _listed(_is_mapping), "a list of mappings"))
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all fields."""
+        return tuple(self._document)
+
+    def fields(self, key: str) -> Fields:
+        """Return the fields of a mapping within this one."""
+        return Fields(self.mapping(key), f"{self.what}, {key}", self.error)
+
+    def value(self, key: str, default: Any = None) -> Any:
+        """Return whatever is there."""
+        self._asked.add(key)
+        return self._document.get(key, default)
+
+    def close(self) -> None:
+        """Raise if there is a field that has not been asked for."""
+        unknown = sorted(set(self._document) - self._asked)
+        if unknown:
+            raise self.error(
+                f"{self.what}: there is no {_shown(unknown[0])}; it has {', '.join(sorted(self._asked))}"
+            )
+
+    def _typed(
+        self, key: str, default: Any, fits: Callable[[Any], bool], kind: str, *, nullable: bool = False
+    ) -> Any:
+        value = self.value(key, default)
+        if value is _MISSING:
+            raise self.error(f"{self.what}: {key} is missing; it must be {kind}")
+        if not (value is default or (nullable and value is None) or fits(value)):
+            raise self.error(f"{self.what}: {key} is {_shown(value)}; it must be {kind}")
+        return value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_number(value: Any) -> bool:
+    # Compared, because a whole number of Python may be too large to be converted; false for NaN.
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and abs(value) <= sys.float_info.max
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _listed(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list | tuple) and all(map(fits, value))
+
+
+def _shown(value: Any) -> str:
+    """Return a value as a message can show it, however long it is."""
+    return reprlib.repr(value)

@@ -1,0 +1,119 @@
+"""An account: whose data, under which public facts, what they may cost in all, and how that is added up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from dpkit_core.data.schema import Column, Schema
+from dpkit_core.errors import DpkitError, InvalidLedger
+from dpkit_core.privacy.budget import Budget
+from dpkit_core.privacy.filters import Basic, Filter, Ticks, filter_from_document, frozen_ticks
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", flags=re.ASCII)
+
+
+def _is_name(instance: object, attribute: attrs.Attribute[Any], value: str) -> None:
+    if not _NAME.fullmatch(value):
+        raise InvalidLedger(
+            f"an account cannot be called {value!r}; use up to 100 letters, digits, points, hyphens and "
+            "underscores"
+        )
+
+
+@attrs.frozen
+class Account:
+    """What is fixed when an account is opened, and never changes.
+
+    Attributes
+    ----------
+    name
+        The custodian's name for the data. One table has one account: with one for each user, users would pool
+        what they learn, and no account would show it.
+    schema
+        The public facts about the whole table; a run uses some of its columns, as they are described here.
+        Its neighboring relation is the account's.
+    budget
+        What all runs together may cost, ever.
+    measure
+        How runs are added up.
+    limits
+        The budget in units of the measure.
+    """
+
+    name: str = attrs.field(validator=[attrs.validators.instance_of(str), _is_name])
+    schema: Schema
+    budget: Budget
+    measure: Filter = attrs.field(factory=Basic)
+    limits: Ticks = attrs.field(converter=frozen_ticks, kw_only=True)
+
+    @limits.default
+    def _allowed(self) -> Ticks:
+        return self.measure.limits(self.budget)
+
+    def mismatch(self, schema: Schema) -> str | None:
+        """Return why a run with these public facts is not one on this account's table; None if it may be.
+
+        The columns of a run are some of the account's, any of them the target, each described as here: bounds
+        that somebody else wrote down may have been read off the data.
+        """
+        if schema.neighboring is not self.schema.neighboring:
+            return (
+                f"it protects {self.schema.neighboring.value} neighbors, the run {schema.neighboring.value} "
+                "neighbors"
+            )
+        ours = {column.name: column for column in (*self.schema.columns, self.schema.target)}
+        for column in (*schema.columns, schema.target):
+            if column.name not in ours:
+                return f"its table has no column {column.name!r}, which the run uses"
+            if column != ours[column.name]:
+                return (
+                    f"it describes column {column.name!r} as {_brief(ours[column.name])}, the run as "
+                    f"{_brief(column)}"
+                )
+        if schema.records != self.schema.records:
+            return f"its schema says records = {self.schema.records}, the run's {schema.records}"
+        unknown = [each for each in schema.assertions if each not in self.schema.assertions]
+        return f"its schema does not declare public that {unknown[0]}" if unknown else None
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the account as plain data."""
+        return {
+            "schema": self.schema.to_document(),
+            "budget": attrs.asdict(self.budget),
+            "measure": self.measure.to_document(),
+            "limits": list(self.limits),
+        }
+
+    @classmethod
+    def from_document(cls, name: str, document: Mapping[str, Any]) -> Account:
+        """Return the account that ``to_document`` wrote.
+
+        Raises
+        ------
+        InvalidLedger
+            If something is missing or unknown.
+        """
+        try:
+            return cls(
+                name,
+                Schema.from_document(document["schema"]),
+                Budget(**document["budget"]),
+                filter_from_document(document["measure"]),
+                limits=document["limits"],
+            )
+        except (KeyError, TypeError, DpkitError) as error:
+            raise InvalidLedger(f"cannot read account {name}: {error}") from error
+
+
+def _brief(column: Column) -> str:
+    facts = [column.kind]
+    facts += [
+        f"{word} {value:g}" for word in ("lower", "upper") if (value := getattr(column, word)) is not None
+    ]
+    if column.categories:
+        facts.append(f"{len(column.categories)} categories")
+    return ", ".join(facts)

@@ -1,0 +1,191 @@
+"""What a ledger writes down: entries, each with the hash of everything before it.
+
+Nothing is ever changed. A charge that is settled gets a second entry; so does nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import secrets
+import uuid
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+import attrs
+
+from dpkit_core.data.schema import Schema
+from dpkit_core.errors import InvalidLedger
+from dpkit_core.privacy.events import event_to_json
+from dpkit_core.privacy.filters import Claim, Ticks
+from dpkit_core.release.canonical import canonical_bytes
+
+Outcome = Literal["released", "refused", "failed", "vetoed"]
+"""What became of a reservation. All four are spent."""
+
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+#: What an entry can be: the first of a ledger, the opening of an account, a charge, its settlement.
+KINDS = ("ledger", "account", "reserved", *OUTCOMES)
+
+#: What comes before the first entry.
+NOTHING = "0" * 64
+
+
+@attrs.frozen
+class Entry:
+    """One line of a ledger, as it is stored: eight texts and numbers.
+
+    Attributes
+    ----------
+    sequence
+        1, 2, 3 and so on over the whole ledger.
+    kind
+        One of ``KINDS``.
+    account
+        Its account; empty for the first entry.
+    charge
+        Identity of the charge that is reserved or settled; empty otherwise.
+    body
+        The rest, as canonical JSON.
+    total
+        The account's total after this entry, as JSON: whole ticks of its measure, null for infinity.
+    previous
+        Hash of the entry before.
+    hash
+        SHA-256 of the canonical bytes of the list of all of the above.
+    """
+
+    sequence: int
+    kind: str
+    account: str
+    charge: str
+    body: str
+    total: str
+    previous: str
+    hash: str
+
+    @classmethod
+    def after(
+        cls,
+        last: Entry | None,
+        kind: str,
+        body: Mapping[str, Any],
+        *,
+        account: str = "",
+        charge: str = "",
+        total: Ticks = (),
+    ) -> Entry:
+        """Return the entry that follows ``last``, which is None for the first."""
+        sequence, previous = (1, NOTHING) if last is None else (last.sequence + 1, last.hash)
+        fields = (sequence, kind, account, charge, _text(body), _text(list(total)), previous)
+        return cls(*fields, _hash(fields))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The body as plain data.
+
+        Raises
+        ------
+        InvalidLedger
+            If it is none.
+        """
+        facts = self._read(self.body, dict)
+        assert isinstance(facts, dict)
+        return facts
+
+    @property
+    def ticks(self) -> Ticks:
+        """The account's total after this entry.
+
+        Raises
+        ------
+        InvalidLedger
+            If it cannot be read.
+        """
+        return tuple(self._read(self.total, list))
+
+    @property
+    def intact(self) -> bool:
+        """Whether the hash is that of the other fields."""
+        return self.hash == _hash(attrs.astuple(self)[:-1])
+
+    def _read(self, text: str, form: type[Any]) -> Any:
+        try:
+            value = json.loads(text)
+        except (TypeError, ValueError) as error:
+            raise InvalidLedger(f"entry {self.sequence} of the ledger is damaged: {error}") from error
+        if not isinstance(value, form):
+            raise InvalidLedger(f"entry {self.sequence} of the ledger is damaged: {text!r}")
+        return value
+
+
+def _text(document: Any) -> str:
+    return canonical_bytes(document).decode("ascii")
+
+
+def _hash(fields: tuple[Any, ...]) -> str:
+    return hashlib.sha256(canonical_bytes(list(fields))).hexdigest()
+
+
+@attrs.frozen
+class Charge:
+    """What one run asks of an account.
+
+    Asking twice with one object charges once, so that whoever does not know whether the first attempt was
+    heard may ask again. Another object of the same identity is another run: it is refused.
+
+    Attributes
+    ----------
+    account
+        Who is to pay.
+    claim
+        What the run will cost.
+    schema
+        The public facts that it relies on.
+    plan
+        Digest of everything in its certificate that is known beforehand, see ``plan_digest``.
+    about
+        What people want to know: parts, accountant, who runs it, when.
+    id
+        Identity; a new one by default. With the name of a job, a job that is started again is not charged
+        again, and does not run again.
+    nonce
+        Tells this object from any other of the same identity.
+    """
+
+    account: str
+    claim: Claim
+    schema: Schema
+    plan: str
+    about: Mapping[str, Any] = attrs.field(factory=dict)
+    id: str = attrs.field(factory=lambda: uuid.uuid4().hex, validator=attrs.validators.instance_of(str))
+    nonce: str = attrs.field(factory=functools.partial(secrets.token_hex, 16), repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if not 1 <= len(self.id) <= 200:
+            raise InvalidLedger(
+                f"a charge cannot have the identity {self.id!r}; give a text of 1 to 200 letters"
+            )
+
+    def to_document(self, cost: Ticks) -> dict[str, Any]:
+        """Return what is written down of it, beside account and identity."""
+        return {
+            "about": dict(self.about),
+            "cost": list(cost),
+            "delta": self.claim.delta,
+            "epsilon": self.claim.epsilon,
+            "events": [event_to_json(event) for event in self.claim.events],
+            "nonce": self.nonce,
+            "plan": self.plan,
+        }
+
+
+#: What a certificate says that is known before the run.
+_PLANNED = ("accountant", "budget", "delta", "epsilon", "events", "neighboring", "parts", "schema")
+
+
+def planned(certificate: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a certificate, as plain data, says that was known before the run."""
+    return {key: certificate.get(key) for key in _PLANNED}

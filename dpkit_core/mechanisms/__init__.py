@@ -1,0 +1,1 @@
+"""Maths that parts share: calibration, private quantiles, exact second moments."""

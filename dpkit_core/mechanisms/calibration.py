@@ -1,0 +1,135 @@
+"""One calibrator for every mechanism: bracket, bisection, rounding towards privacy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from dpkit_core.errors import CalibrationFailed, Unsuitable
+from dpkit_core.privacy.events import Event, priced, walk
+from dpkit_core.protocols import Accountant, RegressionRequest, ScoringRequest, SelectionRequest
+
+
+def calibrate(
+    cost: Callable[[float], float],
+    limit: float,
+    *,
+    start: float = 1.0,
+    relative_error: float = 1e-9,
+) -> float:
+    """Return the largest parameter found whose cost is at most ``limit``.
+
+    The returned parameter always satisfies ``cost(parameter) <= limit`` as evaluated: bisection keeps a safe
+    and an unsafe end and returns the safe one, so rounding errors cost utility and never privacy. To
+    calibrate a noise multiplier, which should be small, search its inverse.
+
+    Parameters
+    ----------
+    cost
+        A function that does not decrease for positive parameters. Only its values are used.
+    limit
+        The cost that must not be exceeded.
+    start
+        Where to start looking; any positive number of about the right size saves evaluations.
+    relative_error
+        How far below the largest safe parameter the result may stay.
+
+    Raises
+    ------
+    CalibrationFailed
+        If no parameter down to ``start * 2**-200`` is safe, or every one up to ``start * 2**200`` is.
+
+    Examples
+    --------
+    >>> round(calibrate(lambda epsilon: 5 * epsilon, 1.0), 6)
+    0.2
+    """
+    if not 0 < start < math.inf:
+        raise ValueError(f"start is {start}; it must be a finite number above 0")
+    safe = start
+    steps = 0
+    while not cost(safe) <= limit:  # also rejects NaN
+        safe /= 2
+        steps += 1
+        if steps > 200:
+            raise CalibrationFailed(
+                f"no parameter between {safe:.3g} and {start:.3g} costs at most {limit:.6g}; "
+                "give a larger budget"
+            )
+    unsafe = 2 * safe
+    while cost(unsafe) <= limit:
+        safe, unsafe = unsafe, 2 * unsafe
+        steps += 1
+        if steps > 200 or not math.isfinite(unsafe):
+            raise CalibrationFailed(
+                f"every parameter up to {safe:.3g} costs at most {limit:.6g}; the cost does not grow"
+            )
+    while unsafe - safe > relative_error * safe:
+        middle = (safe + unsafe) / 2
+        if not safe < middle < unsafe:  # the two ends are adjacent floating-point numbers
+            break
+        if cost(middle) <= limit:
+            safe = middle
+        else:
+            unsafe = middle
+    return safe
+
+
+def calibrate_events(
+    events: Callable[[float], Sequence[Event]],
+    request: SelectionRequest | ScoringRequest | RegressionRequest,
+    *,
+    start: float | None = None,
+    relative_error: float = 1e-9,
+) -> float:
+    """Return the largest parameter whose events together cost at most the budget of ``request``.
+
+    Parameters
+    ----------
+    events
+        The events of a plan, for a parameter that costs more the larger it is: an epsilon, or the inverse of
+        a noise multiplier. Their number and types do not depend on it.
+    request
+        What is planned for: its accountant adds the events up, at the delta of its budget.
+    start
+        As for ``calibrate``; the epsilon of the budget by default.
+    relative_error
+        As for ``calibrate``.
+
+    Raises
+    ------
+    Unsuitable
+        If the accountant does not support one of the events, or one has no finite epsilon at a delta of 0.
+    CalibrationFailed
+        If no parameter is found.
+    """
+    budget, start = request.budget, request.budget.epsilon if start is None else start
+    for event in dict.fromkeys(map(priced, events(start))):
+        _require_accountable(event, request.accountant, budget.delta)
+
+    def cost(parameter: float) -> float:
+        total = request.accountant
+        for event, group in itertools.groupby(map(priced, events(parameter))):
+            total = total.compose(event, len(list(group)))
+        return total.epsilon(budget.delta)
+
+    return calibrate(cost, budget.epsilon, start=start, relative_error=relative_error)
+
+
+def _require_accountable(event: Event, accountant: Accountant, delta: float) -> None:
+    name = " of ".join(type(inner).__name__ for inner in walk(event))
+    if not accountant.supports(event):
+        raise Unsuitable(
+            f"the accountant does not support {name} for {event.neighboring.value} neighbors; use one that "
+            "does, such as rdp"
+        )
+    if delta == 0 and math.isinf(accountant.compose(event).epsilon(0.0)):
+        raise Unsuitable(f"{name} has no finite epsilon at delta 0; give a delta, such as 1e-6")
+
+
+def total(events: Iterable[Event], accountant: Accountant, delta: float) -> float:
+    """Return epsilon at ``delta`` of all ``events`` together, by a fresh ``accountant``."""
+    for event in map(priced, events):
+        accountant = accountant.compose(event)
+    return accountant.epsilon(delta)

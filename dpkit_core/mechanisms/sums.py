@@ -1,0 +1,280 @@
+r"""Noisy sums over groups of records, for which every record answers with one number: its precision.
+
+Every record contributes a vector of whole numbers to one of some groups. A round releases, for each group,
+the sum over a Poisson sample of the records that take part, plus discrete Gaussian noise with a deviation of
+its own in each coordinate. Two such rounds are a tree: its leaves are the groups, and gradients, or gradients
+and numbers of records, are added up. The whole numbers are made of real ones record by record (``quantize``),
+before anything is added up. So rounding is part of a record's own contribution, and of its cost. Rounding a
+sum would not be: a record of .2 steps can move it by a whole one.
+
+*Add-remove.* A record moves one group by its contribution c, |c_j| <= limit_j: its precision sum c_j^2 /
+deviation_j^2 is at most that of the event, sum 1 / multiplier_j^2, which is attained. A record beyond the
+limits takes no part, whatever the accountant: a part cannot use more than is charged, because what is charged
+is computed from what is used. What the round costs is in ``dpkit_core.privacy.accounts``.
+
+*Replace-one*, without sampling. Where the two contributions are in different groups the squared distance over
+variances is at most 2 p, p the precision at the limits; in one group |c_j - c'_j| <= 2 limit_j, but 0 in a
+coordinate in which all records contribute the same, so at most 4 (p - p_same). Variances are larger by max(2,
+4 (1 - p_same / p)), so that the event holds with the same multipliers; both bounds are attained. Four times
+for sums alone; twice for counts alone.
+
+*Coins* of the sample are secret and fresh: the amplification is a statement about an adversary who does not
+know them. The comparison with a 32-bit threshold makes the true rate at most the event's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_core.errors import Unsuitable
+from dpkit_core.noise.grid import SCALE_LIMIT
+from dpkit_core.privacy.accounts import TICKS, Booleans, Integers
+from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.events import Gaussian, NonSphericalGaussian, PoissonSampled
+
+if TYPE_CHECKING:
+    from dpkit_core.data.dataset import Matrix, Vector
+    from dpkit_core.noise.sampler import Sampler
+
+Sums: TypeAlias = Gaussian | NonSphericalGaussian | PoissonSampled
+"""What a round of noisy sums is recorded as; sampled is a Gaussian."""
+
+#: Largest limit: squares of contributions are exact in float64, and so are sums of 2^27 of them.
+LARGEST_LIMIT = 2**26
+
+#: Deviations are at least this many steps, as on the grids of all noise of the core: more never hurts.
+LEAST_DEVIATION = 2**15
+
+#: Deviations are larger than the multiplier says by this, relatively, so that the largest precision, its cost
+#: rounded up, is at most ``TICKS``.
+MARGIN = 2.0**-20
+
+# Covers the roundings of a precision computed in float64 from whole numbers.
+_SLACK = 2.0**-40
+
+
+def sums_event(
+    multipliers: Sequence[float],
+    neighboring: Neighboring,
+    *,
+    limits: Sequence[int],
+    groups: int,
+    rate: float = 1.0,
+    alike: Sequence[bool] | None = None,
+) -> Sums:
+    """Return the event of one round, as ``Meter.sums`` records it.
+
+    Parameters
+    ----------
+    multipliers
+        Noise multiplier of each coordinate: deviation over limit under add-remove.
+    neighboring
+        The relation; the sensitivities that it makes of the limits are in the notes of the module.
+    limits
+        Largest magnitude of a record's contribution in each coordinate: whole, from 1 to 2^26.
+    groups
+        How many there are.
+    rate
+        Of the Poisson sample; 1 for all records.
+    alike
+        For each coordinate, whether all records contribute the same number, as to a count; none by default.
+
+    Raises
+    ------
+    Unsuitable
+        If records are sampled under replace-one, for which no amplification is proved, or noise is so large
+        that its deviation is above 2^50 steps.
+
+    Examples
+    --------
+    >>> sums_event([40.0], Neighboring.REPLACE_ONE, limits=[1024], groups=8).sensitivity
+    2048.0
+    """
+    alike = [False] * len(limits) if alike is None else alike
+    inflation = 1.0
+    if neighboring is Neighboring.REPLACE_ONE:
+        if rate < 1:
+            raise Unsuitable(
+                "amplification by Poisson sampling is proved for add-remove neighbors, not for replace-one; "
+                "use all records (rate 1), or the other relation"
+            )
+        inflation = math.sqrt(_inflation(multipliers, alike))
+    sensitivities = [inflation * limit for limit in limits]
+    if any(m * s * (1 + MARGIN) > SCALE_LIMIT for m, s in zip(multipliers, sensitivities, strict=True)):
+        raise Unsuitable(
+            f"noise of {max(multipliers):.3g} times what a record contributes is more than can be drawn; "
+            "give a larger budget"
+        )
+    shape = (len(limits), groups)
+    noise: Gaussian | NonSphericalGaussian
+    if len(limits) == 1:
+        noise = Gaussian(multipliers[0], neighboring, sensitivity=sensitivities[0], shape=shape)
+    else:
+        noise = NonSphericalGaussian(
+            tuple(multipliers), neighboring, sensitivities=tuple(sensitivities), shape=shape
+        )
+    return noise if rate == 1 else PoissonSampled(rate, noise)
+
+
+def noise_of(event: Sums) -> tuple[tuple[float, ...], tuple[float, ...], tuple[int, ...], float]:
+    """Return multipliers, sensitivities and shape of a round, and the rate of its sample.
+
+    Raises
+    ------
+    ValueError
+        If the event is not Gaussian noise with sensitivities and a shape of two axes.
+    """
+    rate, noise = (event.rate, event.event) if isinstance(event, PoissonSampled) else (1.0, event)
+    match noise:
+        case Gaussian(sensitivity=float(sensitivity), shape=(_, _) as shape):
+            return (noise.noise_multiplier,), (sensitivity,), shape, rate
+        case NonSphericalGaussian(sensitivities=tuple(sensitivities), shape=(_, _) as shape):
+            return noise.noise_multipliers, sensitivities, shape, rate
+    raise ValueError(f"{event} is no round of noisy sums; make it with sums_event")
+
+
+def quantize(values: Vector, limit: float, units: int) -> Integers:
+    """Return ``values / limit`` clipped to [-1, 1] as whole multiples of 1 / ``units``, towards zero.
+
+    What a sum gets from a record is then a whole number that depends on that record alone, never larger than
+    its clipped value.
+
+    >>> quantize(np.array([-9.0, 0.3, 1e-9]), limit=0.5, units=2**15).tolist()
+    [-32768, 19660, 0]
+    """
+    return np.trunc(np.clip(values * (units / limit), -units, units)).astype(np.int64)
+
+
+def group_sums(values: Integers, groups: npt.NDArray[np.intp], count: int) -> Integers:
+    """Return the sum of integers in each of ``count`` groups, exactly.
+
+    Added up in float64, where all partial sums are whole numbers below 2^53: exact in any order.
+
+    Parameters
+    ----------
+    values
+        Integers, whose magnitudes add up to less than 2^53.
+    groups
+        From 0 to ``count`` - 1, same shape.
+    """
+    return np.bincount(groups, weights=values, minlength=count).astype(np.int64)
+
+
+def deviations(multipliers: Sequence[float], sensitivities: Sequence[float]) -> tuple[int, ...]:
+    """Return the whole standard deviations of the noise in a round.
+
+    >>> deviations((1.5, 2.0), (2.0**20, 2.0**20))
+    (1572866, 2097154)
+    """
+    return tuple(
+        max(math.ceil(multiplier * sensitivity * (1 + MARGIN)), LEAST_DEVIATION)
+        for multiplier, sensitivity in zip(multipliers, sensitivities, strict=True)
+    )
+
+
+def tick_costs(contributions: Sequence[npt.NDArray[np.int64]], event: Sums) -> Integers:
+    """Return what a round costs each record, in ticks of its largest precision, rounded up.
+
+    Parameters
+    ----------
+    contributions
+        For each coordinate, the whole numbers that the records contribute: shape (n,), or () where all
+        contribute the same.
+    event
+        Of the round, under add-remove.
+
+    Examples
+    --------
+    >>> event = sums_event([4.0, 2.0], Neighboring.ADD_OR_REMOVE_ONE, limits=[2**20, 2**20], groups=8)
+    >>> costs = tick_costs([np.array(2**20), np.array([0, 2**19, 2**20])], event)
+    >>> (costs / TICKS).round(3)
+    array([0.2, 0.4, 1. ])
+    """
+    multipliers, sensitivities, *_ = noise_of(event)
+    precision = math.fsum((1 / multiplier) ** 2 for multiplier in multipliers)
+    total = np.zeros(())
+    for column, scale in zip(contributions, deviations(multipliers, sensitivities), strict=True):
+        numbers = column.astype(np.float64)
+        total = total + numbers * numbers * (TICKS * (1 + _SLACK) / precision / scale / scale)
+    # What nobody can afford may be anything above TICKS.
+    return np.ceil(np.minimum(total, 2.0**61)).astype(np.int64)
+
+
+def noisy_sums(
+    sampler: Sampler,
+    contributions: Sequence[npt.NDArray[np.int64]],
+    groups: npt.NDArray[np.integer],
+    event: Sums,
+    *,
+    admit: Callable[[Integers], Booleans] | None = None,
+) -> Matrix:
+    """Return the noisy sums of one round, shape (coordinates, groups), in the units of the contributions.
+
+    Parameters
+    ----------
+    sampler
+        Source of coins and noise.
+    contributions
+        For each coordinate, whole numbers of shape (n,), or () where all records contribute the same.
+    groups
+        Group of each record, shape (n,).
+    event
+        Of the round.
+    admit
+        Says, of costs in ticks, who takes part; all within the limits by default.
+    """
+    multipliers, sensitivities, shape, rate = noise_of(event)
+    active = _active(contributions, groups.size, event, admit)
+    taken = np.flatnonzero(active & _sampled(sampler.generator, groups.size, rate))
+    where = groups[taken].astype(np.intp)
+    result = np.empty(shape)
+    for j, (column, scale) in enumerate(
+        zip(contributions, deviations(multipliers, sensitivities), strict=True)
+    ):
+        if column.ndim == 0:
+            sums = np.bincount(where, minlength=shape[1]) * int(column)
+        else:
+            sums = group_sums(column[taken], where, shape[1])
+        result[j] = sums + sampler.discrete_gaussian(scale, shape[1])
+    return result
+
+
+def _active(
+    contributions: Sequence[npt.NDArray[np.int64]],
+    records: int,
+    event: Sums,
+    admit: Callable[[Integers], Booleans] | None,
+) -> Booleans:
+    if event.neighboring is Neighboring.REPLACE_ONE:
+        multipliers, sensitivities, *_ = noise_of(event)
+        widening = math.sqrt(_inflation(multipliers, [column.ndim == 0 for column in contributions]))
+        within = np.ones(records, dtype=np.bool_)
+        for column, sensitivity in zip(contributions, sensitivities, strict=True):
+            limit = round(sensitivity / widening)
+            within &= (-limit <= column) & (column <= limit)
+        return within
+    costs: Integers = np.broadcast_to(tick_costs(contributions, event), (records,))
+    within = costs <= TICKS
+    # An accountant that is mistaken can only let fewer take part.
+    return within if admit is None else within & admit(costs)
+
+
+def _inflation(multipliers: Sequence[float], alike: Sequence[bool]) -> float:
+    """Return by how much variances are larger under replace-one."""
+    precisions = [(1 / multiplier) ** 2 for multiplier in multipliers]
+    same = math.fsum(p for p, constant in zip(precisions, alike, strict=True) if constant)
+    return max(2.0, 4 * (1 - same / math.fsum(precisions)))
+
+
+def _sampled(rng: np.random.Generator, records: int, rate: float) -> Booleans:
+    """Return secret coins, each true with the largest multiple of 2^-32 up to ``rate``."""
+    if rate == 1:
+        return np.ones(records, dtype=np.bool_)
+    words = np.frombuffer(rng.bytes(4 * records), dtype=np.uint32)
+    return words < np.uint32(math.floor(Fraction(rate) * 2**32))

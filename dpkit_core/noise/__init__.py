@@ -1,0 +1,1 @@
+"""Exact noise: random streams, grids, samplers, selections."""

@@ -1,0 +1,393 @@
+"""Exact samplers: what a proof says about a distribution holds for what leaves this module.
+
+Three families, each with its own argument about arithmetic.
+
+*Integers.* The discrete Laplace and discrete Gaussian are drawn exactly (Canonne, Kamath and
+Steinke 2020, Algorithms 1-3). A coin of bias exp(-gamma) is tossed in float64 and, in the one case
+in 2^46 where rounding could matter, tossed on with exact arithmetic, so that the float changes the
+speed and not the distribution.
+
+*Releases on a grid.* A real value is rounded to a public power-of-two grid and gets integer noise,
+in units of the grid. Every output is a point of that grid for every dataset, so that the low bits
+tell nothing, unlike those of textbook floating-point noise (Mironov 2012).
+
+*Exponential and Gumbel variables.* Drawn in float64 with complete tails, for selections, of which only an
+index leaves; ``dpkit_core.noise.selection`` has the bound that covers their rounding.
+
+Everything here takes two facts as given: the bits of the generator are uniform, and NumPy's
+``exp``, ``log``, ``log1p`` and ``expm1`` of float64 are within 4 units in the last place, which is
+what NumPy tests itself for.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_core.noise.grid import (
+    GRID_LIMIT,
+    NOISE_LIMIT,
+    SCALE_LIMIT,
+    Booleans,
+    Floats,
+    Grid,
+    Integers,
+    Shape,
+    gaussian_grid,
+    laplace_grid,
+)
+from dpkit_core.noise.randomness import Stream
+
+#: Half width of the zone where float64 does not decide a coin; ``Sampler.bernoulli_exp`` derives it.
+UNDECIDED = 2.0**-47
+
+_ZOOM = 53 * math.log(2.0)
+
+# Proposals per pass: a few arrays of this length stay in the processor's cache.
+_BLOCK = 2**15
+
+
+def _exp_bounds(gamma: Fraction, digits: int) -> tuple[Fraction, Fraction]:
+    """Return rational bounds around exp(-gamma), for gamma >= 0, that are ``2 * 10^(1 - digits)`` apart.
+
+    ``decimal`` rounds division and ``exp`` correctly. Division moves gamma by less than gamma *
+    10^(1-digits) / 2, hence exp(-gamma) by less than gamma exp(-gamma) * 10^(1-digits) / 2 up to
+    second order, and gamma exp(-gamma) is at most 1/e; ``exp`` itself adds 10^(1-digits) / 2 at
+    most.
+    """
+    context = decimal.Context(prec=digits, Emin=-9999, Emax=9999, traps=[])
+    exponent = context.divide(decimal.Decimal(-gamma.numerator), decimal.Decimal(gamma.denominator))
+    middle = Fraction(context.exp(exponent))
+    error = Fraction(1, 10 ** (digits - 1))
+    return middle - error, middle + error
+
+
+def _collect(total: int, propose: Callable[[int], Integers]) -> Integers:
+    """Return the first ``total`` of the independent values that ``propose`` keeps of its proposals."""
+    kept = [np.empty(0, dtype=np.int64)]
+    missing = total
+    while missing > 0:
+        batch = propose(min(2 * missing, _BLOCK))[:missing]
+        kept.append(batch)
+        missing -= batch.size
+    return np.concatenate(kept)
+
+
+@attrs.frozen
+class Sampler:
+    """Draws exact noise from one source of bits.
+
+    Attributes
+    ----------
+    source
+        A stream of ``dpkit_core.noise.randomness``, which survives a fork, or a plain generator.
+
+    Examples
+    --------
+    >>> sampler = Sampler(np.random.default_rng(0))
+    >>> sampler.discrete_laplace(3, size=4).dtype
+    dtype('int64')
+    >>> released = sampler.laplace_on_grid(41.5, sensitivity=1.0, noise_multiplier=2.0)
+    >>> float(released / laplace_grid(1.0, 2.0).step).is_integer()
+    True
+    """
+
+    source: Stream | np.random.Generator
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """The generator behind this sampler; read it anew at each use, as a fork replaces it."""
+        return self.source.generator if isinstance(self.source, Stream) else self.source
+
+    # Uniform choices
+
+    def integers(self, bound: npt.ArrayLike, size: Shape | None = None) -> Integers:
+        """Return integers from 0 to below ``bound``, at most 2^63, exactly uniform; one for each bound."""
+        return np.asarray(self.generator.integers(np.asarray(bound), size=size))
+
+    def permutation(self, items: int | Integers) -> Integers:
+        """Return the items, or the integers below a number, in random order, every order alike."""
+        return self.generator.permutation(items)
+
+    def subset(self, items: Integers, size: int) -> Integers:
+        """Return ``size`` of the items, every subset alike, in random order."""
+        return self.generator.choice(items, size, replace=False)
+
+    def bits(self, count: int) -> int:
+        """Return an integer from 0 to 2^count - 1, uniform, whatever its size.
+
+        >>> 0 <= Sampler(np.random.default_rng(0)).bits(100) < 2**100
+        True
+        """
+        size = -(-count // 8)
+        return int.from_bytes(self.generator.bytes(size), "big") >> (8 * size - count)
+
+    # Coins
+
+    def bernoulli_exp(self, numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Booleans:
+        """Return independent coins that are true with probability exp(-numerator / denominator), exactly.
+
+        A uniform number U is compared with p = exp(-gamma), and its bits are drawn as they are
+        needed. The first 53 bits bound U from below by a float u with U - u < 2^-53. The float p'
+        computed for p is off by
+
+            |p' - p| <= exp(-gamma) * (3 gamma + 8) * 2^-53 * 1.01 < (3 / e + 8) * 2^-53 * 1.01 < 2^-49,
+
+        3 roundings of gamma (two conversions and a division) and 4 units in the last place of
+        ``exp``; the same bound of 2^-48 is all that ``discrete_gaussian`` needs. Subtracting u
+        rounds by at most 2^-54. So where the computed p' - u is 2^-47 > 2^-48 + 2^-53 + 2^-54 or
+        more away from 0, its sign is that of p - U. Otherwise, with probability below 2^-45, U gets
+        more bits and p rational bounds of growing precision until they part. This ends with
+        probability one, since exp(-gamma) is irrational for rational gamma > 0, and gamma = 0 is
+        settled.
+
+        Parameters
+        ----------
+        numerator
+            Integers of at least 0.
+        denominator
+            Integers above 0; broadcast against ``numerator``.
+        """
+        numerators, denominators = np.broadcast_arrays(
+            np.asarray(numerator, dtype=np.int64), np.asarray(denominator, dtype=np.int64)
+        )
+        if np.any(numerators < 0) or np.any(denominators <= 0):
+            raise ValueError("a coin of bias exp(-n/d) needs n of at least 0 and d above 0")
+        top, bottom = numerators.ravel(), denominators.ravel()
+        coins = self._toss(top / bottom, lambda i: Fraction(int(top[i]), int(bottom[i])))
+        return coins.reshape(numerators.shape)
+
+    def _toss(self, gamma: Floats, exact: Callable[[int], Fraction]) -> Booleans:
+        """Return coins of bias exp(-exact(i)), where exp(-gamma[i]) is computed to within 2^-48."""
+        uniform = self.generator.random(gamma.size)
+        with np.errstate(under="ignore"):
+            margin = np.exp(-gamma) - uniform
+        coins = margin > 0.0
+        for i in np.flatnonzero(np.abs(margin) < UNDECIDED):
+            coins[i] = self._settle(int(uniform[i] * 2.0**53), exact(int(i)))
+        return coins
+
+    def _settle(self, prefix: int, gamma: Fraction) -> bool:
+        """Return whether U < exp(-gamma), given the first 53 binary digits of U."""
+        if gamma == 0:
+            return True
+        length, digits = 53, 40
+        while True:
+            lower, upper = _exp_bounds(gamma, digits)
+            if Fraction(prefix + 1, 2**length) <= lower:
+                return True
+            if Fraction(prefix, 2**length) >= upper:
+                return False
+            prefix = (prefix << 64) | int(self.generator.integers(2**64, dtype=np.uint64))
+            length, digits = length + 64, digits + 20
+
+    # Integers
+
+    def discrete_laplace(self, scale: int | Fraction, size: Shape = ()) -> Integers:
+        """Return integers with probability proportional to exp(-|x| / scale) (CKS 2020, Algorithm 2).
+
+        With scale = t/s, the magnitude is floor((U + tV) / s), where U + tV is geometric of scale
+        t: U below t is kept with probability exp(-U/t), and V counts coins of bias 1/e up to the
+        first failure. Zero with a minus sign is drawn again. For t <= 2^60, V stops at ceil(2^62 /
+        t), hence U + tV < 2^62 + 2^61 fits into int64; magnitudes saturate at floor(2^62 / s).
+        Saturation is part of the law: a release clamped at half of it has the very distribution it
+        would have with unbounded noise.
+
+        Parameters
+        ----------
+        scale
+            Above 0, with numerator at most 2^60.
+        size
+            Shape of the result.
+        """
+        t, s = Fraction(scale).as_integer_ratio()
+        if not (t > 0 and max(t, s) <= 2**60):
+            raise ValueError(f"discrete Laplace scale {scale} needs 0 < t <= 2^60 and s <= 2^60 in t/s")
+        rounds = -(-NOISE_LIMIT // t)
+
+        def propose(count: int) -> Integers:
+            low = self.generator.integers(t, size=count)
+            low = low[self._toss(low / t, lambda i: Fraction(int(low[i]), t))]
+            magnitude: Integers = np.minimum(low + t * self._geometric(low.size, rounds), NOISE_LIMIT) // s
+            minus = self.generator.integers(2, size=low.size, dtype=np.bool_)
+            signed: Integers = np.where(minus, -magnitude, magnitude)
+            drawn_once: Booleans = (magnitude > 0) | ~minus
+            return signed[drawn_once]
+
+        return _collect(math.prod(np.broadcast_shapes(size)), propose).reshape(size)
+
+    def _geometric(self, size: int, rounds: int) -> Integers:
+        """Return how many coins of bias 1/e came before the first failure, at most ``rounds``."""
+        counts = np.zeros(size, dtype=np.int64)
+        alive = np.arange(size)
+        for _ in range(rounds):
+            alive = alive[self._toss(np.ones(alive.size), lambda i: Fraction(1))]
+            if not alive.size:
+                break
+            counts[alive] += 1
+        return counts
+
+    def discrete_gaussian(self, sigma: int | Fraction, size: Shape = ()) -> Integers:
+        """Return integers with probability proportional to exp(-x^2 / (2 sigma^2)) (CKS 2020, Algorithm 3).
+
+        A discrete Laplace Y of scale t = floor(sigma) + 1 is kept with probability exp(-gamma), for
+        gamma = (|Y| - c)^2 / (2 sigma^2) and c = sigma^2 / t < sigma. With v = 2^-53 and r = (|Y| -
+        c) / sigma, the float r is off by at most (2 + 4 |r|) v and r^2 / 2 by (2 |r| + 4.5 r^2) v
+        up to second order, so exp(-gamma) by at most (2 * 0.61 + 4.5 * 0.74 + 8) v < 2^-49, as
+        ``bernoulli_exp`` requires. Sigma at most 2^50 keeps saturated proposals, the only deviation
+        from the exact law, below probability e^-4095.
+
+        Parameters
+        ----------
+        sigma
+            Above 0, at most 2^50.
+        size
+            Shape of the result.
+        """
+        exact_sigma = Fraction(sigma)
+        if not (0 < exact_sigma <= SCALE_LIMIT and exact_sigma.denominator <= SCALE_LIMIT):
+            raise ValueError(f"discrete Gaussian sigma {sigma} must be above 0 and at most 2^50")
+        t = math.floor(exact_sigma) + 1
+        center, doubled = exact_sigma**2 / t, 2 * exact_sigma**2
+        float_center, float_sigma = float(center), float(exact_sigma)
+
+        def propose(count: int) -> Integers:
+            y = self.discrete_laplace(t, count)
+            ratio = (np.abs(y) - float_center) / float_sigma
+            return y[self._toss(0.5 * ratio**2, lambda i: (abs(int(y[i])) - center) ** 2 / doubled)]
+
+        return _collect(math.prod(np.broadcast_shapes(size)), propose).reshape(size)
+
+    # Releases on a grid
+
+    def laplace_on_grid(self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float) -> Floats:
+        """Return ``value`` with Laplace noise, epsilon-DP for epsilon = 1 / noise_multiplier.
+
+        Holds under the neighboring relation for which ``sensitivity`` bounds the L1 distance of the
+        d numbers in ``value``, as they are computed, for any two neighboring datasets.
+
+        Proof for the code as written. Let g be the step and b the scale of ``laplace_grid``, both
+        public. (1) Clamping is 1-Lipschitz in each coordinate, so distances do not grow. (2)
+        Rounding moves each coordinate by at most g/2, so the integer vectors of two neighbors are
+        at most sensitivity / g + d apart in L1. (3) Independent discrete Laplace noise of scale b
+        makes any outcome at most exp(distance / b) times likelier under one than under the other
+        (Ghosh, Roughgarden and Sundararajan 2012), and b is at least noise_multiplier *
+        (sensitivity / g + d). (4) What follows, clamping to 2^61 steps, conversion to float64 and
+        multiplication by a power of two, does not see the data. Noise saturates at 2^62 steps, and
+        as values are clamped to 2^61, every saturated sum is clamped in (4) to where the unbounded
+        sum would be.
+
+        For values that are integers with steps of at most 1, (2) is exact and the grid slightly
+        conservative.
+
+        Parameters
+        ----------
+        value
+            Finite, any shape; a scalar gives an array without axes. Clamped to
+            ``laplace_grid(...).limit``, at least 2^45 times the sensitivity for a scalar and noise
+            multiplier of at least 1.
+        sensitivity
+            L1 sensitivity of ``value``.
+        noise_multiplier
+            Scale over sensitivity.
+        """
+        array = finite(value)
+        grid = laplace_grid(sensitivity, noise_multiplier, max(array.size, 1))
+        return _release(grid, array, self.discrete_laplace(grid.scale, array.shape))
+
+    def gaussian_on_grid(
+        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
+    ) -> Floats:
+        """Return ``value`` with Gaussian noise, of Renyi divergence at most alpha / (2 noise_multiplier^2).
+
+        Holds for every order alpha > 1 under the neighboring relation for which ``sensitivity``
+        bounds the L2 distance of the d numbers in ``value``, as they are computed. It is the
+        guarantee of a Gaussian mechanism.
+
+        Proof for the code as written. As for ``laplace_on_grid``, with: (2) the vectors of rounding
+        errors have coordinates of at most 1/2 step, so the integer vectors are at most sensitivity
+        / g + sqrt(d) apart in L2; (3) two discrete Gaussians of parameter s at integer centers x
+        and y have Renyi divergence at most alpha (x - y)^2 / (2 s^2) (Canonne, Kamath and Steinke
+        2020, Theorem 4), which adds over independent coordinates, and s is at least
+        noise_multiplier * (sensitivity / g + sqrt(d)). The sampler is within e^-4095 of the law in
+        (3) in total variation, for each coordinate.
+
+        Parameters
+        ----------
+        value
+            Finite, any shape; a scalar gives an array without axes. Clamped to
+            ``gaussian_grid(...).limit``.
+        sensitivity
+            L2 sensitivity of ``value``.
+        noise_multiplier
+            Standard deviation over sensitivity.
+        """
+        array = finite(value)
+        grid = gaussian_grid(sensitivity, noise_multiplier, max(array.size, 1))
+        return _release(grid, array, self.discrete_gaussian(grid.scale, array.shape))
+
+    # Selections
+
+    def exponential(self, size: Shape = ()) -> Floats:
+        """Return standard exponential variables with complete tails on both sides.
+
+        A fair coin chooses the half of the unit interval, W is the distance to its end: -log W
+        covers values above log 2, -log(1 - W) those below. W has 53 significant bits however small
+        it is, so no tail ends at 53 log 2 = 36.7 or at 2^-53. With v = 2^-53, W is within a
+        relative 2v of a continuous variable, and the result within 11v.
+        """
+        half, zooms, upper = self._halves(math.prod(np.broadcast_shapes(size)))
+        result = np.empty(half.size)
+        result[upper] = zooms[upper] * _ZOOM - np.log(half[upper])
+        result[~upper] = -np.log1p(-np.ldexp(half[~upper], -53 * zooms[~upper]))
+        return result.reshape(size)
+
+    def gumbel(self, size: Shape = ()) -> Floats:
+        """Return standard Gumbel variables, -log of ``exponential``, with both tails complete.
+
+        With v = 2^-53, each N is within (11 + 8 |N|) v of a continuous Gumbel variable. Far up,
+        where W < 2^-53, -log(-log(1 - W)) is -log W to within v / 2.
+        """
+        half, zooms, upper = self._halves(math.prod(np.broadcast_shapes(size)))
+        result = np.empty(half.size)
+        result[upper] = -np.log(zooms[upper] * _ZOOM - np.log(half[upper]))
+        far = ~upper & (zooms > 0)
+        near = ~upper & (zooms == 0)
+        result[near] = -np.log(-np.log1p(-half[near]))
+        result[far] = zooms[far] * _ZOOM - np.log(half[far])
+        return result.reshape(size)
+
+    def _halves(self, size: int) -> tuple[Floats, Integers, Booleans]:
+        """Return W = half * 2^(-53 zooms) in (0, 1/2], and fair coins."""
+        unit, zooms = self._unit(size)
+        return 0.5 * unit, zooms, self.generator.integers(2, size=size, dtype=np.bool_)
+
+    def _unit(self, size: int) -> tuple[Floats, Integers]:
+        """Return U * 2^(53 zooms) in [2^-53, 1] and zooms, for uniform U with 53 significant bits."""
+        unit = self.generator.random(size) + 2.0**-53 * self.generator.random(size)
+        zooms = np.zeros(size, dtype=np.int64)
+        # Below 2^-53 the first term is 0 and the sum has lost its leading bits: zoom in and draw again there.
+        tiny = np.flatnonzero(unit < 2.0**-53)
+        if tiny.size:
+            unit[tiny], zooms[tiny] = self._unit(tiny.size)
+            zooms[tiny] += 1
+        return unit, zooms
+
+
+def finite(value: npt.ArrayLike) -> Floats:
+    """Return ``value`` as float64; raise unless every entry is a finite number."""
+    array = np.asarray(value, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError("a value to protect is infinite or not a number; bound it before adding noise")
+    return array
+
+
+def _release(grid: Grid, value: Floats, noise: Integers) -> Floats:
+    noisy = np.clip(grid.snap(value) + noise, -GRID_LIMIT, GRID_LIMIT)
+    return np.asarray(noisy.astype(np.float64) * grid.step)

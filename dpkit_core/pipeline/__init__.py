@@ -1,0 +1,1 @@
+"""From parts to a release: compose, plan, run, observe."""

@@ -1,0 +1,150 @@
+"""From parts to a release: compose, plan, run. The only place that orders calls.
+
+    pipeline = compose(scorer="kendall", selector="peel", regressor="tukey")
+    plan = pipeline.plan(schema, Budget(1.0, 1e-6), k=5)     touches no data; finds every mismatch at once
+    release = plan.run(dataset)                              spends what the plan says, nothing else
+
+The budget is divided between the stages by public shares. Stages are then enlarged together for as long as
+the accountant's total over all their events stays within the budget, so that what joint composition saves is
+not lost.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from dpkit_core.data.schema import Schema
+from dpkit_core.errors import InvalidOption
+from dpkit_core.pipeline.parts import Assembly, make_part, require_type
+from dpkit_core.pipeline.plan import Plan
+from dpkit_core.pipeline.planner import Planner
+from dpkit_core.pipeline.policy import Policy
+from dpkit_core.plugins.kinds import ROLES
+from dpkit_core.privacy.budget import Budget
+from dpkit_core.protocols import Accountant, Regressor, Scorer, TopKSelector
+
+DEFAULT_SELECT_SHARE = 0.05  # DPKendall, section 4: 5% for the selection, the rest for the regression
+
+
+@attrs.frozen
+class Pipeline:
+    """Parts that are to work together. Built by ``compose``."""
+
+    assembly: Assembly
+
+    def __str__(self) -> str:
+        return str(self.assembly)
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The forms of data that its parts accept."""
+        return self.assembly.forms
+
+    def plan(
+        self,
+        schema: Schema,
+        budget: Budget,
+        *,
+        k: int | None = None,
+        select_share: float = DEFAULT_SELECT_SHARE,
+        batches: int = 1,
+    ) -> Plan:
+        """Return what each part will spend; touches no data.
+
+        Parameters
+        ----------
+        schema
+            Public facts about the table.
+        budget
+            What all parts together may cost.
+        k
+            Number of features to select; 5, or all where there are fewer.
+        select_share
+            Fraction of the budget for the selection, where a regression follows it.
+        batches
+            How many batches the records will come in, one after the other, to a regressor that learns from
+            streams.
+
+        Raises
+        ------
+        CannotCompose
+            With every reason, not only the first.
+        InvalidOption
+            If an argument is of another type.
+        AgainstPolicy
+            If the site allows no such budget.
+        """
+        require_type("schema", schema, Schema, "make one with Schema.numeric or Schema.read")
+        require_type("budget", budget, Budget, "give Budget(epsilon, delta), as in Budget(1.0, 1e-6)")
+        if k is not None:
+            require_type("k", k, numbers.Integral, "give a whole number of at least 1")
+            k = int(k)  # numpy has integers of its own
+        Policy.of_site().require_budget(budget)
+        require_type("select_share", select_share, numbers.Real, "give a number between 0 and 1")
+        require_type("batches", batches, numbers.Integral, "give a whole number of at least 1")
+        return Planner(self.assembly, schema, budget, k, select_share, batches=int(batches)).plan()
+
+
+def compose(
+    *,
+    scorer: Scorer | str | None = None,
+    selector: TopKSelector | str | None = None,
+    regressor: Regressor | str | None = None,
+    accountant: Accountant | str = "rdp",
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Pipeline:
+    """Return a pipeline of parts, each given as an instance or by the name of an installed component.
+
+    Parameters
+    ----------
+    scorer, selector
+        Both or neither; without them the regressor uses every feature.
+    regressor
+        May be left out for a selection alone.
+    accountant
+        A fresh accountant of the schema's relation, or a name.
+    options
+        For parts given by name: role -> option -> value.
+
+    Raises
+    ------
+    UnknownName, AmbiguousName
+        If no part, or more than one, has a name.
+    InvalidOption
+        If something is neither a name nor a part, or an option does not fit.
+    """
+    given = {"scorer": scorer, "selector": selector, "regressor": regressor}
+    settings = _settings(options or {})
+    for role, values in settings.items():
+        instance = accountant if role == "accountant" else given.get(role)
+        if role not in ROLES:
+            raise InvalidOption(f"no part is called {role!r}; parts are {', '.join(ROLES)}")
+        if values and not isinstance(instance, str):
+            raise InvalidOption(
+                f"options {sorted(values)} are given for {role}, "
+                + ("which is not part of this pipeline" if instance is None else "which is an instance")
+            )
+    parts = {
+        role: None if part is None else make_part(role, part, settings.get(role))
+        for role, part in given.items()
+    }
+    assembly = Assembly(
+        parts["scorer"],
+        parts["selector"],
+        parts["regressor"],
+        accountant if isinstance(accountant, str) else make_part("accountant", accountant),
+        settings.get("accountant", {}),
+    )
+    return Pipeline(assembly)
+
+
+def _settings(options: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    remedy = 'give role -> option -> value, as in {"scorer": {"penalty": "mean"}}'
+    require_type("options", options, Mapping, remedy)
+    for role, values in options.items():
+        require_type(f"options of {role}", values, Mapping, remedy)
+    return {role: dict(values) for role, values in options.items()}

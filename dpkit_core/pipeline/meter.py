@@ -1,0 +1,726 @@
+"""The meter: the only source of noise inside a run.
+
+A part never adds noise by itself. It asks the meter, and the meter draws the noise and records the event in
+one call. What is recorded is compared with the plan at once, exactly: mechanism, multiplier, sensitivity,
+shape. An event that was not planned, or planned for later, voids the run before anything is returned.
+
+What a part holds is a ``Window``: the calls of the meter and nothing that leads to its plan, its sampler or
+its randomness. It works in one process and until the part's stage is over, and cannot be copied. While a part
+is at work, nobody can make another meter or start another run.
+
+Sentences of this module that reach a person say nothing that a part chose while it saw the data. What it
+asked for is in the notes of the exception, which ``--debug`` shows.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from fractions import Fraction
+from typing import Any, Generic, TypeVar
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_core.errors import PlanViolation, Unsuitable
+from dpkit_core.mechanisms.sums import LARGEST_LIMIT, Sums, noise_of, noisy_sums, sums_event
+from dpkit_core.noise.grid import Booleans, Floats, Integers, Shape
+from dpkit_core.noise.randomness import Randomness, Stream, Uncopyable
+from dpkit_core.noise.sampler import Sampler
+from dpkit_core.noise.selection import LAZY_FROM, select
+from dpkit_core.privacy.budget import Neighboring, Sensitivity
+from dpkit_core.privacy.events import (
+    Event,
+    ExponentialMechanism,
+    Filtered,
+    Gaussian,
+    Laplace,
+    PermuteAndFlip,
+    expand,
+    is_exact,
+    same_event,
+    walk,
+)
+from dpkit_core.protocols import (
+    Accountant,
+    Custom,
+    Meter,
+    RecordAccountant,
+    RecordAccounts,
+    Scores,
+    StagePlan,
+)
+
+GRID_ARITHMETIC = "exact discrete noise on a public power-of-two grid"
+SELECTION_ARITHMETIC = (
+    "float64 noise with full tails, rounding covered by a wider scale, ties broken at random"
+)
+SUMS_ARITHMETIC = "exact discrete noise on sums of whole numbers"
+LAZY_ARITHMETIC = (
+    "noise of groups of candidates before that of candidates: the law is exact, the running time depends on "
+    "the scores"
+)
+
+# Of each part at work in this context, what it tried. Making a meter or starting a run is for whoever calls
+# parts, not for them.
+_AT_WORK: ContextVar[tuple[list[str], ...]] = ContextVar("_AT_WORK", default=())
+
+
+@contextmanager
+def at_work() -> Iterator[list[str]]:
+    """Mark that a part is at work, so that it can neither make a meter nor start a run.
+
+    Gives a list of what it tried all the same.
+    """
+    attempts: list[str] = []
+    token = _AT_WORK.set((*_AT_WORK.get(), attempts))
+    try:
+        yield attempts
+    finally:
+        _AT_WORK.reset(token)
+
+
+def require_nobody_at_work(what: str) -> None:
+    """Raise if a part is at work in this context.
+
+    Raises
+    ------
+    PlanViolation
+        ``what`` says what it tried.
+    """
+    if at := _AT_WORK.get():
+        sentence = f"tried to {what} while it was run; what it released there would be in no certificate"
+        at[-1].append(sentence)
+        raise PlanViolation(f"a part {sentence}. Parts draw by the meter that they are given")
+
+
+@attrs.frozen
+class Call:
+    """One way in which the sampler of a custom mechanism was used.
+
+    Attributes
+    ----------
+    method
+        Of ``Custom``.
+    scale
+        Of the noise, as asked for; None where the method has a standard law.
+    """
+
+    method: str
+    scale: float | None
+
+
+@attrs.frozen
+class Draw:
+    """One use of the meter, without any value: what a test compares between neighboring datasets.
+
+    Attributes
+    ----------
+    event
+        The event recorded.
+    scale
+        Scale (Laplace, Gumbel, exponential) or standard deviation (Gaussian) of the noise before the grid and
+        the arithmetic widen it, by less than 1e-4; None for a custom or foreign draw, and for sums, whose
+        event has a multiplier and a sensitivity for each coordinate.
+    shape
+        Shape of what was noised.
+    whose
+        Who drew the noise, where it was not the meter.
+    calls
+        What the sampler of a custom draw gave, in all that was drawn in one ``with``: how many numbers by
+        each call. How many that are may depend on the data, where a proof allows it.
+    """
+
+    event: Event
+    scale: float | None
+    shape: tuple[int, ...]
+    whose: str | None = None
+    calls: tuple[tuple[Call, int], ...] = ()
+
+
+class Window(Uncopyable):
+    """What a part sees of its meter, see ``dpkit_core.Meter``: calls, and nothing behind them."""
+
+    __slots__ = ("_ask",)
+
+    def __init__(self, meter: Meter) -> None:
+        calls = {"laplace", "gaussian", "select", "sums", "custom", "foreign"}
+
+        def ask(call: str, *arguments: Any, **options: Any) -> Any:
+            return getattr(meter, call)(*arguments, **options) if call in calls else meter.coins
+
+        self._ask: Callable[..., Any] = ask
+
+    @property
+    def coins(self) -> np.random.Generator:
+        """As ``Meter.coins`` says."""
+        coins: np.random.Generator = self._ask("coins")
+        return coins
+
+    def laplace(
+        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
+    ) -> npt.NDArray[np.float64]:
+        """As ``Meter.laplace`` says."""
+        noisy: Floats = self._ask(
+            "laplace", value, sensitivity=sensitivity, noise_multiplier=noise_multiplier
+        )
+        return noisy
+
+    def gaussian(
+        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
+    ) -> npt.NDArray[np.float64]:
+        """As ``Meter.gaussian`` says."""
+        noisy: Floats = self._ask(
+            "gaussian", value, sensitivity=sensitivity, noise_multiplier=noise_multiplier
+        )
+        return noisy
+
+    def select(
+        self,
+        scores: Scores,
+        k: int,
+        *,
+        event: ExponentialMechanism | PermuteAndFlip,
+        constant_work: bool = False,
+    ) -> tuple[int, ...]:
+        """As ``Meter.select`` says."""
+        picks: tuple[int, ...] = self._ask("select", scores, k, event=event, constant_work=constant_work)
+        return picks
+
+    def sums(
+        self,
+        contributions: Sequence[npt.ArrayLike],
+        groups: npt.NDArray[np.integer],
+        *,
+        limits: Sequence[int],
+        event: Sums,
+    ) -> npt.NDArray[np.float64]:
+        """As ``Meter.sums`` says."""
+        noisy: Floats = self._ask("sums", contributions, groups, limits=limits, event=event)
+        return noisy
+
+    def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Custom]:
+        """As ``Meter.custom`` says."""
+        block: AbstractContextManager[Custom] = self._ask("custom", event, proof=proof, arithmetic=arithmetic)
+        return block
+
+    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
+        """As ``Meter.foreign`` says."""
+        block: AbstractContextManager[None] = self._ask("foreign", event, whose=whose, proof=proof)
+        return block
+
+
+class StageMeter(Uncopyable):
+    """Draws noise for one part and records what it cost, against the part's plan.
+
+    Parameters
+    ----------
+    stage
+        Name of the part, for messages and for its own stream of randomness.
+    plan
+        What the part may emit.
+    neighboring
+        The relation of every event recorded here.
+    randomness
+        Where all bits come from.
+    accountant
+        Keeps the accounts of records, where the plan has ``Filtered``.
+    report
+        Called with the draws done and the draws in all, after each; neither depends on the data.
+
+    Raises
+    ------
+    PlanViolation
+        If a part is at work: it has a meter.
+    """
+
+    def __init__(
+        self,
+        stage: str,
+        plan: StagePlan,
+        neighboring: Neighboring,
+        randomness: Randomness,
+        *,
+        accountant: Accountant | None = None,
+        report: Callable[[int, int], None] | None = None,
+    ) -> None:
+        require_nobody_at_work("make a meter of its own")
+        self._stage = stage
+        self._neighboring = neighboring
+        self._plan = plan
+        self._pending = deque(_steps(plan.events))
+        self._total = len(self._pending)
+        self._accountant: object = accountant
+        self._accounts: dict[int, RecordAccounts] = {}
+        self._records: int | None = None
+        self._report = report
+        self._stream = randomness.stream(stage)
+        self._sampler = Sampler(self._stream)
+        self._coins = randomness.stream(f"{stage}/public coins")
+        self._draws: list[Draw] = []
+        self._arithmetic: dict[str, None] = {}
+        self._violation: tuple[str, str] | None = None
+        self._offered: Sensitivity | None = None
+        self._process = os.getpid()
+        self._open = False
+        self._closed = False
+
+    @property
+    def window(self) -> Meter:
+        """What the part is given."""
+        return Window(self)
+
+    @property
+    def draws(self) -> tuple[Draw, ...]:
+        """Every draw so far, in order."""
+        return tuple(self._draws)
+
+    @property
+    def arithmetic(self) -> tuple[str, ...]:
+        """How the noise was computed, one sentence a kind."""
+        return tuple(self._arithmetic)
+
+    @property
+    def violated(self) -> bool:
+        """Whether the part did what it had not planned, whatever became of the exception."""
+        return self._violation is not None
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether the noise follows from a seed, by the stream itself that it is drawn from."""
+        return type(self._stream) is not Stream or self._stream.reproducible
+
+    @property
+    def coins(self) -> np.random.Generator:
+        """As ``Meter.coins`` says."""
+        self._require_usable()
+        return self._coins.generator
+
+    def offer(self, sensitivity: Sensitivity) -> None:
+        """Say what sensitivity the scores of the next round have, which selections from now on must have."""
+        self._offered = sensitivity
+
+    def arrive(self, records: int) -> None:
+        """Say that so many more records have come, which are in all sums from now on."""
+        self._records = (self._records or 0) + records
+        for accounts in self._accounts.values():
+            accounts.join(records)
+
+    def laplace(
+        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
+    ) -> npt.NDArray[np.float64]:
+        """As ``Meter.laplace`` says."""
+        array = np.asarray(value, dtype=np.float64)
+        sensitivity, noise_multiplier = float(sensitivity), float(noise_multiplier)
+        event = Laplace(noise_multiplier, self._neighboring, sensitivity=sensitivity, shape=array.shape)
+        self._spend(Draw(event, sensitivity * noise_multiplier, array.shape))
+        self._arithmetic[GRID_ARITHMETIC] = None
+        return self._sampler.laplace_on_grid(
+            array, sensitivity=sensitivity, noise_multiplier=noise_multiplier
+        )
+
+    def gaussian(
+        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
+    ) -> npt.NDArray[np.float64]:
+        """As ``Meter.gaussian`` says."""
+        array = np.asarray(value, dtype=np.float64)
+        sensitivity, noise_multiplier = float(sensitivity), float(noise_multiplier)
+        event = Gaussian(noise_multiplier, self._neighboring, sensitivity=sensitivity, shape=array.shape)
+        self._spend(Draw(event, sensitivity * noise_multiplier, array.shape))
+        self._arithmetic[GRID_ARITHMETIC] = None
+        return self._sampler.gaussian_on_grid(
+            array, sensitivity=sensitivity, noise_multiplier=noise_multiplier
+        )
+
+    def select(
+        self,
+        scores: Scores,
+        k: int,
+        *,
+        event: ExponentialMechanism | PermuteAndFlip,
+        constant_work: bool = False,
+    ) -> tuple[int, ...]:
+        """As ``Meter.select`` says."""
+        values = np.asarray(scores.values, dtype=np.float64)
+        scale = self._spend_selections(scores, values.shape, k, event)
+        self._arithmetic[SELECTION_ARITHMETIC] = None
+        if values.size >= LAZY_FROM and not constant_work:
+            self._arithmetic[LAZY_ARITHMETIC] = None
+        picks = select(
+            self._sampler,
+            values,
+            scale=scale,
+            k=k,
+            noise="gumbel" if isinstance(event, ExponentialMechanism) else "exponential",
+            candidates=scores.candidates,
+            constant_work=constant_work,
+        )
+        return tuple(int(pick) for pick in picks)
+
+    def sums(
+        self,
+        contributions: Sequence[npt.ArrayLike],
+        groups: npt.NDArray[np.integer],
+        *,
+        limits: Sequence[int],
+        event: Sums,
+    ) -> npt.NDArray[np.float64]:
+        """As ``Meter.sums`` says."""
+        self._require_usable()
+        columns, groups = [np.asarray(column) for column in contributions], np.asarray(groups)
+        self._require_sums(columns, groups, limits, event)
+        accounts = self._accounts_of_next()
+        self._spend(Draw(event, None, (len(columns), int(noise_of(event)[2][1]))), by_sums=True)
+        self._arithmetic[SUMS_ARITHMETIC] = None
+        return noisy_sums(
+            self._sampler, columns, groups, event, admit=None if accounts is None else accounts.admit
+        )
+
+    def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Custom]:
+        """As ``Meter.custom`` says."""
+        self._require_words(proof, arithmetic, self._plan.arithmetic, "arithmetic")
+        return self._opened(event, arithmetic)
+
+    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
+        """As ``Meter.foreign`` says."""
+        self._require_words(proof, whose, self._plan.foreign, "name")
+        return self._watched(event, whose)
+
+    def require_kept(self, cause: BaseException | None = None) -> None:
+        """Raise if the plan was violated, in the meter's words, whatever the part made of the exception."""
+        try:
+            self._raise_violation()
+        except PlanViolation as violation:
+            raise violation from cause
+
+    def finish(self, *, refused: bool = False) -> None:
+        """End the stage, and check that the part did all it planned; a refusal may leave events unused.
+
+        Raises
+        ------
+        PlanViolation
+            If anything was emitted that was not planned, even where the part swallowed the error, or if a
+            planned event is missing: a release that did not go through the meter is not covered by the
+            certificate.
+        """
+        self._require_usable()
+        self._closed = True
+        if self._violation is None and self._open:
+            self._void("left the sampler of a custom mechanism open")
+        if self._violation is None and self._pending and not refused:
+            self._void(
+                "did not emit all events of its plan; it may have drawn noise of its own",
+                f"the next would have been {self._pending[0].event}",
+            )
+        self._raise_violation()
+
+    def _spend_selections(
+        self, scores: Scores, shape: tuple[int, ...], k: int, event: ExponentialMechanism | PermuteAndFlip
+    ) -> float:
+        """Record ``k`` selections; return the scale of their noise."""
+        sensitivity = scores.sensitivity
+        if type(scores) is not Scores or type(sensitivity) is not Sensitivity:
+            self._void("selected from something else than scores of dpkit with their sensitivity")
+        elif self._offered is not None and sensitivity != self._offered:
+            self._void("selected from scores by another sensitivity than the one that their scorer declares")
+        elif is_exact(event) and (event.sensitivity, event.candidates) != (sensitivity.range, shape[0]):
+            self._void(
+                "selected from scores whose range sensitivity or number is not that of the event",
+                f"{event}, where the scores have range sensitivity {sensitivity.range} and shape {shape}",
+            )
+        self._raise_violation()
+        scale = sensitivity.range / event.epsilon
+        for _ in range(k):
+            self._spend(Draw(event, scale, shape))
+        return scale
+
+    def _require_sums(
+        self,
+        columns: Sequence[npt.NDArray[Any]],
+        groups: npt.NDArray[np.integer],
+        limits: Sequence[int],
+        event: Sums,
+    ) -> None:
+        """Void the run unless a round is asked for as its event says, with a row for each record."""
+        if not (is_exact(event) and _is_round(columns, limits, event)):
+            self._void("asked for sums with other limits or coordinates than its event has", f"{event}")
+        elif self._records is None:
+            self._void("asked for sums before any record arrived")
+        elif any(shape != (self._records,) for shape in _row_shapes(columns, groups)):
+            self._void("asked for sums without one row for each record that has arrived")
+        elif groups.dtype.kind not in "iu" or any(column.dtype.kind not in "iu" for column in columns):
+            self._void("asked for sums of other than whole numbers, which rounding would change")
+        elif groups.size and not 0 <= int(groups.min()) <= int(groups.max()) < noise_of(event)[2][1]:
+            self._void("asked for sums over other groups than those of the event")
+        self._raise_violation()
+
+    def _accounts_of_next(self) -> RecordAccounts | None:
+        """Return the accounts that the next planned event is filtered by; opened where it is the first."""
+        step = self._pending[0] if self._pending else None
+        if step is None or step.filter is None:
+            return None
+        if step.place not in self._accounts:
+            if not isinstance(self._accountant, RecordAccountant):
+                raise ValueError(f"{step.filter} needs an accountant that keeps accounts of records")
+            self._accounts[step.place] = self._accountant.open(step.filter, self._records or 0)
+        return self._accounts[step.place]
+
+    def _spend(self, draw: Draw, *, by_sums: bool = False) -> None:
+        self._require_usable()
+        if self._violation is None and self._open:
+            self._void("drew by its meter inside a custom or foreign mechanism")
+        step = self._pending[0] if self._pending else None
+        if self._violation is None and step is not None and step.filter is not None and not by_sums:
+            self._void("released a round of a filter in another way than by sums", f"emitted {draw.event}")
+        if self._violation is None and (step is None or not same_event(step.event, draw.event)):
+            expected = "nothing more" if step is None else step.event
+            self._void(
+                "emitted an event that is not the next one of its plan: mechanism, multiplier or epsilon, "
+                "relation, sensitivity and shape must be those planned, in order",
+                f"emitted {draw.event} where its plan has {expected}",
+            )
+        self._raise_violation()
+        self._pending.popleft()
+        self._draws.append(draw)
+        if self._report is not None:
+            self._report(len(self._draws), self._total)
+
+    def _opened(self, event: Event, arithmetic: str) -> AbstractContextManager[Custom]:
+        """Return the block of a custom mechanism: a sampler that is of use until its end."""
+        opened = _Opened(self._sampler, self._require_usable)
+
+        def begin() -> Custom:
+            self._spend_all(event, None)
+            self._arithmetic[arithmetic] = None
+            self._open = True
+            return opened
+
+        def end(failed: bool) -> None:
+            calls = opened.close()
+            self._open = False
+            first = len(self._draws) - sum(1 for _ in expand((event,)))
+            self._draws[first:] = [attrs.evolve(draw, calls=calls) for draw in self._draws[first:]]
+            if not failed:
+                self._require_all_drawn(event, dict(calls))
+
+        return _Block(begin, end)
+
+    def _watched(self, event: Event, whose: str) -> AbstractContextManager[None]:
+        """Return the block of foreign noise."""
+
+        def begin() -> None:
+            self._spend_all(event, whose)
+            self._arithmetic[f"noise drawn by {whose}; dpkit answers for its accounting only"] = None
+            self._open = True
+
+        def end(failed: bool) -> None:
+            self._open = False
+
+        return _Block(begin, end)
+
+    def _spend_all(self, event: Event, whose: str | None) -> None:
+        """Record every event inside ``event``."""
+        if not is_exact(event):
+            self._void("emitted an event of a class that is not the core's", f"emitted {event!r}")
+            self._raise_violation()
+        for single in expand((event,)):
+            self._spend(Draw(single, None, (), whose))
+
+    def _require_words(self, proof: str, words: str, planned: tuple[str, ...], what: str) -> None:
+        if not proof:
+            raise ValueError("a mechanism of its own needs the place of its proof")
+        if words not in planned:
+            self._void(f"gave a sentence of {what} that is not in its plan", f"{words!r} is not in {planned}")
+        self._raise_violation()
+
+    def _require_all_drawn(self, event: Event, calls: dict[Call, int]) -> None:
+        """Void the run unless an event that says how many numbers were noised got noise for so many."""
+        kinds: tuple[tuple[type[Laplace] | type[Gaussian], str], ...]
+        kinds = ((Laplace, "laplace"), (Gaussian, "gaussian"))
+        for kind, law in kinds:
+            shapes = [single.shape or () for single in expand((event,)) if isinstance(single, kind)]
+            drawn = sum(n for c, n in calls.items() if c.method in (f"discrete_{law}", f"{law}_on_grid"))
+            if shapes and drawn != sum(map(math.prod, shapes)):
+                self._void("drew more or fewer numbers than its event says", f"{drawn} for {shapes}")
+        self._raise_violation()
+
+    def _require_usable(self) -> None:
+        """Raise in another process than the stage's, where the same events would be spent again, or later."""
+        if self._process != os.getpid():
+            self._void(
+                "was forked, and what is released there would be in no certificate; draw in one process"
+            )
+            self._raise_violation()
+        if self._closed:
+            raise PlanViolation(f"the meter of {self._stage} was used after its stage; draw while it runs")
+
+    def _void(self, what: str, note: str = "") -> None:
+        """Keep the first violation, in words that hold nothing a part chose; the note is for its authors."""
+        if self._violation is None:
+            self._violation = (f"{self._stage} {what}. Nothing is released", note)
+
+    def _raise_violation(self) -> None:
+        if self._violation is not None:
+            message, note = self._violation
+            error = PlanViolation(message)
+            if note:
+                error.add_note(note)
+            raise error
+
+
+@attrs.frozen
+class _Step:
+    """One planned event, and the filter that it is a round of, with its place in the plan."""
+
+    event: Event
+    filter: Filtered | None = None
+    place: int = 0
+
+
+def _steps(events: Iterable[Event]) -> Iterator[_Step]:
+    """Yield the single events of a plan, in order.
+
+    Raises
+    ------
+    ValueError
+        If a filter is inside another event: which rounds it is about could not be told.
+    """
+    for place, event in enumerate(events):
+        if isinstance(event, Filtered):
+            yield from (_Step(single, event, place) for single in expand((event,)))
+        elif any(isinstance(inner, Filtered) for inner in walk(event)):
+            raise ValueError(f"{event} has a filter inside; plan Filtered on its own")
+        else:
+            yield from map(_Step, expand((event,)))
+
+
+def _row_shapes(columns: Sequence[npt.NDArray[Any]], groups: npt.NDArray[Any]) -> list[tuple[int, ...]]:
+    return [groups.shape, *(column.shape for column in columns if column.ndim)]
+
+
+def _is_round(columns: Sequence[npt.NDArray[Any]], limits: Sequence[int], event: Sums) -> bool:
+    """Return whether ``event`` is that of a round with these limits."""
+    try:
+        multipliers, _, (coordinates, groups), rate = noise_of(event)
+        expected = sums_event(
+            multipliers,
+            event.neighboring,
+            limits=[operator.index(limit) for limit in limits],
+            groups=groups,
+            rate=rate,
+            alike=[column.ndim == 0 for column in columns],
+        )
+    except (Unsuitable, ValueError, TypeError):
+        return False
+    within = all(1 <= limit <= LARGEST_LIMIT for limit in limits)
+    return within and coordinates == len(columns) == len(limits) and same_event(expected, event)
+
+
+Given_co = TypeVar("Given_co", covariant=True)
+
+
+class _Block(Uncopyable, Generic[Given_co]):
+    """A ``with`` block, entered once; holds nothing that leads to the meter."""
+
+    __slots__ = ("_begin", "_end")
+
+    def __init__(self, begin: Callable[[], Given_co], end: Callable[[bool], None]) -> None:
+        self._begin = begin
+        self._end = end
+
+    def __enter__(self) -> Given_co:
+        return self._begin()
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._end(kind is not None)
+
+
+class _Opened(Uncopyable):
+    """The sampler of one custom mechanism, see ``dpkit_core.protocols.Custom``: counts what it gives."""
+
+    __slots__ = ("_ask", "close")
+
+    def __init__(self, sampler: Sampler, require_usable: Callable[[], None]) -> None:
+        calls: dict[Call, int] = {}
+        is_open = [True]
+
+        def ask(method: str, scale: float | None, *arguments: Any, **options: Any) -> Any:
+            require_usable()
+            if not is_open[0]:
+                raise PlanViolation("the sampler of a custom mechanism was used after its `with` block")
+            given = getattr(sampler, method)(*arguments, **options)
+            call = Call(method, scale)
+            calls[call] = calls.get(call, 0) + int(np.size(given))
+            return given
+
+        def close() -> tuple[tuple[Call, int], ...]:
+            is_open[0] = False
+            return tuple(calls.items())
+
+        self._ask = ask
+        self.close = close
+
+    def bernoulli_exp(self, numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Booleans:
+        """As ``Sampler.bernoulli_exp`` says."""
+        given: Booleans = self._ask("bernoulli_exp", None, numerator, denominator)
+        return given
+
+    def discrete_laplace(self, scale: int | Fraction, size: Shape = ()) -> Integers:
+        """As ``Sampler.discrete_laplace`` says."""
+        given: Integers = self._ask("discrete_laplace", float(scale), scale, size)
+        return given
+
+    def discrete_gaussian(self, sigma: int | Fraction, size: Shape = ()) -> Integers:
+        """As ``Sampler.discrete_gaussian`` says."""
+        given: Integers = self._ask("discrete_gaussian", float(sigma), sigma, size)
+        return given
+
+    def laplace_on_grid(self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float) -> Floats:
+        """As ``Sampler.laplace_on_grid`` says."""
+        options = {"sensitivity": sensitivity, "noise_multiplier": noise_multiplier}
+        given: Floats = self._ask("laplace_on_grid", sensitivity * noise_multiplier, value, **options)
+        return given
+
+    def gaussian_on_grid(
+        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
+    ) -> Floats:
+        """As ``Sampler.gaussian_on_grid`` says."""
+        options = {"sensitivity": sensitivity, "noise_multiplier": noise_multiplier}
+        given: Floats = self._ask("gaussian_on_grid", sensitivity * noise_multiplier, value, **options)
+        return given
+
+    def exponential(self, size: Shape = ()) -> Floats:
+        """As ``Sampler.exponential`` says."""
+        given: Floats = self._ask("exponential", None, size)
+        return given
+
+    def gumbel(self, size: Shape = ()) -> Floats:
+        """As ``Sampler.gumbel`` says."""
+        given: Floats = self._ask("gumbel", None, size)
+        return given
+
+    def integers(self, bound: npt.ArrayLike, size: Shape | None = None) -> Integers:
+        """As ``Sampler.integers`` says."""
+        given: Integers = self._ask("integers", None, bound, size)
+        return given
+
+    def permutation(self, items: int | Integers) -> Integers:
+        """As ``Sampler.permutation`` says."""
+        given: Integers = self._ask("permutation", None, items)
+        return given
+
+    def subset(self, items: Integers, size: int) -> Integers:
+        """As ``Sampler.subset`` says."""
+        given: Integers = self._ask("subset", None, items, size)
+        return given
+
+    def bits(self, count: int) -> int:
+        """As ``Sampler.bits`` says."""
+        given: int = self._ask("bits", None, count)
+        return given

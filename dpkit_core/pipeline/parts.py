@@ -1,0 +1,294 @@
+"""The parts of a pipeline: instances, where they came from, and what a certificate says of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import math
+import numbers
+import reprlib
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from dpkit_core.errors import InvalidOption
+from dpkit_core.pipeline.policy import Policy
+from dpkit_core.plugins.kinds import PROTOCOLS, ROLES
+from dpkit_core.plugins.registry import MOVING, Registry
+from dpkit_core.protocols import API, API_FLOOR, Accountant, Regressor, Scorer, TopKSelector
+from dpkit_core.release.certificate import PartRecord
+from dpkit_core.validators import exact_text
+
+T = TypeVar("T")
+
+_MISSING = object()
+_FACTORY: type[Any] = type(attrs.Factory(list))  # to a type checker, a function
+
+
+@attrs.frozen
+class Part(Generic[T]):
+    """One part of a pipeline: the instance and where it came from."""
+
+    role: str
+    instance: T
+    name: str
+    distribution: str
+    version: str
+
+    @property
+    def record(self) -> PartRecord:
+        """What a certificate says of the part."""
+        return PartRecord(
+            self.role,
+            self.name,
+            self.distribution,
+            self.version,
+            options_of(self.instance),
+            _text(self.instance, "proof"),
+            _text(self.instance, "reference"),
+        )
+
+    @property
+    def most_records(self) -> int | None:
+        """The largest number of records that its proof covers, where it says one."""
+        most = getattr(type(self.instance), "most_records", None)
+        return most if type(most) is int else None
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.name}"
+
+
+def _text(instance: object, fact: str) -> str:
+    value = getattr(type(instance), fact, "")
+    return exact_text(value) if isinstance(value, str) else ""
+
+
+@attrs.frozen
+class Selection:
+    """The two parts of a pipeline that select features; they come together or not at all."""
+
+    scorer: Part[Scorer]
+    selector: Part[TopKSelector]
+
+
+@attrs.frozen
+class Assembly:
+    """The parts that are to work together, as they were given.
+
+    ``accountant`` is a name, with ``accountant_options``, where the relation is still to be filled in.
+    """
+
+    scorer: Part[Scorer] | None
+    selector: Part[TopKSelector] | None
+    regressor: Part[Regressor] | None
+    accountant: Part[Accountant] | str
+    accountant_options: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return " + ".join(part.name for part in self.chosen)
+
+    @property
+    def chosen(self) -> tuple[Part[Any], ...]:
+        """Every part but the accountant."""
+        return tuple(part for part in (self.scorer, self.selector, self.regressor) if part)
+
+    @property
+    def selection(self) -> Selection | None:
+        """The scorer and its selector, if there are both."""
+        if self.scorer is None or self.selector is None:
+            return None
+        return Selection(self.scorer, self.selector)
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The forms of data that it accepts: its scorer's; all without a scorer.
+
+        A regressor that does not accept the form at hand gets the columns that it is to use in memory.
+        """
+        return FORMS if self.scorer is None else forms_of(self.scorer.instance)
+
+
+FORMS = ("dense", "sparse", "streamed")
+
+
+def forms_of(part: Scorer | Regressor) -> tuple[str, ...]:
+    """Return the forms of data that a part accepts."""
+    return tuple(getattr(type(part), "forms", FORMS[:1]))
+
+
+@attrs.frozen
+class Option:
+    """One option of a part, whichever way its class declares it.
+
+    Attributes
+    ----------
+    name
+        Of the field.
+    type
+        Its annotation.
+    default
+        Its default, an ``attrs.Factory``, or ``attrs.NOTHING``.
+    validator
+        What checks it; None where it is not declared with attrs.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    validator: Any = None
+
+
+def option_fields(component: type[Any]) -> tuple[Option, ...]:
+    """Return the options of a class: its fields, but for the relation and those with metadata ``state``.
+
+    Those of an attrs class or a dataclass; a class that is neither has none.
+    """
+    fields: tuple[Any, ...] = ()
+    if attrs.has(component):
+        fields = attrs.fields(component)
+    elif dataclasses.is_dataclass(component):
+        fields = dataclasses.fields(component)
+    return tuple(
+        Option(field.name, field.type, _default(field), getattr(field, "validator", None))
+        for field in fields
+        if field.init and field.name != "neighboring" and not field.metadata.get("state")
+    )
+
+
+def _default(field: Any) -> Any:
+    if getattr(field, "default_factory", dataclasses.MISSING) is not dataclasses.MISSING:
+        return attrs.Factory(field.default_factory)
+    return attrs.NOTHING if field.default is dataclasses.MISSING else field.default
+
+
+def options_of(instance: Any) -> dict[str, Any]:
+    """Return the options of a part that differ from their defaults, as plain data.
+
+    Raises
+    ------
+    InvalidOption
+        If an option is no plain data, so that no certificate could hold it.
+    """
+    return {
+        option.name: _plain(f"option {option.name} of {type(instance).__name__}", value)
+        for option in option_fields(type(instance))
+        if not _equal(value := getattr(instance, option.name), _made(option.default, instance))
+    }
+
+
+def _made(default: Any, instance: Any) -> Any:
+    if not isinstance(default, _FACTORY):
+        return default
+    return default.factory(instance) if default.takes_self else default.factory()
+
+
+def _equal(value: Any, default: Any) -> bool:
+    # Arrays have no single answer, and are no plain data either.
+    return type(equal := value == default) is bool and equal
+
+
+def _plain(what: str, value: Any) -> Any:  # noqa: PLR0911 - one line for each kind of data
+    match value:
+        case None | bool():
+            return value
+        case str():
+            return exact_text(value)
+        case enum.Enum():
+            return _plain(what, value.value)
+        case numbers.Integral():
+            return int(value)
+        case numbers.Real() if math.isfinite(value):
+            return float(value)
+        case list() | tuple() | set() | frozenset():
+            return [_plain(what, item) for item in value]
+        case Mapping() if all(isinstance(key, str) for key in value):
+            return {key: _plain(what, item) for key, item in value.items()}
+        case _ if attrs.has(type(value)):
+            return {f.name: _plain(what, getattr(value, f.name)) for f in attrs.fields(type(value))}
+    raise InvalidOption(
+        f"{what} is {reprlib.repr(value)}, which a certificate cannot hold; options are text, finite "
+        "numbers, truth values, and lists and mappings of them"
+    )
+
+
+def make_part(role: str, given: Any, options: Mapping[str, Any] | None = None) -> Part[Any]:
+    """Return the part for an instance, or for the name of an installed component.
+
+    Raises
+    ------
+    InvalidOption
+        If the component has no such option or refuses its value.
+    AgainstPolicy
+        If the site does not allow the component; it is not loaded then.
+    """
+    registry = Registry()
+    kind = ROLES[role]
+    _require_part(role, given)
+    if isinstance(given, str):
+        ref = registry.find(kind, given)
+        Policy.of_site().require_part(role, ref.name, ref.distribution, ref.version)
+        component = registry.load(ref)
+        instance = _instantiate(component, f"{role} {ref.name}", dict(options or {}))
+    else:
+        instance = given
+        provenance = registry.provenance(type(instance), kind)
+        if provenance is None:
+            return Part(role, instance, type(instance).__name__, "", "")
+        ref = provenance
+    return Part(role, instance, ref.name, ref.distribution, ref.version)
+
+
+def _require_part(role: str, given: Any) -> None:
+    if isinstance(given, str):
+        return
+    if isinstance(given, type):
+        raise InvalidOption(
+            f"{role} is the class {given.__name__}; give a part, such as {given.__name__}(), or its name"
+        )
+    protocol = PROTOCOLS[ROLES[role]]
+    named = [name for name, member in vars(protocol).items() if _is_member(name, member)]
+    members = sorted(named, key=lambda name: isinstance(vars(protocol)[name], property))
+    missing = [name for name in members if not _has(given, name, vars(protocol)[name])]
+    if missing:
+        raise InvalidOption(
+            f"{role} is {reprlib.repr(given)}, which lacks {' and '.join(missing)}; give the name of an "
+            f"installed {role}, or a part that has {' and '.join(members)}"
+        )
+    api = getattr(given, "api", None)
+    if type(api) is not int or not API_FLOOR <= api <= API:
+        raise InvalidOption(
+            f"{role} {type(given).__name__} has api = {api!r}; this dpkit runs parts for plugin API {API}. "
+            f"{MOVING}"
+        )
+
+
+def _is_member(name: str, member: object) -> bool:
+    return not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
+
+
+def _has(given: object, name: str, member: object) -> bool:
+    found = inspect.getattr_static(given, name, _MISSING)
+    if isinstance(member, property):
+        return found is not _MISSING
+    return found is not _MISSING and callable(getattr(given, name, None))
+
+
+def _instantiate(component: Any, what: str, options: dict[str, Any]) -> Any:
+    known = [field.name for field in option_fields(component)]
+    for name in options:
+        if name not in known and name != "neighboring":
+            raise InvalidOption(f"{what} has no option {name!r}; it has {', '.join(known) or 'no options'}")
+    try:
+        return component(**options)
+    except (TypeError, ValueError) as error:
+        # Validators of attrs add their own objects to the arguments of an error.
+        reason = error.args[0] if error.args else error
+        raise InvalidOption(f"{what} does not accept {options}: {reason}") from error
+
+
+def require_type(name: str, given: object, expected: type[Any], remedy: str) -> None:
+    """Raise ``InvalidOption`` unless an argument is of the type expected; true and false are no numbers."""
+    if not isinstance(given, expected) or isinstance(given, bool):
+        raise InvalidOption(f"{name} is {given!r}, of type {type(given).__name__}; {remedy}")

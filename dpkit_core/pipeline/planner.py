@@ -1,0 +1,490 @@
+"""From parts and public facts to a plan: finds every mismatch, then calibrates the stages together.
+
+The budget is divided between the stages by public shares. Stages are then enlarged together for as long as
+the accountant's total over all their events stays within the budget, so that what joint composition saves is
+not lost.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+from dpkit_core.data.schema import Schema
+from dpkit_core.errors import (
+    CalibrationFailed,
+    CannotCompose,
+    InvalidOption,
+    Unsuitable,
+    UnsupportedEvent,
+)
+from dpkit_core.mechanisms.calibration import calibrate, total
+from dpkit_core.noise.grid import check_range, gaussian_grid, laplace_grid
+from dpkit_core.noise.selection import SMALLEST_EPSILON
+from dpkit_core.pipeline.parts import Assembly, Part, Selection, make_part
+from dpkit_core.pipeline.plan import Plan, Stage, picks_of
+from dpkit_core.pipeline.runner import run
+from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
+from dpkit_core.privacy.events import (
+    ApproxDP,
+    Event,
+    ExponentialMechanism,
+    Filtered,
+    Gaussian,
+    Laplace,
+    NonPrivate,
+    NonSphericalGaussian,
+    PermuteAndFlip,
+    PureDP,
+    Renyi,
+    is_exact,
+    walk,
+)
+from dpkit_core.protocols import (
+    Accountant,
+    RecordAccountant,
+    RegressionRequest,
+    Regressor,
+    ReleasingScorer,
+    Scorer,
+    ScoringRequest,
+    SelectionRequest,
+    StagePlan,
+    StreamRegressor,
+)
+from dpkit_core.release.certificate import PartRecord
+from dpkit_core.validators import fraction
+
+DEFAULT_K = 5
+SCORE_SHARE = 0.1  # of the selection's budget, for a scorer that needs a private number first
+SMALLEST_BUDGET = 1e-100  # epsilon: stages get parts of it, whose squares float64 must hold
+LARGEST_SCALE = 1024.0  # far more than joint composition saves
+
+
+@attrs.frozen
+class _Draft:
+    """A stage before its budget is known."""
+
+    name: str
+    part: Part[Any]
+    share: float
+    plan: Callable[[Budget], StagePlan]
+
+
+class Planner:
+    """Collects every problem of a composition, then calibrates its stages together."""
+
+    def __init__(
+        self,
+        assembly: Assembly,
+        schema: Schema,
+        budget: Budget,
+        k: int | None,
+        select_share: float,
+        *,
+        batches: int = 1,
+    ) -> None:
+        self.assembly = assembly
+        self.schema = schema
+        self.budget = budget
+        self.features = len(schema.features)
+        selecting = assembly.selector is not None
+        self.k = min(DEFAULT_K, self.features) if k is None and selecting else k or self.features
+        self.k_given = k
+        self.select_share = select_share
+        self.batches = batches
+        self.problems: list[str] = []
+        self.sensitivities: tuple[Sensitivity, ...] | None = None
+
+    def plan(self) -> Plan:
+        """Return the plan, or raise ``CannotCompose`` with every problem."""
+        try:
+            return self._plan()
+        except SystemExit as error:  # of an accountant: a part does not end the program
+            raise CannotCompose(str(self.assembly), ["a part tried to end the program"]) from error
+
+    def _plan(self) -> Plan:
+        self._check_parts()
+        accountant = self._accountant()
+        hopeless = bool(self.problems)
+        self._check_k()
+        if hopeless:
+            self._raise_problems()
+        self.fresh: Accountant = accountant.instance
+        records = self._records(accountant)
+        stages = self._collect(1.0)
+        self._check_events(stages, accountant)
+        self._raise_problems()
+        reasons = _reasons(stages)
+        epsilon = None
+        if not reasons:
+            stages, epsilon = self._enlarge(stages)
+        return Plan(
+            self.assembly,
+            self.schema,
+            self.budget,
+            self.k,
+            self.select_share,
+            accountant,
+            stages,
+            epsilon,
+            reasons,
+            records,
+            _assumptions(self.schema, stages, (*self.assembly.chosen, accountant), self.batches),
+            self.batches,
+            runner=run,
+        )
+
+    def _check_parts(self) -> None:
+        assembly, problems = self.assembly, self.problems
+        if assembly.scorer and not assembly.selector:
+            problems.append(f"{assembly.scorer} has no selector to release its scores; add a selector")
+        if assembly.selector and not assembly.scorer:
+            problems.append(f"{assembly.selector} has no scores to select by; add a scorer")
+        if not (assembly.selector or assembly.regressor):
+            problems.append("nothing would be released; add a regressor, or a scorer and a selector")
+        if self.batches < 1:
+            problems.append(f"batches is {self.batches}; there must be at least 1")
+        elif self.batches > 1:
+            self._check_stream()
+        if not SMALLEST_BUDGET <= self.budget.epsilon <= 1 / SMALLEST_BUDGET:
+            problems.append(
+                f"epsilon is {self.budget.epsilon}; no noise is drawn for less than {SMALLEST_BUDGET} or "
+                f"more than {1 / SMALLEST_BUDGET}"
+            )
+        if assembly.selector and assembly.regressor:
+            try:
+                fraction(self, attrs.fields(Stage).share, self.select_share)
+            except ValueError as error:
+                problems.append(f"select_{error}")
+
+    def _check_stream(self) -> None:
+        """Note what cannot learn from records that come in batches."""
+        regressor, problems = self.assembly.regressor, self.problems
+        if self.assembly.selector is not None:
+            problems.append(
+                f"{self.assembly.selector} selects features when not all batches are there; leave it out, or "
+                "give one table"
+            )
+        if regressor is not None and not isinstance(regressor.instance, StreamRegressor):
+            problems.append(
+                f"{regressor} learns from one table, not from {self.batches} batches; give one table, or a "
+                "regressor for streams, such as sgbdt"
+            )
+
+    def _check_k(self) -> None:
+        """Note what is wrong with k, and go on with the nearest that is right: parts have reasons, too."""
+        given, most = self.k_given, self.features
+        if given is None:
+            return
+        if not 1 <= given <= most:
+            self.problems.append(f"k is {given}, the schema has {most} features; k must be from 1 to {most}")
+        if not self.assembly.selector and given != most:
+            self.problems.append(
+                f"k is {given}, but nothing selects features; add a scorer and a selector, or leave k out"
+            )
+        self.k = min(max(given, 1), most) if self.assembly.selector else most
+
+    def _accountant(self) -> Part[Accountant]:
+        given = self.assembly.accountant
+        relation = self.schema.neighboring
+        if isinstance(given, str):
+            options = self.assembly.accountant_options
+            if "neighboring" in options:
+                raise InvalidOption("the relation is the schema's, not an option of the accountant")
+            return make_part("accountant", given, {**options, "neighboring": relation})
+        if given.instance.neighboring is not relation:
+            self.problems.append(
+                f"neighboring relation differs: {given}: {given.instance.neighboring.value}; "
+                f"schema: {relation.value}. Build the accountant with the schema's relation"
+            )
+        return given
+
+    def _records(self, accountant: Part[Accountant]) -> tuple[PartRecord, ...]:
+        """Return what the certificate will say of the parts, before anything is spent on it."""
+        records = []
+        for part in (*self.assembly.chosen, accountant):
+            try:
+                records.append(part.record)
+            except InvalidOption as error:
+                self.problems.append(str(error))
+            known, most = self.schema.records, part.most_records
+            if known is not None and most is not None and known > most:
+                self.problems.append(
+                    f"{part}: the schema says records = {known}, its proof is for {most} at most; draw a "
+                    "sample by a rule that does not depend on the data"
+                )
+        return tuple(records)
+
+    def _raise_problems(self) -> None:
+        if self.problems:
+            raise CannotCompose(str(self.assembly), self.problems)
+
+    def _drafts(self) -> list[_Draft]:
+        """Return the stages in order, each with its share of the budget and who plans it."""
+        selection, regressor = self.assembly.selection, self.assembly.regressor
+        drafts: list[_Draft] = []
+        share = 0.0
+        if selection is not None:
+            share = self.select_share if regressor else 1.0
+            score = 0.0
+            if isinstance(scorer := selection.scorer.instance, ReleasingScorer):
+                plan_scores = functools.partial(self._scoring, scorer)
+                score = self._score_share(share, plan_scores)
+                drafts.append(_Draft("scoring", selection.scorer, share * score, plan_scores))
+            plan_picks = functools.partial(self._selection, selection)
+            drafts.append(_Draft("selection", selection.selector, share * (1 - score), plan_picks))
+        if regressor is not None:
+            plan_fit = functools.partial(self._regression, regressor.instance)
+            drafts.append(_Draft("regression", regressor, 1 - share, plan_fit))
+        return drafts
+
+    def _score_share(self, select: float, plan_scores: Callable[[Budget], StagePlan]) -> float:
+        """Return the scorer's part of the selection's share: 0 if it releases nothing."""
+        try:
+            plan = plan_scores(self.budget.share(select * SCORE_SHARE, select * SCORE_SHARE))
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            return SCORE_SHARE  # told when the stages are planned
+        return SCORE_SHARE if plan.events else 0.0
+
+    def _collect(self, scale: float) -> tuple[Stage, ...]:
+        """Plan each stage with its share times ``scale``, noting every problem."""
+        stages = []
+        for draft in self._drafts():
+            # What releases nothing can have no budget, but is asked for its settings all the same.
+            budget = self.budget.share(draft.share * scale, draft.share) if draft.share else self.budget
+            try:
+                plan = draft.plan(budget)
+            except (Unsuitable, UnsupportedEvent, CalibrationFailed) as error:
+                self.problems.append(f"{draft.part}: {error}")
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # SystemExit, too: a part does not end the program
+                self.problems.append(_fault(draft.part, error))
+            else:
+                if draft.name != "scoring" or plan.events or plan.settings is not None:
+                    stages.append(self._stage(draft, budget, plan))
+        return tuple(stages)
+
+    def _stage(self, draft: _Draft, budget: Budget, plan: StagePlan) -> Stage:
+        selection = self.assembly.selection
+        if draft.name != "selection" or selection is None:
+            return Stage(draft.name, draft.part, draft.share, budget, plan)
+        picks, sensitivities = picks_of(selection, self.k), self._sensitivities(selection.scorer)
+        return Stage(draft.name, draft.part, draft.share, budget, plan, picks, sensitivities)
+
+    def _scoring(self, scorer: ReleasingScorer, budget: Budget) -> StagePlan:
+        return _exact_plan(scorer.plan(ScoringRequest(self.schema, self.k, budget, self.fresh)))
+
+    def _selection(self, selection: Selection, budget: Budget) -> StagePlan:
+        request = SelectionRequest(
+            self.features,
+            picks_of(selection, self.k),
+            self._sensitivities(selection.scorer),
+            budget,
+            self.fresh,
+        )
+        return _exact_plan(selection.selector.instance.plan(request))
+
+    def _sensitivities(self, scorer: Part[Scorer]) -> tuple[Sensitivity, ...]:
+        if self.sensitivities is None:  # the same for every budget, of which calibration tries many
+            self.sensitivities = self._declared(scorer)
+        return self.sensitivities
+
+    def _declared(self, scorer: Part[Scorer]) -> tuple[Sensitivity, ...]:
+        try:
+            rounds = range(self.k if scorer.instance.adaptive else 1)
+            sensitivities = tuple(scorer.instance.sensitivity(self.schema, r) for r in rounds)
+        except Unsuitable as error:
+            raise Unsuitable(f"cannot plan, because {scorer} says: {error}") from error
+        for sensitivity in sensitivities:
+            if type(sensitivity) is not Sensitivity:
+                raise Unsuitable(f"{scorer} declares a {type(sensitivity).__name__} and no Sensitivity")
+            if sensitivity.neighboring is not self.schema.neighboring:
+                raise Unsuitable(
+                    f"neighboring relation differs: {scorer}: {sensitivity.neighboring.value}; schema: "
+                    f"{self.schema.neighboring.value}"
+                )
+        return sensitivities
+
+    def _regression(self, regressor: Regressor, budget: Budget) -> StagePlan:
+        return _exact_plan(
+            regressor.plan(RegressionRequest(self.schema, self.k, budget, self.fresh, self.batches))
+        )
+
+    def _check_events(self, stages: Sequence[Stage], accountant: Part[Accountant]) -> None:
+        for stage in stages:
+            part = stage.part
+            if not all(map(is_exact, stage.plan.events)):
+                self.problems.append(f"{part} plans events of classes that are not the core's")
+                continue
+            if not stage.plan.events and stage.name != "scoring":  # scores stay inside
+                self.problems.append(
+                    f"{part} plans no event, so nothing would show what it releases; a release without "
+                    "privacy must be planned as NonPrivate"
+                )
+            for event in stage.plan.events:
+                if event.neighboring is not self.schema.neighboring:
+                    self.problems.append(
+                        f"neighboring relation differs: {part} plans {event} for "
+                        f"{event.neighboring.value}; schema: {self.schema.neighboring.value}"
+                    )
+                elif (why := self._unfiltered(event, accountant)) is not None:
+                    self.problems.append(f"{part} plans {why}")
+                elif (fact := unstated(event)) is not None:
+                    self.problems.append(f"{part} plans {fact}, so that nothing could be compared with it")
+                elif (other := other_sensitivity(event, stage.sensitivities)) is not None:
+                    self.problems.append(
+                        f"{part} plans a selection for range sensitivity {other:g}, which is none that the "
+                        f"scorer declares: {', '.join(f'{s.range:g}' for s in stage.sensitivities)}"
+                    )
+                elif (reason := _undrawable(event)) is not None:
+                    self.problems.append(f"{part} plans {reason}; give another budget or select fewer")
+                elif not _non_private(event) and not self.fresh.supports(event):
+                    self.problems.append(f"{accountant} cannot account for {event} of {part}")
+
+    def _unfiltered(self, event: Event, accountant: Part[Accountant]) -> str | None:
+        """Return why the accounts of an event with a filter could not be kept; None if they can."""
+        if not any(isinstance(inner, Filtered) for inner in walk(event)):
+            return None
+        if not isinstance(event, Filtered):
+            return "a filter inside another event, so that its rounds could not be told; plan it on its own"
+        if not isinstance(self.fresh, RecordAccountant):
+            return f"a filter, for which {accountant} keeps no accounts; use individual_filter"
+        return None
+
+    def _enlarge(self, stages: tuple[Stage, ...]) -> tuple[tuple[Stage, ...], float]:
+        """Return the stages at the largest common scale whose joint total is within the budget."""
+        plans: dict[float, tuple[Stage, ...]] = {1.0: stages}
+
+        def joint(scale: float) -> float:
+            if scale > LARGEST_SCALE:  # some parts have noise that no budget makes smaller
+                return math.inf
+            if scale not in plans:
+                plans[scale] = self._collect(scale)
+                if self.problems:
+                    self.problems.clear()
+                    return math.inf
+            events = [event for stage in plans[scale] for event in stage.plan.events]
+            return total(events, self.fresh, self.budget.delta)
+
+        try:
+            scale = calibrate(joint, self.budget.epsilon, relative_error=1e-4)
+        except CalibrationFailed as error:
+            self.problems.append(str(error))
+        self._raise_problems()
+        return plans[scale], joint(scale)
+
+
+def _exact_plan(plan: StagePlan) -> StagePlan:
+    # A subclass could show one plan to the accountant and another one to the meter.
+    if type(plan) is not StagePlan:
+        raise Unsuitable(f"plan returned a {type(plan).__name__} and no StagePlan")
+    return plan
+
+
+def _fault(part: Part[Any], error: BaseException) -> str:
+    return (
+        f"{part} failed while planning ({type(error).__name__}: {error}). This is a fault of the part: "
+        "report it to its authors"
+    )
+
+
+def unstated(event: Event) -> str | None:
+    """Return what an event leaves unsaid that the meter compares and a certificate tells."""
+    for inner in walk(event):
+        name = type(inner).__name__
+        match inner:
+            case Laplace() | Gaussian() if None in (inner.sensitivity, inner.shape):
+                return f"{name} noise without its sensitivity and shape"
+            case NonSphericalGaussian() if None in (inner.sensitivities, inner.shape):
+                return f"{name} noise without its sensitivities and shape"
+            case ExponentialMechanism() | PermuteAndFlip() if None in (inner.sensitivity, inner.candidates):
+                return f"{name} without its sensitivity and the number of candidates"
+            case PureDP() | ApproxDP() | Renyi() if not inner.proof:
+                return f"{name} without the place of its proof"
+            case _:
+                pass
+    return None
+
+
+def other_sensitivity(event: Event, scores: Sequence[Sensitivity]) -> float | None:
+    """Return the sensitivity of a selection that is not one of the scores' that it selects from."""
+    declared = [sensitivity.range for sensitivity in scores]
+    for inner in walk(event):
+        match inner:
+            case ExponentialMechanism() | PermuteAndFlip() if declared and inner.sensitivity not in declared:
+                return inner.sensitivity
+            case _:
+                pass
+    return None
+
+
+def _undrawable(event: Event) -> str | None:
+    """Return why the noise of an event cannot be drawn, which would otherwise show after it is paid."""
+    for inner in walk(event):
+        try:
+            _require_drawable(inner)
+        except (ValueError, OverflowError) as error:
+            return f"noise that cannot be drawn ({error})"
+    return None
+
+
+def _require_drawable(event: Event) -> None:
+    match event:
+        case ExponentialMechanism() | PermuteAndFlip() if event.epsilon < SMALLEST_EPSILON:
+            raise ValueError(
+                f"a selection at epsilon {event.epsilon:.2g} is below {SMALLEST_EPSILON:.2g}, where the "
+                "rounding of its noise is no longer covered"
+            )
+        case ExponentialMechanism() | PermuteAndFlip() if event.sensitivity is not None:
+            check_range("scale of the noise", event.sensitivity / event.epsilon)
+        case Laplace() if event.sensitivity is not None:
+            laplace_grid(event.sensitivity, event.noise_multiplier, _size(event))
+        case Gaussian() if event.sensitivity is not None:
+            gaussian_grid(event.sensitivity, event.noise_multiplier, _size(event))
+        case _:
+            pass
+
+
+def _size(event: Laplace | Gaussian) -> int:
+    return max(math.prod(event.shape or ()), 1)
+
+
+def _assumptions(
+    schema: Schema, stages: Sequence[Stage], parts: Sequence[Part[Any]], batches: int
+) -> tuple[str, ...]:
+    """Return what the guarantee rests on, as the certificate will say it."""
+    sentences = [sentence for stage in stages for sentence in stage.plan.assumptions]
+    if schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE:
+        most = [part.most_records for part in parts if part.most_records is not None]
+        limit = f"at most {min(most)} records" if most else ""
+        if batches > 1:
+            sentences.append("each record is in one batch")
+            sentences += [f"the batches have {limit} together"] if limit else []
+        else:
+            sentences.append(f"the table is not empty{f', and has {limit}' if limit else ''}")
+    sentences += [f"declared public by the user: {assertion}" for assertion in schema.assertions]
+    return tuple(dict.fromkeys(sentences))
+
+
+def _non_private(event: Event) -> bool:
+    return any(isinstance(inner, NonPrivate) for inner in walk(event))
+
+
+def _reasons(stages: Sequence[Stage]) -> tuple[str, ...]:
+    return tuple(
+        dict.fromkeys(
+            inner.reason
+            for stage in stages
+            for event in stage.plan.events
+            for inner in walk(event)
+            if isinstance(inner, NonPrivate)
+        )
+    )

@@ -1,0 +1,410 @@
+"""Running a plan: the only place that orders calls of parts, and that they get data from.
+
+There is one moment at which the first part is given data. Before it, everything is checked that can be:
+whatever is wrong with the data is said to their holder, and nothing is spent. From it on, whatever happens
+counts as spent, and what a part raises, prints or returns beyond its plan ends here: a person reads sentences
+of this module, which are the same whatever the data are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import copy_context
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dpkit_core._version import __version__
+from dpkit_core.data.dataset import AnyDataset, Vector
+from dpkit_core.data.schema import Feature, Schema
+from dpkit_core.errors import (
+    Declined,
+    InvalidData,
+    InvalidOption,
+    InvalidRelease,
+    PartFailed,
+    PlanViolation,
+    Vetoed,
+)
+from dpkit_core.ledger.ledger import Payer
+from dpkit_core.ledger.log import EventLog
+from dpkit_core.noise.randomness import Randomness
+from dpkit_core.pipeline.confine import confined, printed
+from dpkit_core.pipeline.meter import StageMeter, at_work, require_nobody_at_work
+from dpkit_core.pipeline.observers import Observers
+from dpkit_core.pipeline.parts import Part, Selection, forms_of
+from dpkit_core.pipeline.payment import Payment
+from dpkit_core.pipeline.plan import Audience, Outcome, Plan, Progress, Records, Stage
+from dpkit_core.pipeline.policy import Policy
+from dpkit_core.protocols import (
+    Model,
+    PreparedScores,
+    Refusal,
+    Regressor,
+    ReleasingScorer,
+    Scorer,
+    Scores,
+    StreamRegressor,
+)
+from dpkit_core.release.certificate import Certificate
+from dpkit_core.release.models import rebuilt
+from dpkit_core.release.release import Release
+
+T = TypeVar("T")
+
+
+def run(
+    plan: Plan,
+    data: Records,
+    /,
+    *,
+    randomness: Randomness | None = None,
+    observers: Audience | None = None,
+    progress: Progress | None = None,
+    paid_by: Payer | None = None,
+) -> Release:
+    """Return the release of ``plan`` on ``data``; see ``Plan.run``."""
+    require_nobody_at_work("start a run of its own")
+    # Not isinstance: a subclass could deny its seed.
+    if randomness is not None and type(randomness) is not Randomness:
+        raise InvalidOption(
+            f"randomness is {randomness!r}, of type {type(randomness).__name__}; leave it out, or give "
+            "Randomness.from_seed(7) to have one noise for ever and no privacy"
+        )
+    policy = Policy.of_site()
+    payer = policy.payer(paid_by)
+    observers = Observers.installed() if observers is None else observers
+    execution = _Run(plan, data, randomness, observers, progress)
+    policy.require_run(plan, execution.certificate())
+    observers.planned(plan)
+    outcome: Outcome = "failed"
+    try:
+        observers.reserve(plan)
+        execution.pay(payer, policy.log)
+        release = execution.release()
+        outcome = "released"
+    except Declined:
+        outcome = "declined"
+        raise
+    except Vetoed:
+        outcome = "vetoed"
+        raise
+    except PlanViolation:
+        outcome = "violated"
+        raise
+    finally:
+        execution.payment.fail("vetoed" if outcome == "vetoed" else "failed")
+        observers.finished(plan, outcome)
+    return release
+
+
+def _require_same_facts(schema: Schema, data: AnyDataset) -> None:
+    """Raise unless what a part reads from ``data`` is what it was planned for."""
+    names = [feature.name for feature in schema.features]
+    if list(data.names) != names or data.target != schema.target.name:
+        raise InvalidData(
+            f"the dataset has features {', '.join(data.names)} and target {data.target}; the plan was "
+            f"made for {', '.join(names)} and {schema.target.name}. Make the plan from the dataset's schema"
+        )
+    ours = (*schema.features, Feature(data.target, data.target, bounds=schema.target.bounds))
+    theirs = (*data.features, Feature(data.target, data.target, bounds=data.target_bounds))
+    for mine, its in zip(ours, theirs, strict=True):
+        if mine != its:
+            raise InvalidData(
+                f"the dataset was made with bounds {its.bounds} of {its.name}, the plan with {mine.bounds}. "
+                "Make the plan from the dataset's schema"
+            )
+
+
+def _batches(plan: Plan, data: Records) -> tuple[AnyDataset, ...]:
+    """Return what the plan is to be run on, batch by batch."""
+    given: object = (data,) if isinstance(data, AnyDataset) else data
+    if not isinstance(given, Sequence) or not all(isinstance(batch, AnyDataset) for batch in given):
+        raise InvalidData(
+            f"the data are of type {type(data).__name__}; make them a dataset of the plan's schema with "
+            "Dataset.from_arrays, or for a stream a list of such datasets"
+        )
+    if len(given) != plan.batches:
+        raise InvalidData(
+            f"{len(given)} batches of data are given, the plan is for {plan.batches}; plan with batches = "
+            f"{len(given)}, or give as many as planned"
+        )
+    return tuple(given)
+
+
+def _require_records(plan: Plan, records: int) -> None:
+    known = plan.schema.records
+    if known is not None and records != known:
+        raise InvalidData(
+            f"the dataset has {records} records but the plan's schema says records = {known}; correct the "
+            "schema, or use the table it describes"
+        )
+    if records < 1 and plan.batches == 1:
+        raise InvalidData("the dataset has no records; give a table with records")
+    most = plan.most_records
+    if most is not None and records > most:
+        part = next(part for part in plan.parts if part.most_records == most)
+        raise InvalidData(
+            f"the dataset has {records} records; the proof of {part} is for {most} at most, so draw a sample "
+            "by a rule that does not depend on the data"
+        )
+
+
+def _indices(select: Callable[[], Sequence[int]]) -> list[int]:
+    return [int(index) for index in select()]
+
+
+class _Run:
+    """One execution of a plan."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        data: Records,
+        randomness: Randomness | None,
+        observers: Audience,
+        progress: Progress | None,
+    ) -> None:
+        self.batches = _batches(plan, data)
+        for batch in self.batches:
+            _require_same_facts(plan.schema, batch)
+            if batch.form not in plan.assembly.forms:
+                raise InvalidData(
+                    f"the data are {batch.form}; {plan.assembly.scorer} accepts "
+                    f"{', '.join(plan.assembly.forms)} data only. Load them densely, or choose a scorer that "
+                    "accepts them"
+                )
+        _require_records(plan, sum(batch.records for batch in self.batches))
+        self.plan = plan
+        self.events = plan.events
+        self.data = self.batches[0]  # all there is, but for a stream
+        self.randomness = Randomness.from_os() if randomness is None else randomness
+        self.observers = observers
+        self.progress = progress or (lambda stage, done, steps: None)
+        self.outside = copy_context()  # where what is reported is not kept from whoever asked for it
+        # All of them now: once a part is at work, nobody makes a meter.
+        self.meters = {stage.name: self._meter(stage) for stage in plan.stages}
+        self.process = os.getpid()
+        self.payment = Payment(None, None, EventLog())
+
+    def pay(self, payer: Payer | None, log: EventLog) -> None:
+        """Charge the run: from here on it is spent."""
+        self.payment = Payment.reserve(payer, self.plan, self.certificate(), log)
+
+    def _meter(self, stage: Stage) -> StageMeter:
+        def report(done: int, steps: int) -> None:
+            if steps > 1 and stage.name != "selection":  # which is reported pick by pick
+                self.outside.run(self.progress, stage.name, done, steps)
+
+        return StageMeter(
+            stage.name,
+            stage.plan,
+            self.plan.schema.neighboring,
+            self.randomness,
+            accountant=self.plan.accountant.instance,
+            report=report,
+        )
+
+    def release(self) -> Release:
+        indices: Sequence[int] = range(len(self.data.features))
+        selected: tuple[str, ...] = ()
+        model: Model | None = None
+        refusal: str | None = None
+        code: str | None = None
+        selection, picking = self.plan.assembly.selection, self.plan.stage("selection")
+        if selection is not None and picking is not None:
+            indices = self._select(selection, picking)
+            selected = tuple(self.data.names[i] for i in indices)
+        if (regression := self.plan.stage("regression")) is not None:
+            outcome = self._fit(regression, indices)
+            if isinstance(outcome, Refusal):
+                code, refusal = outcome.code, regression.plan.refusals[outcome.code]
+            else:
+                model = outcome
+        self._require_same_process()
+        release = Release(selected, model, refusal, self.certificate(refusal), code)
+        self.observers.before_release(release)
+        self.payment.release(release)
+        self.observers.released(release)
+        self._require_same_process()
+        return release
+
+    def _call(self, part: Part[Any], action: Callable[[], T], meter: StageMeter | None = None) -> T:
+        """Return what a part returns; whatever else it does ends here."""
+        with confined() as sink, at_work() as attempts:
+            try:
+                returned = action()
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt from None  # as itself, without what a part may have put into it
+            except BaseException as error:
+                if not (attempts or (meter is not None and meter.violated)):
+                    failure = PartFailed(
+                        f"{part} failed while running: nothing is released, and the planned budget counts as "
+                        "spent because the failure itself may depend on the data. This is a fault of the "
+                        "part: report it to its authors with the traceback of --debug"
+                    )
+                    failure.add_note(f"it raised {type(error).__name__}, and printed: {printed(sink)!r}")
+                    raise failure from error
+                cause: BaseException | None = error
+            else:
+                cause = None
+        if meter is not None:
+            meter.require_kept(cause)
+        if attempts:
+            raise PlanViolation(f"{part} {attempts[0]}. Nothing is released") from cause
+        return returned
+
+    def _prepare(self, selection: Selection) -> PreparedScores:
+        scorer = selection.scorer.instance
+        stage = self.plan.stage("scoring")
+        data: Any = self.data  # of a form that the scorer accepts
+        if stage is None or not isinstance(scorer, ReleasingScorer):
+            return self._call(selection.scorer, lambda: scorer.prepare(data))
+        meter, releasing = self.meters[stage.name], scorer
+        meter.arrive(self.data.records)
+        prepared = self._call(
+            selection.scorer, lambda: releasing.prepare_released(data, stage.plan, meter.window), meter
+        )
+        meter.finish()
+        return prepared
+
+    def _select(self, selection: Selection, stage: Stage) -> tuple[int, ...]:
+        selector = selection.selector.instance
+        meter = self.meters[stage.name]
+        window = meter.window
+        d = len(self.data.features)
+        prepared = self._prepare(selection)
+        candidates = np.ones(d, dtype=bool)
+        selected: list[int] = []
+        for r, (count, sensitivity) in enumerate(zip(stage.picks, stage.sensitivities, strict=True)):
+            self.progress(stage.name, r, len(stage.picks))
+            values = self._scores(selection.scorer, prepared, tuple(selected))
+            scores = Scores(values, sensitivity, candidates.copy(), r)
+            meter.offer(sensitivity)
+            select = partial(selector.select, scores, count, stage.plan, window)
+            chosen = self._call(selection.selector, partial(_indices, select), meter)
+            distinct = len(chosen) == len(set(chosen)) == count
+            if not distinct or not all(0 <= i < d and candidates[i] for i in chosen):
+                raise PlanViolation(
+                    f"{stage.part} did not return the {count} distinct candidates among {d} features that "
+                    "were planned. Nothing is released"
+                )
+            candidates[chosen] = False
+            selected += chosen
+        meter.finish()
+        self.progress(stage.name, len(stage.picks), len(stage.picks))
+        return tuple(selected)
+
+    def _scores(self, scorer: Part[Scorer], prepared: PreparedScores, selected: tuple[int, ...]) -> Vector:
+        """Return the scores of a round: a selector's noise protects finite ones only, one a feature."""
+        d = len(self.data.features)
+        values: Vector = self._call(scorer, lambda: np.array(prepared.scores(selected), dtype=np.float64))
+        if values.shape != (d,) or not np.isfinite(values).all():
+            raise PlanViolation(
+                f"{scorer} did not return one finite score for each of {d} features. Nothing is released"
+            )
+        return values
+
+    def _fit(self, stage: Stage, indices: Sequence[int]) -> Model | Refusal:
+        regressor: Regressor = stage.part.instance
+        meter = self.meters[stage.name]
+        self.progress(stage.name, 0, 1)
+        names = [self.data.names[i] for i in indices]
+        fit = self._fitting(regressor, stage, indices, meter)
+        outcome = self._call(stage.part, fit, meter)
+        refused = type(outcome) is Refusal
+        meter.finish(refused=refused)
+        if isinstance(outcome, Refusal):
+            if not refused or outcome.code not in stage.plan.refusals:
+                raise PlanViolation(
+                    f"{stage.part} refused for a reason that is not in its plan. Nothing is released"
+                )
+            self.progress(stage.name, 1, 1)
+            return outcome
+        model = self._call(stage.part, lambda: self._model(outcome))
+        if model is None or not set(model.features) <= set(names):
+            raise PlanViolation(
+                f"{stage.part} returned neither a Refusal nor a model of the given columns with features, "
+                "predict and a to_document of plain data and finite numbers that its kind can read. Nothing "
+                "is released"
+            )
+        self.progress(stage.name, 1, 1)
+        return model
+
+    def _fitting(
+        self, regressor: Regressor, stage: Stage, indices: Sequence[int], meter: StageMeter
+    ) -> Callable[[], Model | Refusal]:
+        """Return what gives the regressor its data: the selected columns of all records, or of each batch."""
+        if self.plan.batches == 1:
+            data: Any = self._selected(self.data, indices, regressor)
+            meter.arrive(data.records)
+            return lambda: regressor.fit(data, stage.plan, meter.window)
+        assert isinstance(regressor, StreamRegressor)  # as was planned
+        streaming = regressor
+        return lambda: streaming.fit_batches(
+            self._arriving(streaming, indices, meter), stage.plan, meter.window
+        )
+
+    def _arriving(self, regressor: Regressor, indices: Sequence[int], meter: StageMeter) -> Iterator[Any]:
+        for batch in self.batches:
+            data = self._selected(batch, indices, regressor)
+            meter.arrive(data.records)
+            yield data
+
+    @staticmethod
+    def _selected(data: AnyDataset, indices: Sequence[int], regressor: Regressor) -> AnyDataset:
+        """Return the selected columns, in memory unless the regressor takes the form at hand."""
+        chosen = data.select(indices)
+        return chosen if chosen.form in forms_of(regressor) else chosen.dense()
+
+    @staticmethod
+    def _model(outcome: Model) -> Model | None:
+        """Return the model that may leave: made of its document, and of nothing else."""
+        if not all(hasattr(outcome, member) for member in ("features", "predict", "to_document")):
+            return None
+        try:
+            return rebuilt(outcome)
+        except InvalidRelease:
+            return None
+
+    def _require_same_process(self) -> None:
+        """Raise in a forked process, whose release would be a second one of the same selection."""
+        if self.process != os.getpid():
+            raise PlanViolation(
+                "the run was forked: only the process in which it began may release. Nothing is released here"
+            )
+
+    def certificate(self, refusal: str | None = None) -> Certificate:
+        """Return the certificate; before the run, as much of it as is known."""
+        plan = self.plan
+        reasons = list(plan.reasons)
+        if self.randomness.reproducible or any(meter.reproducible for meter in self.meters.values()):
+            reasons.append("the noise comes from a seed, so whoever knows or guesses it can remove the noise")
+        arithmetic = [sentence for meter in self.meters.values() for sentence in meter.arithmetic]
+        return Certificate(
+            private=not reasons,
+            reasons=tuple(reasons),
+            epsilon=plan.epsilon,
+            delta=plan.budget.delta,
+            neighboring=plan.schema.neighboring,
+            accountant=plan.accountant.name,
+            events=self.events,
+            parts=plan.records,
+            assumptions=plan.assumptions,
+            randomness=self._source_of_noise(),
+            arithmetic=tuple(dict.fromkeys(arithmetic)),
+            schema=plan.schema,
+            budget=plan.budget,
+            outcome="released" if refusal is None else "refused",
+            dpkit=__version__,
+            witness=self.payment.witness,
+        )
+
+    def _source_of_noise(self) -> str:
+        """Return where the bits came from: ours only where they were ours."""
+        whose = dict.fromkeys(draw.whose for meter in self.meters.values() for draw in meter.draws)
+        others = [f"{name} for the noise that it drew" for name in whose if name is not None]
+        ours = [self.randomness.describe()] if None in whose or not others else []
+        return "; ".join([*ours, *others])

@@ -1,0 +1,1 @@
+"""Finding, loading and examining what is installed."""

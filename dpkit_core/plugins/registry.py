@@ -1,0 +1,349 @@
+"""Which parts are installed, and how one of them becomes a class.
+
+A part goes through three steps, and each has a type::
+
+    entry point  --refs, find-->  ComponentRef  --load-->  class
+
+Finding reads metadata and imports nothing, so it is safe and fast whatever is installed. Loading imports
+exactly one part, alone: whatever it raises becomes a ``BrokenPlugin`` that names its distribution, and a
+class that was written for another plugin API or with other signatures becomes an ``IncompatiblePlugin``.
+Other parts never notice.
+
+A distribution offers parts through entry points, one group a kind, the name being the part's name::
+
+    [project.entry-points."dpkit.scorers"]
+    kendall = "dpkit_scorer_kendall:KendallScorer"
+
+Two distributions may offer one name. Then neither has precedence, not even a first-party one: which code
+protects the data is never guessed, and the user writes the qualified name, ``dpkit-scorer-kendall:kendall``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import functools
+import importlib
+import importlib.metadata
+import re
+import sys
+from collections.abc import Iterable
+from importlib.metadata import EntryPoint
+from typing import Any, TextIO
+
+import attrs
+
+from dpkit_core._version import __version__
+from dpkit_core.errors import AmbiguousName, BrokenPlugin, IncompatiblePlugin, UnknownName
+from dpkit_core.plugins.kinds import CAPABILITIES, KINDS, PROTOCOLS, kind_named, role_of
+from dpkit_core.plugins.signatures import departures
+from dpkit_core.protocols import API, API_FLOOR
+
+_UNKNOWN = "unknown"
+
+#: What an author reads who has written for an older plugin API.
+MOVING = "The how-to guide move-to-api-2 says what to change"
+
+
+def _canonical(distribution: str) -> str:
+    # Distribution names compare equal up to case and runs of "-_." (PEP 503).
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+@attrs.frozen
+class ComponentRef:
+    """A part before it is loaded: everything that metadata says about it.
+
+    Attributes
+    ----------
+    kind
+        One of ``KINDS``, or ``"hooks"`` for an observer.
+    name
+        The entry point's name, which is the part's name.
+    target
+        The entry point's value, ``module:attribute``.
+    distribution, version, summary
+        Of the distribution that offers it; "unknown" where its metadata does not say.
+    """
+
+    kind: str
+    name: str
+    target: str
+    distribution: str = _UNKNOWN
+    version: str = _UNKNOWN
+    summary: str = ""
+
+    @classmethod
+    def from_entry_point(cls, entry_point: EntryPoint) -> ComponentRef:
+        """Return the reference of an entry point in a group ``dpkit.<kind>``."""
+
+        def fact(key: str, default: str) -> str:
+            if metadata is None or key not in metadata:
+                return default
+            return metadata[key]
+
+        try:
+            metadata = None if entry_point.dist is None else entry_point.dist.metadata
+        except FileNotFoundError:  # damaged: some versions of the finder return nothing, others say so
+            metadata = None
+        return cls(
+            kind=entry_point.group.removeprefix("dpkit."),
+            name=entry_point.name,
+            target=entry_point.value,
+            distribution=fact("Name", _UNKNOWN),
+            version=fact("Version", _UNKNOWN),
+            summary=fact("Summary", ""),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.name!r} ({self.distribution} {self.version})"
+
+    @property
+    def role(self) -> str:
+        """The kind in the singular."""
+        return role_of(self.kind)
+
+    @property
+    def qualified(self) -> str:
+        """The spelling that no other distribution can claim."""
+        return f"{self.distribution}:{self.name}"
+
+    @property
+    def module(self) -> str:
+        """The module to import."""
+        return self._target_parts[0]
+
+    @property
+    def attribute(self) -> str:
+        """The attribute to read from the module, dotted; empty for the module itself."""
+        return self._target_parts[1]
+
+    @property
+    def _target_parts(self) -> tuple[str, str]:
+        # An entry point may end in "[extra]", which installers have stopped honoring.
+        module, _, attribute = self.target.partition("[")[0].partition(":")
+        return module.strip(), attribute.strip()
+
+    def answers_to(self, name: str) -> bool:
+        """Return whether ``name``, plain or qualified, means this part."""
+        distribution, _, plain = name.rpartition(":")
+        return plain == self.name and (
+            not distribution or _canonical(distribution) == _canonical(self.distribution)
+        )
+
+
+class Registry:
+    """The parts that are installed, by kind and name.
+
+    Parameters
+    ----------
+    entry_points
+        Where to look instead of the environment, for tests and for programs that assemble their own set.
+
+    Examples
+    --------
+    >>> registry = Registry([EntryPoint("mine", "my_package:MyScorer", "dpkit.scorers")])
+    >>> registry.find("scorer", "mine").qualified
+    'unknown:mine'
+    """
+
+    def __init__(self, entry_points: Iterable[EntryPoint] | None = None) -> None:
+        self._given = None if entry_points is None else tuple(entry_points)
+        self._refs: tuple[ComponentRef, ...] | None = None
+
+    def refresh(self) -> None:
+        """Forget what was found, so that the next question reads the environment again."""
+        self._refs = None
+
+    def refs(self, kind: str | None = None) -> tuple[ComponentRef, ...]:
+        """Return every part, or those of one kind, in the order of ``KINDS`` and then by name.
+
+        Nothing is imported. The environment is read once, at the first question.
+        """
+        if self._refs is None:
+            self._refs = self._read()
+        if kind is None:
+            return self._refs
+        wanted = kind_named(kind)
+        return tuple(ref for ref in self._refs if ref.kind == wanted)
+
+    def find(self, kind: str, name: str) -> ComponentRef:
+        """Return the one part of this kind that ``name``, plain or qualified, means.
+
+        Raises
+        ------
+        UnknownName
+            With the installed names, the nearest one, and what to install for a first-party name.
+        AmbiguousName
+            If several distributions offer the name, with the spelling that means each.
+        """
+        kind = kind_named(kind)
+        matches = [ref for ref in self.refs(kind) if ref.answers_to(name)]
+        if not matches:
+            raise UnknownName(self._not_found(kind, name))
+        if len(matches) > 1:
+            offers = ", ".join(f"{ref.qualified} ({ref.version}, {ref.target})" for ref in matches)
+            raise AmbiguousName(
+                f"{role_of(kind)} {name!r} has {len(matches)} meanings: {offers}. Write the name with its "
+                "distribution, or uninstall what you do not want"
+            )
+        return matches[0]
+
+    def load(self, ref: ComponentRef) -> type[Any]:
+        """Return the class of a part, imported alone and compared with the protocol of its kind.
+
+        Raises
+        ------
+        BrokenPlugin
+            If importing it fails in any way, with the cause kept as ``__cause__``.
+        IncompatiblePlugin
+            If it targets another plugin API or departs from its protocol.
+        """
+        return admit(ref, load_target(ref))
+
+    def provenance(self, part: object, kind: str) -> ComponentRef | None:
+        """Return which installed part a class or instance is, or None where that cannot be told.
+
+        The reference whose target is in the class's top-level package and has its name; nothing is imported.
+        None if no distribution, or more than one, offers such a target.
+        """
+        cls = part if isinstance(part, type) else type(part)
+        package = cls.__module__.partition(".")[0]
+        matches = [
+            ref
+            for ref in self.refs(kind)
+            if ref.module.partition(".")[0] == package and ref.attribute == cls.__qualname__
+        ]
+        if len({ref.distribution for ref in matches}) != 1:
+            return None
+        return matches[0]
+
+    def _read(self) -> tuple[ComponentRef, ...]:
+        if self._given is None:
+            # One call: each reads every distribution's entry points again.
+            installed = importlib.metadata.entry_points()
+            found = [point for kind in KINDS for point in installed.select(group=f"dpkit.{kind}")]
+        else:
+            groups = {f"dpkit.{kind}" for kind in KINDS}
+            found = [point for point in self._given if point.group in groups]
+        # A set, because a folder that is on sys.path twice offers its parts twice.
+        return tuple(
+            sorted(
+                {ComponentRef.from_entry_point(point) for point in found},
+                key=lambda ref: (KINDS.index(ref.kind), attrs.astuple(ref)),
+            )
+        )
+
+    def _not_found(self, kind: str, name: str) -> str:
+        role, refs, plain = role_of(kind), self.refs(kind), name.rpartition(":")[2]
+        installed = ", ".join(sorted({ref.name for ref in refs})) or "none"
+        sentence = f"no {role} {name!r} is installed; installed {kind}: {installed}."
+        others = [ref.kind for ref in self.refs() if ref.answers_to(name)]
+        if others:
+            return f"{sentence} {name!r} is one of the {others[0]}: use it as the {role_of(others[0])}"
+        if any(ref.name == plain for ref in refs):
+            spellings = ", ".join(ref.qualified for ref in refs if ref.name == plain)
+            return f"{sentence} Did you mean {spellings}?"
+        own = first_party_names(kind)
+        if plain in own:
+            return f"{sentence} {_install(kind, plain)}"
+        known = sorted({ref.name for ref in refs} | set(own))
+        for near in difflib.get_close_matches(plain, known, n=1):
+            missing = "" if any(ref.name == near for ref in refs) else f" {_install(kind, near)}"
+            return f"{sentence} Did you mean {near!r}?{missing}"
+        return f"{sentence} Install the distribution that offers it"
+
+
+def first_party() -> frozenset[str]:
+    """Return the distributions that come with dpkit, installed or not: those in its extras.
+
+    Where dpkit itself is not installed but only within reach, there are none.
+    """
+    try:
+        required = importlib.metadata.requires("dpkit") or ()
+    except importlib.metadata.PackageNotFoundError:
+        return frozenset()
+    names = (_canonical(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in required)
+    return frozenset(name for name in names if name.startswith("dpkit-"))
+
+
+def first_party_names(kind: str) -> tuple[str, ...]:
+    """Return the names of the parts of one kind that come with dpkit as ``dpkit-<role>-<name>``."""
+    prefix = f"dpkit-{role_of(kind)}-"
+    own = (name.removeprefix(prefix) for name in first_party() if name.startswith(prefix))
+    return tuple(sorted(name.replace("-", "_") for name in own))
+
+
+def _install(kind: str, name: str) -> str:
+    distribution = f"dpkit-{role_of(kind)}-{name.replace('_', '-')}"
+    return f"Install {name!r} with: uv add {distribution} (or pip install {distribution})"
+
+
+def load_target(ref: ComponentRef, printed: TextIO | None = None) -> Any:
+    """Return what the entry point of ``ref`` points to, imported in isolation.
+
+    Parameters
+    ----------
+    ref
+        What to import.
+    printed
+        Where anything printed while importing goes; standard error by default, because standard output
+        belongs to the command that is running.
+
+    Raises
+    ------
+    BrokenPlugin
+        If importing raises anything, ``SystemExit`` included; an interrupt from the keyboard passes.
+    """
+    stage = f"importing {ref.module}"
+    try:
+        with contextlib.redirect_stdout(printed or sys.stderr):
+            module = importlib.import_module(ref.module)
+            stage = f"looking up {ref.attribute} in {ref.module}"
+            path = ref.attribute.split(".") if ref.attribute else []
+            return functools.reduce(getattr, path, module)
+    except (Exception, SystemExit) as error:
+        raise BrokenPlugin(
+            f"{ref} is installed but failed while {stage}: {type(error).__name__}: {error}. "
+            f"Reinstall or upgrade {ref.distribution} with its dependencies, or uninstall it"
+        ) from error
+
+
+def admit(ref: ComponentRef, target: Any) -> type[Any]:
+    """Return ``target`` if it is a class that this dpkit can use as a part of ``ref``'s kind.
+
+    Raises
+    ------
+    IncompatiblePlugin
+        Naming the API numbers of both sides, or every member that departs from the protocol.
+    """
+    if not isinstance(target, type):
+        raise IncompatiblePlugin(
+            f"{ref} points to {ref.target}, a {type(target).__name__}; an entry point of a part must point "
+            "to its class"
+        )
+    _require_api(ref, getattr(target, "api", None))
+    protocol = PROTOCOLS[ref.kind]
+    offered = [capability for capability in CAPABILITIES.get(ref.kind, ()) if issubclass(target, capability)]
+    faults = [fault for promise in (protocol, *offered) for fault in departures(target, promise)]
+    if faults:
+        raise IncompatiblePlugin(
+            f"{ref} is no {protocol.__name__}: {'; '.join(faults)}. Upgrade {ref.distribution}, or tell its "
+            "authors"
+        )
+    return target
+
+
+def _require_api(ref: ComponentRef, api: object) -> None:
+    if not isinstance(api, int):
+        raise IncompatiblePlugin(
+            f"{ref} does not say which plugin API it targets; its class needs `api: ClassVar[int] = {API}`"
+        )
+    if API_FLOOR <= api <= API:
+        return
+    window = f"{API}" if API_FLOOR == API else f"{API_FLOOR}-{API}"
+    old, new = (ref.distribution, "dpkit") if api < API_FLOOR else ("dpkit", ref.distribution)
+    raise IncompatiblePlugin(
+        f"{ref} targets plugin API {api}; this dpkit {__version__} accepts {window}. "
+        f"Upgrade {old}, or install an older {new}" + (f". {MOVING}" if api < API_FLOOR else "")
+    )

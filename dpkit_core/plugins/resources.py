@@ -1,0 +1,178 @@
+"""What distributions offer besides parts: recipes, suites, generators, models, commands, observers.
+
+Each is an entry point, so third parties add theirs beside the parts that need them::
+
+    [project.entry-points."dpkit.recipes"]
+    k-tukey = "dpkit_regressor_tukey.recipes"           the file recipes/k-tukey.toml of that package
+
+    [project.entry-points."dpkit.suites"]
+    dpkendall = "dpkit_regressor_tukey.suites"          the file suites/dpkendall.toml
+
+    [project.entry-points."dpkit.generators"]
+    waves = "my_package:waves"                          a function that makes a table
+
+    [project.entry-points."dpkit.models"]
+    step = "my_package:StepModel"                       a class that reads models of the kind ``step``
+
+    [project.entry-points."dpkit.commands"]
+    bench = "dpkit_command_bench.commands:bench"        a function or a Typer app: ``dpkit bench``
+
+    [project.entry-points."dpkit.hooks"]
+    ledger = "my_package:Ledger"                        an observer of releases
+
+A recipe or suite is data: it is read where its package lies, and the package's code is not imported. What is
+said of the others in a list is the first sentence of their docstrings, which is read from their source files.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib.metadata
+import importlib.util
+import inspect
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from dpkit_core.errors import AmbiguousName, BrokenPlugin, UnknownName
+from dpkit_core.files.documents import read_toml
+from dpkit_core.plugins.kinds import role_of
+from dpkit_core.plugins.registry import ComponentRef
+
+FILES = ("recipes", "suites")
+KINDS = (*FILES, "generators", "models", "commands", "hooks")
+
+
+def resources(kind: str) -> tuple[ComponentRef, ...]:
+    """Return what is installed of one of ``KINDS``, by name; nothing is imported."""
+    found = importlib.metadata.entry_points(group=f"dpkit.{kind}")
+    # A set, because a folder that is on sys.path twice offers its files twice.
+    return tuple(sorted({ComponentRef.from_entry_point(point) for point in found}, key=attrs.astuple))
+
+
+def find_resource(kind: str, name: str, *, among: Sequence[ComponentRef] | None = None) -> ComponentRef:
+    """Return the one resource that ``name``, plain or qualified by its distribution, means.
+
+    Parameters
+    ----------
+    kind
+        One of ``KINDS``.
+    name
+        As an entry point has it, or ``distribution:name``.
+    among
+        Where to look instead of the environment.
+
+    Raises
+    ------
+    UnknownName
+        With the installed names and the nearest one.
+    AmbiguousName
+        If several distributions offer the name.
+    """
+    refs = resources(kind) if among is None else among
+    matches = [ref for ref in refs if ref.answers_to(name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        spellings = " or ".join(ref.qualified for ref in matches)
+        raise AmbiguousName(f"{matches[0].role} {name!r} has {len(matches)} meanings: write {spellings}")
+    names = sorted({ref.name for ref in refs})
+    near = difflib.get_close_matches(name, names, n=1)
+    raise UnknownName(
+        f"no {role_of(kind)} {name!r} is installed; installed {kind}: {', '.join(names) or 'none'}."
+        + (f" Did you mean {near[0]!r}?" if near else " Install the distribution that offers it")
+    )
+
+
+def resource_file(ref: ComponentRef) -> Path:
+    """Return the TOML file of a recipe or suite, found without importing its package.
+
+    Raises
+    ------
+    BrokenPlugin
+        If the distribution does not hold the file that its entry point promises.
+    """
+    package, *folders = ref.module.split(".")
+    for location in _locations(package):
+        path = Path(location, *folders, f"{ref.name}.toml")
+        if path.is_file():
+            return path
+    raise BrokenPlugin(
+        f"{ref} is installed, but {ref.target} holds no file {ref.name}.toml. Reinstall "
+        f"{ref.distribution}, or tell its authors"
+    )
+
+
+def read_resource(ref: ComponentRef) -> dict[str, Any]:
+    """Return the content of a recipe or suite."""
+    return read_toml(resource_file(ref), ref.role, BrokenPlugin)
+
+
+def described(ref: ComponentRef) -> ComponentRef:
+    """Return ``ref`` with a summary of its own, where it has one, in place of its distribution's.
+
+    That of a recipe or suite is in its file. That of anything else is the first sentence of the docstring,
+    or the ``help`` of ``typer.Typer(...)``, read from the source without running it: it is found where the
+    entry point names the module that defines the object.
+
+    Raises
+    ------
+    BrokenPlugin, DpkitError
+        If the file of a recipe or suite is missing or damaged.
+    """
+    own = str(read_resource(ref).get("summary", "")) if ref.kind in FILES else _first_sentence(ref)
+    return attrs.evolve(ref, summary=own) if own or ref.kind in FILES else ref
+
+
+def _first_sentence(ref: ComponentRef) -> str:
+    try:
+        source = _source(ref.module)
+        tree = ast.parse(source.read_bytes()) if source else ast.Module([], [])
+    except (ImportError, OSError, SyntaxError, ValueError):  # what is damaged says so when it is used
+        return ""
+    found = _described_node(tree, ref.attribute.split(".")) if ref.attribute else _docstring(tree)
+    paragraph = " ".join(inspect.cleandoc(found).partition("\n\n")[0].split())
+    sentence, stop, _ = paragraph.partition(". ")
+    return (sentence if stop else paragraph.removesuffix(".")).replace("``", "")
+
+
+def _described_node(tree: ast.AST, path: list[str]) -> str:
+    name, *rest = path
+    for node in ast.iter_child_nodes(tree):
+        match node:
+            case ast.FunctionDef() | ast.ClassDef() if node.name == name:
+                return _described_node(node, rest) if rest else _docstring(node)
+            case ast.Assign(targets=[ast.Name(id=assigned)], value=ast.Call(keywords=keywords)):
+                if assigned == name:
+                    return next(_texts(keywords, "help"), "")
+    return ""
+
+
+def _docstring(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:
+    return ast.get_docstring(node) or ""
+
+
+def _texts(keywords: list[ast.keyword], name: str) -> Iterator[str]:
+    for keyword in keywords:
+        match keyword:
+            case ast.keyword(arg=given, value=ast.Constant(value=str() as text)) if given == name:
+                yield text
+
+
+def _source(module: str) -> Path | None:
+    """Return the source file of a module, found without importing the packages above it."""
+    package, *folders = module.split(".")
+    if not folders:
+        spec = importlib.util.find_spec(package)
+        return Path(spec.origin) if spec and spec.origin else None
+    paths = (Path(location, *folders) for location in _locations(package))
+    files = (file for path in paths for file in (path / "__init__.py", path.with_suffix(".py")))
+    return next((file for file in files if file.is_file()), None)
+
+
+def _locations(package: str) -> list[str]:
+    spec = importlib.util.find_spec(package)
+    return list((spec.submodule_search_locations or ()) if spec else ())

@@ -1,0 +1,291 @@
+r"""Privacy filters: what may be added up over runs that are chosen with knowledge of the runs before them.
+
+Within one plan every event is fixed before the first draw. Over the years of a table nothing is: who runs
+what next, and whether at all, depends on what was released. A number that bounds a fixed composition need not
+bound such a sequence. What does is a *filter*: a rule, fixed beforehand, that admits the next run or refuses
+it by what has been admitted so far (Rogers, Roth, Ullman and Vadhan 2016). If it is valid, everything that it
+will ever have admitted is together (epsilon, delta)-differentially private, for the budget it was made for.
+
+Three are here. Each counts in whole ticks, rounded up for what is charged and down for what is allowed, so
+that sums are exact: the order of charges does not matter, and no charge is too small to count.
+
+There is none for privacy loss distributions or for f-DP in general: "stop when the composed profile would
+exceed the budget" is not valid where the next mechanism may depend on the outcomes so far (Honkela, Koskela,
+Tran and Räisä, arXiv 2602.06756). A run that was accounted for in such a way enters by its (epsilon, delta),
+as any mechanism may.
+
+``Basic`` is here; ``RenyiFilter`` and ``GaussianFilter`` have modules of their own. The proofs are in their
+docstrings. In all of them P and Q are the laws of everything released, on two neighboring tables, under one
+strategy of whoever chooses the runs; y is what the first run releases, P_1 and Q_1 its laws, and P_y and Q_y
+are the laws of the rest given y.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, ClassVar, Protocol, Self
+
+import attrs
+
+from dpkit_core.errors import InvalidBudget, InvalidRelease
+from dpkit_core.privacy.budget import Budget, Neighboring
+from dpkit_core.privacy.events import Event
+
+#: One number for each unit of a filter; None where no finite number will do.
+Ticks = tuple[int | None, ...]
+
+#: Ticks to the unit, as powers of ten: of an epsilon, of a delta, of what has no unit of its own.
+EPSILON, DELTA, DIVERGENCE = 9, 18, 12
+
+
+@attrs.frozen
+class Claim:
+    """What one run is proved to cost, before it is run.
+
+    Attributes
+    ----------
+    epsilon, delta
+        Of the run as a whole, by its accountant.
+    events
+        Everything it will release, in order.
+    neighboring
+        The relation for which all this holds.
+    """
+
+    epsilon: float
+    delta: float
+    events: tuple[Event, ...]
+    neighboring: Neighboring
+
+
+class Filter(Protocol):
+    """A rule that admits runs to an account, and its sums."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in a ledger."""
+        ...
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """What each of its numbers counts, with its tick."""
+        ...
+
+    def limits(self, budget: Budget, /) -> Ticks:
+        """Return what an account of this budget allows of each unit."""
+        ...
+
+    def cost(self, claim: Claim, /) -> Ticks:
+        """Return what a run costs in each unit, rounded up."""
+        ...
+
+    def admits(self, total: Ticks, limits: Ticks, /) -> bool:
+        """Return whether the budget still holds at this total."""
+        ...
+
+    def share(self, total: Ticks, limits: Ticks, /) -> Fraction | None:
+        """Return how much of the budget is spent, at most 1 where admitted; None for more than any."""
+        ...
+
+    def in_words(self, total: Ticks, limits: Ticks, /) -> str:
+        """Return what is spent of what, for a person."""
+        ...
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the filter as plain data, with its name."""
+        ...
+
+
+@attrs.frozen
+class Basic:
+    r"""Epsilons add up, and so do deltas; a run enters by its own two numbers.
+
+    A run is admitted while both sums stay within the budget. Anybody can check them by hand from the
+    certificates: an epsilon is counted in billionths, a delta in units of 1e-18, each the least whole number
+    that is not below the decimal number in the certificate.
+
+    **Valid.** Let all that is admitted be within (epsilon, delta). Then P(S) <= e^epsilon Q(S) + delta for
+    every set S of outcomes. By induction on the number of runs: the first is (e, d)-DP with e <= epsilon, d
+    <= delta, and whatever y it releases, what is admitted after it is within (epsilon - e, delta - d), so
+    that P_y(S) <= e^(epsilon - e) Q_y(S) + delta - d. With h(y) = min(1, e^(epsilon - e) Q_y(S)), a function
+    into [0, 1],
+
+        P(S) <= E_{P_1} h + delta - d <= e^e E_{Q_1} h + d + delta - d <= e^epsilon Q(S) + delta.
+
+    The second step is (e, d)-DP of the first run, for functions instead of sets. []
+
+    A decimal number and the float64 it stands for differ by 2^-53, relatively. So a total of t billionths
+    promises epsilon t 10^-9 (1 + 2^-53), and likewise for delta.
+
+    >>> from dpkit_core.privacy.budget import Neighboring
+    >>> filter, run = Basic(), Claim(0.1, 1e-7, (), Neighboring.ADD_OR_REMOVE_ONE)
+    >>> ten = tuple(10 * ticks for ticks in filter.cost(run))
+    >>> filter.admits(ten, filter.limits(Budget(1.0, 1e-6)))
+    True
+    """
+
+    name: ClassVar[str] = "basic"
+    units: ClassVar[tuple[str, ...]] = ("epsilon, 1e-9", "delta, 1e-18")
+
+    @classmethod
+    def suited_to(cls, budget: Budget) -> Self:
+        """Return the filter: there is one for all budgets."""
+        return cls()
+
+    def limits(self, budget: Budget, /) -> Ticks:
+        """Return the budget in ticks; more decimals than a tick has are rounded up, and so is the promise."""
+        return ticks(budget.epsilon, EPSILON), ticks(budget.delta, DELTA)
+
+    def cost(self, claim: Claim, /) -> Ticks:
+        """Return epsilon and delta of the run."""
+        return ticks(claim.epsilon, EPSILON), ticks(claim.delta, DELTA)
+
+    def admits(self, total: Ticks, limits: Ticks, /) -> bool:
+        """Return whether neither sum is above its limit."""
+        return all(within(spent, limit) for spent, limit in zip(total, limits, strict=True))
+
+    def share(self, total: Ticks, limits: Ticks, /) -> Fraction | None:
+        """Return the larger of the two shares."""
+        return largest(*(share(spent, limit) for spent, limit in zip(total, limits, strict=True)))
+
+    def in_words(self, total: Ticks, limits: Ticks, /) -> str:
+        """Return both sums beside their limits.
+
+        >>> Basic().in_words((1_200_000_000, 2 * 10**12), (3 * 10**9, 10**13))
+        'epsilon 1.2 of 3, delta 2e-06 of 1e-05'
+        """
+        (epsilon, delta), (epsilons, deltas) = total, limits
+        return (
+            f"epsilon {decimal(epsilon, EPSILON)} of {decimal(epsilons, EPSILON)}, "
+            f"delta {decimal(delta, DELTA)} of {decimal(deltas, DELTA)}"
+        )
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the filter as plain data."""
+        return {"name": self.name}
+
+
+# Filters by name, and where those are that need a numerical library.
+_HOMES: Mapping[str, tuple[str, str]] = {
+    "basic": ("dpkit_core.privacy.filters", "Basic"),
+    "renyi": ("dpkit_core.privacy.renyi_filter", "RenyiFilter"),
+}
+
+#: What a filter can be called.
+FILTERS = tuple(_HOMES)
+
+
+def filter_for(name: str, budget: Budget) -> Filter:
+    """Return the filter of that name that suits a budget, for a new account.
+
+    Raises
+    ------
+    InvalidBudget
+        If there is none of that name, or it cannot keep such a budget.
+    """
+    if name not in _HOMES:
+        raise InvalidBudget(
+            f"there is no measure {name!r}; an account is kept in one of {', '.join(FILTERS)}"
+        )
+    made: Filter = _home(name).suited_to(budget)
+    return made
+
+
+def filter_from_document(document: Mapping[str, Any]) -> Filter:
+    """Return the filter that ``to_document`` wrote.
+
+    Raises
+    ------
+    InvalidRelease
+        If there is none of that name, or something is missing.
+    """
+    fields = dict(document)
+    name = fields.pop("name", None)
+    if not isinstance(name, str) or name not in _HOMES:
+        raise InvalidRelease(
+            f"unknown measure {name!r}; this dpkit knows {', '.join(FILTERS)}. A newer one may have written "
+            f"it"
+        )
+    try:
+        made: Filter = _home(name)(**fields)
+    except (TypeError, ValueError) as error:
+        raise InvalidRelease(f"cannot read measure {name}: {error}") from error
+    return made
+
+
+def _home(name: str) -> Any:
+    module, attribute = _HOMES[name]
+    return getattr(importlib.import_module(module), attribute)
+
+
+def ticks(number: float, places: int) -> int:
+    """Return the least number of ticks that is not below ``number``, read as the decimal it is written as.
+
+    >>> ticks(0.1, 9), ticks(1e-6, 18), ticks(1.0000000001, 9)
+    (100000000, 1000000000000, 1000000001)
+    """
+    return math.ceil(Fraction(repr(float(number))) * Fraction(10) ** places)
+
+
+def ticks_up(number: float, places: int) -> int | None:
+    """Return the least number of ticks that is not below ``number``, every bit of it; None for infinity."""
+    return None if math.isinf(number) else math.ceil(Fraction(number) * Fraction(10) ** places)
+
+
+def ticks_down(number: float, places: int) -> int:
+    """Return the largest number of ticks that is not above ``number``; 0 for less."""
+    return max(0, math.floor(Fraction(number) * Fraction(10) ** places))
+
+
+def frozen_ticks(values: Iterable[int | None]) -> Ticks:
+    """Return ``values`` as a tuple."""
+    return tuple(values)
+
+
+def add(total: Ticks, cost: Ticks) -> Ticks:
+    """Return the sum, unit by unit; nothing finite added to nothing finite.
+
+    >>> add((1, 2, None), (3, None, 4))
+    (4, None, None)
+    """
+    pairs = zip(total, cost, strict=True)
+    return tuple(None if old is None or new is None else old + new for old, new in pairs)
+
+
+def within(spent: int | None, limit: int | None) -> bool:
+    """Return whether a sum is at most its limit; infinity is above all limits, and None limits nothing."""
+    return limit is None or (spent is not None and spent <= limit)
+
+
+def share(spent: int | None, limit: int | None) -> Fraction | None:
+    """Return which part of its limit a sum is; None where that is no number."""
+    if limit is None or spent == 0:
+        return Fraction(0)
+    if spent is None or limit == 0:
+        return None
+    return Fraction(spent, limit)
+
+
+def largest(*shares: Fraction | None) -> Fraction | None:
+    """Return the largest share, of which None is larger than any."""
+    known = [each for each in shares if each is not None]
+    return None if len(known) < len(shares) else max(known)
+
+
+def decimal(count: int | None, places: int) -> str:
+    """Return ticks as the exact decimal number that they are.
+
+    >>> decimal(1_200_000_000, 9), decimal(2 * 10**12, 18), decimal(0, 9), decimal(None, 9)
+    ('1.2', '2e-06', '0', 'infinity')
+    """
+    if count is None:
+        return "infinity"
+    number = Decimal(count).scaleb(-places)
+    if not count or number >= Decimal("1e-4"):
+        return f"{number.normalize():f}"
+    mantissa, exponent = f"{number.normalize():e}".split("e")
+    return f"{mantissa}e{int(exponent):+03d}"

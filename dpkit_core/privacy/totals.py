@@ -1,0 +1,76 @@
+"""Totals that can be recomputed with the core alone, so that a release can be verified anywhere.
+
+Most releases are accounted for by ``basic`` or ``rdp``, whose sums are the core's: ``composition.pair_of``
+and ``renyi.curve_of``. The accountants of these names are made of the same functions, and take part in
+planning.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from dpkit_core.errors import UnsupportedEvent
+from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.composition import obstacle, pair_of, require_delta, unpaired
+from dpkit_core.privacy.events import Event, Sequence
+from dpkit_core.privacy.renyi import ORDERS, RenyiCurve, curve_of, require_orders, unbounded
+from dpkit_core.validators import frozen_floats
+
+
+def basic_total(events: Iterable[Event], neighboring: Neighboring, delta: float) -> float:
+    """Return the sum of epsilons, or infinity where the sum of deltas is above ``delta``.
+
+    >>> from dpkit_core.privacy.events import Laplace
+    >>> basic_total([Laplace(8.0), Laplace(4.0)], Neighboring.ADD_OR_REMOVE_ONE, 0.0)
+    0.375
+
+    Raises
+    ------
+    UnsupportedEvent
+        If an event has no epsilon, or is of another relation.
+    """
+    events = _supported(events, neighboring, unpaired)
+    require_delta(delta)
+    epsilon, spent = pair_of(Sequence(events))
+    return epsilon if spent <= delta else math.inf
+
+
+def rdp_total(
+    events: Iterable[Event], neighboring: Neighboring, delta: float, orders: Iterable[float] = ORDERS
+) -> float:
+    """Return epsilon at ``delta`` by the sum of Renyi curves on the grid ``orders``.
+
+    Raises
+    ------
+    UnsupportedEvent
+        If an event has no curve, or is of another relation.
+    ValueError
+        If the orders are none.
+    """
+    events = _supported(events, neighboring, unbounded)
+    grid = frozen_floats(orders)
+    require_orders(grid)
+    curves = (curve_of(event, grid) for event in events)
+    return functools.reduce(RenyiCurve.then, curves, RenyiCurve.nothing(grid)).epsilon(delta)
+
+
+#: Name of an accountant -> its total; what it takes besides are its options.
+TOTALS: Mapping[str, Callable[..., float]] = {
+    "basic": basic_total,
+    "individual_filter": rdp_total,
+    "rdp": rdp_total,
+}
+
+
+def _supported(
+    events: Iterable[Event], neighboring: Neighboring, reason: Callable[[Event], str | None]
+) -> tuple[Any, ...]:
+    events = tuple(events)
+    for event in events:
+        why = obstacle(event, neighboring, reason)
+        if why is not None:
+            raise UnsupportedEvent(f"cannot account for {why}")
+    return events

@@ -1,0 +1,89 @@
+"""Events in words, for people."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+from dpkit_core.privacy.budget import rounded_up
+from dpkit_core.privacy.events import (
+    ApproxDP,
+    Disjoint,
+    Event,
+    ExponentialMechanism,
+    Filtered,
+    Gaussian,
+    Laplace,
+    NonPrivate,
+    NonSphericalGaussian,
+    PermuteAndFlip,
+    PoissonSampled,
+    PureDP,
+    Renyi,
+    Repeated,
+    Sequence,
+)
+
+
+def in_words(event: Event, count: int = 1) -> str:
+    """Return what ``count`` such events release, and with how much noise.
+
+    >>> in_words(Repeated(ExponentialMechanism(0.0216), 5))
+    '5 choices by the exponential mechanism, epsilon 0.0216 each'
+    >>> in_words(Laplace(20.0))
+    '1 release with Laplace noise, scale 20 x sensitivity'
+    >>> in_words(Filtered(Gaussian(30.0), rounds=100, charged=80)).partition("; ")[2]
+    'no record in more than 80 rounds may cost'
+    """
+    match event:
+        case Repeated():
+            return in_words(event.event, count * event.count)
+        case PoissonSampled():
+            return f"{in_words(event.event, count)}, on a random fraction {event.rate:.3g} of the records"
+        case Filtered():
+            rounds = in_words(event.event, count * event.rounds)
+            return f"{rounds}; no record in more than {count * event.charged} rounds may cost"
+        case Disjoint():
+            return f"{in_words(event.event, count * event.parts)}, on {event.parts} disjoint sets of records"
+        case Sequence():
+            steps = "; ".join(events_in_words(event.events))
+            return steps if count == 1 else f"{count} times ({steps})"
+        case _:
+            noun, cost = _noun_and_cost(event)
+            return f"1 {noun} {cost}" if count == 1 else f"{count} {noun}s {cost} each"
+
+
+def _noun_and_cost(event: Event) -> tuple[str, str]:
+    noun = "release"
+    match event:
+        case Laplace():
+            cost = f"with Laplace noise, scale {event.noise_multiplier:.4g} x sensitivity"
+        case Gaussian():
+            cost = f"with Gaussian noise, deviation {event.noise_multiplier:.4g} x sensitivity"
+        case NonSphericalGaussian():
+            deviations = ", ".join(f"{multiplier:.4g}" for multiplier in event.noise_multipliers)
+            cost = f"with Gaussian noise, deviations {deviations} x sensitivity"
+        case ExponentialMechanism():
+            noun, cost = "choice", f"by the exponential mechanism, epsilon {rounded_up(event.epsilon, 4)}"
+        case PermuteAndFlip():
+            noun, cost = "choice", f"by permute-and-flip, epsilon {rounded_up(event.epsilon, 4)}"
+        case PureDP():
+            cost = f"with epsilon {rounded_up(event.epsilon, 4)}"
+        case ApproxDP():
+            cost = f"with epsilon {rounded_up(event.epsilon, 4)}, delta {rounded_up(event.delta, 3)}"
+        case Renyi():
+            cost = f"with Renyi divergences known at {len(event.orders)} orders"
+        case NonPrivate():
+            cost = f"without privacy ({event.reason})"
+        case _:
+            cost = f"of {event}"
+    return noun, cost
+
+
+def events_in_words(events: Iterable[Event]) -> list[str]:
+    """Return the words of each event in turn, equal neighbors counted.
+
+    >>> events_in_words([Laplace(20.0), ExponentialMechanism(0.1), ExponentialMechanism(0.1)])[1]
+    '2 choices by the exponential mechanism, epsilon 0.1 each'
+    """
+    return [in_words(event, len(list(group))) for event, group in itertools.groupby(events)]

@@ -1,0 +1,1 @@
+"""What leaves a run: models, certificates, releases, and their verification."""

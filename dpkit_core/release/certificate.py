@@ -1,0 +1,273 @@
+"""The certificate of a release: what it cost, as data by which anyone can recompute the total."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from dpkit_core.data.schema import Schema
+from dpkit_core.errors import InvalidBudget, InvalidRelease, InvalidSchema
+from dpkit_core.files.documents import Fields
+from dpkit_core.privacy.budget import Budget, Neighboring, rounded_up, vacuous
+from dpkit_core.privacy.events import (
+    Event,
+    Repeated,
+    Sequence,
+    event_from_json,
+    event_to_json,
+)
+from dpkit_core.release.witness import Witness
+from dpkit_core.text import indented
+from dpkit_core.validators import exact_text, frozen_mapping, frozen_texts, frozen_tuple, thawed
+
+#: Heads a guarantee that is proved and protects nobody.
+NOTHING_SAID = "NO MEANINGFUL PRIVACY"
+
+# Above, e^epsilon is no float.
+LARGEST_EXPONENT = 700.0
+
+
+def _is_truth(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"{attribute.name} is {value!r}; it must be true or false")
+
+
+def _is_number(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    # JSON as Python reads it has NaN, with which every comparison is false.
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (number and 0 <= value < math.inf):
+        raise ValueError(f"{attribute.name} is {value!r}; it must be a finite number of at least 0")
+
+
+def _is_text(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, str):
+        raise ValueError(f"{attribute.name} is {value!r}; it must be text")
+
+
+@attrs.frozen
+class PartRecord:
+    """Which code ran, from which distribution, and where its proof is.
+
+    ``options`` are those that differ from the defaults of that version.
+    """
+
+    role: str
+    name: str
+    distribution: str
+    version: str
+    options: Mapping[str, Any] = attrs.field(converter=frozen_mapping)
+    proof: str
+    reference: str
+
+    @property
+    def qualified(self) -> str:
+        """The spelling that always finds this part again."""
+        return f"{self.distribution}:{self.name}" if self.distribution else self.name
+
+
+_PART_TEXTS = ("role", "name", "distribution", "version", "proof", "reference")
+
+
+@attrs.frozen
+class StageEvent:
+    """One event and the stage of the pipeline that emits it."""
+
+    stage: str
+    event: Event
+
+
+@attrs.frozen
+class Certificate:
+    """Everything needed to judge a release, and to recompute its total. Nothing in it can be changed.
+
+    Attributes
+    ----------
+    private
+        Whether the total below is a proved guarantee of this very release.
+    reasons
+        Why not, one sentence each; empty when private.
+    epsilon, delta
+        The total by ``accountant``; epsilon is None where no number is proved.
+    neighboring
+        The relation that the guarantee is about.
+    accountant
+        Name of the accountant that computed the total.
+    events
+        Every planned event in order. A refusal is charged in full.
+    parts
+        Every part with distribution, version, options and proof.
+    assumptions
+        What the guarantee rests on beyond the schema.
+    randomness, arithmetic
+        Where the bits came from and how numbers were rounded.
+    schema
+        The public facts relied on.
+    budget
+        What was allowed.
+    outcome
+        ``released`` or ``refused``.
+    dpkit
+        Version of the core.
+    witness
+        Where the run was charged and what the account had spent after it; None where nobody had to pay.
+    """
+
+    private: bool = attrs.field(validator=_is_truth)
+    reasons: tuple[str, ...] = attrs.field(converter=frozen_texts)
+    epsilon: float | None = attrs.field(validator=attrs.validators.optional(_is_number))
+    delta: float = attrs.field(validator=_is_number)
+    neighboring: Neighboring
+    accountant: str = attrs.field(validator=_is_text)
+    events: tuple[StageEvent, ...] = attrs.field(converter=frozen_tuple)
+    parts: tuple[PartRecord, ...] = attrs.field(converter=frozen_tuple)
+    assumptions: tuple[str, ...] = attrs.field(converter=frozen_texts)
+    randomness: str = attrs.field(converter=exact_text)
+    arithmetic: tuple[str, ...] = attrs.field(converter=frozen_texts)
+    schema: Schema
+    budget: Budget
+    outcome: str
+    dpkit: str
+    witness: Witness | None = None
+
+    def __str__(self) -> str:
+        return "\n".join(["Certificate", *indented(self.in_words())])
+
+    @property
+    def vacuous(self) -> tuple[str, ...]:
+        """Why the guarantee says nothing, where it is one that does; empty otherwise."""
+        if not self.private or self.epsilon is None:
+            return ()
+        return vacuous(self.epsilon, self.delta, self.schema.records)
+
+    def in_words(self) -> list[str]:
+        """Return the certificate as sentences for a person."""
+        relation = {
+            Neighboring.ADD_OR_REMOVE_ONE: "adding or removing one record",
+            Neighboring.REPLACE_ONE: "replacing one record",
+        }[self.neighboring]
+        if self.private and self.epsilon is not None:
+            factor = f"e^{rounded_up(self.epsilon, 4)}"
+            if self.epsilon < LARGEST_EXPONENT:
+                factor += f" (about {math.exp(self.epsilon):.4g})"
+            exception = f", except with probability {rounded_up(self.delta, 3)}" if self.delta else ""
+            promise = (
+                f"{relation} changes the probability of any outcome by a factor of at most {factor}"
+                f"{exception}."
+            )
+            if self.vacuous:
+                sentences = [f"{NOTHING_SAID}: {'; '.join(self.vacuous)}.", f"What is proved: {promise}"]
+            else:
+                sentences = [f"Private: {promise}"]
+        else:
+            sentences = ["NOT PRIVATE: do not publish as a private release."]
+            sentences += [f"Reason: {reason}." for reason in self.reasons]
+        if self.outcome == "refused":
+            sentences.append("The mechanism refused to release a model; the whole plan is charged.")
+        events = sum(_count(item.event) for item in self.events)
+        sentences.append(
+            f"Total by accountant {self.accountant} over {events} event{'s' * (events != 1)}: "
+            + ("no proved epsilon" if self.epsilon is None else f"epsilon {rounded_up(self.epsilon, 6)}")
+            + f", delta {rounded_up(self.delta, 3)}; allowed: epsilon {rounded_up(self.budget.epsilon, 6)}, "
+            f"delta {rounded_up(self.budget.delta, 3)}."
+        )
+        if self.witness is not None:
+            sentences.append(f"{self.witness.in_words()}.")
+        sentences.append(f"Randomness: {self.randomness.rstrip('.')}.")
+        sentences += [f"Arithmetic: {sentence.rstrip('.')}." for sentence in self.arithmetic]
+        sentences += [f"Assumption: {assumption.rstrip('.')}." for assumption in self.assumptions]
+        return sentences
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the certificate as plain data."""
+        return {
+            "private": self.private,
+            "reasons": list(self.reasons),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "neighboring": self.neighboring.value,
+            "accountant": self.accountant,
+            "events": [{"stage": e.stage, **event_to_json(e.event)} for e in self.events],
+            "parts": [_part_document(part) for part in self.parts],
+            "assumptions": list(self.assumptions),
+            "randomness": self.randomness,
+            "arithmetic": list(self.arithmetic),
+            "schema": self.schema.to_document(),
+            "budget": attrs.asdict(self.budget),
+            "outcome": self.outcome,
+            "dpkit": self.dpkit,
+            **({} if self.witness is None else {"witness": self.witness.to_document()}),
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Certificate:
+        """Return the certificate that ``to_document`` wrote.
+
+        Raises
+        ------
+        InvalidRelease
+            If a field is missing, unknown, or not what it must be.
+        """
+        fields = Fields(document, "the certificate", InvalidRelease)
+        witness = fields.mapping("witness", None)
+        try:
+            certificate = cls(
+                private=fields.truth("private"),
+                reasons=fields.texts("reasons"),
+                epsilon=fields.number("epsilon", nullable=True),
+                delta=fields.number("delta"),
+                neighboring=fields.choice("neighboring", Neighboring),
+                accountant=fields.text("accountant"),
+                events=tuple(map(_stage_event, fields.mappings("events"))),
+                parts=tuple(map(_part_record, fields.mappings("parts"))),
+                assumptions=fields.texts("assumptions"),
+                randomness=fields.text("randomness"),
+                arithmetic=fields.texts("arithmetic"),
+                schema=Schema.from_document(fields.mapping("schema")),
+                budget=_budget(fields.mapping("budget")),
+                outcome=fields.text("outcome"),
+                dpkit=fields.text("dpkit"),
+                witness=None if witness is None else Witness.from_document(witness),
+            )
+        except (ValueError, InvalidBudget, InvalidSchema) as error:
+            raise InvalidRelease(f"the certificate: {error}") from error
+        fields.close()
+        return certificate
+
+
+def _stage_event(document: Mapping[str, Any]) -> StageEvent:
+    fields = Fields(document, "an event of the certificate", InvalidRelease)
+    stage = fields.text("stage")
+    return StageEvent(stage, event_from_json({k: v for k, v in document.items() if k != "stage"}))
+
+
+def _part_record(document: Mapping[str, Any]) -> PartRecord:
+    fields = Fields(document, "a part of the certificate", InvalidRelease)
+    texts = {key: fields.text(key) for key in _PART_TEXTS}
+    record = PartRecord(**texts, options=fields.mapping("options"))
+    fields.close()
+    return record
+
+
+def _budget(document: Mapping[str, Any]) -> Budget:
+    fields = Fields(document, "the budget of the certificate", InvalidRelease)
+    budget = Budget(fields.number("epsilon"), fields.number("delta"))
+    fields.close()
+    return budget
+
+
+def _part_document(part: PartRecord) -> dict[str, Any]:
+    fields = attrs.asdict(part, recurse=False)
+    return {name: thawed(value) if name == "options" else value for name, value in fields.items()}
+
+
+def _count(event: Event) -> int:
+    match event:
+        case Repeated():
+            return event.count * _count(event.event)
+        case Sequence():
+            return sum(map(_count, event.events))
+        case _:
+            return 1

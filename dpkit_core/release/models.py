@@ -1,0 +1,441 @@
+"""Released models: the kinds that several regressors share, and how a document becomes a model.
+
+What leaves a run is a document: plain data in one canonical form, in which every number is a finite float64,
+minus zero is zero, and 1 and 1.0 are one. The model that a program is handed is made of that document again,
+by the reader of its kind, so that nothing travels with it that the file does not show.
+
+Kinds of third parties are entry points in the group ``dpkit.models``, named like the kind::
+
+    [project.entry-points."dpkit.models"]
+    step = "my_package:StepModel"            a class with from_document
+
+A document that no reader knows stays an ``OpaqueModel``: it is kept and shown, and cannot predict.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from dpkit_core.data.schema import Feature
+from dpkit_core.errors import DpkitError, InvalidRelease
+from dpkit_core.plugins.registry import load_target
+from dpkit_core.plugins.resources import find_resource
+from dpkit_core.validators import exact_text, frozen_floats, frozen_mapping, frozen_tuple, thawed
+
+if TYPE_CHECKING:
+    from dpkit_core.data.dataset import Matrix, Vector
+    from dpkit_core.protocols import Model
+
+#: Documents of models are nested no deeper.
+DEPTH = 32
+
+Reader = Callable[[Mapping[str, Any]], "Model"]
+"""Makes a model of a canonical document."""
+
+
+@attrs.frozen
+class LinearModel:
+    """``y = intercept + X @ coefficients``, the coefficients in the order of ``features``.
+
+    >>> import numpy as np
+    >>> LinearModel(("carat",), (7000.0,), -2000.0).predict(np.array([[1.0], [0.5]])).tolist()
+    [5000.0, 1500.0]
+    """
+
+    features: tuple[str, ...] = attrs.field(converter=frozen_tuple)
+    coefficients: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    intercept: float = attrs.field(default=0.0, converter=float)
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.features) != len(self.coefficients):
+            raise ValueError(
+                f"{len(self.features)} features but {len(self.coefficients)} coefficients; give one for each"
+            )
+        if not all(map(math.isfinite, (*self.coefficients, self.intercept))):
+            raise ValueError("a coefficient is not finite")
+
+    def predict(self, X: Matrix, /) -> Vector:
+        """Return one prediction per row of ``X``: a matrix (n x number of features) or a table with names."""
+        X = _columns(X, self.features)
+        prediction: Vector = X @ list(self.coefficients) + self.intercept
+        return prediction
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the model as plain data."""
+        return {
+            "kind": "linear",
+            "intercept": self.intercept,
+            "coefficients": dict(zip(self.features, self.coefficients, strict=True)),
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> LinearModel:
+        """Return the model that ``to_document`` wrote."""
+        try:
+            coefficients = document["coefficients"]
+            return cls(tuple(coefficients), tuple(coefficients.values()), document["intercept"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidRelease(f"cannot read the linear model: {error!r}") from error
+
+
+def _interval(values: Iterable[float]) -> tuple[float, float]:
+    lower, upper = values
+    return float(lower), float(upper)
+
+
+@attrs.frozen
+class RowClippedLinearModel:
+    """A linear model of rows that are clipped in length, for methods that learn from clipped rows.
+
+    With z the features scaled by ``(x - center) / width``, the row (z, 1) is shrunk to the length ``norm``
+    where it is longer, and the prediction is ``offset`` plus its product with (coefficients, intercept). A
+    model that was fitted to clipped rows means little for others.
+
+    >>> import numpy as np
+    >>> model = RowClippedLinearModel(("carat",), (1.0,), (2.0,), 1.0, (3.0,), 0.0, 100.0)
+    >>> model.predict(np.array([[1.0], [1e300]])).tolist()
+    [100.0, 103.0]
+    """
+
+    features: tuple[str, ...] = attrs.field(converter=frozen_tuple)
+    centers: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    widths: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    norm: float = attrs.field(converter=float)
+    coefficients: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    intercept: float = attrs.field(converter=float)
+    offset: float = attrs.field(default=0.0, converter=float)
+
+    def __attrs_post_init__(self) -> None:
+        _check_columns(self.features, self.centers, self.widths, self.coefficients)
+        numbers = (self.norm, self.intercept, self.offset)
+        _check_numbers(*self.centers, *self.widths, *self.coefficients, *numbers)
+        _check_positive(*self.widths, self.norm)
+
+    @property
+    def slopes(self) -> tuple[float, ...]:
+        """The coefficients per unit of each feature, where nothing is clipped."""
+        return _slopes(self)
+
+    @property
+    def level(self) -> float:
+        """The intercept that belongs to ``slopes``: the line's value where every feature is 0."""
+        return self.offset + self.intercept - _sum_at_centers(self)
+
+    def predict(self, X: Matrix, /) -> Vector:
+        """Return one prediction per row of ``X``: a matrix (n x number of features) or a table with names."""
+        import numpy as np  # noqa: PLC0415 - a model is read and shown without it
+
+        from dpkit_core.mechanisms.moments import clip_rows  # noqa: PLC0415 - likewise
+
+        X = _columns(X, self.features)
+        with np.errstate(over="ignore"):
+            z = np.column_stack([(X - list(self.centers)) / list(self.widths), np.ones(len(X))])
+        prediction: Vector = clip_rows(z, self.norm) @ [*self.coefficients, self.intercept] + self.offset
+        return prediction
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the model as plain data."""
+        return {
+            "kind": "row-clipped linear",
+            "intercept": self.intercept,
+            "offset": self.offset,
+            "norm": self.norm,
+            "features": _columns_document(self),
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> RowClippedLinearModel:
+        """Return the model that ``to_document`` wrote."""
+        try:
+            return cls(
+                **_columns_of(document),
+                norm=document["norm"],
+                intercept=document["intercept"],
+                offset=document["offset"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidRelease(f"cannot read the row-clipped linear model: {error!r}") from error
+
+
+@attrs.frozen
+class WinsorizedLinearModel:
+    """A linear model of features clipped to fences and to a radius; its predictions are bounded.
+
+    With z the features scaled to [-1, 1] between their fences ``center +- width``, and shrunk to the length
+    ``radius`` where they are longer, the prediction is ``intercept + z @ coefficients``, clipped to
+    ``bounds``. No input, however far out, takes a prediction further out.
+
+    >>> import numpy as np
+    >>> model = WinsorizedLinearModel(("carat",), (1.0,), (2.0,), 1.0, (500.0,), 700.0, (0.0, 1000.0))
+    >>> model.predict(np.array([[2.0], [1e300], [-1e300]])).tolist()
+    [950.0, 1000.0, 200.0]
+    """
+
+    features: tuple[str, ...] = attrs.field(converter=frozen_tuple)
+    centers: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    widths: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    radius: float = attrs.field(converter=float)
+    coefficients: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    intercept: float = attrs.field(converter=float)
+    bounds: tuple[float, float] = attrs.field(converter=_interval)
+
+    def __attrs_post_init__(self) -> None:
+        _check_columns(self.features, self.centers, self.widths, self.coefficients)
+        _check_numbers(
+            *self.centers, *self.widths, *self.coefficients, self.radius, self.intercept, *self.bounds
+        )
+        _check_positive(*self.widths, self.radius)
+        if not self.bounds[0] <= self.bounds[1]:
+            raise ValueError(f"bounds are {self.bounds}; the lower one comes first")
+
+    @property
+    def slopes(self) -> tuple[float, ...]:
+        """The coefficients per unit of each feature, where nothing is clipped."""
+        return _slopes(self)
+
+    @property
+    def level(self) -> float:
+        """The intercept that belongs to ``slopes``: the line's value where every feature is 0."""
+        return self.intercept - _sum_at_centers(self)
+
+    def predict(self, X: Matrix, /) -> Vector:
+        """Return one prediction per row of ``X``: a matrix (n x number of features) or a table with names."""
+        import numpy as np  # noqa: PLC0415 - a model is read and shown without it
+
+        X = _columns(X, self.features)
+        with np.errstate(over="ignore", divide="ignore"):
+            z = np.clip((X - list(self.centers)) / list(self.widths), -1.0, 1.0)
+            shrink = np.minimum(1.0, self.radius / np.sqrt(np.square(z).sum(axis=1)))
+        prediction: Vector = np.clip(self.intercept + shrink * (z @ list(self.coefficients)), *self.bounds)
+        return prediction
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the model as plain data."""
+        return {
+            "kind": "winsorized linear",
+            "intercept": self.intercept,
+            "radius": self.radius,
+            "bounds": list(self.bounds),
+            "features": _columns_document(self),
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> WinsorizedLinearModel:
+        """Return the model that ``to_document`` wrote."""
+        try:
+            return cls(
+                **_columns_of(document),
+                radius=document["radius"],
+                intercept=document["intercept"],
+                bounds=document["bounds"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidRelease(f"cannot read the winsorized linear model: {error!r}") from error
+
+
+def _columns(X: Any, names: tuple[str, ...]) -> Matrix:
+    """Return the columns that a model uses: by name from a table, in order from a matrix."""
+    from dpkit_core.data.frames import matrix_of  # noqa: PLC0415 - a model is read and shown without numpy
+
+    return matrix_of(X, [Feature(name, name) for name in names])
+
+
+def _check_columns(features: tuple[str, ...], *columns: tuple[float, ...]) -> None:
+    if any(len(column) != len(features) for column in columns):
+        counts = ", ".join(str(len(column)) for column in columns)
+        raise ValueError(
+            f"{len(features)} features but {counts} centers, widths and coefficients; give one for each"
+        )
+
+
+def _check_numbers(*numbers: float) -> None:
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError("a number of the model is not finite")
+
+
+def _check_positive(*numbers: float) -> None:
+    if not all(number > 0 for number in numbers):
+        raise ValueError("a width or a length of the model is not above 0")
+
+
+def _slopes(model: RowClippedLinearModel | WinsorizedLinearModel) -> tuple[float, ...]:
+    return tuple(c / width for c, width in zip(model.coefficients, model.widths, strict=True))
+
+
+def _sum_at_centers(model: RowClippedLinearModel | WinsorizedLinearModel) -> float:
+    return sum(slope * center for slope, center in zip(_slopes(model), model.centers, strict=True))
+
+
+def _columns_document(model: RowClippedLinearModel | WinsorizedLinearModel) -> dict[str, dict[str, float]]:
+    columns = zip(model.features, model.centers, model.widths, model.coefficients, strict=True)
+    return {
+        name: {"center": center, "width": width, "coefficient": coefficient}
+        for name, center, width, coefficient in columns
+    }
+
+
+def _columns_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    features = document["features"]
+    return {
+        "features": tuple(features),
+        "centers": [feature["center"] for feature in features.values()],
+        "widths": [feature["width"] for feature in features.values()],
+        "coefficients": [feature["coefficient"] for feature in features.values()],
+    }
+
+
+@attrs.frozen
+class OpaqueModel:
+    """A model of a kind that nothing installed here can read: its document, kept as it is.
+
+    Attributes
+    ----------
+    document
+        What the model's ``to_document`` said.
+    why
+        Why it cannot be read, a sentence.
+    """
+
+    document: Mapping[str, Any] = attrs.field(converter=frozen_mapping)
+    why: str = attrs.field(default="", eq=False)
+
+    @property
+    def kind(self) -> str:
+        """The kind that its document names."""
+        return str(self.document.get("kind"))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """None that are known: what the columns of the model are is for its kind to say."""
+        return ()
+
+    def predict(self, X: Matrix, /) -> Vector:
+        """Raise ``InvalidRelease``: nothing here knows how."""
+        raise InvalidRelease(
+            f"this release has a model of kind {self.kind!r}, which cannot be used for predictions here: "
+            f"{self.why}"
+        )
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the document."""
+        document: dict[str, Any] = thawed(self.document)
+        return document
+
+
+#: The kinds of the core and who reads them.
+CORE_KINDS: Mapping[str, Reader] = {
+    "linear": LinearModel.from_document,
+    "row-clipped linear": RowClippedLinearModel.from_document,
+    "winsorized linear": WinsorizedLinearModel.from_document,
+}
+
+
+def canonical(value: Any, depth: int = DEPTH) -> Any:
+    """Return plain data in the one form in which it leaves: numbers as finite floats, minus zero as zero.
+
+    >>> canonical({"a": (1, -0.0, True, None)})
+    {'a': [1.0, 0.0, True, None]}
+
+    Raises
+    ------
+    InvalidRelease
+        If something is not plain data, not finite or no whole text, or is nested too deeply.
+    """
+    if depth < 0:
+        raise InvalidRelease(f"a document is nested more than {DEPTH} times")
+    match value:
+        case None | bool():
+            return value
+        case str():
+            text = exact_text(value)
+            if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+                raise InvalidRelease("a document has half of a character in its text")
+            return text
+        case int() | float():
+            number = _float(value)
+            if not math.isfinite(number):
+                raise InvalidRelease("a document has a number that is not finite")
+            return number + 0.0  # minus zero becomes zero
+        case Mapping():
+            return {_key(key, depth): canonical(item, depth - 1) for key, item in value.items()}
+        case list() | tuple():
+            return [canonical(item, depth - 1) for item in value]
+    raise InvalidRelease(f"a document has a {type(value).__name__}, which is no plain data")
+
+
+def _float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _key(key: Any, depth: int) -> str:
+    if not isinstance(key, str):
+        raise InvalidRelease(f"a document has a key that is no text but a {type(key).__name__}")
+    text: str = canonical(key, depth)
+    return text
+
+
+def read_model(document: Mapping[str, Any], *, fallback: Reader | None = None) -> Model:
+    """Return the model of a document: by the reader of its kind, or opaque.
+
+    Parameters
+    ----------
+    document
+        What a model's ``to_document`` said.
+    fallback
+        Reads kinds that neither the core nor an installed distribution reads.
+
+    Raises
+    ------
+    InvalidRelease
+        If it has no kind, or is of a kind of the core and lacks something.
+    """
+    kind = document.get("kind")
+    if not isinstance(kind, str):
+        raise InvalidRelease(f"a model has the kind {reprlib.repr(kind)}; it must be text")
+    if kind in CORE_KINDS:
+        return CORE_KINDS[kind](document)
+    try:
+        reader = _reader(kind)
+    except DpkitError as error:
+        if fallback is None:
+            return OpaqueModel(document, str(error))
+        reader = fallback
+    try:
+        return reader(document)
+    except Exception as error:
+        return OpaqueModel(document, f"its reader failed ({type(error).__name__}: {error})")
+
+
+def _reader(kind: str) -> Reader:
+    ref = find_resource("models", kind)
+    reader = getattr(load_target(ref), "from_document", None)
+    if not callable(reader):
+        raise InvalidRelease(f"{ref} points to {ref.target}, which has no from_document")
+    made: Reader = reader
+    return made
+
+
+def rebuilt(model: Any) -> Model:
+    """Return the model that is made of ``model``'s document, and of nothing else that it holds.
+
+    Raises
+    ------
+    InvalidRelease
+        If it has no document, that is no plain data, or its kind cannot read it.
+    """
+    document = canonical(model.to_document())
+    if not isinstance(document, dict):
+        raise InvalidRelease("the document of a model is no mapping")
+    own = getattr(type(model), "from_document", None)
+    again = read_model(document, fallback=own if callable(own) else None)
+    if not isinstance(again, OpaqueModel) and canonical(again.to_document()) != document:
+        raise InvalidRelease("a model that is made of its document has another document")
+    return again

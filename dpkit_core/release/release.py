@@ -1,0 +1,136 @@
+"""A release: released values only, and the certificate of what they cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from dpkit_core.data.schema import Feature
+from dpkit_core.errors import InvalidRelease
+from dpkit_core.files.documents import Fields, read_json, require_plain, require_version
+from dpkit_core.files.writing import write_whole
+from dpkit_core.release.certificate import Certificate
+from dpkit_core.release.models import canonical, read_model
+from dpkit_core.release.words import release_in_words
+
+if TYPE_CHECKING:
+    from dpkit_core.data.dataset import Vector
+    from dpkit_core.protocols import Model
+
+FORMAT = "dpkit-release"
+FORMAT_VERSION = 1
+
+
+@attrs.frozen
+class Release:
+    """Released values only, and their certificate.
+
+    Attributes
+    ----------
+    selected
+        Names of the selected features in the order that the selector released; empty where nothing was
+        selected.
+    model
+        The released model; None for a selection alone or a refusal.
+    refusal
+        Why no model was released, where a private test failed.
+    certificate
+        What it cost.
+    refusal_code
+        Which of the plan's refusals it was; None in files of 0.1.0.
+    """
+
+    selected: tuple[str, ...]
+    model: Model | None
+    refusal: str | None
+    certificate: Certificate
+    refusal_code: str | None = None
+
+    def __str__(self) -> str:
+        return release_in_words(self)
+
+    def predict(self, X: Any) -> Vector:
+        """Return one prediction per row of ``X``.
+
+        Parameters
+        ----------
+        X
+            A matrix whose columns are ``model.features``, in order. Or a table of pandas, polars, pyarrow or
+            any library that speaks Arrow's C stream: its columns are found by name, and those of categories
+            by the schema. Other columns are left out, with an ``UnusedColumns`` warning.
+
+        Raises
+        ------
+        InvalidData
+            If a column is missing, or a matrix has another number of them.
+        InvalidRelease
+            If there is no model.
+        """
+        from dpkit_core.data.frames import matrix_of  # noqa: PLC0415 - a release is read without numpy
+
+        if self.model is None:
+            raise InvalidRelease(
+                f"the release has no model to predict with: {self.refusal or 'only features were selected'}"
+            )
+        schema = self.certificate.schema
+        known = {feature.name: feature for feature in schema.features}
+        features = [known.get(name, Feature(name, name)) for name in self.model.features]
+        return self.model.predict(matrix_of(X, features, beside=[schema.target.name]))
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the release as plain data."""
+        return {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "selected": list(self.selected),
+            "model": None if self.model is None else canonical(self.model.to_document()),
+            "refusal": self.refusal,
+            **({} if self.refusal_code is None else {"refusal_code": self.refusal_code}),
+            "certificate": self.certificate.to_document(),
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Release:
+        """Return the release that ``to_document`` wrote.
+
+        Raises
+        ------
+        InvalidRelease
+            If it is not a release, was written by a newer dpkit, or lacks something.
+        """
+        require_plain(document, "the release", InvalidRelease)
+        fields = Fields(document, "the release", InvalidRelease)
+        if fields.value("format") != FORMAT:
+            raise InvalidRelease("this is not a dpkit release; give a file written by dpkit compose or run")
+        require_version("the release", fields.whole("format_version"), FORMAT_VERSION, InvalidRelease)
+        model = fields.mapping("model", nullable=True)
+        release = cls(
+            fields.texts("selected"),
+            None if model is None else read_model(model),
+            fields.text("refusal", nullable=True),
+            Certificate.from_document(fields.mapping("certificate")),
+            fields.text("refusal_code", None),
+        )
+        fields.close()
+        return release
+
+    def to_json(self) -> str:
+        """Return the text of a release file."""
+        return json.dumps(self.to_document(), indent=2, allow_nan=False) + "\n"
+
+    def write(self, path: Path | str) -> None:
+        """Write the release as JSON: whole, or not at all."""
+        write_whole(path, self.to_json())
+
+    @classmethod
+    def read(cls, path: Path | str) -> Release:
+        """Return the release in a JSON file."""
+        document = read_json(path, "release", InvalidRelease)
+        try:
+            return cls.from_document(document)
+        except InvalidRelease as error:
+            raise InvalidRelease(f"cannot read {path}: {error}") from error

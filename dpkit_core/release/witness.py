@@ -1,0 +1,115 @@
+"""The witness of a ledger: what a certificate says about the account that paid for its run.
+
+A chain of hashes shows that a ledger was not edited in the middle. It cannot show that the ledger is an old
+copy of itself, that a second copy is in use, or that its last entries are gone: such a ledger is consistent.
+Each release therefore carries away where in the ledger it was charged and the hash of everything up to there.
+The releases together then testify to what the ledger must contain; ``dpkit_core.ledger.audit`` compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from dpkit_core.errors import InvalidRelease
+from dpkit_core.files.documents import Fields
+from dpkit_core.privacy.filters import Ticks, filter_from_document, frozen_ticks
+from dpkit_core.validators import frozen_mapping, thawed
+
+
+@attrs.frozen
+class Witness:
+    """Where a run was charged, and what its account had spent after it.
+
+    Attributes
+    ----------
+    ledger
+        Identity of the ledger, which copies of it share.
+    account
+        The account that paid.
+    charge
+        Identity of the charge.
+    sequence
+        Number of the entry in the whole ledger; the first is 1.
+    head
+        Hash of that entry, which covers all entries before it.
+    measure
+        How the account adds up, as ``dpkit_core.privacy.filters.Filter.to_document`` writes it.
+    total
+        The account's total after the charge, in ticks of its measure.
+    limits
+        What the account allows, likewise.
+    """
+
+    ledger: str
+    account: str
+    charge: str
+    sequence: int
+    head: str
+    measure: Mapping[str, Any] = attrs.field(converter=frozen_mapping)
+    total: Ticks = attrs.field(converter=frozen_ticks)
+    limits: Ticks = attrs.field(converter=frozen_ticks)
+
+    def __attrs_post_init__(self) -> None:
+        if self.sequence < 1:
+            raise InvalidRelease(f"the witness: sequence is {self.sequence}; it must be at least 1")
+        if not all(ticks is None or _is_count(ticks) for ticks in (*self.total, *self.limits)):
+            raise InvalidRelease("the witness: total and limits must be whole numbers of at least 0, or null")
+        if len(self.total) != len(self.limits):
+            raise InvalidRelease("the witness: total and limits are not of the same units")
+
+    def in_words(self) -> str:
+        """Return what the account has spent, for a person.
+
+        Raises
+        ------
+        InvalidRelease
+            If this dpkit does not know the measure.
+        """
+        spent = filter_from_document(self.measure).in_words(self.total, self.limits)
+        return f"Charged to account {self.account}, entry {self.sequence} of ledger {self.ledger}: {spent}"
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the witness as plain data."""
+        return {
+            **attrs.asdict(self, recurse=False),
+            "measure": thawed(self.measure),
+            "total": list(self.total),
+            "limits": list(self.limits),
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Witness:
+        """Return the witness that ``to_document`` wrote.
+
+        Raises
+        ------
+        InvalidRelease
+            If something is missing, unknown or of another type.
+        """
+        fields = Fields(document, "the witness", InvalidRelease)
+        witness = cls(
+            ledger=fields.text("ledger"),
+            account=fields.text("account"),
+            charge=fields.text("charge"),
+            sequence=fields.whole("sequence"),
+            head=fields.text("head"),
+            measure=fields.mapping("measure"),
+            total=_ticks(fields, "total"),
+            limits=_ticks(fields, "limits"),
+        )
+        fields.close()
+        return witness
+
+
+def _ticks(fields: Fields, key: str) -> Ticks:
+    value = fields.value(key)
+    if not isinstance(value, list | tuple):
+        raise InvalidRelease(f"the witness: {key} is {value!r}; it must be a list")
+    return tuple(value)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

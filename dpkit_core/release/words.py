@@ -1,0 +1,114 @@
+"""Releases in words, for people; coefficients of models in the units of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import attrs
+
+from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
+from dpkit_core.text import columns, indented
+
+if TYPE_CHECKING:
+    from dpkit_core.protocols import Model
+    from dpkit_core.release.release import Release
+
+INTERCEPT = "(intercept)"
+
+
+@attrs.frozen
+class Shown:
+    """A table of text, all columns but the first aligned on the right, and sentences below it."""
+
+    header: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    sentences: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Section:
+    """A heading, and below it a table, sentences, or both."""
+
+    heading: str
+    table: Shown
+
+
+def sections(release: Release) -> Iterator[Section]:
+    """Yield what a person reads of a release: the selection, the model or the refusal, the certificate."""
+    if release.selected:
+        names = ", ".join(release.selected)
+        yield Section("Selected features, in the order released", Shown(sentences=(names,)))
+    if release.model is not None:
+        yield Section("Model", shown(release.model))
+    if release.refusal is not None:
+        why = (
+            f"{release.refusal.rstrip('.')}.",
+            "This is an honest outcome and counts as spent. More records, a larger epsilon or fewer features "
+            "(-k) make it less likely.",
+        )
+        yield Section("Refused: no model is released", Shown(sentences=why))
+    yield Section("Certificate", Shown(sentences=tuple(release.certificate.in_words())))
+
+
+def release_in_words(release: Release) -> str:
+    """Return a release as the text that ``print`` shows."""
+    texts = []
+    for section in sections(release):
+        table = section.table
+        rows = columns(table.header, table.rows) if table.header else []
+        texts.append("\n".join([section.heading, *rows, *indented(table.sentences)]))
+    return "\n\n".join(texts)
+
+
+def shown(model: Model) -> Shown:
+    """Return what a person reads of a model.
+
+    >>> shown(LinearModel(("carat",), (7000.0,), -2000.0)).rows
+    (('carat', '7000'), ('(intercept)', '-2000'))
+    """
+    match model:
+        case LinearModel():
+            rows = [*zip(model.features, map(_number, model.coefficients), strict=True)]
+            return Shown(("feature", "coefficient"), (*rows, (INTERCEPT, _number(model.intercept))))
+        case WinsorizedLinearModel():
+            return _winsorized(model)
+        case RowClippedLinearModel():
+            return _row_clipped(model)
+        case _:
+            return Shown(sentences=(f"{model.to_document()['kind']}; see the release file",))
+
+
+def _winsorized(model: WinsorizedLinearModel) -> Shown:
+    columns = zip(model.features, model.slopes, model.centers, model.widths, strict=True)
+    rows = [
+        (name, *map(_number, (slope, center - width, center + width)))
+        for name, slope, center, width in columns
+    ]
+    low, high = map(_number, model.bounds)
+    return Shown(
+        ("feature", "coefficient", "clipped from", "to"),
+        (*rows, (INTERCEPT, _number(model.level), "", "")),
+        (
+            "Features are clipped first. Where the clips are -1 and 1, records that are longer than "
+            f"{model.radius:.4g} are shrunk to that length. Predictions are kept from {low} to {high}.",
+        ),
+    )
+
+
+def _row_clipped(model: RowClippedLinearModel) -> Shown:
+    columns = zip(model.features, model.slopes, model.centers, model.widths, strict=True)
+    rows = [(name, *map(_number, numbers)) for name, *numbers in columns]
+    return Shown(
+        ("feature", "coefficient", "center", "width"),
+        (*rows, (INTERCEPT, _number(model.level), "", "")),
+        (
+            "This line is for short records. With z = (feature - center) / width, where the length L of "
+            f"(z, 1) is above {model.norm:.4g}, the prediction is {_number(model.offset)} plus "
+            f"{model.norm:.4g} / L times what the line has beyond that.",
+        ),
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"

@@ -1,0 +1,3 @@
+"""Privacy loss distributions by Google's dp-accounting, as a dpkit accountant."""
+
+from dpkit_accountant_pld.pld import PldAccountant as PldAccountant

@@ -1,0 +1,3 @@
+"""Exact accounting of Gaussians, adaptive selections and pure mechanisms, as a dpkit accountant."""
+
+from dpkit_accountant_tight.tight import TightAccountant as TightAccountant

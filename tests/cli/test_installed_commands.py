@@ -1,0 +1,214 @@
+"""Commands of other distributions: listed without an import, isolated, never in the way of dpkit's own."""
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+GREETING = '''
+"""Greets."""
+import typer
+from dpkit_core.errors import InvalidOption
+
+print("imported")
+
+def greet(name: str, loud: bool = False):
+    """Say hello to NAME. Loudly, if asked.
+
+    There is more to say.
+    """
+    if name == "nobody":
+        raise InvalidOption("there is nobody to greet; give a name")
+    if name == "zero":
+        1 / 0
+    print(f"hello {name.upper() if loud else name}")
+'''
+
+APP = '''
+import typer
+
+app = typer.Typer(help="Keep a diary of releases. It is a file.")
+
+@app.command()
+def show(page: int = 1):
+    """Show a page."""
+    print(f"page {page}")
+
+class Table:
+    pass
+
+def odd(table: Table):
+    """Take what no command line can give."""
+'''
+
+
+@pytest.fixture
+def install(site):
+    def install(name, distribution="dpkit-greeting", target="greeting:greet", **modules):
+        site.install(
+            distribution,
+            version="2.0",
+            summary="Greetings for all",
+            entry_points={"dpkit.commands": {name: target}},
+            modules=modules or {"greeting": GREETING},
+        )
+
+    return install
+
+
+@pytest.fixture
+def without_bench(monkeypatch):
+    """Hide the commands that come with this repository."""
+    found = importlib.metadata.entry_points
+
+    def entry_points(**select):
+        points = found(**select)
+        if select.get("group") == "dpkit.commands":
+            return [point for point in points if point.dist.name != "dpkit-command-bench"]
+        return points
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+
+
+def test_a_function_becomes_a_command(install, dpkit):
+    install("greet")
+    assert dpkit("greet", "you", "--loud").stdout == "hello YOU\n"
+    assert "There is more to say." in dpkit("greet", "--help").stdout
+
+
+def test_a_typer_app_becomes_a_group_of_commands(install, dpkit):
+    install("diary", target="diary:app", diary=APP)
+    assert dpkit("diary", "show", "--page", "3").stdout == "page 3\n"
+
+
+def test_help_and_list_have_the_sentence_of_a_command_and_import_nothing(install, dpkit):
+    install("greet")
+    install("diary", distribution="dpkit-diary", target="diary:app", diary=APP)
+    install("broken", distribution="dpkit-broken", target="broken:run", broken="def run(:")
+    shown = dpkit("--help").stdout
+    for sentence in ("Say hello to NAME.", "Keep a diary of releases.", "Greetings for all."):
+        assert sentence in shown
+    assert "Loudly" not in shown
+    rows = json.loads(dpkit("list", "commands", "--format", "json").stdout)
+    summaries = {row["name"]: row["summary"] for row in rows}
+    assert summaries["greet"] == "Say hello to NAME"
+    assert summaries["diary"] == "Keep a diary of releases"
+    assert summaries["broken"] == "Greetings for all"  # its source cannot be read: what the distribution says
+    assert not {"greeting", "diary", "broken"} & set(sys.modules)
+
+
+def test_what_is_printed_while_a_command_is_imported_stays_out_of_its_output(install, dpkit):
+    install("greet")
+    result = dpkit("greet", "you")
+    assert (result.stdout, result.stderr) == ("hello you\n", "imported\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "words"),
+    [
+        ("import a_library_that_nobody_has", "bad:run", "is installed but failed while importing bad"),
+        ("raise SystemExit(0)", "bad:run", "SystemExit: 0"),
+        ("x = 1", "bad:run", "failed while looking up run in bad"),
+        ("run = 3", "bad:run", "must point to a function or a typer.Typer"),
+        (APP, "bad:odd", "cannot become a command"),
+        ("import typer\napp = typer.Typer()", "bad:app", ""),
+    ],
+)
+def test_a_broken_command_breaks_only_itself(source, target, words, install, dpkit):
+    install("bad", distribution="dpkit-bad", target=target, bad=source)
+    install("greet")
+    result = dpkit("bad")
+    assert result.exit_code == 2
+    assert words in result.stderr
+    if words:
+        assert "command 'bad' (dpkit-bad 2.0)" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert dpkit("--help").exit_code == 0
+    assert dpkit("greet", "you").stdout == "hello you\n"
+
+
+def test_errors_of_a_command_are_reported_like_those_of_dpkit(install, dpkit):
+    install("greet")
+    result = dpkit("greet", "nobody")
+    assert result.exit_code == 2
+    assert result.stderr.endswith("dpkit: there is nobody to greet; give a name\n")
+    result = dpkit("greet", "zero")
+    assert result.exit_code == 1
+    assert "command 'greet' (dpkit-greeting 2.0) (ZeroDivisionError: division by zero)" in result.stderr
+    assert "This is a fault of dpkit-greeting" in result.stderr
+
+
+def test_two_distributions_with_one_name_are_both_called_by_their_own(install, dpkit):
+    install("greet")
+    install("greet", distribution="dpkit-other", target="other:greet", other=GREETING.replace("hello", "bye"))
+    result = dpkit("greet", "you")
+    assert result.exit_code == 2
+    assert "write dpkit-greeting:greet or dpkit-other:greet" in result.stderr
+    assert dpkit("dpkit-other:greet", "you").stdout == "bye you\n"
+    shown = dpkit("--help").stdout
+    assert "dpkit-greeting:greet" in shown
+    assert "dpkit-other:greet" in shown
+
+
+def test_a_command_of_dpkit_cannot_be_replaced(install, dpkit):
+    install("verify")
+    assert "Recompute the total" in dpkit("verify", "--help").stdout
+    assert "greeting" not in sys.modules
+    assert "dpkit-greeting:verify" in dpkit("--help").stdout
+    assert dpkit("dpkit-greeting:verify", "you").stdout == "hello you\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("compoze", "there is no command 'compoze'. Did you mean 'compose'?"),
+        ("gret", "Did you mean 'greet'?"),
+        ("xyzzy", "`dpkit --help` lists those that are installed"),
+    ],
+)
+def test_a_command_that_nobody_has_is_wrong_use(typed, words, install, dpkit):
+    install("greet")
+    result = dpkit(typed)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+@pytest.mark.usefixtures("without_bench")
+@pytest.mark.parametrize(("typed", "guess"), [("bench", ""), ("plto", " Did you mean 'plot'?")])
+def test_a_command_of_an_extra_says_what_to_install(typed, guess, dpkit):
+    result = dpkit(typed, "suite.toml")
+    assert result.exit_code == 2
+    meant = "plot" if guess else typed
+    assert f"no command {typed!r}.{guess} Install {meant!r} with: uv add 'dpkit[bench]'" in result.stderr
+    assert "bench" not in dpkit("--help").stdout
+
+
+def complete(site, *words):
+    code = "from dpkit_core.cli import main; import sys; sys.argv[0] = 'dpkit'; main()"
+    environment = {
+        "PYTHONPATH": str(site.folder),
+        "_DPKIT_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(["dpkit", *words]),
+        "COMP_CWORD": str(len(words)),
+    }
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_shell_completes_commands_and_their_options(install, site):
+    install("greet")
+    install("bad", distribution="dpkit-bad", target="bad:run", bad="raise SystemExit(3)")
+    done = complete(site, "gr")
+    assert done.stdout.split() == ["greet"]
+    assert "imported" not in done.stderr
+    assert "--loud" in complete(site, "greet", "--l").stdout
+    broken = complete(site, "bad", "--l")
+    assert "Traceback" not in broken.stderr

@@ -1,0 +1,280 @@
+"""What a command line leaves behind, however it ends: 0 means that the release is whole in its file.
+
+The parts wait while they fit until a test lets them go on, so that it can do something in between.
+"""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dpkit_core import Release
+from dpkit_core.files import writing
+
+pytestmark = pytest.mark.usefixtures("parts")
+
+REGRESSION = ("diamonds.csv", "--schema", "facts.toml", "--regressor", "average", "--accountant", "basic")
+DPKIT = (sys.executable, "-c", "from dpkit_core.cli import main; main()")
+
+WAITING = '''
+import os, time
+import attrs
+import tiny_parts
+
+@attrs.frozen
+class Waiting(tiny_parts.Mean):
+    """A mean that waits for a file named go."""
+
+    def fit(self, data, plan, meter, /):
+        open("fitting", "w").close()
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+        return super().fit(data, plan, meter)
+'''
+
+
+@pytest.fixture
+def waiting(site, parts):
+    """Add the regressor waiting."""
+    site.install(
+        "dpkit-waiting",
+        entry_points={"dpkit.regressors": {"waiting": "waiting_part:Waiting"}},
+        modules={"waiting_part": WAITING},
+    )
+
+
+@pytest.fixture
+def start(site, folder):
+    """Start a command line in a process of its own; ``before`` is what the shell does first."""
+    started = []
+
+    def start(*arguments, before="", **streams):
+        command = (*DPKIT, *map(str, arguments))
+        if before:
+            command = ("bash", "-c", f'{before} exec "$@"', "bash", *command)
+        environment = {**os.environ, "PYTHONPATH": str(site.folder)}
+        piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+        process = subprocess.Popen(command, cwd=folder, env=environment, text=True, **piped)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def compose(*more):
+    return ("compose", *REGRESSION, *more)
+
+
+def wait_for(path, process):
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+def files(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+# Each call to the system
+
+
+class Failing:
+    """The module ``os``, of which one call of those that writing makes fails."""
+
+    def __init__(self, fails):
+        self.fails, self.made = fails, 0
+
+    def __getattr__(self, name):
+        real = getattr(os, name)
+        if name not in writing.CALLS:
+            return real
+
+        def call(*arguments):
+            self.made += 1
+            if self.made - 1 == self.fails:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return real(*arguments)
+
+        return call
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_whichever_call_fails_the_exit_code_tells_and_no_release_is_lost(dpkit, folder, monkeypatch, force):
+    path = folder / "release.json"
+    seen, number = set(), 0
+    while 0 not in seen:  # until a run makes no more calls than that
+        for left in folder.glob("release.json*"):
+            left.unlink()
+        if force:
+            path.write_text("an older one, paid for")
+        monkeypatch.setattr(writing, "os", Failing(number))
+        result = dpkit(*compose("--format", "json"), *["--force"] * force)
+        number += 1
+        seen.add(result.exit_code)
+        assert result.exit_code in {0, 2, 4}, result.output
+        if result.exit_code == 2:
+            assert json.loads(result.stdout)["error"]["spent"] is False
+            assert path.exists() == force
+        else:
+            assert Release.from_document(json.loads(result.stdout)).model is not None
+        if not path.exists() or path.read_text() != "an older one, paid for":
+            assert (result.exit_code, path.exists()) == (2, False) or not path.exists() or Release.read(path)
+        if result.exit_code == 0:
+            assert Release.read(path).model is not None
+        elif force:
+            assert path.read_text() == "an older one, paid for" or Release.read(path)
+        if result.exit_code == 4 and "is whole in" in result.stderr:
+            name = result.stderr.split("is whole in ")[1].strip()
+            assert Release.read(Path(name)).model is not None
+    assert seen == {0, 2, 4}
+
+
+# Others who write
+
+
+@pytest.mark.usefixtures("waiting")
+@pytest.mark.parametrize("force", [(), pytest.param(("--force",), marks=pytest.mark.slow)])
+def test_of_two_writers_the_second_one_spends_nothing(start, folder, force):
+    if force:
+        (folder / "release.json").write_text("older")
+    first = start(*compose("--regressor", "waiting", *force))
+    wait_for(folder / "fitting", first)
+    second = start(*compose(*force))
+    _, told = second.communicate()
+    assert second.returncode == 2, told
+    assert "somebody is writing release.json now" in told
+    if force:
+        assert (folder / "release.json").read_text() == "older"
+    (folder / "go").touch()
+    _, told = first.communicate()
+    assert first.returncode == 0, told
+    assert Release.read(folder / "release.json").model is not None
+    assert "release.json.part" not in files(folder)
+
+
+@pytest.mark.usefixtures("waiting")
+def test_what_somebody_else_writes_meanwhile_is_kept_and_so_is_the_release(start, folder):
+    process = start(*compose("--regressor", "waiting"))
+    wait_for(folder / "fitting", process)
+    (folder / "release.json").write_text("of somebody else")
+    (folder / "go").touch()
+    _, told = process.communicate()
+    assert process.returncode == 4, told
+    assert (folder / "release.json").read_text() == "of somebody else"
+    assert Release.read(folder / "release.json.part").model is not None
+    assert "It is whole in" in told
+
+
+# Signals
+
+
+@pytest.mark.usefixtures("waiting")
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, *(pytest.param(n, marks=pytest.mark.slow) for n in (signal.SIGTERM, signal.SIGHUP))],
+)
+def test_a_run_that_is_stopped_counts_as_spent_and_leaves_nothing_half(start, folder, number):
+    (folder / "release.json").write_text("older, paid for")
+    process = start(*compose("--regressor", "waiting", "--force"))
+    wait_for(folder / "fitting", process)
+    process.send_signal(number)
+    _, told = process.communicate()
+    assert process.returncode == 4, told
+    assert "counts as spent" in told
+    assert "Traceback" not in told
+    assert (folder / "release.json").read_text() == "older, paid for"
+    assert "release.json.part" not in files(folder)
+
+
+@pytest.mark.slow
+def test_no_moment_of_ctrl_c_gives_a_traceback_or_half_a_file(start, folder):
+    for step in range(40):
+        process = start(*compose("--force"))
+        time.sleep(0.03 * step)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate()
+        assert process.returncode in {0, 4, 130, -signal.SIGINT}, told
+        if process.returncode != -signal.SIGINT:  # else Python itself had not begun
+            assert "Traceback" not in told, (step, told)
+        if (folder / "release.json").exists():
+            assert isinstance(Release.read(folder / "release.json"), Release)
+        assert "release.json.part" not in files(folder)
+
+
+# Streams and disks
+
+
+def test_a_full_disk_is_found_before_anything_is_spent(start, folder):
+    process = start(*compose(), before="ulimit -f 1;")
+    _, told = process.communicate()
+    assert process.returncode == 2, told
+    assert "File too large" in told
+    assert "Nothing is spent" in told
+    assert "release.json" not in files(folder)
+
+
+@pytest.mark.parametrize(
+    "redirection", [*(pytest.param(r, marks=pytest.mark.slow) for r in (">&-", ">&- 2>&-")), "<&- >&- 2>&-"]
+)
+def test_closed_streams_do_not_matter(start, folder, redirection):
+    process = start(*compose(), before=f"exec {redirection};")
+    process.communicate()
+    assert process.returncode == 0
+    assert Release.read(folder / "release.json").model is not None
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize("format", ["json", pytest.param("table", marks=pytest.mark.slow)])
+def test_standard_output_that_is_full_is_told_after_the_release_is_in_its_file(start, folder, format):
+    with open("/dev/full", "w") as full:
+        process = start(*compose("--format", format), stdout=full)
+        _, told = process.communicate()
+    if format == "json":
+        assert process.returncode == 4, told
+        assert "release is whole in release.json" in told
+        assert Release.read(folder / "release.json").model is not None
+    else:  # the plan comes first, and nothing is spent yet
+        assert process.returncode == 2, told
+        assert "release.json" not in files(folder)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize("arguments", [["list"], ["--help"], ["--version"], ["compose", "--help"]])
+def test_a_full_standard_output_is_wrong_use_and_no_fault_of_dpkit(start, arguments):
+    with open("/dev/full", "w") as full:
+        process = start(*arguments, stdout=full)
+        _, told = process.communicate()
+    assert process.returncode == 2, told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("descriptor", [1, 2])
+def test_what_compiled_code_prints_is_heard_by_nobody(start, folder, site, descriptor):
+    source = (site.folder / "tiny_parts.py").read_text()
+    words = f'import os; os.write({descriptor}, b"** On entry to DLASCL")'
+    (site.folder / "tiny_parts.py").write_text(source.replace('print("fitting")', words))
+    process = start(*compose("--format", "json"))
+    output, told = process.communicate()
+    assert process.returncode == 0, told
+    assert Release.from_document(json.loads(output)).model is not None
+    assert "DLASCL" not in told
+    assert "wrote release.json" in told
+
+
+def test_an_output_that_is_a_device_is_refused(dpkit, folder):
+    for path in ("/dev/null", "/dev/stdout"):
+        result = dpkit(*compose("--output", path, "--force"))
+        assert result.exit_code == 2, result.output
+    assert not Path("/dev/null").is_file()

@@ -1,0 +1,137 @@
+"""``dpkit verify``: two answers, many files, and no plugin for the sums that the core has."""
+
+import json
+import subprocess
+import sys
+
+import attrs
+import pytest
+
+from dpkit_core import Release
+from dpkit_core.privacy.events import Gaussian
+from dpkit_core.release.certificate import StageEvent
+
+pytestmark = pytest.mark.usefixtures("parts")
+
+SELECTION = ("numbers.csv", "--target", "y", "--scorer", "large", "--selector", "best", "-k", "2")
+
+
+@pytest.fixture
+def release(dpkit, folder):
+    """Write a private release and one from a seed; return the first one's path."""
+    for name, more in (("private.json", ()), ("seeded.json", ("--seed", 1))):
+        compose = ("compose", *SELECTION, "--accountant", "basic", "--output", name, *more)
+        assert dpkit(*compose).exit_code == 0
+    return folder / "private.json"
+
+
+def altered(path, **facts):
+    """Write the release with other facts in its certificate."""
+    document = json.loads(path.read_text())
+    document["certificate"] |= facts
+    path.write_text(json.dumps(document))
+
+
+def verified(dpkit, *words):
+    result = dpkit("verify", *words, "--format", "json")
+    return result.exit_code, json.loads(result.stdout)
+
+
+def test_a_private_release_is_confirmed(dpkit, release):
+    code, answer = verified(dpkit, "private.json")
+    assert (code, answer["confirmed"], answer["private"]) == (0, True, True)
+    assert dpkit("verify", "private.json").stdout.splitlines()[-1] == "confirmed"
+
+
+def test_what_came_from_a_seed_is_confirmed_and_not_private(dpkit, release):
+    code, answer = verified(dpkit, "seeded.json")
+    assert (code, answer["confirmed"], answer["private"]) == (5, True, False)
+    assert "from a seed" in answer["reasons"][0]
+    result = dpkit("verify", "seeded.json")
+    assert result.exit_code == 5
+    assert result.stdout.splitlines()[-1] == "confirmed, NOT PRIVATE"
+    assert dpkit("verify", "seeded.json", "--allow-non-private").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "words"), [(5000.0, 0.0, "e^5000"), (1.0, 0.6, "delta 0.6 would let a table")]
+)
+def test_a_guarantee_that_says_nothing_is_not_headed_private(dpkit, folder, epsilon, delta, words):
+    arguments = ("--epsilon", epsilon, "--delta", delta, "--accountant", "basic")
+    result = dpkit("compose", *SELECTION, *arguments)
+    said = " ".join(result.stdout.split())
+    assert result.exit_code == 0
+    assert "Private:" not in said
+    assert "NO MEANINGFUL PRIVACY" in said
+    assert words in said
+    assert "Warning:" in said  # in the plan, before anything is spent
+    assert dpkit("verify", "release.json").exit_code == 5
+
+
+def test_a_delta_at_one_record_says_nothing_where_their_number_is_public(dpkit, folder):
+    (folder / "facts.toml").write_text(
+        'target = "y"\nneighboring = "replace-one"\nrecords = 40\n[columns.a]\n[columns.b]\n[columns.y]\n'
+    )
+    words = (*SELECTION, "--schema", "facts.toml", "--accountant", "basic")
+    dpkit("compose", *words, "--delta", 0.025)
+    assert dpkit("verify", "release.json").exit_code == 5
+    dpkit("compose", *words, "--delta", 0.024, "--force")
+    assert dpkit("verify", "release.json").exit_code == 0
+
+
+def test_many_files_end_with_the_worst(dpkit, release, folder):
+    (folder / "broken.json").write_text("{")
+    code, answer = verified(dpkit, "private.json", "private.json")
+    assert (code, answer["confirmed"], answer["private"]) == (0, True, True)
+    assert [one["file"] for one in answer["releases"]] == ["private.json"] * 2
+    code, answer = verified(dpkit, "seeded.json", "private.json")
+    assert (code, answer["confirmed"], answer["private"]) == (5, True, False)
+    code, answer = verified(dpkit, "seeded.json", "broken.json", "private.json")
+    assert (code, answer["confirmed"], answer["private"]) == (2, False, False)
+    assert "not valid JSON" in answer["releases"][1]["problems"][0]
+    result = dpkit("verify", "seeded.json", "broken.json", "private.json")
+    assert result.exit_code == 2
+    for words in ("confirmed, NOT PRIVATE", "NOT confirmed", "epsilon 1 at delta"):
+        assert words in result.stdout
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: d.update(selected=["a", "nobody"]), "'nobody' is selected"),
+        (lambda d: d.update(selected=["a", "a"]), "selected twice"),
+        (
+            lambda d: d.update(model={"kind": "linear", "coefficients": {"nobody": 1.0}, "intercept": 0}),
+            "the model uses 'nobody'",
+        ),
+        (lambda d: d["certificate"].update(private=False), "gives no reason"),
+    ],
+)
+def test_what_contradicts_the_schema_or_itself_is_not_confirmed(dpkit, release, change, words):
+    document = json.loads(release.read_text())
+    change(document)
+    release.write_text(json.dumps(document))
+    code, answer = verified(dpkit, "private.json")
+    assert code == 2
+    assert words in " ".join(answer["problems"])
+
+
+@pytest.mark.parametrize("accountant", ["basic", "rdp"])
+def test_a_bare_core_verifies_both_accountants(dpkit, release, folder, tmp_path, accountant):
+    if accountant == "rdp":
+        found = Release.read(release)
+        events = (StageEvent("selection", Gaussian(20.0)),)
+        certificate = attrs.evolve(found.certificate, events=events, accountant="rdp", parts=())
+        attrs.evolve(found, certificate=certificate).write(release)
+    # Without entry points, there is no plugin.
+    code = (
+        "import importlib.metadata as m; m.entry_points = lambda **kw: m.EntryPoints([]);"
+        "from dpkit_core.cli import main; main()"
+    )
+    command = [sys.executable, "-c", code, "verify", str(release)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"by {accountant}" in done.stdout
+    altered(release, epsilon=0.1)
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 2

@@ -1,0 +1,174 @@
+"""Noise of another library: planned, charged, and never called ours."""
+
+import attrs
+import numpy as np
+import pytest
+from doubles import BestSelector, MeanRegressor, PureAccountant, SumScorer
+from opendp_mean import OpenDPMeanRegressor, whose
+
+from dpkit_core import Budget, Dataset, Neighboring, Randomness, Schema, StagePlan, compose, verify
+from dpkit_core.errors import CannotCompose, PlanViolation
+from dpkit_core.pipeline.observers import Observers
+from dpkit_core.privacy.events import NonPrivate, PureDP, Renyi
+from dpkit_core.testing import NotApplicable, checks_for, run_checks, trial_for
+
+SCHEMA = Schema.numeric("ab", "y", {"y": (-1, 1)})
+
+
+@pytest.fixture
+def data():
+    return Dataset.from_arrays(np.zeros((100, 2)), np.full(100, 0.5), SCHEMA)
+
+
+def run(data, **parts):
+    k = 1 if "selector" in parts else None
+    plan = compose(**parts, accountant=PureAccountant()).plan(SCHEMA, Budget(2.0), k=k)
+    return plan.run(data, observers=Observers.none())
+
+
+def test_an_opendp_measurement_is_a_part_and_the_certificate_says_whose_noise_it_is(data):
+    release = run(data, regressor=OpenDPMeanRegressor())
+    assert release.model.intercept == pytest.approx(0.5, abs=0.2)  # noise of scale 1/200
+    certificate = release.certificate
+    assert certificate.private
+    assert certificate.randomness == f"{whose()} for the noise that it drew"
+    assert certificate.arithmetic == (f"noise drawn by {whose()}; dpkit answers for its accounting only",)
+    assert certificate.to_document()["events"][0]["proof"].startswith("OpenDP")
+    assert verify(release, PureAccountant()).confirmed
+    words = " ".join(certificate.in_words())
+    assert "AES" not in words
+    assert ".." not in words
+
+
+def test_beside_noise_of_ours_both_are_named(data):
+    parts = {"scorer": SumScorer(), "selector": BestSelector(), "regressor": OpenDPMeanRegressor()}
+    certificate = run(data, **parts).certificate
+    assert certificate.randomness.startswith("AES-128 counter mode")
+    assert certificate.randomness.endswith(f"; {whose()} for the noise that it drew")
+    assert len(certificate.arithmetic) == 2
+
+
+DEFAULT = {
+    "check_randomness_is_the_meters",
+    "check_forked_workers_differ",
+    "check_releases_keep_their_plan",
+    "check_noise_is_the_same_for_neighbors",
+    "check_plans_keep_the_budget",
+}
+
+
+@pytest.mark.parametrize(
+    "check", [c for c in checks_for("regressor") if c.name in DEFAULT], ids=lambda c: c.name
+)
+def test_the_kit_takes_it(check):
+    check.run(OpenDPMeanRegressor, trial_for("regressor"))
+
+
+@pytest.mark.slow
+def test_the_whole_kit_takes_it():
+    report = run_checks(OpenDPMeanRegressor)
+    assert report.ok, report.statement
+    assert report.count("passed") >= 12
+
+
+class Foreign(MeanRegressor):
+    """Stands for any library: noise of its own, at a share of the scale that it plans for."""
+
+    share = 1.0
+
+    def plan(self, request, /):
+        event = PureDP(request.budget.epsilon, request.neighboring, proof="Theorem 1 of somebody")
+        return StagePlan([event], event, foreign=["somebody 1.0"])
+
+    def fit(self, data, plan, meter, /):
+        moves = 2.0 if plan.settings.neighboring is Neighboring.REPLACE_ONE else 1.0
+        with meter.foreign(plan.settings, whose="somebody 1.0", proof="Theorem 1 of somebody"):
+            noise = np.random.default_rng().laplace(scale=self.share * moves / plan.settings.epsilon)
+        return self.model(data, self.total(data) + noise)
+
+
+@attrs.frozen
+class TooLittle(Foreign):
+    share = 1 / 4
+    api = 2
+    proof = reference = "none"
+
+
+def test_the_kit_audits_noise_of_others_like_ours():
+    (check,) = (c for c in checks_for("regressor") if c.name == "check_neighbors_cannot_be_told_apart")
+    check.run(Foreign, trial_for("regressor"))
+    with pytest.raises(AssertionError, match="claimed"):
+        check.run(TooLittle, trial_for("regressor"))
+
+
+@pytest.mark.parametrize(
+    ("whose", "event", "message"),
+    [
+        ("somebody else", PureDP(1.0, proof="p"), "a sentence of name"),
+        ("somebody 1.0", PureDP(2.0, proof="p"), "not the next one"),
+        ("somebody 1.0", PureDP(1.0, proof="other"), "not the next one"),
+    ],
+)
+def test_another_name_event_or_proof_than_planned_voids_the_run(whose, event, message, data):
+    class Departs(Foreign):
+        def plan(self, request, /):
+            return StagePlan([PureDP(1.0, proof="p")], foreign=["somebody 1.0"])
+
+        def fit(self, data, plan, meter, /):
+            with meter.foreign(event, whose=whose, proof="p"):
+                return self.model(data, 0.0)
+
+    with pytest.raises(PlanViolation, match=message):
+        run(data, regressor=Departs())
+
+
+def test_inside_somebody_elses_noise_ours_is_not_drawn(data):
+    class Mixes(Foreign):
+        def fit(self, data, plan, meter, /):
+            with meter.foreign(plan.settings, whose="somebody 1.0", proof="p"):
+                return self.model(data, meter.laplace(0.0, sensitivity=1.0, noise_multiplier=1.0))
+
+    with pytest.raises(PlanViolation, match="inside a custom or foreign mechanism"):
+        run(data, regressor=Mixes())
+
+
+def test_a_curve_needs_its_proof_and_a_measurement_without_one_is_not_private(data):
+    class Curve(Foreign):
+        def plan(self, request, /):
+            return StagePlan([Renyi((2.0,), (0.1,))], foreign=["somebody 1.0"])
+
+    with pytest.raises(CannotCompose, match="Renyi without the place of its proof"):
+        run(data, regressor=Curve())
+
+    class Unproved(Foreign):
+        def plan(self, request, /):
+            event = NonPrivate("nobody has proved what somebody's noise costs", request.neighboring)
+            return StagePlan([event], event, foreign=["somebody 1.0"])
+
+        def fit(self, data, plan, meter, /):
+            with meter.foreign(plan.settings, whose="somebody 1.0", proof="none"):
+                return self.model(data, self.total(data))
+
+    certificate = run(data, regressor=Unproved()).certificate
+    assert not certificate.private
+    assert certificate.reasons == ("nobody has proved what somebody's noise costs",)
+
+
+def test_a_seed_says_what_it_says_although_the_noise_is_not_ours(data):
+    plan = compose(regressor=OpenDPMeanRegressor(), accountant=PureAccountant()).plan(SCHEMA, Budget(2.0))
+    certificate = plan.run(data, randomness=Randomness.from_seed(1), observers=Observers.none()).certificate
+    assert not certificate.private
+
+
+def test_scores_after_somebody_elses_release_cannot_be_compared():
+    class Counts(SumScorer):
+        def plan(self, request, /):
+            return StagePlan([PureDP(0.1, request.neighboring, proof="p")], foreign=["somebody 1.0"])
+
+        def prepare_released(self, data, plan, meter, /):
+            with meter.foreign(plan.events[0], whose="somebody 1.0", proof="p"):
+                return self.prepare(data)
+
+    (check,) = (c for c in checks_for("scorer") if c.name == "check_sensitivity_add_remove")
+    with pytest.raises(NotApplicable, match=r"drawn by somebody 1\.0"):
+        check.run(Counts, trial_for("scorer"))

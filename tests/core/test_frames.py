@@ -1,0 +1,169 @@
+"""Tables of other libraries: columns are found by name in any order, or the message says what is wrong."""
+
+import warnings
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from dpkit_core import Budget, Column, Dataset, LinearModel, Schema, compose
+from dpkit_core.errors import InvalidData, UnusedColumns
+from dpkit_core.release.models import RowClippedLinearModel, WinsorizedLinearModel
+
+SCHEMA = Schema(
+    (
+        Column("carat", lower=0, upper=5),
+        Column("cut", "categorical", categories=("Fair", "Good")),
+        Column("depth"),
+    ),
+    Column("price", lower=0, upper=100),
+)
+COLUMNS = {
+    "depth": [61, 62, 63, 64],
+    "cut": ["Good", "Fair", "Unlisted", None],
+    "carat": [0.5, 1.5, 2.5, 3.5],
+}
+X = np.array([[0.5, 0, 1, 61], [1.5, 1, 0, 62], [2.5, 0, 0, 63], [3.5, 0, 0, 64]])
+Y = [10.0, 20.0, 30.0, 40.0]
+
+
+class Stream:
+    """A table of a library that nobody has heard of."""
+
+    def __init__(self, columns):
+        self.inner = pa.table(columns)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.inner.__arrow_c_stream__(requested_schema)
+
+
+LIBRARIES = {
+    "pandas": pd.DataFrame,
+    "pandas, categories": lambda columns: pd.DataFrame(columns).astype({"cut": "category"}),
+    "pandas, nullable": lambda columns: pd.DataFrame(columns).convert_dtypes(),
+    "pandas, objects": lambda columns: pd.DataFrame(columns).astype(object),
+    "polars": pl.DataFrame,
+    "polars, categories": lambda columns: pl.DataFrame(columns).cast({"cut": pl.Categorical}),
+    "pyarrow": pa.table,
+    "pyarrow, a batch": pa.RecordBatch.from_pydict,
+    "arrow stream": Stream,
+}
+each_library = pytest.mark.parametrize("library", LIBRARIES)
+
+
+@each_library
+def test_columns_are_found_by_name_in_any_order_and_categories_by_the_schema(library):
+    data = Dataset.from_arrays(LIBRARIES[library](COLUMNS), Y, SCHEMA)
+    assert data.names == ("carat", "cut=Fair", "cut=Good", "depth")
+    assert data.X.tolist() == X.tolist()
+    assert data.y.tolist() == Y
+
+
+@each_library
+def test_surplus_columns_are_left_out_with_a_note_and_the_target_without(library):
+    table = LIBRARIES[library]({"id": [1, 2, 3, 4], **COLUMNS, "price": Y})
+    with pytest.warns(UnusedColumns, match="not used: id$"):
+        data = Dataset.from_arrays(table, Y, SCHEMA)
+    assert data.X.tolist() == X.tolist()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Dataset.from_arrays(LIBRARIES[library]({**COLUMNS, "price": Y}), Y, SCHEMA)
+
+
+@each_library
+def test_a_missing_column_is_named_with_the_remedy(library):
+    table = LIBRARIES[library]({"Carat": COLUMNS["carat"], "cut": COLUMNS["cut"], "depth": COLUMNS["depth"]})
+    with pytest.raises(
+        InvalidData, match=r"no column 'carat', .* did you mean 'Carat'\? Its .* Add or rename"
+    ):
+        Dataset.from_arrays(table, Y, SCHEMA)
+
+
+def test_features_that_are_encoded_already_are_taken_as_they_are():
+    table = pd.DataFrame(X[:, ::-1], columns=["depth", "cut=Good", "cut=Fair", "carat"])
+    assert Dataset.from_arrays(table, Y, SCHEMA).X.tolist() == X.tolist()
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"carat": [1.0, None, 2.0, 3.0]}, "column 'carat' has missing"),
+        ({"carat": ["1", "2", "3", "4"]}, "'carat' holds text, not numbers"),
+        ({"carat": pd.to_datetime(["2020-01-01"] * 4)}, "'carat' holds datetime64"),
+        ({"carat": [pd.Timestamp("2020-01-01"), None, "x", 1.0]}, "'carat' of X holds a Timestamp"),
+        ({"carat": [1j, 2j, 3j, 4j]}, "'carat' holds complex128"),
+    ],
+)
+def test_columns_of_other_kinds_are_named(columns, message):
+    with pytest.raises(InvalidData, match=message):
+        Dataset.from_arrays(pd.DataFrame({**COLUMNS, **columns}), Y, SCHEMA)
+
+
+def test_numbers_of_every_kind_are_numbers():
+    kinds = {
+        "bool": [True, False],
+        "int": pd.array([1, 2], dtype="Int8"),
+        "missing or not": np.array([3, 4], dtype=object),
+        "decimal": [Decimal("0.5"), Decimal(2)],
+        "float32": np.array([0.25, 1], dtype=np.float32),
+    }
+    data = Dataset.from_arrays(pd.DataFrame(kinds), [1, 2], Schema.numeric(reversed(kinds), "y"))
+    assert data.X[:, ::-1].tolist() == [[1, 1, 3, 0.5, 0.25], [0, 2, 4, 2, 1]]
+
+
+def test_columns_without_names_and_doubled_names_are_refused():
+    with pytest.raises(InvalidData, match=r"named 0, 1, 2, 3, and 'carat' is needed; .*schema's order"):
+        Dataset.from_arrays(pd.DataFrame(X), Y, SCHEMA)
+    doubled = pd.DataFrame(X, columns=["carat", "carat", "cut", "depth"])
+    with pytest.raises(InvalidData, match="two columns 'carat'"):
+        Dataset.from_arrays(doubled, Y, SCHEMA)
+    with pytest.raises(InvalidData, match="of type Series, whose columns cannot be found"):
+        Dataset.from_arrays(pl.Series([1.0, 2.0]), Y, SCHEMA)
+
+
+# Predicting
+
+
+MODELS = [
+    LinearModel(("a", "b"), (2.0, -1.0), 3.0),
+    RowClippedLinearModel(("a", "b"), (0.5, 0.1), (2.0, 3.0), 1.0, (2.0, -1.0), 3.0),
+    WinsorizedLinearModel(("a", "b"), (0.5, 0.1), (2.0, 3.0), 1.0, (2.0, -1.0), 3.0, (-9.0, 9.0)),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_models_find_their_columns_by_name(model):
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(20, 2))
+    expected = model.predict(matrix)
+    table = pl.DataFrame({"b": matrix[:, 1], "other": matrix[:, 0], "a": matrix[:, 0]})
+    with pytest.warns(UnusedColumns, match="other"):
+        assert model.predict(table).tolist() == expected.tolist()
+    with pytest.raises(InvalidData, match="no column 'a'"):
+        model.predict(table.drop("a"))
+    for wrong in (np.zeros((2, 3)), np.zeros(2)):
+        with pytest.raises(InvalidData, match="the model uses 2 features; give one column for each of a, b"):
+            model.predict(wrong)
+
+
+def test_a_release_predicts_for_raw_tables_in_any_order():
+    # What went wrong without a word: the columns of a table in another order were other features.
+    rng = np.random.default_rng(1)
+    n = 4000
+    raw = pd.DataFrame({"carat": rng.uniform(0, 5, n), "cut": rng.choice(["Fair", "Good"], n)})
+    price = 10 + 15 * raw["carat"] + 5 * (raw["cut"] == "Good")
+    schema = SCHEMA.restrict(["carat", "cut"])
+    data = Dataset.from_arrays(raw[["cut", "carat"]], price, schema)
+    release = compose(regressor="adassp", accountant="rdp").plan(schema, Budget(5.0, 1e-6)).run(data)
+    expected = release.predict(data.X)
+    assert np.corrcoef(expected, price)[0, 1] > 0.9
+    everything = raw.assign(price=price, id=range(n))[["price", "cut", "id", "carat"]]
+    with pytest.warns(UnusedColumns, match="not used: id$"):
+        assert release.predict(everything).tolist() == expected.tolist()
+    with pytest.raises(InvalidData, match="no column 'carat'"):
+        release.predict(raw[["cut"]])
+    with pytest.raises(InvalidData, match="uses 3 features"):
+        release.predict(np.zeros((4, 7)))

@@ -1,0 +1,53 @@
+"""What pages say about the code is so: the picture is drawn from it, the paths and links exist."""
+
+import importlib.util
+import re
+import types
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/architecture.md"
+
+
+def drawing() -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location("drawing", ROOT / "docs/architecture_picture.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_picture_is_drawn_from_the_code() -> None:
+    drawn = (ROOT / "docs/architecture.svg").read_text(encoding="utf-8")
+    assert drawn == drawing().picture(), "run docs/architecture_picture.py"
+
+
+def test_the_row_passes_rooms_that_exist() -> None:
+    rooms = {room for floor in drawing().floors() for room in floor}
+    assert set(drawing().WAY) - {"parts"} <= rooms
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/versions.md", "CONTRIBUTING.md"])
+def test_the_paths_of_a_page_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:dpkit_core|plugins|tests|docs|\.ci)/[\w./*-]*)`", text)
+    assert paths
+    for path in paths:
+        assert list(ROOT.glob(path.rstrip("/"))) or "mine" in path, path
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])
+def test_links_between_files_lead_somewhere(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)[^):]*\)", text):
+        assert (ROOT / target).exists(), target
+
+
+def test_every_room_is_on_the_page() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for floor in drawing().floors():
+        for room in floor:
+            assert f"`{room}`" in text, room
