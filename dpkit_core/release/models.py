@@ -316,7 +316,12 @@ class OpaqueModel:
 
     def predict(self, X: Matrix, /) -> Vector:
         """Raise ``InvalidRelease``: nothing here knows how."""
-        raise InvalidRelease(
+        raise self.unusable
+
+    @property
+    def unusable(self) -> InvalidRelease:
+        """The error that whoever wants predictions gets, whatever the records look like."""
+        return InvalidRelease(
             f"this release has a model of kind {self.kind!r}, which cannot be used for predictions here: "
             f"{self.why}"
         )

@@ -14,7 +14,7 @@ from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import Fields, read_json, require_plain, require_version
 from dpkit_core.files.writing import write_whole
 from dpkit_core.release.certificate import Certificate
-from dpkit_core.release.models import canonical, read_model
+from dpkit_core.release.models import OpaqueModel, canonical, read_model
 from dpkit_core.release.words import release_in_words
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ class Release:
             raise InvalidRelease(
                 f"the release has no model to predict with: {self.refusal or 'only features were selected'}"
             )
+        if isinstance(self.model, OpaqueModel):
+            raise self.model.unusable
         schema = self.certificate.schema
         known = {feature.name: feature for feature in schema.features}
         features = [known.get(name, Feature(name, name)) for name in self.model.features]
