@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from dpkit_regressor_sgbdt import SgbdtRegressor
 from dpkit_regressor_sgbdt.sgbdt import CLIPS, UNITS, SgbdtSettings
+from typer.testing import CliRunner
 
 from dpkit_core import (
     Budget,
@@ -15,11 +16,13 @@ from dpkit_core import (
     Randomness,
     Registry,
     RegressionRequest,
+    Release,
     Sampler,
     Schema,
     compose,
     verify,
 )
+from dpkit_core.cli.app import app
 from dpkit_core.errors import CannotCompose, Unsuitable
 from dpkit_core.mechanisms.quantiles import records_needed
 from dpkit_core.mechanisms.sums import deviations, noise_of, quantize, sums_event, tick_costs
@@ -371,3 +374,38 @@ def test_sampled_rounds_say_so():
     *_, rounds = quick(rate=0.1).plan(request()).events
     assert isinstance(rounds.event, PoissonSampled)
     assert rounds.event.rate == 0.1
+
+
+def run_command(*arguments):
+    return CliRunner().invoke(app, ["compose", *map(str, arguments)])
+
+
+@pytest.fixture
+def files(tmp_path):
+    paths = []
+    for i, batch in enumerate(stream(900, 0, 800)):
+        paths.append(tmp_path / f"batch{i}.csv")
+        rows = [",".join(map(repr, map(float, (*x, y)))) for x, y in zip(batch.X, batch.y, strict=True)]
+        paths[-1].write_text("\n".join(["a,b,y", *rows]) + "\n", encoding="utf-8")
+    return paths
+
+
+@pytest.mark.parametrize("accountant", ["rdp", "individual_filter"])
+def test_a_command_learns_from_batches_in_files(files, tmp_path, accountant):
+    output = tmp_path / "release.json"
+    parts = ["--regressor", "sgbdt", "--set", "regressor.rounds=30", "--accountant", accountant]
+    result = run_command("--batches", *files, "--target", "y", *parts, "--epsilon", 5, "--output", output)
+    assert result.exit_code == 0, result.output
+    assert verify(Release.read(output)).confirmed
+
+
+def test_several_tables_that_are_not_said_to_be_batches_are_refused(files):
+    result = run_command(*files, "--target", "y", "--regressor", "sgbdt")
+    assert result.exit_code == 2
+    assert "--batches" in str(result.output) + str(result.exception)
+
+
+def test_batches_are_refused_by_what_learns_from_one_table(files):
+    result = run_command("--batches", *files, "--target", "y", "--regressor", "mean")
+    assert result.exit_code != 0
+    assert "batches" in str(result.output) + str(result.exception)
