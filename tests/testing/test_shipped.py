@@ -61,6 +61,7 @@ OPTIONS = {
     "boosted_adassp": {"rounds": 3},
     "adassp": {"feature_norm": 1.0, "label_norm": 1.0},
     "sgbdt": {"rounds": 2, "depth": 2},
+    "dpboost": {"trees": 2, "depth": 1},
 }
 
 

@@ -219,7 +219,8 @@ class SgbdtRegressor:
     rate
         With which a record is in the sample of a round.
     extra
-        With accounts of records: rounds beyond those paid for, relative to these.
+        With accounts of records: rounds beyond those paid for, relative to these. 0 because whoever cannot pay
+        any more has large gradients, and is missed: docs/results/s-gbdt.md.
     count_share
         Part of a round's precision for the number of records in each leaf. 0 for none.
     initial_share, clip_share
@@ -257,7 +258,7 @@ class SgbdtRegressor:
     )
     learning_rate: float = attrs.field(default=0.3, converter=float, validator=positive)
     rate: float = attrs.field(default=1.0, converter=float, validator=rate)
-    extra: float = attrs.field(default=0.25, converter=float, validator=_few)
+    extra: float = attrs.field(default=0.0, converter=float, validator=_few)
     count_share: float = attrs.field(default=0.0, converter=float, validator=probability)
     initial_share: float = attrs.field(default=0.03, converter=float, validator=fraction)
     clip_share: float = attrs.field(default=0.06, converter=float, validator=fraction)
