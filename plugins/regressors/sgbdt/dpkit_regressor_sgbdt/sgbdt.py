@@ -1,8 +1,9 @@
 r"""S-GBDT: gradient boosting of random trees, with noise on the sums in their leaves and nowhere else.
 
 *1. Fences.* For the target and for each feature without public bounds, ``mechanisms.quantiles`` finds a
-center and a width. The target becomes s in [-1, 1]. Between the bounds of a feature are 254 thresholds at
-equal distances; a category has one.
+center and a width. The target becomes s in [-1, 1]. Between the bounds of a feature are 254 thresholds: 160
+at equal distances, and 47 towards each bound, where many columns have most of their values, each a constant
+factor nearer. A category has one.
 
 *2. Initial score.* A round of noisy sums releases the number of records and the sum of s. All records begin
 with their ratio, or with its log odds. It is a pair of sums because no noise is proved for a mean whose
@@ -24,8 +25,9 @@ all the same, by non-spherical noise, and leaves are noisy means clipped to [-c,
 
 *Step.* Let k = q n sqrt(T) / m, m the noise multiplier of a round: how many records outweigh the noise of all
 rounds. The noise in F is eta sqrt(T) 2^D m c / (q n) = tau 2^D c / k, for tau = eta T, while what is left to
-learn falls with tau. So tau is ``learning_rate`` k / 2^D, at most 100: the noise in F is that part of the
-clip. And eta 2^D is at most 3/2, since from 2 on boosting of a leaf that holds all records diverges.
+learn falls with tau. So tau is ``learning_rate`` k / 2^D times k / (k + 30), at most 100: the noise in F is
+that part of the clip, and less where there are few records. And eta 2^D is at most 3/2, since from 2 on
+boosting of a leaf that holds all records diverges.
 
 *Filter.* Where the accountant keeps accounts of records, 1 + ``extra`` times as many rounds are drawn as are
 paid for (``Filtered``), with less noise in each. The meter charges each record for its own clipped gradient,
@@ -83,7 +85,6 @@ from dpkit_core.mechanisms.quantiles import (
 from dpkit_core.mechanisms.sums import Sums, noise_of, quantize, sums_event
 from dpkit_core.mechanisms.trees import (
     DEEPEST,
-    MOST_THRESHOLDS,
     Codes,
     Trees,
     add_trees,
@@ -106,6 +107,12 @@ TARGET_WEIGHT = 2.0
 
 #: Of the precision of the initial pair, for the number of records.
 COUNT_SHARE = 0.2
+
+#: Thresholds at equal distances, and near each end; together as many as a byte tells apart.
+EVEN, NEAR = 160, 47
+
+#: Of k, above: where the learning rate is halved, since so few records say little.
+FEW_RECORDS = 30.0
 
 #: eta 2^D at most: boosting of a leaf that holds all records diverges from 2 on.
 LARGEST_STEP = 1.5
@@ -219,8 +226,8 @@ class SgbdtRegressor:
     rate
         With which a record is in the sample of a round.
     extra
-        With accounts of records: rounds beyond those paid for, relative to these. 0 because whoever cannot pay
-        any more has large gradients, and is missed: docs/results/s-gbdt.md.
+        With accounts of records: rounds beyond those paid for, relative to these. 0 because whoever cannot
+        pay any more has large gradients, and is missed: docs/results/s-gbdt.md.
     count_share
         Part of a round's precision for the number of records in each leaf. 0 for none.
     initial_share, clip_share
@@ -250,13 +257,13 @@ class SgbdtRegressor:
         validator=[attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(2**20)],
     )
     depth: int = attrs.field(
-        default=3,
+        default=5,
         validator=[attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(DEEPEST)],
     )
     trees: Literal["oblivious", "complete"] = attrs.field(
         default="oblivious", validator=attrs.validators.in_(("oblivious", "complete"))
     )
-    learning_rate: float = attrs.field(default=0.3, converter=float, validator=positive)
+    learning_rate: float = attrs.field(default=0.4, converter=float, validator=positive)
     rate: float = attrs.field(default=1.0, converter=float, validator=rate)
     extra: float = attrs.field(default=0.0, converter=float, validator=_few)
     count_share: float = attrs.field(default=0.0, converter=float, validator=probability)
@@ -432,8 +439,10 @@ def _thresholds(feature: Feature, fences: Fences) -> Vector:
     """Return public thresholds between the fences of a feature, or the one of a category."""
     if feature.category is not None:
         return np.array([0.5])
-    parts = np.arange(1, MOST_THRESHOLDS + 1) / ((MOST_THRESHOLDS + 1) / 2) - 1
-    return np.unique(fences.center + fences.width * parts)
+    even = np.arange(1, EVEN + 1) / (EVEN + 1)
+    near = 2.0 ** (-10 * np.arange(1, NEAR + 1) / NEAR)
+    parts = np.sort(np.concatenate([even, near, 1 - near]))
+    return np.unique(fences.center + fences.width * (2 * parts - 1))
 
 
 class _Learner:
@@ -579,7 +588,8 @@ class _Learner:
         settings, part, leaves = self.settings, self.part, self.trees.leaves
         *_, multiplier = noise_of(settings.round)[0]
         strength = part.rate * self._present_records * math.sqrt(settings.rounds) / multiplier
-        time = min(part.learning_rate * strength / leaves, LARGEST_TIME)
+        trusted = part.learning_rate * strength / (strength + FEW_RECORDS)
+        time = min(trusted * strength / leaves, LARGEST_TIME)
         gain = LOGISTIC_GAIN if part.loss == "logistic" else 1.0
         return gain * min(time / settings.rounds, LARGEST_STEP / leaves)
 

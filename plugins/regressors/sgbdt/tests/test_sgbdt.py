@@ -155,7 +155,8 @@ def test_without_noise_leaves_are_those_of_plain_loops(shape, count_share):
     scores = np.full(60, scores[0] * 60 / n)
     assert model.initial == pytest.approx(1.0 + 2.0 * scores[0])
     *_, multiplier = noise_of(meter._plan.settings.round)[0]
-    step = min(0.3 * n * math.sqrt(12) / multiplier / 4 / 12, 1.5 / 4)
+    k = n * math.sqrt(12) / multiplier
+    step = min(0.4 * k / (k + 30) * k / 4 / 12, 1.5 / 4)
     clip = float(np.abs(meter.asked[1][0][-1]).max() / UNITS) and _clip_of(meter, s - scores)
     least = 2 * noise_of(meter._plan.settings.round)[0][0]
     for j in range(12):
@@ -179,7 +180,9 @@ def _clip_of(meter, gradients):
 
 def test_with_a_large_budget_a_step_and_a_line_are_learned():
     data, unseen = table(4000), table(1000, seed=1)
-    plan = compose(regressor=SgbdtRegressor(rounds=200), accountant="rdp").plan(SCHEMA, Budget(5.0, 1e-5))
+    plan = compose(regressor=SgbdtRegressor(rounds=200, depth=3), accountant="rdp").plan(
+        SCHEMA, Budget(5.0, 1e-5)
+    )
     model = plan.run(data, randomness=Randomness.from_seed(0)).model
     assert np.square(model.predict(unseen.X) - unseen.y).mean() < 0.05 * unseen.y.var()
 
@@ -191,9 +194,9 @@ def test_categories_become_probabilities(shape):
     rng = np.random.default_rng(0)
     a, b = rng.random(6000), rng.integers(0, 2, 6000)
     X, y = np.column_stack([a, b == 0, b == 1]), (rng.random(6000) < 0.1 + 0.8 * ((a > 0.5) ^ (b == 1)))
-    plan = compose(regressor=SgbdtRegressor(rounds=200, loss="logistic", trees=shape), accountant="rdp").plan(
-        schema, Budget(3.0, 1e-5)
-    )
+    plan = compose(
+        regressor=SgbdtRegressor(rounds=200, depth=3, loss="logistic", trees=shape), accountant="rdp"
+    ).plan(schema, Budget(3.0, 1e-5))
     data = Dataset.from_arrays(X, y.astype(float), schema)
     model = plan.run(data, randomness=Randomness.from_seed(0)).model
     predicted = model.predict(np.array([[0.1, 1, 0], [0.9, 1, 0], [0.1, 0, 1], [0.9, 0, 1]]))
@@ -282,7 +285,7 @@ def test_batches_with_accounts_all_learn_and_pay_for_one_batch():
 
 
 def test_a_stream_learns_from_every_batch():
-    plan = compose(regressor=SgbdtRegressor(rounds=300), accountant="individual_filter").plan(
+    plan = compose(regressor=SgbdtRegressor(rounds=300, depth=3), accountant="individual_filter").plan(
         SCHEMA, Budget(5.0, 1e-5), batches=3
     )
     release = plan.run(stream(1500, 1500, 1500), randomness=Randomness.from_seed(1))
@@ -294,7 +297,7 @@ def test_a_stream_learns_from_every_batch():
 def test_a_release_of_no_bounds_is_near_the_target_and_verifies():
     schema = Schema.numeric(["a", "b"], "y")
     data = table(5000, schema=schema)
-    plan = compose(regressor=SgbdtRegressor(rounds=200), accountant="individual_filter").plan(
+    plan = compose(regressor=SgbdtRegressor(rounds=200, depth=3), accountant="individual_filter").plan(
         schema, Budget(3.0, 1e-5)
     )
     release = plan.run(data, randomness=Randomness.from_seed(0))
