@@ -67,7 +67,8 @@ def records_of(tables: Sequence[Table], schema: Schema, forms: Sequence[str]) ->
 
 def require_columns(table: Table, schema: Schema) -> None:
     """Raise unless the table has the schema's columns, with numbers where it says so; no value is read."""
-    table.find_numbers(schema.target.name, "target")
+    categorical = schema.target.positive_category is not None
+    (table.find if categorical else table.find_numbers)(schema.target.name, "target")
     for column in schema.columns:
         find = table.find_numbers if column.kind == "numeric" else table.find
         find(column.name)
