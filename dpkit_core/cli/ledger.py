@@ -58,7 +58,8 @@ def create(
         typer.Option(
             "--measure",
             metavar="|".join(FILTERS),
-            help="How runs are added up: basic can be checked by hand; renyi has room for many small runs.",
+            help="How runs are added up: basic can be checked by hand; renyi has room for many small runs, "
+            "gdp for some more of them where noise is Gaussian.",
         ),
     ] = "basic",
     table: Annotated[
