@@ -144,10 +144,12 @@ class _Book:
             return f"does not follow entry {number}: it was written after another one"
         if entry.kind not in KINDS or (entry.kind == "ledger") != (entry.sequence == 1):
             return f"is of kind {entry.kind!r}, which has no place here"
+        if (entry.kind == "arrived") != (self._last is not None and self._last.kind == "moved"):
+            return "was written where the ledger was no longer kept, or had not come from elsewhere"
         return None
 
     def _count(self, entry: Entry) -> None:
-        if entry.kind == "ledger":
+        if entry.kind in ("ledger", "moved", "arrived"):
             return
         if entry.kind == "account":
             self._open(entry)

@@ -26,8 +26,9 @@ Outcome = Literal["released", "refused", "failed", "vetoed"]
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
-#: What an entry can be: the first of a ledger, the opening of an account, a charge, its settlement.
-KINDS = ("ledger", "account", "reserved", *OUTCOMES)
+#: What an entry can be: the first of a ledger, the opening of an account, a charge, its settlement; the last
+#: in a place that the ledger has left, and the first in the place to which it went.
+KINDS = ("ledger", "account", "reserved", *OUTCOMES, "moved", "arrived")
 
 #: What comes before the first entry.
 NOTHING = "0" * 64
@@ -164,9 +165,9 @@ class Charge:
     nonce: str = attrs.field(factory=functools.partial(secrets.token_hex, 16), repr=False)
 
     def __attrs_post_init__(self) -> None:
-        if not 1 <= len(self.id) <= 200:
+        if not (1 <= len(self.id) <= 200 and self.id.isprintable()):
             raise InvalidLedger(
-                f"a charge cannot have the identity {self.id!r}; give a text of 1 to 200 letters"
+                f"a charge cannot have the identity {self.id!r}; give a text of 1 to 200 printable characters"
             )
 
     def to_document(self, cost: Ticks) -> dict[str, Any]:

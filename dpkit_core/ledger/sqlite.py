@@ -26,7 +26,7 @@ from typing import Self
 import attrs
 
 from dpkit_core.errors import InvalidLedger, LedgerUnavailable
-from dpkit_core.ledger.entries import NOTHING, OUTCOMES, Entry
+from dpkit_core.ledger.entries import KINDS, NOTHING, OUTCOMES, Entry
 from dpkit_core.ledger.store import InDoubt
 
 #: Written into the file, so that no other database is taken for a ledger: "dpkt".
@@ -36,11 +36,12 @@ _APPLICATION = 0x64706B74
 _SECONDS = 60.0
 
 _COLUMNS = ", ".join(field.name for field in attrs.fields(Entry))
+_KINDS = ", ".join(f"'{kind}'" for kind in KINDS)
 _SETTLED = ", ".join(f"'{outcome}'" for outcome in OUTCOMES)
 _SCHEMA = f"""
 CREATE TABLE entry (
   sequence INTEGER PRIMARY KEY,
-  kind TEXT NOT NULL CHECK (kind IN ('ledger', 'account', 'reserved', {_SETTLED})),
+  kind TEXT NOT NULL CHECK (kind IN ({_KINDS})),
   account TEXT NOT NULL,
   charge TEXT NOT NULL,
   body TEXT NOT NULL,

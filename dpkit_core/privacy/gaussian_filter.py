@@ -44,7 +44,7 @@ from typing import ClassVar, Self
 import attrs
 import numpy as np
 
-from dpkit_core.errors import InvalidBudget
+from dpkit_core.errors import InvalidBudget, UnsupportedEvent
 from dpkit_core.privacy import profiles
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.composition import add_up, elements, obstacle, round_up
@@ -209,10 +209,12 @@ def _spent(events: Iterable[Event]) -> tuple[float, float, float]:
                 case ExponentialMechanism():
                     epsilon = inner.epsilon
                     picks.append((epsilon, count))
-                case _:
+                case PureDP() | ApproxDP():
                     epsilon = inner.epsilon
                     picks.append((2 * epsilon, count))
                     leaked = add_up(leaked, count, getattr(inner, "delta", 0.0))
+                case _:
+                    raise UnsupportedEvent(f"no shift is known for {inner}")
             pure = add_up(pure, count, epsilon)
     return (precision + profiles.picks(picks)) * (1 + _SLACK), pure, leaked
 

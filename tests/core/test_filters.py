@@ -218,7 +218,7 @@ def test_filters_survive_as_documents(name):
 
 
 def test_unknown_filters_and_budgets_that_they_cannot_keep_are_refused():
-    with pytest.raises(InvalidBudget, match="no measure 'pld'.* one of basic, renyi, gdp"):
+    with pytest.raises(InvalidBudget, match=r"no measure 'pld'.* one of basic, renyi, gdp"):
         filter_for("pld", Budget(1.0))
     with pytest.raises(InvalidBudget, match="needs a delta above 0"):
         filter_for("renyi", Budget(1.0))
