@@ -170,7 +170,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 def _show_accounts(book: Ledger, statements: Sequence[Statement]) -> None:
     from dpkit_core.commands import render
-    from dpkit_core.privacy.budget import attack_accuracy
+    from dpkit_core.privacy.budget import attack_in_words
 
     head = book.head()
     render.heading(f"Ledger {book.id}: {head.sequence} entries, head {head.hash[:16]}")
@@ -183,22 +183,10 @@ def _show_accounts(book: Ledger, statements: Sequence[Statement]) -> None:
         numeric=("of the budget",),
     )
     for each in statements:
-        budget = each.account.budget
-        render.lines(
-            [
-                f"{each.account.name}: whoever knows all other records and sees everything that this account "
-                f"will "
-                f"ever pay for tells {_what(each)} with a chance of at most "
-                f"{100 * attack_accuracy(budget.epsilon, budget.delta):.3g} %, where guessing has 50 %."
-            ]
-        )
-
-
-def _what(statement: Statement) -> str:
-    from dpkit_core.privacy.budget import Neighboring
-
-    added = statement.account.schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE
-    return "whether a record is in the table" if added else "which of two records is in the table"
+        budget, relation = each.account.budget, each.account.schema.neighboring
+        seen = "everything that this account will ever pay for"
+        words = attack_in_words(budget.epsilon, budget.delta, relation, seen)
+        render.lines([f"{each.account.name}: {words}."])
 
 
 def _percent(statement: Statement) -> str:

@@ -26,6 +26,7 @@ from dpkit_core.ledger.ledger import Head, Ledger
 from dpkit_core.privacy.events import event_from_json
 from dpkit_core.privacy.filters import Claim, Ticks, add
 from dpkit_core.release.canonical import canonical_bytes, digest
+from dpkit_core.release.signing import unsigned
 from dpkit_core.release.witness import Witness
 
 Fault = Literal[
@@ -336,7 +337,7 @@ class _Book:
             )
         first = payers.get(f"{sequence} {witness.head}")
         settled = self._settled.get(entry.charge)
-        if settled is not None and settled.facts.get("release") != digest(document):
+        if settled is not None and settled.facts.get("release") != digest(unsigned(document)):
             return Finding(
                 "altered",
                 f"{name} is not what was released: entry {settled.sequence} settles the run as {settled.kind}"

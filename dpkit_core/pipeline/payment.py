@@ -29,6 +29,7 @@ from dpkit_core.privacy.filters import Claim, add
 from dpkit_core.release.canonical import digest
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.release import Release
+from dpkit_core.release.signing import unsigned
 from dpkit_core.release.witness import Witness
 
 
@@ -92,7 +93,7 @@ class Payment:
     def release(self, release: Release) -> None:
         """Settle a run that ended with a release, or with a refusal."""
         outcome: Outcome = "released" if release.refusal is None else "refused"
-        self._settle(outcome, digest(release.to_document()))
+        self._settle(outcome, digest(unsigned(release.to_document())))
 
     def fail(self, outcome: Outcome) -> None:
         """Settle a run that ended in another way, unless it is settled already."""

@@ -56,7 +56,7 @@ def test_show_says_who_spent_what_and_what_one_more_run_would_cost(dpkit, opened
         "40 %",
         "large + best",
         "released",
-        "at most 92.4 %, where guessing has 50 %",
+        "at most 92.5 %, where guessing has 50 %",
         "After one more run of the plan: epsilon 2 of 2.5",
         "Such runs that still fit: 1.",
     )
