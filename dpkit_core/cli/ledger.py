@@ -136,6 +136,9 @@ def show(
         print(json.dumps(document, indent=2))
         return
     _show_accounts(book, statements)
+    for entry in book.entries(after=book.head().sequence - 1):
+        if entry.kind == "moved":
+            note(f"the ledger has left this place for {entry.facts.get('to')}; nothing is charged here")
     for each in statements if account is not None or len(statements) == 1 else ():
         _show_runs(each, entries)
     for price in prices:
@@ -255,6 +258,32 @@ def _show_price(price: dict[str, Any]) -> None:
     )
 
 
+@ledger.command("move")
+def move(
+    where: _Where,
+    to: Annotated[
+        str,
+        typer.Argument(metavar="PLACE", help="A file that does not exist, or the URL of another backend."),
+    ],
+) -> None:
+    """Move LEDGER to another PLACE with all its entries; nothing is charged in the old place any more.
+
+    It is audited first, and moved only if it is sound. Do it while nobody runs anything.
+    """
+    from dpkit_core.errors import InvalidLedger
+    from dpkit_core.ledger.audit import audit as examine
+    from dpkit_core.ledger.ledger import Ledger
+
+    book = Ledger.open(where)
+    found = examine(book)
+    if not found.sound:
+        raise InvalidLedger(
+            f"{book.store.shown} is not sound, so it is not moved; `dpkit ledger audit` says what is wrong"
+        )
+    moved = book.move_to(to)
+    note(f"moved ledger {moved.id} to {moved.store.shown}; {book.store.shown} charges nothing any more")
+
+
 @ledger.command("audit")
 def audit(
     where: _Where,
@@ -300,9 +329,10 @@ def _show_audit(found: Audit, releases: int) -> None:
 
     render.heading(f"{found.head.sequence} entries, head {found.head.hash}")
     render.lines([f"{finding.fault}: {finding.sentence}." for finding in found.findings])
+    are = "release is" if releases == 1 else "releases are"
     render.lines(
         [
-            f"{len(found.confirmed)} of {releases} releases are charged here and are what was released."
+            f"{len(found.confirmed)} of {releases} {are} charged here, settled, and what was released."
             if releases
             else "Compared with no release: a restored backup or a second copy would not be noticed.",
             "sound" if found.sound else "NOT sound",

@@ -161,11 +161,12 @@ class Charge:
     schema: Schema
     plan: str
     about: Mapping[str, Any] = attrs.field(factory=dict)
-    id: str = attrs.field(factory=lambda: uuid.uuid4().hex, validator=attrs.validators.instance_of(str))
+    id: str = attrs.field(factory=lambda: uuid.uuid4().hex)
     nonce: str = attrs.field(factory=functools.partial(secrets.token_hex, 16), repr=False)
 
     def __attrs_post_init__(self) -> None:
-        if not (1 <= len(self.id) <= 200 and self.id.isprintable()):
+        given: object = self.id  # whatever a program may hand over
+        if not (isinstance(given, str) and 1 <= len(given) <= 200 and given.isprintable()):
             raise InvalidLedger(
                 f"a charge cannot have the identity {self.id!r}; give a text of 1 to 200 printable characters"
             )

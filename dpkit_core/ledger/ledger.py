@@ -23,7 +23,14 @@ from typing import Any, Self, TypeVar
 import attrs
 
 from dpkit_core._version import __version__
-from dpkit_core.errors import AlreadyCharged, InvalidLedger, LedgerUnavailable, OverBudget
+from dpkit_core.errors import (
+    AlreadyCharged,
+    InvalidLedger,
+    LedgerUnavailable,
+    MissingDependency,
+    OverBudget,
+    UnknownName,
+)
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import OUTCOMES, Charge, Entry, Outcome
 from dpkit_core.ledger.memory import MemoryStore
@@ -540,13 +547,22 @@ def store_for(url: str) -> type[Store]:
 
     Raises
     ------
-    UnknownName, AmbiguousName, BrokenPlugin
+    MissingDependency, UnknownName, AmbiguousName, BrokenPlugin
         If no distribution, more than one, or a broken one offers the scheme.
     """
     scheme, separator, _ = str(url).partition("://")
     if not separator:
         return SqliteStore
-    found: type[Store] = load_target(find_resource("ledgers", scheme.partition("+")[0]))
+    name = scheme.partition("+")[0]
+    try:
+        ref = find_resource("ledgers", name)
+    except UnknownName as error:
+        if name not in ("postgresql", "postgres"):
+            raise
+        raise MissingDependency(
+            "dpkit-ledger-postgresql", "a ledger in PostgreSQL", "pip install 'dpkit[postgresql]'"
+        ) from error
+    found: type[Store] = load_target(ref)
     return found
 
 

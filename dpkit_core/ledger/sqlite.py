@@ -135,6 +135,7 @@ class SqliteStore:
                 f"there is no ledger {store.path}; `dpkit ledger create {store.path.name} ...` makes one"
             )
         store._require_local()
+        store._require_one_name()
         return store
 
     @property
@@ -183,6 +184,14 @@ class SqliteStore:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         if application != _APPLICATION:
             raise InvalidLedger(f"{self.path} is a database of something else, not a ledger of dpkit")
+
+    def _require_one_name(self) -> None:
+        # What is undone after a crash is found by the file's name.
+        if (links := self.path.stat().st_nlink) > 1:
+            raise InvalidLedger(
+                f"ledger {self.path} has {links} names (hard links), and a crash under one of them is not "
+                "undone under another; remove all but one"
+            )
 
     def _require_local(self) -> None:
         kind = file_system(self.path)

@@ -9,6 +9,7 @@ tells.
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import importlib
 import os
@@ -80,9 +81,13 @@ class Payment:
         except DpkitError as error:
             log.write("declined", facts | {"why": type(error).__name__})
             raise
-        log.write(
-            "reserved", facts | {"sequence": reservation.witness.sequence, "head": reservation.witness.head}
-        )
+        witness = reservation.witness
+        try:
+            log.write("reserved", facts | {"sequence": witness.sequence, "head": witness.head})
+        except DpkitError:
+            with contextlib.suppress(DpkitError):  # spent it is, whether that is written down or not
+                payer.ledger.settle(reservation, "failed")
+            raise
         return cls(reservation, payer, log)
 
     @property

@@ -203,10 +203,11 @@ def test_what_is_no_key_is_refused(tmp_path):
     path.write_bytes(known_key().to_pem())
     with pytest.raises(InvalidKey, match="is a private key, which nobody needs"):
         VerifyingKey.read(path)
-    form = serialization.PrivateFormat.PKCS8
     path.write_bytes(
         known_key()._key.private_bytes(
-            serialization.Encoding.PEM, form, serialization.BestAvailableEncryption(b"secret")
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
         )
     )
     with pytest.raises(InvalidKey, match="without a password"):

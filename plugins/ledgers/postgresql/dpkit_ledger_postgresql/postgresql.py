@@ -254,7 +254,8 @@ def _engine(url: str) -> Engine:
 
 def _url(url: str) -> URL:
     try:
-        parsed = make_url(url)
+        # libpq knows both spellings, SQLAlchemy one.
+        parsed = make_url(url.replace("postgres://", "postgresql://", 1))
     except (exc.ArgumentError, ValueError) as error:
         raise InvalidLedger(
             "a ledger in PostgreSQL needs a URL such as postgresql://user@host/database"

@@ -57,6 +57,7 @@ def test_a_ledger_is_created_once_and_opened_by_its_url(server, databases):
         Ledger.create(ledger.url)
     assert Ledger.create_or_open(ledger.url).id == ledger.id
     assert Ledger.open(ledger.url.replace("postgresql://", "postgresql+psycopg://")).id == ledger.id
+    assert Ledger.open(ledger.url.replace("postgresql://", "postgres://")).id == ledger.id
     with pytest.raises(InvalidLedger, match="there is no ledger in postgresql://custodian"):
         Ledger.open(server.url())
 
