@@ -110,7 +110,7 @@ class Entry:
     @property
     def intact(self) -> bool:
         """Whether the hash is that of the other fields."""
-        return self.hash == _hash(attrs.astuple(self)[:-1])
+        return self.hash == _hash(attrs.astuple(self, recurse=False)[:-1])
 
     def _read(self, text: str, form: type[Any]) -> Any:
         try:

@@ -93,9 +93,8 @@ class _Transaction:
         return self._all("WHERE sequence > ? ORDER BY sequence LIMIT ?", sequence, limit)
 
     def append(self, entry: Entry, /) -> None:
-        self._connection.execute(
-            f"INSERT INTO entry ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", attrs.astuple(entry)
-        )
+        row = attrs.astuple(entry, recurse=False)
+        self._connection.execute(f"INSERT INTO entry ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def _all(self, condition: str, *values: str | int) -> list[Entry]:
         rows = self._connection.execute(f"SELECT {_COLUMNS} FROM entry {condition}", values)

@@ -130,7 +130,7 @@ class _Transaction:
         )
 
     def append(self, entry: Entry, /) -> None:
-        self._connection.execute(_INSERT, attrs.asdict(entry))
+        self._connection.execute(_INSERT, attrs.asdict(entry, recurse=False))
 
     def _all(self, condition: str, **values: str | int) -> list[Entry]:
         return [Entry(*row) for row in self._connection.execute(text(f"{_SELECT} {condition}"), values)]

@@ -2,7 +2,11 @@
 
 import copy
 import pickle
+import re
+import shutil
+import subprocess
 import time
+from pathlib import Path
 
 import attrs
 import psycopg
@@ -311,6 +315,28 @@ def test_a_ledger_moves_from_a_file_and_back(server, tmp_path):
     back = moved.move_to(str(tmp_path / "again.db"))
     assert back.statement("diamonds").total[0] == 10**9
     assert audit(back).sound
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_how_to_run(server, tmp_path):
+    root = Path(__file__).parents[4]
+    page = (root / "docs/howto/move-to-postgresql.md").read_text(encoding="utf-8")
+    shutil.copytree(root / "docs/data", tmp_path / "docs/data")
+    here = server.url()
+    blocks = re.findall(r"^```(?:text|sh)\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    moving = next(
+        number for number, line in enumerate(lines) if line.startswith("dpkit ledger move old.db postgresql")
+    )
+    for number, line in enumerate(lines):
+        if number == moving:
+            here = server.url()
+        if "dpkit ledger move old.db new.db" in line:
+            break  # which the page's own test runs
+        command = line.replace("postgresql://custodian@db.example/privacy", f"'{here}'")
+        done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    assert Ledger.open(here).head().sequence == 6
 
 
 @pytest.mark.slow
