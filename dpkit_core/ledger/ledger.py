@@ -554,10 +554,11 @@ def store_for(url: str) -> type[Store]:
     if not separator:
         return SqliteStore
     name = scheme.partition("+")[0]
+    name = "postgresql" if name == "postgres" else name  # which libpq takes as well
     try:
         ref = find_resource("ledgers", name)
     except UnknownName as error:
-        if name not in ("postgresql", "postgres"):
+        if name != "postgresql":
             raise
         raise MissingDependency(
             "dpkit-ledger-postgresql", "a ledger in PostgreSQL", "pip install 'dpkit[postgresql]'"

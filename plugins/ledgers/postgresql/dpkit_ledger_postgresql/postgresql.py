@@ -26,11 +26,13 @@ keep others waiting.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
 
 import attrs
+import psycopg
 from sqlalchemy import Connection, Engine, create_engine, exc, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import NullPool
@@ -95,6 +97,8 @@ CREATE TRIGGER dpkit_never_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON dpkit_
 CREATE TRIGGER dpkit_at_the_end BEFORE INSERT ON dpkit_entry
   FOR EACH ROW EXECUTE FUNCTION dpkit_at_the_end()
 """
+
+_DRIVER = "postgresql+psycopg"
 
 # Any number that others are not likely to lock by: "dpkit" in ASCII.
 _CREATING = 0x64706B6974
@@ -230,10 +234,8 @@ class PostgresqlStore:
     def _raise(self, error: exc.SQLAlchemyError, *, sent: bool) -> None:
         """Raise what ``Store`` promises, of an error of the database or of the way to it."""
         origin = getattr(error, "orig", None)
-        code = getattr(origin, "sqlstate", None) or ""
+        code = (origin.sqlstate or "") if isinstance(origin, psycopg.Error) else ""
         why = str(origin or error).strip().partition("\n")[0]
-        if isinstance(error, exc.ArgumentError | exc.NoSuchModuleError):
-            raise InvalidLedger(f"{self.shown} is no URL of a database: {why}") from error
         lost = bool(getattr(error, "connection_invalidated", False))
         if sent or lost or code.startswith(_AGAIN):
             raise InDoubt(f"interrupted: {why}") from error
@@ -255,13 +257,16 @@ def _engine(url: str) -> Engine:
 def _url(url: str) -> URL:
     try:
         # libpq knows both spellings, SQLAlchemy one.
-        parsed = make_url(url.replace("postgres://", "postgresql://", 1))
+        parsed = make_url(re.sub("^postgres:", "postgresql:", url))
     except (exc.ArgumentError, ValueError) as error:
         raise InvalidLedger(
             "a ledger in PostgreSQL needs a URL such as postgresql://user@host/database"
         ) from error
-    # SQLAlchemy's own default may be a driver that is not installed.
-    return parsed if "+" in parsed.drivername else parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername not in ("postgresql", _DRIVER):
+        raise InvalidLedger(
+            f"a ledger is reached by psycopg; give a URL with postgresql:, not {parsed.drivername}:"
+        )
+    return parsed.set(drivername=_DRIVER)
 
 
 _: type[Store] = PostgresqlStore

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 #: Where distributions of Linux keep several versions, beside what is on the PATH.
-_PLACES = "/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin"
+_PLACES = "/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin"
 
 
 def _programs() -> Path | None:
