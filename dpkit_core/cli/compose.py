@@ -13,6 +13,7 @@ from dpkit_core.cli._options import (
     ForceOption,
     LedgerOption,
     SeedOption,
+    SignOption,
     parse_settings,
     split_names,
 )
@@ -165,6 +166,7 @@ def compose(
     ledger: LedgerOption = None,
     account: AccountOption = None,
     charge: ChargeOption = None,
+    sign: SignOption = None,
     seed: SeedOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and stop: no data is used, nothing is spent.")
@@ -240,7 +242,14 @@ def compose(
             print(json.dumps(document, indent=2, allow_nan=False))
         if release is not None and records is not None:
             _execute.execute(
-                plan, records, seed=seed, output=release, path=output, format=format, paid_by=paid_by
+                plan,
+                records,
+                seed=seed,
+                output=release,
+                path=output,
+                format=format,
+                paid_by=paid_by,
+                signer=_execute.signer(sign),
             )
 
 

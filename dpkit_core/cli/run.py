@@ -7,7 +7,14 @@ from typing import Annotated
 
 import typer
 
-from dpkit_core.cli._options import AccountOption, ChargeOption, ForceOption, LedgerOption, SeedOption
+from dpkit_core.cli._options import (
+    AccountOption,
+    ChargeOption,
+    ForceOption,
+    LedgerOption,
+    SeedOption,
+    SignOption,
+)
 from dpkit_core.commands.options import Format, FormatOption, note
 
 
@@ -23,6 +30,7 @@ def run(
     ledger: LedgerOption = None,
     account: AccountOption = None,
     charge: ChargeOption = None,
+    sign: SignOption = None,
     seed: SeedOption = None,
     output: Annotated[
         Path, typer.Option("--output", metavar="FILE", help="Where to write the release.")
@@ -52,5 +60,12 @@ def run(
         if format is Format.TABLE:
             _execute.show_plan(agreed, paid_by)
         _execute.execute(
-            agreed, records, seed=seed, output=release, path=output, format=format, paid_by=paid_by
+            agreed,
+            records,
+            seed=seed,
+            output=release,
+            path=output,
+            format=format,
+            paid_by=paid_by,
+            signer=_execute.signer(sign),
         )

@@ -28,7 +28,7 @@ from dpkit_core.errors import (
     PlanViolation,
     Vetoed,
 )
-from dpkit_core.ledger.ledger import Payer
+from dpkit_core.ledger.ledger import Ledger, Payer
 from dpkit_core.ledger.log import EventLog
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.confine import confined, printed
@@ -72,6 +72,12 @@ def run(
         raise InvalidOption(
             f"randomness is {randomness!r}, of type {type(randomness).__name__}; leave it out, or give "
             "Randomness.from_seed(7) to have one noise for ever and no privacy"
+        )
+    # Not isinstance either: a subclass could reserve nothing.
+    if paid_by is not None and (type(paid_by) is not Payer or type(paid_by.ledger) is not Ledger):
+        raise InvalidOption(
+            f"paid_by is {paid_by!r}, of type {type(paid_by).__name__}; give ledger.payer(NAME), where "
+            "ledger is a dpkit_core.Ledger"
         )
     policy = Policy.of_site()
     payer = policy.payer(paid_by)
