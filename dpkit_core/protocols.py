@@ -913,6 +913,9 @@ class IterateScorer(Protocol):
     Beside the features there is a candidate *none*, the last, with index d and score 0, unless a scorer says
     ``none = False``, an optional class-level fact, field or property: then it is there only where no feature
     has a coefficient. Features without a coefficient are no candidates; which ones have is public.
+
+    Scores whose sensitivity is known to be false, of a published method, say so by ``not_private``, sentences
+    that the certificate repeats; another optional fact.
     """
 
     def iterate_sensitivity(self, facts: IterateFacts, /) -> Sensitivity:

@@ -91,6 +91,11 @@ class Iteration:
     regressor: Part[IterativeRegressor]
 
     @property
+    def not_private(self) -> tuple[str, ...]:
+        """Why what is selected by the scores is not private, if it is not."""
+        return tuple(map(exact_text, getattr(self.scorer.instance, "not_private", ())))
+
+    @property
     def none(self) -> bool:
         """Whether dropping nothing is a candidate where something could be dropped."""
         return bool(getattr(self.scorer.instance, "none", True))

@@ -36,6 +36,9 @@ Outcome = Literal["declined", "released", "vetoed", "violated", "failed"]
 #: Name of the meter of a regressor and a selector that take turns.
 LOOP = "iteration"
 
+#: How the noise of scores is rounded that are known to protect nothing.
+UNPROTECTED = "none: the scores of the iterates protect nothing"
+
 
 @attrs.frozen
 class Stage:
@@ -236,13 +239,15 @@ def loop_of(stages: Sequence[Stage], facts: IterateFacts) -> Stage:
     by_name = {stage.name: stage for stage in stages}
     selection, regression = by_name["selection"].plan, by_name["regression"].plan
     events: list[Event] = []
+    if "scoring" in by_name:
+        events += by_name["scoring"].plan.events
     single = expand(regression.events)
     for event, before, after in zip(selection.events, (0, *facts.after), facts.after, strict=False):
         events += [*itertools.islice(single, after - before), event]
     plan = StagePlan(
         (*events, *single),
         refusals=regression.refusals,
-        arithmetic=(*regression.arithmetic, *selection.arithmetic),
+        arithmetic=(*regression.arithmetic, *selection.arithmetic, UNPROTECTED),
         foreign=(*regression.foreign, *selection.foreign),
     )
     return attrs.evolve(by_name["regression"], name=LOOP, plan=plan)

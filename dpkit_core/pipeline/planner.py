@@ -28,7 +28,7 @@ from dpkit_core.mechanisms.calibration import calibrate, total
 from dpkit_core.noise.grid import check_range, gaussian_grid, laplace_grid
 from dpkit_core.noise.selection import SMALLEST_EPSILON
 from dpkit_core.pipeline.parts import Assembly, Iteration, Part, Selection, make_part
-from dpkit_core.pipeline.plan import Plan, Stage, picks_of
+from dpkit_core.pipeline.plan import UNPROTECTED, Plan, Stage, picks_of
 from dpkit_core.pipeline.runner import run
 from dpkit_core.plugins.kinds import protocol_of
 from dpkit_core.plugins.registry import Registry
@@ -258,6 +258,11 @@ class Planner:
                 plan_scores = functools.partial(self._scoring, scorer)
                 score = self._score_share(share, plan_scores)
                 drafts.append(_Draft("scoring", selection.scorer, share * score, plan_scores))
+            if self.iteration is not None and self.iteration.not_private:
+                plan_reasons = functools.partial(
+                    _admitting, self.iteration.not_private, self.schema.neighboring
+                )
+                drafts.append(_Draft("scoring", selection.scorer, 0.0, plan_reasons))
             plan_picks = functools.partial(self._selection, selection)
             if self.iteration is not None:
                 plan_picks = functools.partial(self._screening, self.iteration)
@@ -474,6 +479,11 @@ def _facts(regressor: Part[IterativeRegressor], schema: Schema) -> IterateFacts:
     if not facts.after or any(b < a for a, b in itertools.pairwise((0, *facts.after))):
         raise Unsuitable(f"{regressor} hands its iterates over after {facts.after} events, which is no order")
     return facts
+
+
+def _admitting(reasons: Sequence[str], neighboring: Neighboring, _: Budget) -> StagePlan:
+    """Return the plan of a scorer of iterates that admits why its scores protect nothing."""
+    return StagePlan([NonPrivate(reason, neighboring) for reason in reasons], arithmetic=[UNPROTECTED])
 
 
 def _needs_iterates(scorer: Part[Any]) -> bool:

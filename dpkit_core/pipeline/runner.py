@@ -37,7 +37,17 @@ from dpkit_core.pipeline.meter import StageMeter, at_work, require_nobody_at_wor
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.parts import Iteration, Part, Selection, forms_of
 from dpkit_core.pipeline.payment import Payment
-from dpkit_core.pipeline.plan import LOOP, Audience, Outcome, Plan, Progress, Records, Stage, loop_of
+from dpkit_core.pipeline.plan import (
+    LOOP,
+    UNPROTECTED,
+    Audience,
+    Outcome,
+    Plan,
+    Progress,
+    Records,
+    Stage,
+    loop_of,
+)
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.privacy.budget import Sensitivity
 from dpkit_core.protocols import (
@@ -173,12 +183,13 @@ class _Loop:
         meter: StageMeter,
     ) -> None:
         self.rounds = 0
+        before = len(meter.draws)
         self._failure: PlanViolation | PartFailed | None = None
 
         def screen(state: IterateState) -> tuple[int, ...]:
             """Return the features to be dropped from an iterate."""
             try:
-                self._require_turn(state, facts, iteration.regressor, len(meter.draws))
+                self._require_turn(state, facts, iteration.regressor, len(meter.draws) - before)
                 scores = _iterate_scores(call, iteration, state, facts, stage.sensitivities[self.rounds])
                 scores = attrs.evolve(scores, round=self.rounds)
                 meter.offer(scores.sensitivity)
@@ -446,6 +457,10 @@ class _Run:
         self.progress(stage.name, 0, 1)
         data: Any = self._selected(self.data, range(len(self.data.features)), stage.part.instance)
         meter.arrive(data.records)
+        if (scoring := self.plan.stage("scoring")) is not None:
+            for event in scoring.plan.events:
+                with meter.custom(event, proof="none", arithmetic=UNPROTECTED):
+                    pass
         loop = _Loop(self._call, iteration, picking, facts, meter)
         try:
             outcome = self._call(

@@ -47,6 +47,7 @@ import numpy as np
 from dpkit_core import (
     AnyDataset,
     Block,
+    Custom,
     IterateFacts,
     IterateState,
     IterativeRegressor,
@@ -70,7 +71,13 @@ from dpkit_core import (
 from dpkit_core.data.sums import Integers, SparseBlock
 from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.quantiles import Fences, Values, fences_event, private_fences
-from dpkit_core.privacy.events import CANDIDATE_LIMIT, Event, ExponentialMechanism, Repeated
+from dpkit_core.privacy.events import (
+    CANDIDATE_LIMIT,
+    Event,
+    ExponentialMechanism,
+    NonPrivate,
+    Repeated,
+)
 from dpkit_core.validators import fraction, positive
 from dpkit_regressor_frank_wolfe.logistic import WinsorizedLogisticModel
 
@@ -99,6 +106,17 @@ STEPS: Mapping[str, Callable[[int], float]] = {
 AnyBlock: TypeAlias = Block | SparseBlock
 
 
+#: Why the other calibrations are not private, and how their noise is rounded.
+NOT_PRIVATE: Mapping[str, str] = {
+    "published": (
+        "the noise of Frank-Wolfe is that of a loss which one record moves by 1 (calibration = published), "
+        "and squared loss on the ball moves by the radius and the target's bound"
+    ),
+    "none": "the vertices of Frank-Wolfe are chosen without noise (calibration = none), a baseline",
+}
+WITHOUT_PRIVACY = "none: nothing is protected"
+
+
 @attrs.frozen
 class FrankWolfeSettings:
     """The calibrated numbers.
@@ -117,14 +135,17 @@ class FrankWolfeSettings:
         The event of one step.
     steps
         How many there are.
+    scale
+        Of Laplace noise on the gradient, where the calibration is the published one; 0 without noise.
     """
 
     features: int
     columns: int
     epsilon: float
     target_epsilon: float | None
-    vertex: ExponentialMechanism
+    vertex: ExponentialMechanism | NonPrivate
     steps: int
+    scale: float = 0.0
 
     @property
     def neighboring(self) -> Neighboring:
@@ -178,6 +199,10 @@ class FrankWolfeRegressor:
         An iterate is handed over after so many steps, where a scorer and a selector drop features.
     fence_share
         Fraction of the budget for fences where nothing is public, as zero-concentrated privacy.
+    calibration
+        ``proved``, as above. ``published``: Laplace noise of 2 sqrt(8 T ln(1 / delta)) / epsilon on each
+        entry of the gradient, as in the authors' code, whose loss is no such loss; ``none``: no noise. Both
+        are for comparison, with form gram, and certified as not private.
     constant_work
         Whether to pick in a time that does not depend on the data, however many columns there are.
     """
@@ -207,11 +232,14 @@ class FrankWolfeRegressor:
         default=10, validator=[attrs.validators.instance_of(int), attrs.validators.ge(1)]
     )
     fence_share: float = attrs.field(default=0.3, converter=float, validator=fraction)
+    calibration: str = attrs.field(default="proved", validator=attrs.validators.in_(("proved", *NOT_PRIVATE)))
     constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
 
     def __attrs_post_init__(self) -> None:
         if (self.form, self.loss) == ("gram", "logistic"):
             raise ValueError("form gram is for squared loss; leave form at residuals for logistic loss")
+        if self.calibration == "published" and self.form != "gram":
+            raise ValueError("calibration published is for the gradient; set form to gram")
 
     @property
     def clip(self) -> float | None:
@@ -235,6 +263,8 @@ class FrankWolfeRegressor:
             the exponential mechanism.
         """
         self._require_target(request.schema)
+        if self.calibration != "proved":
+            return self._baseline(request)
         if 2 * (request.k + 1) > CANDIDATE_LIMIT:
             raise Unsuitable(
                 f"{request.k} columns have more vertices than the 2^24 that selections are proved for; drop "
@@ -246,6 +276,22 @@ class FrankWolfeRegressor:
 
         chosen = settings(calibrate_events(lambda s: settings(s).events, request, relative_error=1e-6))
         return StagePlan(chosen.events, settings=chosen)
+
+    def _baseline(self, request: RegressionRequest) -> StagePlan:
+        columns = (*request.schema.features, request.schema.target)
+        if any(column.bounds is None for column in columns):
+            raise Unsuitable(
+                f"calibration = {self.calibration} is for public bounds of all columns; give them in the "
+                "schema, or leave calibration at proved"
+            )
+        budget, scale = request.budget, 0.0
+        if self.calibration == "published":
+            if not budget.delta:
+                raise Unsuitable("calibration = published has no noise at delta 0; give a delta")
+            scale = 2 * math.sqrt(8 * self.rounds * math.log(1 / budget.delta)) / budget.epsilon
+        step = NonPrivate(NOT_PRIVATE[self.calibration], request.neighboring)
+        settings = FrankWolfeSettings(request.k, 0, 0.0, None, step, self.rounds, scale)
+        return StagePlan(settings.events, settings=settings, arithmetic=[WITHOUT_PRIVACY])
 
     def _settings(self, request: RegressionRequest, scale: float) -> FrankWolfeSettings:
         """Return the settings that cost ``scale``^2 in zero-concentrated privacy, at epsilon^2 / 8 a pick."""
@@ -341,7 +387,7 @@ class FrankWolfeRegressor:
         handed_over = frozenset(self._handed_over()) if screen is not None else frozenset()
         w = np.zeros(columns.count + 1)
         for t in range(1, settings.steps + 1):
-            vertex = self._vertex(descent.gradient(w) / facts.reach(float(np.abs(w).sum())), settings, meter)
+            vertex = self._vertex(descent.gradient(w) / self._unit(facts, w), settings, meter)
             j, sign = vertex % w.size, 1.0 if vertex < w.size else -1.0
             step = STEPS[self.steps](t)
             w = (1 - step) * w
@@ -354,6 +400,10 @@ class FrankWolfeRegressor:
                     descent.restart(w)
         return w
 
+    def _unit(self, facts: IterateFacts, w: Vector) -> float:
+        """Return the unit of the scores: how far one record moves the gradient, 1 as published."""
+        return 1.0 if self.calibration == "published" else facts.reach(float(np.abs(w).sum()))
+
     def _descent(self, columns: Columns, target: Fences) -> Descent:
         if self.form == "gram":
             return Gram.of(columns, target)
@@ -365,8 +415,18 @@ class FrankWolfeRegressor:
         candidates = np.ones(2 * units.size, dtype=bool)
         candidates[units.size - 1 :: units.size] = self.intercept
         scores = Scores(np.concatenate((-units, units)), score_sensitivity(settings.neighboring), candidates)
+        if isinstance(settings.vertex, NonPrivate):
+            with meter.custom(settings.vertex, proof="none", arithmetic=WITHOUT_PRIVACY) as sampler:
+                return self._baseline_vertex(scores, settings.scale, sampler)
         (vertex,) = meter.select(scores, 1, event=settings.vertex, constant_work=self.constant_work)
         return vertex
+
+    @staticmethod
+    def _baseline_vertex(scores: Scores, scale: float, sampler: Custom) -> int:
+        values = scores.values
+        if scale:
+            values = sampler.laplace_on_grid(values, sensitivity=scale, noise_multiplier=1.0)
+        return int(np.where(scores.candidates, values, -np.inf).argmax())
 
     def _feature_fences(self, data: AnyDataset, settings: FrankWolfeSettings, meter: Meter) -> list[Fences]:
         """Return the fences of each column; the planned selections go to columns without bounds first."""

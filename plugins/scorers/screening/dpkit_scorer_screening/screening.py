@@ -74,6 +74,12 @@ ROOT_ROUNDING = 1 + 2.0**-5
 
 RULES = ("aligned", "smallest", "exact", "relaxed")
 
+#: Why scores by the printed rule, in units of its printed sensitivity, protect nothing.
+PUBLISHED = (
+    "screening scores are in units of a sensitivity that forgets the root of the number of records "
+    "(calibration = published), which one record can move them by"
+)
+
 
 @attrs.frozen
 class ScreeningScorer:
@@ -91,6 +97,9 @@ class ScreeningScorer:
         ``aligned``: what the gradient pushes back, beside dropping nothing, memo form (B). ``smallest``: the
         least gradient, always dropped (A). ``exact``: the rule of Raj, Olbrich, Gaertner, Schoelkopf and
         Jaggi for the radius at hand. ``relaxed``: a safe bound of it whose sensitivity does not grow (D).
+    calibration
+        ``proved``, as above. ``published``: the rule and the sensitivity as printed, for comparison, and
+        certified as not private; ``rule`` is then left at its default.
     theta
         How much of the largest gradient speaks against a coefficient, for ``aligned``.
     kappa
@@ -109,6 +118,17 @@ class ScreeningScorer:
     theta: float = attrs.field(default=0.5, converter=float, validator=fraction)
     kappa: float = attrs.field(default=0.5, converter=float, validator=positive)
 
+    calibration: str = attrs.field(default="proved", validator=attrs.validators.in_(("proved", "published")))
+
+    def __attrs_post_init__(self) -> None:
+        if self.calibration == "published" and self.rule != "aligned":
+            raise ValueError("the published calibration has a rule of its own; leave rule at its default")
+
+    @property
+    def not_private(self) -> tuple[str, ...]:
+        """Why what is selected by the scores is not private; nothing but for the published calibration."""
+        return (PUBLISHED,) if self.calibration == "published" else ()
+
     @property
     def none(self) -> bool:
         """Whether dropping nothing is a candidate: not where the smallest is always dropped."""
@@ -122,6 +142,9 @@ class ScreeningScorer:
         Unsuitable
             If nothing is proved of the rule for such iterates.
         """
+        if self.calibration == "published":
+            self._require_gradient(facts)
+            return Sensitivity.general(1.0, facts.neighboring)
         twice = 2.0 if facts.neighboring is Neighboring.REPLACE_ONE else 1.0
         match self.rule:
             case "aligned":
@@ -136,6 +159,14 @@ class ScreeningScorer:
         return Sensitivity(twice * moved * ROUNDING, twice * apart * ROUNDING, facts.neighboring)
 
     def _require_proved(self, facts: IterateFacts) -> None:
+        self._require_gradient(facts)
+        if self.rule == "exact" and facts.records is None:
+            raise Unsuitable(
+                "rule = exact moves by the root of the number of records, which is not public; give records "
+                "in the schema with neighboring = replace-one, or use rule = relaxed or aligned"
+            )
+
+    def _require_gradient(self, facts: IterateFacts) -> None:
         if facts.clip is not None:
             raise Unsuitable(
                 f"rule = {self.rule} is proved for gradients, not for sums of clipped residuals; use a "
@@ -143,16 +174,14 @@ class ScreeningScorer:
             )
         if facts.loss != "squared":
             raise Unsuitable(f"rule = {self.rule} is for squared loss, not {facts.loss}; use rule = aligned")
-        if self.rule == "exact" and facts.records is None:
-            raise Unsuitable(
-                "rule = exact moves by the root of the number of records, which is not public; give records "
-                "in the schema with neighboring = replace-one, or use rule = relaxed or aligned"
-            )
 
     def iterate_scores(self, state: IterateState, facts: IterateFacts, /) -> Vector:
         """Return one score per feature: above 0 where the rule says that it can be dropped."""
-        reach = facts.reach(state.length)
         scores: Vector
+        if self.calibration == "published":
+            scores = -printed_rule(state, facts.radius) / printed_sensitivity(facts.radius)
+            return scores
+        reach = facts.reach(state.length)
         match self.rule:
             case "aligned":
                 scores = (self.theta * state.steepest + np.sign(state.weights) * state.gradient) / reach
@@ -176,6 +205,19 @@ def exact_rule(state: IterateState, radius: float) -> Vector:
     lengths = radius * np.sqrt(squares) + math.sqrt(square)
     rule: Vector = radius * np.abs(state.gradient) + inner + lengths * math.sqrt(gap)
     return rule
+
+
+def printed_rule(state: IterateState, radius: float) -> Vector:
+    """Return n s_j for each feature, Eq. (1) as printed: that of the unit ball."""
+    inner, square, squares = _moments(state)
+    gap = max(inner + radius * state.steepest, 0.0)
+    rule: Vector = np.abs(state.gradient) + inner + (np.sqrt(squares) + math.sqrt(square)) * math.sqrt(gap)
+    return rule
+
+
+def printed_sensitivity(radius: float) -> float:
+    """Return n times the sensitivity of Theorem 1, which does not hold: 2 L + 2 L^2 + 2 L (1 + L)."""
+    return 2 * radius + 2 * radius**2 + 2 * radius * (1 + radius)
 
 
 def relaxed_rule(state: IterateState, radius: float, kappa: float) -> Vector:
