@@ -26,7 +26,7 @@ from dpkit_core import (
 )
 from dpkit_core.errors import Unsuitable
 from dpkit_core.privacy.events import ExponentialMechanism, expand
-from dpkit_core.testing import ReferenceAccountant, StageMeter
+from dpkit_core.testing import ReferenceAccountant, StageMeter, checks_for, trial_for
 from dpkit_core.testing.pytest import parametrize_with_checks
 from dpkit_core.testing.worlds import box
 
@@ -43,13 +43,7 @@ ALL = (
 )
 
 
-# Few steps: a fit that asks the meter more often takes the kit longer, and is no other fit.
-@parametrize_with_checks([partial(FrankWolfeRegressor, rounds=6, every=2)])
-def test_conforms(check: Callable[[], None]) -> None:
-    check()
-
-
-@pytest.mark.slow  # repeats what an unmarked test tries once
+@pytest.mark.slow  # private fences of four columns, in each of many fits
 @parametrize_with_checks(
     [
         FrankWolfeRegressor,
@@ -57,8 +51,25 @@ def test_conforms(check: Callable[[], None]) -> None:
         partial(FrankWolfeRegressor, rounds=6, loss="logistic"),
     ]
 )
-def test_its_other_forms_conform(check: Callable[[], None]) -> None:
+def test_conforms(check: Callable[[], None]) -> None:
     check()
+
+
+# What takes no fit of columns without bounds.
+QUICK = (
+    "protocol",
+    "options_are_frozen_data",
+    "documented",
+    "iterates_are_what_is_said_of_them",
+    "plans_keep_the_budget",
+)
+
+
+@pytest.mark.parametrize("options", ALL)
+@pytest.mark.parametrize("name", QUICK)
+def test_what_is_quick_to_check_holds_for_all_forms(name: str, options: dict[str, Any]) -> None:
+    (check,) = (check for check in checks_for("regressor") if check.name == f"check_{name}")
+    check.run(partial(FrankWolfeRegressor, rounds=6, every=2, **options), trial_for("regressor"))
 
 
 def planned(regressor: FrankWolfeRegressor, schema: Schema, epsilon: float = 1.0) -> StagePlan:
