@@ -50,7 +50,7 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
     free = {key: project.pop(key) for key in ("description", "dependencies")}
     project.pop("optional-dependencies", None)
     own = project["entry-points"][f"dpkit.{folder.parent.name}"]
-    for group in ("dpkit.recipes", "dpkit.suites", "dpkit.generators"):  # experiments that ship with it
+    for group in ("dpkit.recipes", "dpkit.suites", "dpkit.generators", "dpkit.models"):  # ship with it
         assert all(
             value.startswith(f"{package(folder)}.")
             for value in project["entry-points"].pop(group, {}).values()
