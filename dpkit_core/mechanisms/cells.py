@@ -7,8 +7,8 @@ selections a column costs too much where there are dozens of columns.
 signs, from 2^-50 to 2^50, with one cell around 0: 203 cells that cover all magnitudes, those of costs and of
 concentrations. Records are counted in each cell, with noise; then the 16 cells with most records are split
 into 16 of one width, and records are counted in these 256: once for bounded columns, which are known to 1/256
-of their range then, and three times for others, to 2^-12 of an octave. What is split is decided by what was
-released, how much is split is not: shapes are public.
+of their range then, and three times for others, to 2^-12 of an octave. The first count has half of the
+budget. What is split is decided by what was released, how much is split is not: shapes are public.
 
 *Sensitivity.* A record is in one cell of a column at most, so it adds 1 to at most one count for each of u
 columns: sqrt(u) in L2. A replaced record takes 1 from one and adds it to another: sqrt(2 u). Both are
@@ -50,6 +50,9 @@ UNBOUNDED_STEPS = 3
 BELIEVED = 3.0
 SMOOTHING = 2.0
 
+#: Thresholds that are even reach from this rank to its complement.
+TAIL = 0.005
+
 
 @attrs.frozen(eq=False)
 class Cells:
@@ -77,6 +80,21 @@ class Cells:
         below = np.concatenate([[0.0], np.cumsum(self.shares)])
         return np.interp(ranks, below / below[-1], self.edges)
 
+    def thresholds(self, count: int) -> Vector:
+        """Return at most so many thresholds, half of them quantiles, half even from one tail to the other.
+
+        Quantiles alone leave out the tails, and spend themselves on a value that most records share.
+        """
+        count_even = count // 2
+        low, high = self.quantiles(np.array([TAIL, 1 - TAIL]))
+        even = np.interp(_ranks(count_even), [0.0, 1.0], [low, high])
+        return np.unique(np.concatenate([self.quantiles(_ranks(count - count_even)), even]))
+
+
+def _ranks(count: int) -> Vector:
+    ranks: Vector = np.arange(1, count + 1) / (count + 1)
+    return ranks
+
 
 @functools.cache
 def octaves() -> Vector:
@@ -100,10 +118,16 @@ def cells_events(
     roots, steps = (SPLIT, BOUNDED_STEPS) if bounded else (octaves().size - 1, UNBOUNDED_STEPS)
     sensitivity = counts_sensitivity(columns, neighboring)
 
-    def event(cells: int) -> Gaussian:
-        return Gaussian(noise_multiplier, neighboring, sensitivity=sensitivity, shape=(columns, cells))
+    def event(multiplier: float, cells: int) -> Gaussian:
+        return Gaussian(multiplier, neighboring, sensitivity=sensitivity, shape=(columns, cells))
 
-    return event(roots), *(event(SPLIT * PARTS) for _ in range(steps))
+    step = event(_of_steps(noise_multiplier, steps), SPLIT * PARTS)
+    return event(noise_multiplier, roots), *([step] * steps)
+
+
+def _of_steps(noise_multiplier: float, steps: int) -> float:
+    """Return the noise multiplier of each step, all of which together cost what the first count does."""
+    return noise_multiplier * math.sqrt(steps)
 
 
 def private_cells(
@@ -134,7 +158,7 @@ def private_cells(
     bounded
         Whether all of them have bounds, or none.
     noise_multiplier
-        Of each count.
+        Of the first count; the steps together cost as much.
     neighboring
         Under which the events are planned.
     planned
@@ -143,27 +167,31 @@ def private_cells(
     sensitivity = counts_sensitivity(planned, neighboring)
     noise = noise_multiplier * sensitivity
 
-    def released(edges: Sequence[Vector], kept: Sequence[Integers], cells: int) -> list[Vector]:
+    def released(
+        edges: Sequence[Vector], kept: Sequence[Integers], cells: int, multiplier: float
+    ) -> list[Vector]:
         counts = np.zeros((planned, cells))
         if columns:
             counts[: len(columns)] = data.sum(_counts(columns, edges, kept, cells))
-        noisy = meter.gaussian(counts, sensitivity=sensitivity, noise_multiplier=noise_multiplier)
+        noisy = meter.gaussian(counts, sensitivity=sensitivity, noise_multiplier=multiplier)
         return list(noisy[: len(columns)])
 
     roots = SPLIT if bounded else octaves().size - 1
     edges = [octaves() if interval is None else _between(*interval) for interval in bounds]
-    first = released(edges, [np.arange(roots) for _ in columns], roots)
+    first = released(edges, [np.arange(roots) for _ in columns], roots, noise_multiplier)
     weights = [_smoothed(counts, noise) if bounded else _believed(counts, noise) for counts in first]
     records = [
         max(float(counts[weight > 0].sum()), 1.0) for counts, weight in zip(first, weights, strict=True)
     ]
     weights = [weight / weight.sum() for weight in weights]
-    for _ in range(BOUNDED_STEPS if bounded else UNBOUNDED_STEPS):
+    steps = BOUNDED_STEPS if bounded else UNBOUNDED_STEPS
+    finer = _of_steps(noise_multiplier, steps)
+    for _ in range(steps):
         split = [np.sort(np.argsort(-weight, kind="stable")[:SPLIT]) for weight in weights]
         edges = [_refined(*column) for column in zip(edges, split, strict=True)]
-        counts = released(edges, [_places(chosen) for chosen in split], SPLIT * PARTS)
+        counts = released(edges, [_places(chosen) for chosen in split], SPLIT * PARTS, finer)
         weights = [
-            _divided(weight, chosen, _smoothed(parts.reshape(SPLIT, PARTS), noise))
+            _divided(weight, chosen, _smoothed(parts.reshape(SPLIT, PARTS), finer * sensitivity))
             for weight, chosen, parts in zip(weights, split, counts, strict=True)
         ]
     largest = [float(counts.max()) for counts in first]
