@@ -15,14 +15,13 @@ from dpkit_core.cli._options import unread_is_fine
 from dpkit_core.cli._process import undisturbed, unheard
 from dpkit_core.commands import render
 from dpkit_core.commands.options import Format, note
-from dpkit_core.data.dataset import AnyDataset
 from dpkit_core.errors import Interrupted, InvalidOption, ReleaseNotShown, ReleaseNotWritten
 from dpkit_core.files.writing import Output, reserved
 from dpkit_core.ledger.ledger import Ledger, Payer
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.payment import price_in_words
-from dpkit_core.pipeline.plan import Plan
+from dpkit_core.pipeline.plan import Plan, Records
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.words import budget_line, stage_rows, title, warning_lines
 from dpkit_core.privacy.budget import Budget
@@ -85,7 +84,7 @@ def signer(path: Path | None) -> SigningKey | None:
 
 def execute(
     plan: Plan,
-    data: AnyDataset,
+    data: Records,
     *,
     seed: int | None,
     output: Output,
