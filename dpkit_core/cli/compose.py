@@ -10,8 +10,11 @@ import typer
 from dpkit_core.cli._options import (
     AccountOption,
     ChargeOption,
+    DecimalOption,
+    DelimiterOption,
     ForceOption,
     LedgerOption,
+    MissingOption,
     SeedOption,
     parse_settings,
     split_names,
@@ -29,8 +32,8 @@ def compose(
         Path | None,
         typer.Argument(
             metavar="DATA",
-            help="The private table: .csv, .parquet, a folder of .parquet files, or .npz with arrays X, y "
-            "and names. Not needed for a --dry-run with --schema.",
+            help="The private table: .csv or .tsv (also .gz), .parquet, a folder of .parquet files, or .npz "
+            "with arrays X, y and names. Not needed for a --dry-run with --schema.",
         ),
     ] = None,
     *,
@@ -165,6 +168,9 @@ def compose(
     ledger: LedgerOption = None,
     account: AccountOption = None,
     charge: ChargeOption = None,
+    delimiter: DelimiterOption = None,
+    decimal: DecimalOption = ".",
+    missing: MissingOption = None,
     seed: SeedOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and stop: no data is used, nothing is spent.")
@@ -191,9 +197,9 @@ def compose(
     import sys
 
     import dpkit_core
-    from dpkit_core.cli import _execute
-    from dpkit_core.cli._inputs import dataset, find_schema, require_columns
-    from dpkit_core.data.readers import read_table
+    from dpkit_core.cli import _execute, _inputs
+    from dpkit_core.data.encode import require_columns
+    from dpkit_core.data.readers import Dialect, read_table
     from dpkit_core.files.documents import to_toml
     from dpkit_core.files.writing import reserved
     from dpkit_core.pipeline.compose import DEFAULT_SELECT_SHARE
@@ -221,15 +227,15 @@ def compose(
             pipeline = dpkit_core.compose(**chosen.parts, options=chosen.options)
             shares = (select_share, chosen.select_share, DEFAULT_SELECT_SHARE)
             share = next(share for share in shares if share is not None)
-            table = None if data is None else read_table(data)
-            facts = find_schema(
+            table = None if data is None else read_table(data, dialect=Dialect(delimiter, decimal, missing))
+            facts = _inputs.find_schema(
                 table, path=schema, target=target, features=split_names(features), neighboring=neighboring
             )
             if table is not None:
                 require_columns(table, facts)
             plan = pipeline.plan(facts, budget, k=k, select_share=share)
         # Data that cannot be used are found before anything is printed or written.
-        records = None if release is None or table is None else dataset(table, facts, pipeline.forms)
+        records = None if release is None or table is None else _inputs.dataset(table, facts, pipeline.forms)
         if saved is not None:
             saved.write(to_toml(plan_document(plan)))
             note(f"wrote {save}")
