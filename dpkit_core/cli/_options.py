@@ -21,6 +21,34 @@ ForceOption = Annotated[
     bool,
     typer.Option("--force", help="Overwrite the file of --output, though its release may be paid for."),
 ]
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter",
+        metavar="CHAR",
+        help="What stands between the columns of a text file, such as ';' or tab.",
+        show_default="a comma, in .tsv a tab",
+        rich_help_panel="Text files",
+    ),
+]
+DecimalOption = Annotated[
+    str,
+    typer.Option(
+        "--decimal",
+        metavar="CHAR",
+        help="What numbers have before their decimals: a point or a comma.",
+        rich_help_panel="Text files",
+    ),
+]
+MissingOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--missing",
+        metavar="TEXT",
+        help="What else stands for a missing value, such as '?'; repeatable.",
+        rich_help_panel="Text files",
+    ),
+]
 SeedOption = Annotated[
     int | None,
     typer.Option(

@@ -129,6 +129,12 @@ def _require_same_facts(schema: Schema, data: AnyDataset) -> None:
             f"the dataset has features {', '.join(data.names)} and target {data.target}; the plan was "
             f"made for {', '.join(names)} and {schema.target.name}. Make the plan from the dataset's schema"
         )
+    for mine, its in zip(schema.features, data.features, strict=True):
+        if attrs.evolve(mine, bounds=None) != attrs.evolve(its, bounds=None):
+            raise InvalidData(
+                f"the dataset was made with another rule for {its.name} than the plan: another kind of "
+                "column, or another way with missing values. Make the plan from the dataset's schema"
+            )
     ours = (*schema.features, Feature(data.target, data.target, bounds=schema.target.bounds))
     theirs = (*data.features, Feature(data.target, data.target, bounds=data.target_bounds))
     for mine, its in zip(ours, theirs, strict=True):

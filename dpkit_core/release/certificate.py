@@ -178,6 +178,7 @@ class Certificate:
             sentences.append(f"{self.witness.in_words()}.")
         sentences.append(f"Randomness: {self.randomness.rstrip('.')}.")
         sentences += [f"Arithmetic: {sentence.rstrip('.')}." for sentence in self.arithmetic]
+        sentences += [f"Reading: {rule}." for rule in self.schema.rules]
         sentences += [f"Assumption: {assumption.rstrip('.')}." for assumption in self.assumptions]
         return sentences
 

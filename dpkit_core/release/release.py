@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,9 @@ class Release:
         X
             A matrix whose columns are ``model.features``, in order. Or a table of pandas, polars, pyarrow or
             any library that speaks Arrow's C stream: its columns are found by name, and those of categories
-            by the schema. Other columns are left out, with an ``UnusedColumns`` warning.
+            by the schema. Other columns are left out, with an ``UnusedColumns`` warning. What is missing is
+            treated by the rules of the schema; where that leaves something missing, and the model cannot do
+            without, the prediction is NaN.
 
         Raises
         ------
@@ -74,7 +77,9 @@ class Release:
         InvalidRelease
             If there is no model.
         """
-        from dpkit_core.data.frames import matrix_of  # noqa: PLC0415 - a release is read without numpy
+        import numpy as np  # noqa: PLC0415 - a release is read without it
+
+        from dpkit_core.data.frames import matrix_of  # noqa: PLC0415 - likewise
 
         if self.model is None:
             raise InvalidRelease(
@@ -85,7 +90,12 @@ class Release:
         schema = self.certificate.schema
         known = {feature.name: feature for feature in schema.features}
         features = [known.get(name, Feature(name, name)) for name in self.model.features]
-        return self.model.predict(matrix_of(X, features, beside=[schema.target.name]))
+        matrix = matrix_of(X, features, beside=[schema.target.name])
+        predicted = self.model.predict(matrix)
+        lacking = np.isnan(matrix).any(axis=1)
+        if lacking.any() and not getattr(self.model, "takes_missing", False):
+            predicted = np.where(lacking, math.nan, predicted)
+        return predicted
 
     def to_document(self) -> dict[str, Any]:
         """Return the release as plain data."""
