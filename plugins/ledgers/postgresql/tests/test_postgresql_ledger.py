@@ -21,7 +21,11 @@ from dpkit_core.ledger.store import InDoubt
 from dpkit_core.testing import ledger as suite
 
 #: These start many processes.
-MANY = {suite.check_racers_never_spend_too_much, suite.check_killed_runs_are_charged}
+MANY = {
+    suite.check_racers_never_spend_too_much,
+    suite.check_killed_runs_are_charged,
+    suite.check_killed_at_any_moment,
+}
 
 
 @pytest.fixture
