@@ -30,7 +30,14 @@ def files(tmp_path):
     return lambda: Ledger.create(str(tmp_path / f"ledger{next(numbers)}.db"))
 
 
-@pytest.mark.parametrize("check", suite.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(check, marks=[pytest.mark.slow] if check is suite.check_killed_at_any_moment else [])
+        for check in suite.CHECKS
+    ],
+    ids=lambda check: check.__name__,
+)
 def test_a_file_of_sqlite_keeps_every_promise(check, files):
     check(files)
 

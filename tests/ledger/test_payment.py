@@ -342,3 +342,51 @@ def test_a_line_that_was_written_in_part_is_an_error(tmp_path, monkeypatch):
         log.write("reserved", {"charge": "x"})
     first = (tmp_path / "runs.jsonl").read_text().splitlines()[0]
     assert json.loads(first)["charge"] == "a\nb"
+
+
+KILLED = """
+import os, signal, sys
+sys.path[:] = {path!r}
+import doubles
+import numpy as np
+from dpkit_core import Budget, Dataset, Schema, compose
+from dpkit_core.ledger.ledger import Ledger
+
+def die(*arguments, **more):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+class Dies(doubles.MeanRegressor):
+    def fit(self, data, plan, meter, /):
+        if sys.argv[2] == "fit":
+            die()
+        return super().fit(data, plan, meter)
+
+schema = Schema.numeric(["a", "b", "c", "d"], target="y", bounds={{"y": (-1, 1)}})
+data = Dataset.from_arrays(np.ones((20, 4)), np.ones(20), schema)
+ledger = Ledger.open(sys.argv[1])
+if sys.argv[2] == "settle":
+    Ledger.settle = die
+if sys.argv[2] == "reserve":
+    Ledger.reserve = die
+plan = compose(regressor=Dies(), accountant=doubles.PureAccountant()).plan(schema, Budget(1.0, 1e-6))
+print(plan.run(data, paid_by=ledger.payer("toys", charge="nightly")))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("moment", "left"),
+    [("reserve", []), ("fit", ["reserved"]), ("settle", ["reserved"]), ("never", ["reserved", "released"])],
+)
+def test_a_run_that_is_killed_is_charged_if_a_part_was_given_data(moment, left, schema, tmp_path):
+    ledger = Ledger.create(str(tmp_path / "ledger.db"))
+    ledger.add(Account("toys", schema, Budget(2.5, 1e-5)))
+    command = [sys.executable, "-c", KILLED.format(path=sys.path), ledger.url, moment]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) is (moment == "never"), done.stderr
+    assert bool(done.stdout) is (moment == "never")  # nothing was released
+    assert kinds(ledger) == left
+    assert audit(ledger).sound
+    if left:  # a job that is started again does not run again
+        again = subprocess.run([*command[:-1], "never"], capture_output=True, text=True, check=False)
+        assert "AlreadyCharged" in again.stderr
