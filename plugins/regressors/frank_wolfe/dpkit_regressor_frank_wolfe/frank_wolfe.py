@@ -87,6 +87,9 @@ UNITS = 2**15
 #: Coefficients in X w are whole multiples of 2^-32 of the radius.
 WEIGHT_UNITS = 2.0**32
 
+#: Smaller coefficients, in units of the radius, are what rounding leaves of 0.
+LEAST_WEIGHT = 2.0**-40
+
 #: Covers the roundings of a gradient; the notes of the module derive it.
 ROUNDING = 1 + 2.0**-12
 
@@ -393,6 +396,9 @@ class FrankWolfeRegressor:
             w = (1 - step) * w
             w[j] += step * sign * self.radius
             descent.advance(j, sign * self.radius, step)
+            if 0 < abs(w[j]) < LEAST_WEIGHT * self.radius:  # opposite vertices cancelled, up to rounding
+                w[j] = 0.0
+                descent.restart(w)
             if screen is not None and t in handed_over:
                 dropped = list(screen(descent.state(t, w)))
                 w[dropped] = 0.0
