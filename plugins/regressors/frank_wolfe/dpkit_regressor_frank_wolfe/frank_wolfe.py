@@ -281,8 +281,8 @@ class FrankWolfeRegressor:
         return StagePlan(chosen.events, settings=chosen)
 
     def _baseline(self, request: RegressionRequest) -> StagePlan:
-        columns = (*request.schema.features, request.schema.target)
-        if any(column.bounds is None for column in columns):
+        schema = request.schema
+        if None in {schema.target.bounds, *(feature.bounds for feature in schema.features)}:
             raise Unsuitable(
                 f"calibration = {self.calibration} is for public bounds of all columns; give them in the "
                 "schema, or leave calibration at proved"
