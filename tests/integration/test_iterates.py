@@ -16,6 +16,7 @@ from scipy import sparse
 
 from dpkit_core import (
     Budget,
+    Column,
     Dataset,
     IterateFacts,
     IterateState,
@@ -288,15 +289,34 @@ def test_without_none_something_is_dropped_where_there_is_something() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("selector", ["peel", "gaussian_threshold"])
 @pytest.mark.parametrize("neighboring", Neighboring)
-def test_no_loop_betrays_more_than_its_certificate_says(neighboring: Neighboring, selector: str) -> None:
+def test_no_loop_betrays_more_than_its_certificate_says(
+    neighboring: Neighboring, selector: str, loss: str
+) -> None:
     schema = box(2, neighboring)
     regressor = FrankWolfeRegressor(rounds=4, every=2, form="gram", radius=1.0)
+    if loss == "logistic":
+        schema = attrs.evolve(schema, target=Column("y", "categorical", categories=("no", "yes")))
+        regressor = FrankWolfeRegressor(rounds=4, every=2, loss=loss, residual_clip=1.0)
     plan = loop(selector, regressor=regressor).plan(schema, Budget(2.0, 1e-2), select_share=0.5)
     suspects = find_suspects(plan, sizes=(2, 5))
     found = audit_composition(plan, suspects, samples=1000)
     assert not found.finding.violated, found.finding.describe()
+
+
+def test_logistic_loss_finds_the_boundary() -> None:
+    rng = np.random.default_rng(4)
+    target = Column("y", "categorical", categories=("no", "yes"))
+    schema = Schema(tuple(Column(f"x{j}", lower=-1, upper=1) for j in range(6)), target)
+    X = rng.uniform(-1, 1, (3000, 6))
+    y = (X[:, 0] - X[:, 2] + 0.3 * rng.normal(size=3000) > 0).astype(float)
+    plan = compose(regressor="frank_wolfe", options={"regressor": {"loss": "logistic"}}).plan(schema, BUDGET)
+    release = plan.run(Dataset.from_arrays(X, y, schema), randomness=Randomness.from_seed(1))
+    probabilities = release.predict(X)
+    assert ((probabilities > 0.5) == y).mean() > 0.88  # of .9, with this noise
+    assert ((probabilities >= 0) & (probabilities <= 1)).all()
 
 
 def test_observers_are_told_of_a_loop_like_of_any_run() -> None:

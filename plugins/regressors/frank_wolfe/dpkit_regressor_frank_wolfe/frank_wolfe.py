@@ -87,6 +87,9 @@ UNITS = 2**15
 #: Coefficients in X w are whole multiples of 2^-32 of the radius.
 WEIGHT_UNITS = 2.0**32
 
+#: Smaller coefficients, in units of the radius, are what rounding leaves of 0.
+LEAST_WEIGHT = 2.0**-40
+
 #: Covers the roundings of a gradient; the notes of the module derive it.
 ROUNDING = 1 + 2.0**-12
 
@@ -278,8 +281,8 @@ class FrankWolfeRegressor:
         return StagePlan(chosen.events, settings=chosen)
 
     def _baseline(self, request: RegressionRequest) -> StagePlan:
-        columns = (*request.schema.features, request.schema.target)
-        if any(column.bounds is None for column in columns):
+        schema = request.schema
+        if None in {schema.target.bounds, *(feature.bounds for feature in schema.features)}:
             raise Unsuitable(
                 f"calibration = {self.calibration} is for public bounds of all columns; give them in the "
                 "schema, or leave calibration at proved"
@@ -393,6 +396,9 @@ class FrankWolfeRegressor:
             w = (1 - step) * w
             w[j] += step * sign * self.radius
             descent.advance(j, sign * self.radius, step)
+            if 0 < abs(w[j]) < LEAST_WEIGHT * self.radius:  # opposite vertices cancelled, up to rounding
+                w[j] = 0.0
+                descent.restart(w)
             if screen is not None and t in handed_over:
                 dropped = list(screen(descent.state(t, w)))
                 w[dropped] = 0.0
@@ -532,18 +538,16 @@ class Columns:
     def of(cls, data: AnyDataset, fences: list[Fences]) -> Columns:
         """Return the columns of ``data`` between their fences; sparse records stay sparse."""
         d = len(fences)
+        centers, widths = np.array([(fence.center, fence.width) for fence in fences]).reshape(d, 2).T
         if isinstance(data, SparseDataset):
-            centers = np.array([fence.center for fence in fences])
-            widths = np.array([fence.width for fence in fences])
-            X, offsets = data.X.copy(), _in_units(-centers, widths)
+            X, offsets = data.X.copy(), _in_units(np.zeros(d), centers, widths)
             X.data = np.asarray(X.data, dtype=np.float64)
             j = X.indices if X.format == "csr" else np.repeat(np.arange(d), np.diff(X.indptr))
-            X.data = _in_units(X.data - centers[j], widths[j]) - offsets[j]
+            X.data = _in_units(X.data, centers[j], widths[j]) - offsets[j]
             return cls(attrs.evolve(data, X=X), d, offsets)
 
         def rows(block: Block) -> Matrix:
-            scaled = [fence.scale(block.X[:, j]) for j, fence in enumerate(fences)]
-            return np.trunc(UNITS * np.column_stack(scaled)) if d else np.zeros((len(block), 0))
+            return _in_units(block.X, centers, widths)
 
         return cls(data.map(rows, d), d, np.zeros(d))
 
@@ -564,9 +568,10 @@ class Columns:
         return np.append(r @ block.X + self.offsets * total, UNITS * total)
 
 
-def _in_units(distances: Vector, widths: Vector) -> Vector:
-    with np.errstate(over="ignore"):
-        units: Vector = np.trunc(UNITS * np.clip(distances / widths, -1.0, 1.0))
+def _in_units(values: Vector, centers: Vector, widths: Vector) -> Vector:
+    """Return values between their fences in whole units, entry by entry."""
+    with np.errstate(over="ignore"):  # no warning may tell of a record
+        units: Vector = np.trunc(UNITS * np.clip((values - centers) / widths, -1.0, 1.0))
     return units
 
 
@@ -680,6 +685,9 @@ class Gram:
 
     def restart(self, w: Vector) -> None:
         """Compute c anew from the columns of the coefficients that are not 0."""
+        if self.whole is not None:
+            self.c = w @ self.whole - self.b
+            return
         self.c = -self.b
         for j in np.flatnonzero(w):
             self.c = self.c + w[j] * self.column(int(j))
