@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -37,17 +38,19 @@ from dpkit_core import (
     compose,
     verify,
 )
-from dpkit_core.errors import Unsuitable
+from dpkit_core.errors import PlanViolation, Unsuitable
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.privacy.events import Gaussian, Repeated
+from dpkit_core.testing import StageMeter
 from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR, RO = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
 RELATIONS = pytest.mark.parametrize("relation", [AR, RO], ids=["add-remove", "replace-one"])
 Few = partial(BoostedTreesRegressor, trees=4)
+Fewer = partial(BoostedTreesRegressor, trees=2)
 
 
-@parametrize_with_checks([Few])
+@parametrize_with_checks([Fewer])
 def test_conforms(check: Callable[[], None]) -> None:
     check()
 
@@ -127,7 +130,7 @@ def test_sensitivities_are_reached_and_never_passed(relation: Neighboring, bound
     steps, largest = steps_of(plan, facts), dict.fromkeys(steps_of(plan, facts), 0.0)
     rng = np.random.default_rng(0)
     corners = np.array([-1.0, 0.0, 0.3, 1.0]) if bounds else np.array([-900.0, -1.0, 0.0, 1e-9, 1.0, 900.0])
-    for seed in range(250):
+    for seed in range(120):
         X, y = rng.choice(corners, (7, 2)), rng.choice(corners, 7)
         if seed % 2 and relation is RO:  # replaced by a record that differs in the target alone
             X[-1] = X[-2]
@@ -176,6 +179,19 @@ def test_the_budget_is_that_of_one_gaussian() -> None:
     assert 1 / planned(schema(bounds=True)).settings_as(BoostedTreesSettings).mu == pytest.approx(
         3.7304, rel=1e-3
     )
+
+
+def test_a_tree_more_than_planned_voids_the_run() -> None:
+    facts = schema(bounds=True)
+    plan = planned(facts)
+    data = Dataset.from_arrays([[0.0, 1.0]] * 9, [0.5] * 9, facts)
+    meter = StageMeter("test", plan, AR, Randomness.from_seed(0))
+    Few().fit(data, plan, meter)
+    meter.finish()
+    more = attrs.evolve(plan.settings_as(BoostedTreesSettings), trees=5)
+    meter = StageMeter("test", plan, AR, Randomness.from_seed(0))
+    with pytest.raises(PlanViolation, match="not the next one of its plan"):
+        Few().fit(data, attrs.evolve(plan, settings=more), meter)
 
 
 # What is learned
