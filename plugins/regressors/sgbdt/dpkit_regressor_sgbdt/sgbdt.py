@@ -37,7 +37,7 @@ in whole multiples of 2^-20 c, before anything is added up, and leaves out whoev
 correction of the last, its own clip, and its own rounds, in which no other records have a share, so that all
 batches together cost what one of them costs (``Disjoint``). With accounts, initial score and clip are those
 of the first batch, and a round is over all records that have arrived; rounds enough for one batch are paid
-for, and ``extra`` more. Who takes part then changes, so numbers of records are released in each round.
+for, and ``extra`` more.
 
 *Privacy.* Steps 1 and 3 are exponential mechanisms (``mechanisms.quantiles``), steps 2 and 4 are noisy sums
 over groups of records (``mechanisms.sums``): a record contributes one whole number to one leaf, both
@@ -119,9 +119,6 @@ LARGEST_STEP = 1.5
 
 #: tau, at most: by then, what can be learned is.
 LARGEST_TIME = 100.0
-
-#: Of a round's precision, for numbers of records: with accounts, who takes part in a stream changes.
-STREAM_COUNT_SHARE = 0.2
 
 #: Targets within wider bounds could not be predicted in float64.
 LARGEST_BOUND = 2.0**900
@@ -328,9 +325,8 @@ class SgbdtRegressor:
         paid = rounds / (1 + self.extra) if request.batches == 1 else rounds * (1 + self.extra)
         charged = min(max(1, round(paid)), rounds * request.batches)
         shares = [1.0]
-        if self.count_share or (filtered and request.batches > 1):
-            count = self.count_share or STREAM_COUNT_SHARE
-            shares = [count, 1 - count]
+        if self.count_share:
+            shares = [self.count_share, 1 - self.count_share]
         left = 1 - fences - self.initial_share - self.clip_share
         precision = 2 * scale**2 * left / (charged if filtered else rounds) / self.rate**2
         return SgbdtSettings(
@@ -587,11 +583,12 @@ class _Learner:
         """Return the learning rate of a round."""
         settings, part, leaves = self.settings, self.part, self.trees.leaves
         *_, multiplier = noise_of(settings.round)[0]
-        strength = part.rate * self._present_records * math.sqrt(settings.rounds) / multiplier
+        rounds = settings.rounds * settings.batches  # in all of which noise is added to the scores
+        strength = part.rate * self._present_records * math.sqrt(rounds) / multiplier
         trusted = part.learning_rate * strength / (strength + FEW_RECORDS)
         time = min(trusted * strength / leaves, LARGEST_TIME)
         gain = LOGISTIC_GAIN if part.loss == "logistic" else 1.0
-        return gain * min(time / settings.rounds, LARGEST_STEP / leaves)
+        return gain * min(time / rounds, LARGEST_STEP / leaves)
 
     @property
     def _present_records(self) -> float:

