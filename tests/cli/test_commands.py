@@ -26,7 +26,7 @@ def test_list_has_a_heading_for_each_kind_and_says_where_a_part_is_from(dpkit, m
     assert [line for line in lines if not line.startswith(" ")] == [*KINDS]
     place = lines.index("scorers")
     names = [line.split()[0] for line in lines[place + 1 : lines.index("selectors")]]
-    assert names == ["correlation", "kendall", "large", "from", "lasso_votes"]
+    assert names == ["correlation", "kendall", "large", "from", "lasso_votes", "screening"]
     (large,) = (i for i, line in enumerate(lines) if line.split()[0] == "large")
     assert lines[large].split() == ["large", "Small", "parts"]
     assert lines[large + 1].split() == ["from", "dpkit-tiny", "1.2"]
