@@ -599,7 +599,8 @@ def _assumptions(
             sentences.append("each record is in one batch")
             sentences += [f"the batches have {limit} together"] if limit else []
         else:
-            sentences.append(f"the table is not empty{f', and has {limit}' if limit else ''}")
+            some = "the table has a record that is not left out" if schema.drops else "the table is not empty"
+            sentences.append(f"{some}{f', and has {limit}' if limit else ''}")
     sentences += [f"declared public by the user: {assertion}" for assertion in schema.assertions]
     return tuple(dict.fromkeys(sentences))
 

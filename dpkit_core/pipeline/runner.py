@@ -29,7 +29,7 @@ from dpkit_core.errors import (
     PlanViolation,
     Vetoed,
 )
-from dpkit_core.ledger.ledger import Payer
+from dpkit_core.ledger.ledger import Ledger, Payer
 from dpkit_core.ledger.log import EventLog
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.confine import confined, printed
@@ -88,6 +88,12 @@ def run(
             f"randomness is {randomness!r}, of type {type(randomness).__name__}; leave it out, or give "
             "Randomness.from_seed(7) to have one noise for ever and no privacy"
         )
+    # Not isinstance either: a subclass could reserve nothing.
+    if paid_by is not None and (type(paid_by) is not Payer or type(paid_by.ledger) is not Ledger):
+        raise InvalidOption(
+            f"paid_by is {paid_by!r}, of type {type(paid_by).__name__}; give ledger.payer(NAME), where "
+            "ledger is a dpkit_core.Ledger"
+        )
     policy = Policy.of_site()
     payer = policy.payer(paid_by)
     observers = Observers.installed() if observers is None else observers
@@ -123,6 +129,12 @@ def _require_same_facts(schema: Schema, data: AnyDataset) -> None:
             f"the dataset has features {', '.join(data.names)} and target {data.target}; the plan was "
             f"made for {', '.join(names)} and {schema.target.name}. Make the plan from the dataset's schema"
         )
+    for mine, its in zip(schema.features, data.features, strict=True):
+        if attrs.evolve(mine, bounds=None) != attrs.evolve(its, bounds=None):
+            raise InvalidData(
+                f"the dataset was made with another rule for {its.name} than the plan: another kind of "
+                "column, or another way with missing values. Make the plan from the dataset's schema"
+            )
     ours = (*schema.features, Feature(data.target, data.target, bounds=schema.target.bounds))
     theirs = (*data.features, Feature(data.target, data.target, bounds=data.target_bounds))
     for mine, its in zip(ours, theirs, strict=True):

@@ -12,7 +12,7 @@ from dpkit_core.scaffold.checkout import members, registration
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
-KINDS = {"accountants", "commands", "regressors", "scorers", "selectors"}
+KINDS = {"accountants", "commands", "ledgers", "regressors", "scorers", "selectors"}
 
 
 def read(path: Path) -> dict[str, Any]:
