@@ -25,7 +25,12 @@ from dpkit_core.testing.drive import QuickMeter, QuickSampler
 Floats = npt.NDArray[np.float64]
 
 #: Noise is chosen between these, in units of its scale: what lies beyond has probability below 1e-26.
-REACH = {"gumbel": (-4.2, 60.0), "exponential": (0.0, 60.0), "laplace": (-60.0, 60.0), "gaussian": (-12.0, 12.0)}
+REACH = {
+    "gumbel": (-4.2, 60.0),
+    "exponential": (0.0, 60.0),
+    "laplace": (-60.0, 60.0),
+    "gaussian": (-12.0, 12.0),
+}
 
 #: Halvings of that reach, and how far a level may be off for it.
 HALVINGS = 26

@@ -67,7 +67,9 @@ def lattice(neighboring: Neighboring) -> Mapping[str, Schema]:
         "a target without bounds": numeric("ab", {"a": unit, "b": (5.0, 6.0)}),
         "a target alone with bounds": numeric("ab", {"y": (1.0, 3.0)}),
         "a feature without bounds": numeric("abc", {"a": unit, "b": (0.0, 2.0), "y": (0.0, 7.0)}),
-        "one bound of two": Schema((Column("a", lower=0.0), number("b", unit)), number("y", unit), neighboring),
+        "one bound of two": Schema(
+            (Column("a", lower=0.0), number("b", unit)), number("y", unit), neighboring
+        ),
         "categories alone": Schema((two, five), number("y", (0.0, 20.0)), neighboring),
         "a target that is a category": Schema((number("a", unit), five), yes, neighboring),
         "a category and no bounds": Schema((number("a", None), two), number("y", unit), neighboring),

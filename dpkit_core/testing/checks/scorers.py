@@ -100,7 +100,9 @@ def check_scores_follow_the_features(make: Factory[Scorer], trial: Trial) -> Evi
             samples += 1
             seen.append(scores)
             if not np.allclose(scores[columns], again, rtol=1e-9, atol=1e-9 * (1 + np.abs(scores).max())):
-                moved = f"scores {scores[columns]} became {again} when columns were put in the order {columns}"
+                moved = (
+                    f"scores {scores[columns]} became {again} when columns were put in the order {columns}"
+                )
         # Scores that are the same for every table say nothing of the records, in whatever order.
         require(not moved or all(np.array_equal(seen[0], other) for other in seen), moved)
     return Evidence(f"{samples} tables", samples)
@@ -337,7 +339,12 @@ def _jumps(scorer: Scorer, schema: Schema, rng: np.random.Generator) -> list[Pai
     prepare = preparer(scorer, schema)
     corners = population.corners()
     found = []
-    for rows in ([corners[0]], [corners[1]], [corners[0], corners[4]], [population.record(rng) for _ in "abc"]):
+    for rows in (
+        [corners[0]],
+        [corners[1]],
+        [corners[0], corners[4]],
+        [population.record(rng) for _ in "abc"],
+    ):
         table = np.array(rows)[np.arange(WATCHED + 1) % len(rows)]
         known: dict[int, Vector] = {}
 

@@ -375,7 +375,12 @@ def check_picks_follow_from_answers(make: Factory[TopKSelector], trial: Trial) -
                 transcripts = [Transcript()]
                 transcripts.append(Transcript(transcripts[0].answers))
                 outcomes = [
-                    pick(variant, case.plan, case.rounds(values), partial(ReplayingMeter, transcript, trial.seed))[0]
+                    pick(
+                        variant,
+                        case.plan,
+                        case.rounds(values),
+                        partial(ReplayingMeter, transcript, trial.seed),
+                    )[0]
                     for values, transcript in zip(worlds, transcripts, strict=True)
                 ]
                 if transcripts[0].opaque or transcripts[1].opaque:
@@ -668,8 +673,10 @@ def _audit_deep(make: Factory[TopKSelector], rng: np.random.Generator, trial: Tr
     first = [np.where(rising, 0.0, 0.5 * spread)]
     second = [first[0] + np.where(rising, linf, linf - spread)]
     last = [
-        np.array([[float(picks[-1] == d - 1 or d - 1 not in picks)] for picks in case.sample(values, runs, seed)])
-        for values, runs, seed in ((w, DEEP_RUNS * trial.effort, [trial.seed, 77, i]) for i, w in enumerate((first, second)))
+        np.array([[float(d - 1 not in picks)] for picks in case.sample(values, runs, seed)])
+        for values, runs, seed in (
+            (w, DEEP_RUNS * trial.effort, [trial.seed, 77, i]) for i, w in enumerate((first, second))
+        )
     ]
     finding = audit(last[0], last[1], case.request.budget, confidence=1 - trial.error)
     if finding.violated:
