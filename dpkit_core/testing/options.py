@@ -52,7 +52,7 @@ def _values(field: attrs.Attribute[Any], default: Any) -> list[Any]:
         case int():
             return [2 * default, 1]
         case float():
-            return [default / 4, min(1.0, 2 * default)]
+            return [default / 4, min(1.0, 2 * default)] if default else [0.1, 1.0]
         case None:
             return [1.0, 3]
         case _:

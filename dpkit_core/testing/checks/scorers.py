@@ -53,6 +53,7 @@ MANY_ROUNDS = 7
 # Record counts, of which each is one side of some threshold; the sides of others are found by watching.
 COUNTS = (1, 12, 26, 60, 101, 130, 201, 260, 420, 700, 1000)
 WATCHED = 1024
+GROWN = 64
 
 
 @check("numerical", kinds=("scorer",))
@@ -312,6 +313,7 @@ def _corners(make: Factory[Scorer], rng: np.random.Generator, trial: Trial) -> I
         if small is not None:
             for records in COUNTS:
                 yield f"{records} records", scorer, small, (), (), some(small, records, 4)
+            yield "one more record at a time", scorer, small, (), (), _growing(small, rng)
             if neighboring is Neighboring.ADD_OR_REMOVE_ONE:
                 yield "where scores jump", scorer, small, (), (), _jumps(scorer, small, rng)
         for name, other in variants(make):
@@ -319,6 +321,15 @@ def _corners(make: Factory[Scorer], rng: np.random.Generator, trial: Trial) -> I
                 yield name, other(), schema, (), (5,), some(schema, 5, CORNER_PAIRS)
                 if scorer.adaptive:
                     yield name, other(), schema, (0,), (5,), some(schema, 5, CORNER_PAIRS // 2)
+
+
+def _growing(schema: Schema, rng: np.random.Generator) -> list[Pair]:
+    """Return pairs of every size up to a limit, of records at corners in random order."""
+    corners = np.array(Population(schema).corners())
+    table = corners[rng.integers(len(corners), size=GROWN + 1)]
+    replaced = schema.neighboring is Neighboring.REPLACE_ONE
+    others = corners[rng.integers(len(corners), size=GROWN + 1)]
+    return [Pair(table[: n + 1], n, others[n].copy() if replaced else None) for n in range(1, GROWN + 1)]
 
 
 def _serves(scorer: Scorer, schema: Schema) -> bool:
