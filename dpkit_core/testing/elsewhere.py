@@ -4,6 +4,8 @@ Run as ``python -c`` with this text, and again under the kit; both print or retu
 one from the other. Nothing of ``dpkit_core.testing`` is imported, so that nothing can be recognized.
 """
 
+# ruff: noqa: PLC0415 - the part comes first, so that what it imports can be told from what dpkit does
+
 import base64
 import importlib
 import importlib.util
@@ -12,11 +14,14 @@ import logging
 import os
 import pickle
 import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 SLOW_TO_IMPORT = ("scipy.stats", "sklearn", "pandas", "matplotlib", "dp_accounting")
 
 
-def main():
+def main() -> None:
     """Load the part that the standard input names, and print what it did."""
     request = json.loads(sys.stdin.readline())
     sys.path[:] = request["path"]
@@ -25,7 +30,7 @@ def main():
     except ImportError:
         load(request["module"], request["file"])
     slow = [name for name in SLOW_TO_IMPORT if name in sys.modules]
-    found = {"slow": slow}
+    found: dict[str, Any] = {"slow": slow}
     if request["part"]:
         opened = watch_files()
         try:
@@ -36,7 +41,7 @@ def main():
     sys.stdout.write("\n" + json.dumps(found) + "\n")
 
 
-def load(name, file):
+def load(name: Any, file: Any) -> None:
     """Import a module that is not installed, from its file."""
     spec = importlib.util.spec_from_file_location(name, file)
     module = importlib.util.module_from_spec(spec)
@@ -44,11 +49,11 @@ def load(name, file):
     spec.loader.exec_module(module)
 
 
-def watch_files():
+def watch_files() -> list[str]:
     """Return a list to which whatever is written, started or connected to is added."""
-    opened = []
+    opened: list[str] = []
 
-    def hook(event, arguments):
+    def hook(event: Any, arguments: Any) -> None:
         if event == "open":
             path, _, flags = (*arguments, 0, 0)[:3]
             written = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
@@ -72,17 +77,19 @@ def watch_files():
 class Lines(logging.Handler):
     """Keeps what is logged."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(0)
-        self.lines = []
+        self.lines: list[str] = []
 
-    def emit(self, record):
+    def emit(self, record: Any) -> None:
+        """Keep one."""
         self.lines.append(f"{record.levelname} {record.getMessage()}")
 
 
-def told(make, kind, opened=()):
+def told(make: Any, kind: str, opened: Any = ()) -> dict[str, Any]:
     """Return all that a part says in plans and releases of its own, and what it leaves behind."""
-    results, logged = {}, {}
+    results: dict[str, Any] = {}
+    logged: dict[str, list[str]] = {}
     handler = Lines()
     root = logging.getLogger()
     level, before = root.level, dict(os.environ)
@@ -101,7 +108,7 @@ def told(make, kind, opened=()):
     return {"results": results, "logged": logged, "opened": list(opened)[first:], "environment": changed}
 
 
-def runs(make, kind):
+def runs(make: Any, kind: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield names and functions, each of which returns what the part said."""
     import numpy as np
 
@@ -127,18 +134,18 @@ def runs(make, kind):
             replaced = (np.vstack((X[:-1], X[:1])), np.append(y[:-1], y[0]))
             less = (X[:-1], y[:-1]) if neighboring is Neighboring.ADD_OR_REMOVE_ONE else replaced
             if kind == "scorer":
-                yield f"{prefix}: sensitivity", lambda schema=schema: sensitivities(make, schema)
+                yield f"{prefix}: sensitivity", partial(sensitivities, make, schema)
             if kind == "accountant":
-                yield f"{prefix}: totals", lambda neighboring=neighboring: totals(make, neighboring)
-            plans = {}
+                yield f"{prefix}: totals", partial(totals, make, neighboring)
+            plans: dict[str, Any] = {}
             for table, data in (("a table", (X, y)), ("a neighbor", less), ("a table again", (X, y))):
                 yield (
                     f"{prefix}: {table}",
-                    lambda data=data, schema=schema, plans=plans: release(make, kind, schema, data, plans),
+                    partial(release, make, kind, schema, data, plans),
                 )
 
 
-def sensitivities(make, schema):
+def sensitivities(make: Any, schema: Any) -> list[str]:
     """Return the sensitivities of the first rounds, in words."""
     from dpkit_core.errors import DpkitError
 
@@ -148,11 +155,11 @@ def sensitivities(make, schema):
         return [type(error).__name__]
 
 
-def totals(make, neighboring):
+def totals(make: Any, neighboring: Any) -> list[Any]:
     """Return some totals of an accountant."""
     from dpkit_core.privacy.events import ApproxDP, Gaussian, Laplace, PureDP
 
-    found = []
+    found: list[Any] = []
     for event in (
         Laplace(2.0, neighboring),
         PureDP(0.5, neighboring),
@@ -166,7 +173,7 @@ def totals(make, neighboring):
     return found
 
 
-def release(make, kind, schema, data, plans):
+def release(make: Any, kind: Any, schema: Any, data: Any, plans: Any) -> str | None:
     """Return the events and the outcome of one composition, by a seed."""
     from dpkit_core import Budget, Randomness, compose
     from dpkit_core.errors import CannotCompose
@@ -193,14 +200,15 @@ def release(make, kind, schema, data, plans):
         return None
     from dpkit_core import Dataset
 
+    X, y = data
     found = plan.run(
-        Dataset.from_arrays(*data, schema), randomness=Randomness.from_seed(3), observers=Observers(())
+        Dataset.from_arrays(X, y, schema), randomness=Randomness.from_seed(3), observers=Observers(())
     ).to_document()
     said = [found["selected"], found["model"], found["refusal"], [repr(event) for event in plan.events]]
     return json.dumps(said, sort_keys=True)
 
 
-def partners(neighboring):
+def partners(neighboring: Any) -> tuple[Any, Any, Any, list[Any]]:
     """Return small parts to compose with, made here, so that they are nobody's."""
     import attrs
     import numpy as np
@@ -243,14 +251,14 @@ def partners(neighboring):
         )
     )
 
-    def plan(self, request, /):
-        def events(inverse):
+    def plan(self: Any, request: Any, /) -> Any:
+        def events(inverse: Any) -> list[Any]:
             return [Laplace(1 / inverse, request.neighboring, sensitivity=times, shape=())]
 
         chosen = events(calibrate_events(events, request))
         return StagePlan(chosen, settings=chosen[0])
 
-    def fit(self, data, plan, meter, /):
+    def fit(self: Any, data: Any, plan: Any, meter: Any, /) -> Any:
         event = plan.settings
         total = meter.laplace(
             np.clip(data.y, -1, 1).sum(), sensitivity=times, noise_multiplier=event.noise_multiplier
@@ -259,7 +267,7 @@ def partners(neighboring):
 
     regressor = attrs.frozen(type("Total", (), {**facts, "plan": plan, "fit": fit}))
     registry = Registry()
-    accountants = []
+    accountants: list[Any] = []
     for name in ("basic", "rdp"):  # the first that can serve, and is installed
         try:
             accountants.append(registry.load(registry.find("accountants", name))(neighboring=neighboring))

@@ -188,7 +188,7 @@ def chances(wins: Wins, left: int) -> tuple[float, float]:
     else:
         at = np.concatenate((np.linspace(low, low + (high - low) / 4, PLACES), np.linspace(low, high, 9)))
         found = sorted((float(place), level(float(place))) for place in np.unique(at))
-        levels = np.interp(grid, *zip(*found, strict=True))
+        levels = np.interp(grid, [place for place, _ in found], [own for _, own in found])
     below = _below(law, grid) ** (left - 1)
     weight = np.diff(below)
     middles = (levels[1:] + levels[:-1]) / 2

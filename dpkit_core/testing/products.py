@@ -143,7 +143,7 @@ def product_of(events: Iterable[tuple[Event, int]]) -> Product:
     return total
 
 
-def law_of(event: Event) -> Product:
+def law_of(event: Event) -> Product:  # noqa: PLR0911, PLR0912 - one case for each kind of event
     """Return one mechanism that ``event`` describes."""
     match event:
         case Repeated():
@@ -202,7 +202,7 @@ def _response(epsilon: float) -> Product:
 
 
 def _binomials(count: int, present: Floats, absent: Floats) -> tuple[Floats, Floats]:
-    """Return how often the first of two outcomes comes, on both datasets; what is out of sight is left out."""
+    """Return how often the first of two outcomes comes, on both datasets; what is out of sight is out."""
     middles = [count * law[0] for law in (present, absent)]
     reach = 40 * (1 + math.sqrt(count * max(law[0] * law[1] for law in (present, absent))))
     k = np.arange(max(0, math.floor(min(middles) - reach)), min(count, math.ceil(max(middles) + reach)) + 1)

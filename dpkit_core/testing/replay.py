@@ -147,8 +147,9 @@ def require_covered(first: Transcript, second: Transcript, pair: tuple[Any, Any]
     for number, norm, moved, sensitivity in first.moves(second):
         if moved > sensitivity * (1 + 1e-9):
             raise CheckFailed(
-                f"draw {number} protects values that move by {moved:.6g} in {norm}, planned for sensitivity "
-                f"{sensitivity:.6g}, between neighbors with {pair[0].records} and {pair[1].records} records:\n"
+                f"draw {number} protects values that move by {moved:.6g} in {norm}, planned for "
+                f"sensitivity {sensitivity:.6g}, between neighbors with {pair[0].records} and "
+                f"{pair[1].records} records:\n"
                 f"{side_by_side(*pair)}"
             )
         worst = max(worst, moved / sensitivity)
@@ -189,7 +190,9 @@ class _Unseen(_Sampler):
         """The generator; whoever draws from it adds noise to values that are not seen."""
         if not self.transcript.settling:
             self.transcript.opaque = True
-        return QuickSampler.generator.__get__(self)
+        generator = self.source
+        assert isinstance(generator, np.random.Generator)
+        return generator
 
 
 def _floats(value: Any) -> Floats:

@@ -185,7 +185,8 @@ def check_repetition_is_a_loop(make: Factory[Accountant], trial: Trial) -> Evide
         loop = accountant
         for _ in range(5):
             loop = loop.compose(event)
-        others = filter(accountant.supports, (Repeated(event, 5), Sequence((event,) * 5)))
+        nested: tuple[Event, ...] = (Repeated(event, 5), Sequence((event,) * 5))
+        others = [other for other in nested if accountant.supports(other)]
         totals = [loop, accountant.compose(event, 5), *(accountant.compose(other) for other in others)]
         epsilons = [[total.epsilon(delta) for delta in DELTAS] for total in totals]
         compared += 1
@@ -219,8 +220,8 @@ def check_dry_runs_change_nothing(make: Factory[Accountant], trial: Trial) -> Ev
 def check_epsilon_and_delta_agree(make: Factory[Accountant], trial: Trial) -> Evidence:
     """Where delta(epsilon(delta)) is above delta, it is so by more than a search that ends at the wrong side.
 
-    Both are upper bounds, and one may be looser than the other; a claim that is just short of its own delta is
-    no looser bound, but a bisection that returned the end that misses the target.
+    Both are upper bounds, and one may be looser than the other; a claim that is just short of its own
+    delta is no looser bound, but a bisection that returned the end that misses the target.
 
     If this fails: round both towards privacy; the search for epsilon must return its safe end.
     """

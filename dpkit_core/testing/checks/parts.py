@@ -171,7 +171,7 @@ def check_it_is_the_same_where_nobody_tests(make: Factory[AnyPart], trial: Trial
     for name, result in theirs.items():
         require(
             result == ours[name],
-            f"{name}: {cls.__qualname__} gave {ours[name]} under the kit, and {result} in a process of its own",
+            f"{name}: {cls.__qualname__} gave {ours[name]} under the kit, and {result} in another process",
         )
     return Evidence(f"{len(theirs)} plans, totals and releases", len(theirs))
 

@@ -367,8 +367,8 @@ def check_forked_workers_differ(make: Factory[Regressor], trial: Trial) -> Evide
 def check_draws_are_covered(make: Factory[Regressor], trial: Trial) -> Evidence:
     """What a fit asks noise for moves no further than planned between neighbors, after the same answers.
 
-    Each draw by itself, on every schema that is served, at corners of the bounds and beyond, with other values
-    of the options. Noise inside a mechanism of the part's own is not seen.
+    Each draw by itself, on every schema that is served, at corners of the bounds and beyond, with other
+    values of the options. Noise inside a mechanism of the part's own is not seen.
 
     If this fails: the message names the draw and the two tables. A vector of k numbers has the norm of all of
     them; a value without public bounds has no sensitivity; replacing a record moves a sum twice.

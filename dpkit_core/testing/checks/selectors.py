@@ -252,8 +252,8 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
     In the first and in later rounds, with two candidates left and with many, for sensitivities tiny and huge,
     for scores close together, at a distance, and far apart.
 
-    If this fails: the noise is not that of the event where the message says: less in a later round, cut in its
-    tails, of a scale that is rounded or follows the scores, or left out for a clear winner.
+    If this fails: the noise is not that of the event where the message says: less in a later round, cut in
+    its tails, of a scale that is rounded or follows the scores, or left out for a clear winner.
     """
     selector: TopKSelector = make()
     tried, worst, found = 0, 0.0, False
@@ -278,9 +278,9 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
             tried, worst = tried + 1, max(worst, ratio / epsilon)
             require(
                 ratio <= epsilon * (1 + 1e-3) + 2e-3,
-                f"round {rounds - 1}, {left} candidates left: where the last score is {near:g} and {far:g} range "
-                f"sensitivities above all others, it is picked with chances {known[near][0]:.6g} and "
-                f"{known[far][0]:.6g}, a loss of {ratio:.4g}, where the event says {epsilon:.4g} ({_name(case)})",
+                f"round {rounds - 1}, {left} candidates left: where the last score is {near:g} and {far:g} "
+                f"range sensitivities above all others, it is picked with chances {known[near][0]:.6g} and "
+                f"{known[far][0]:.6g}, a loss of {ratio:.4g}; the event says {epsilon:.4g} ({_name(case)})",
             )
     if not found:
         raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
@@ -291,6 +291,8 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
 
 # Budget, candidates that are left, rounds, sensitivities, and by how many ranges the last one is ahead.
 _CLOSE = (-21.0, -20.0, -5.0, -4.0, -0.5, 0.5, 8.0, 9.0)
+# Scores of either sign hide alike: the others are at so many ranges.
+LEVEL = -3.0
 PROBES = (
     (BUDGETS[1], 2, 1, (1.0, 2.0), _CLOSE),
     (BUDGETS[1], 2, 3, (1e-7, 2e-7), _CLOSE),
@@ -336,9 +338,9 @@ def _last_wins(case: _Case, place: float, script: Script) -> bool:
     meter = ScriptedNoise(script, case.plan, case.request.neighboring)
     window = meter.window
     for r in range(rounds):
-        values = np.zeros(features)
+        values = np.full(features, LEVEL * spread)
         if r == rounds - 1:
-            values[-1] = place * spread
+            values[-1] += place * spread
         else:  # who is picked before is up to the noise: the first that is left
             early = Script(np.arange(features - r), np.zeros(features - r))
             early.noise[0] = 50.0
@@ -355,9 +357,7 @@ def _last_wins(case: _Case, place: float, script: Script) -> bool:
 
 @check("privacy", kinds=("selector",))
 def check_picks_follow_from_answers(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """With the same answers of the meter, scores that share nothing have the same picks, however many there are.
-
-    And what it selects by moves no further than the planned sensitivity.
+    """With the same answers of the meter, scores that share nothing have the same picks, however many.
 
     If this fails: something reaches the picks around the meter: candidates that are left out by their scores,
     an order, a tie, a default.
@@ -416,7 +416,8 @@ def _far_worlds(case: _Case, rng: np.random.Generator, number: int) -> list[list
 
     def world() -> Vector:
         kind = [np.zeros(d), 1000.0 * (np.arange(d) == rng.integers(d)), rng.permutation(d) * 5.0]
-        return kind[int(rng.integers(3))] + 0.0
+        chosen: Vector = kind[int(rng.integers(3))] + 0.0
+        return chosen
 
     return [[world() for _ in case.request.picks] for _ in range(2)]
 
@@ -469,7 +470,9 @@ def check_no_budget_tells_nothing(make: Factory[TopKSelector], trial: Trial) -> 
             for world in (0, 1)
         )
         if cases[0].features > SHAPES[0][0]:  # by the half that the first pick is in, so that few runs tell
-            one, other = ([picks[0] < cases[0].features // 2 for picks in sample] for sample in (one, other))
+            half = cases[0].features // 2
+            one = [(int(picks[0] < half), *picks[:0]) for picks in one]
+            other = [(int(picks[0] < half), *picks[:0]) for picks in other]
         p = same_law(one, other)
         samples += len(one)
         require(p > trial.error / len(groups), f"two worlds differ in law, p = {p:.2g} ({_name(cases[0])})")
@@ -588,6 +591,7 @@ def _score_pairs(
         lambda: np.eye(d)[rng.integers(d)],
         lambda: rng.uniform(0, 2, d),
         lambda: rng.uniform(0, 20, d),
+        lambda: rng.uniform(-9, -4, d),
     )
     for number in range(count):
         first, second = [], []
@@ -617,9 +621,9 @@ def _moves(case: _Case) -> list[tuple[float, float]]:
 
 
 def _worlds_apart(case: _Case) -> list[list[Vector]]:
-    """Return the scores of two datasets that share nothing: one order, and its reverse."""
+    """Return the scores of two datasets that share nothing: one order, and its reverse below zero."""
     ups = [spread * np.arange(case.features, dtype=np.float64) for _, spread in _moves(case)]
-    return [ups, [up[::-1].copy() for up in ups]]
+    return [ups, [up[::-1] - 3 * up.max() - 1 for up in ups]]
 
 
 def _enumerable(case: _Case) -> bool:
