@@ -44,6 +44,7 @@ def main() -> None:
 def load(name: Any, file: Any) -> None:
     """Import a module that is not installed, from its file."""
     spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None, file
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

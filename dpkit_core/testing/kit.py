@@ -34,9 +34,10 @@ THOROUGH = 10
 """How many times the pairs, evaluations and samples of a default run a thorough run has."""
 
 LIMITS = (
-    "Passing proves no privacy. Not found this way: pure guarantees that fail only in far tails (below about "
-    "10 / runs), errors of a few percent in epsilon or delta, neighbors that no structured table comes near, "
-    "budget spent on tuning before the release, and public facts that are not public."
+    "Passing proves no privacy. Not found this way: pure guarantees of several joint picks that fail only in "
+    "far tails (below about 10 / runs), errors of a few percent in epsilon or delta, neighbors that no "
+    "structured table comes near, budget spent on tuning before the release, and public facts that are not "
+    "public."
 )
 
 Status = Literal["passed", "failed", "xfail", "skipped"]

@@ -124,7 +124,8 @@ class Product:
         # What only one of the two datasets can yield stays apart: it betrays everything.
         cells = np.where(self.absent == 0, OUTCOMES, np.where(self.present == 0, OUTCOMES + 1, cells))
         index = cells.astype(np.int64)
-        present, absent = (np.bincount(index, p, OUTCOMES + 2) for p in (self.present, self.absent))
+        laws = (self.present, self.absent)
+        present, absent = (np.bincount(index, p, OUTCOMES + 2).astype(np.float64) for p in laws)
         kept = present + absent > 0
         return attrs.evolve(self, present=present[kept], absent=absent[kept])
 

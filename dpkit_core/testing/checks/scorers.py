@@ -41,7 +41,7 @@ from dpkit_core.testing.trial import (
 from dpkit_core.testing.worlds import SIZES, Pair, Population, box, lattice, schemas
 
 ROUNDS = 3
-EVALUATIONS = 130
+EVALUATIONS = 110
 TABLES = 8
 LARGER_SIZES = (50, 120, 300)
 # Pairs whose smaller table has a single record, where what divides by n - 1 goes wrong.
@@ -53,7 +53,7 @@ MANY_ROUNDS = 7
 # Record counts, of which each is one side of some threshold; the sides of others are found by watching.
 COUNTS = (1, 12, 26, 60, 101, 130, 201, 260, 420, 700, 1000)
 WATCHED = 1024
-GROWN = 64
+GROWN = 48
 
 
 @check("numerical", kinds=("scorer",))
