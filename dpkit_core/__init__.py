@@ -51,6 +51,10 @@ if TYPE_CHECKING:
     from dpkit_core.protocols import API_FLOOR as API_FLOOR
     from dpkit_core.protocols import Accountant as Accountant
     from dpkit_core.protocols import Custom as Custom
+    from dpkit_core.protocols import IterateFacts as IterateFacts
+    from dpkit_core.protocols import IterateScorer as IterateScorer
+    from dpkit_core.protocols import IterateState as IterateState
+    from dpkit_core.protocols import IterativeRegressor as IterativeRegressor
     from dpkit_core.protocols import Meter as Meter
     from dpkit_core.protocols import Model as Model
     from dpkit_core.protocols import PreparedScores as PreparedScores
@@ -63,15 +67,18 @@ if TYPE_CHECKING:
     from dpkit_core.protocols import Scorer as Scorer
     from dpkit_core.protocols import Scores as Scores
     from dpkit_core.protocols import ScoringRequest as ScoringRequest
+    from dpkit_core.protocols import Screen as Screen
     from dpkit_core.protocols import SelectionRequest as SelectionRequest
     from dpkit_core.protocols import StagePlan as StagePlan
     from dpkit_core.protocols import StreamRegressor as StreamRegressor
+    from dpkit_core.protocols import ThresholdSelector as ThresholdSelector
     from dpkit_core.protocols import TopKSelector as TopKSelector
     from dpkit_core.release.certificate import Certificate as Certificate
     from dpkit_core.release.models import LinearModel as LinearModel
     from dpkit_core.release.models import RowClippedLinearModel as RowClippedLinearModel
     from dpkit_core.release.models import WinsorizedLinearModel as WinsorizedLinearModel
     from dpkit_core.release.release import Release as Release
+    from dpkit_core.release.trees import TreesModel as TreesModel
     from dpkit_core.release.verify import Verification as Verification
     from dpkit_core.release.verify import verify as verify
 
@@ -90,13 +97,15 @@ _HOMES = {
     "plugins.registry": "Registry",
     "privacy.budget": "Budget Neighboring Sensitivity",
     "protocols": (
-        "API API_FLOOR Accountant Custom Meter Model PreparedScores RecordAccountant RecordAccounts Refusal "
-        "RegressionRequest Regressor ReleasingScorer Scorer Scores ScoringRequest SelectionRequest StagePlan "
-        "StreamRegressor TopKSelector"
+        "API API_FLOOR Accountant Custom IterateFacts IterateScorer IterateState IterativeRegressor Meter "
+        "Model PreparedScores RecordAccountant RecordAccounts Refusal RegressionRequest Regressor "
+        "ReleasingScorer Scorer Scores ScoringRequest Screen SelectionRequest StagePlan StreamRegressor "
+        "ThresholdSelector TopKSelector"
     ),
     "release.certificate": "Certificate",
     "release.models": "LinearModel RowClippedLinearModel WinsorizedLinearModel",
     "release.release": "Release",
+    "release.trees": "TreesModel",
     "release.verify": "Verification verify",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -37,14 +37,17 @@ def main() -> None:
             make = pickle.loads(base64.b64decode(request["part"]))
         except Exception:
             make = None
-        found["told"] = None if make is None else told(make, request["kind"], opened)
+        found["told"] = None
+        if make is not None and (request["kind"] != "scorer" or callable(getattr(make(), "prepare", None))):
+            found["told"] = told(make, request["kind"], opened)
     sys.stdout.write("\n" + json.dumps(found) + "\n")
 
 
 def load(name: Any, file: Any) -> None:
     """Import a module that is not installed, from its file."""
     spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None, file
+    assert spec is not None, file
+    assert spec.loader is not None, file
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

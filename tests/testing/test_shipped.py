@@ -57,7 +57,13 @@ def test_a_model_that_is_certain_on_equal_records_is_no_false_alarm():
 
 
 # As in the tests of these plugins: fewer rounds, and norms that fit the tables of the kit.
-OPTIONS = {"boosted_adassp": {"rounds": 3}, "adassp": {"feature_norm": 1.0, "label_norm": 1.0}}
+OPTIONS = {
+    "boosted_adassp": {"rounds": 3},
+    "adassp": {"feature_norm": 1.0, "label_norm": 1.0},
+    "boosted_trees": {"trees": 4},
+    "dpboost": {"trees": 2, "depth": 1},
+    "sgbdt": {"rounds": 2, "depth": 2},
+}
 
 
 @pytest.mark.exhaustive
@@ -82,6 +88,7 @@ def test_a_part_that_claims_no_privacy_passes_and_the_report_says_so(name):
     assert f"{len(attacks)} of the skipped attacked nothing" in report.statement
 
 
+@pytest.mark.slow
 def test_a_claim_is_attacked_where_only_the_certificate_of_another_part_denies_it():
     """Only ``NonPrivate`` in its own plan spares a part: the same selector, planned as private, fails."""
 

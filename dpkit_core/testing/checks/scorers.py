@@ -292,7 +292,7 @@ _Corner = tuple[str, Scorer, Schema, tuple[int, ...], tuple[int, ...], list[Pair
 
 def _corners(make: Factory[Scorer], rng: np.random.Generator, trial: Trial) -> Iterator[_Corner]:
     """Yield what is asked for, the sizes to search in, and pairs to try first."""
-    scorer: Scorer = make()
+    scorer = scorer_of_tables(make)
 
     def some(schema: Schema, records: int, count: int) -> list[Pair]:
         pairs = list(Population(schema).corner_pairs(records))
@@ -411,7 +411,7 @@ def check_own_release_is_covered(make: Factory[Scorer], trial: Trial) -> Evidenc
 def _releasing(make: Factory[Scorer]) -> Iterator[tuple[Scorer, Schema]]:
     """Yield the scorer, also with other options, and each schema for which it plans."""
     for one in (make, *(other for _, other in variants(make))):
-        scorer: Scorer = one()
+        scorer = scorer_of_tables(one)
         if not isinstance(scorer, ReleasingScorer):
             return
         for neighboring in Neighboring:
@@ -432,7 +432,7 @@ def check_sensitivity_in_larger_tables(make: Factory[Scorer], trial: Trial) -> E
     If this fails: something that small tables do not have matters, such as batches, a limit on the number of
     pairs, or a sum whose rounding grows.
     """
-    scorer: Scorer = make()
+    scorer = scorer_of_tables(make)
     evaluations, ratio = 0, 0.0
     reasons: list[str] = []
     for neighboring in Neighboring:
@@ -503,9 +503,17 @@ def check_release_keeps_its_plan(make: Factory[Scorer], trial: Trial) -> Evidenc
     return Evidence(f"{samples} pairs of traces", samples)
 
 
+def scorer_of_tables(make: Factory[Scorer]) -> Scorer:
+    """Return the scorer, if it scores tables; raise ``NotApplicable`` where it scores iterates alone."""
+    if not callable(getattr(class_of(make), "prepare", None)):
+        raise NotApplicable("it scores the iterates of a regressor, and no tables")
+    scorer: Scorer = make()
+    return scorer
+
+
 def _accepted(make: Factory[Scorer], *relations: Neighboring) -> Iterator[tuple[Scorer, Schema]]:
     """Yield the scorer with each schema that it does not call unsuitable, of all relations by default."""
-    scorer: Scorer = make()
+    scorer = scorer_of_tables(make)
     reasons: list[str] = []
     accepted = 0
     for neighboring in relations or Neighboring:
