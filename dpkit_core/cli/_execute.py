@@ -27,6 +27,7 @@ from dpkit_core.pipeline.words import budget_line, stage_rows, title, warning_li
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.events import event_to_json
 from dpkit_core.release.release import Release
+from dpkit_core.release.signing import SigningKey
 from dpkit_core.release.words import sections
 
 REFUSED = 3
@@ -76,6 +77,11 @@ def payer(
     return Ledger.open(ledger).payer(account, charge=charge)
 
 
+def signer(path: Path | None) -> SigningKey | None:
+    """Return the key that signs, read before anything is spent; None if nobody signs."""
+    return None if path is None else SigningKey.read(path)
+
+
 def execute(
     plan: Plan,
     data: Records,
@@ -85,10 +91,11 @@ def execute(
     path: Path,
     format: Format,
     paid_by: Payer | None = None,
+    signer: SigningKey | None = None,
 ) -> None:
     """Run the plan, write the release, print it, and exit with 3 if the mechanism refused.
 
-    ``path`` is what the user calls the file of ``output``.
+    ``path`` is what the user calls the file of ``output``; ``signer`` signs what is written.
     """
     randomness = Randomness.from_os() if seed is None else Randomness.from_seed(seed)
     output.make_room(_room(plan))
@@ -101,6 +108,8 @@ def execute(
                     data, randomness=randomness, observers=observers, progress=progress, paid_by=paid_by
                 )
         with undisturbed():
+            if signer is not None:
+                release = signer.sign(release)
             _write(release, output, path)
     except KeyboardInterrupt as interrupt:
         raise Interrupted(

@@ -10,9 +10,13 @@ import typer
 from dpkit_core.cli._options import (
     AccountOption,
     ChargeOption,
+    DecimalOption,
+    DelimiterOption,
     ForceOption,
     LedgerOption,
+    MissingOption,
     SeedOption,
+    SignOption,
     parse_settings,
     split_names,
 )
@@ -29,8 +33,8 @@ def compose(
         list[Path] | None,
         typer.Argument(
             metavar="DATA",
-            help="The private table: .csv, .parquet, a folder of .parquet files, or .npz with arrays X, y "
-            "and names. Not needed for a --dry-run with --schema. Several with --batches.",
+            help="The private table: .csv or .tsv (also .gz), .parquet, a folder of .parquet files, or .npz "
+            "with arrays X, y and names. Not needed for a --dry-run with --schema. Several with --batches.",
             show_default=False,
         ),
     ] = None,
@@ -173,6 +177,10 @@ def compose(
     ledger: LedgerOption = None,
     account: AccountOption = None,
     charge: ChargeOption = None,
+    sign: SignOption = None,
+    delimiter: DelimiterOption = None,
+    decimal: DecimalOption = ".",
+    missing: MissingOption = None,
     seed: SeedOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and stop: no data is used, nothing is spent.")
@@ -200,8 +208,9 @@ def compose(
 
     import dpkit_core
     from dpkit_core.cli import _execute
-    from dpkit_core.cli._inputs import find_schema, records_of, require_columns
-    from dpkit_core.data.readers import read_table
+    from dpkit_core.cli._inputs import find_schema, records_of
+    from dpkit_core.data.encode import require_columns
+    from dpkit_core.data.readers import Dialect, read_table
     from dpkit_core.files.documents import to_toml
     from dpkit_core.files.writing import reserved
     from dpkit_core.pipeline.compose import DEFAULT_SELECT_SHARE
@@ -228,7 +237,8 @@ def compose(
             pipeline = dpkit_core.compose(**chosen.parts, options=chosen.options)
             shares = (select_share, chosen.select_share, DEFAULT_SELECT_SHARE)
             share = next(share for share in shares if share is not None)
-            tables = [read_table(path, batch=len(paths) > 1) for path in paths]
+            dialect = Dialect(delimiter, decimal, missing)
+            tables = [read_table(path, batch=len(paths) > 1, dialect=dialect) for path in paths]
             facts = find_schema(
                 next(iter(tables), None),
                 path=schema,
@@ -251,7 +261,14 @@ def compose(
             print(json.dumps(document, indent=2, allow_nan=False))
         if release is not None and records is not None:
             _execute.execute(
-                plan, records, seed=seed, output=release, path=output, format=format, paid_by=paid_by
+                plan,
+                records,
+                seed=seed,
+                output=release,
+                path=output,
+                format=format,
+                paid_by=paid_by,
+                signer=_execute.signer(sign),
             )
 
 

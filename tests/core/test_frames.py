@@ -92,8 +92,11 @@ def test_features_that_are_encoded_already_are_taken_as_they_are():
     [
         ({"carat": [1.0, None, 2.0, 3.0]}, "column 'carat' has missing"),
         ({"carat": ["1", "2", "3", "4"]}, "'carat' holds text, not numbers"),
-        ({"carat": pd.to_datetime(["2020-01-01"] * 4)}, "'carat' holds datetime64"),
-        ({"carat": [pd.Timestamp("2020-01-01"), None, "x", 1.0]}, "'carat' of X holds a Timestamp"),
+        ({"carat": pd.to_datetime(["2020-01-01"] * 4)}, "'carat' holds dates, not numbers; declare"),
+        (
+            {"carat": [pd.Timestamp("2020-01-01"), None, "x", 1.0]},
+            "'carat' of X holds dates and something else",
+        ),
         ({"carat": [1j, 2j, 3j, 4j]}, "'carat' holds complex128"),
     ],
 )

@@ -60,8 +60,9 @@ def test_a_model_that_is_certain_on_equal_records_is_no_false_alarm():
 OPTIONS = {
     "boosted_adassp": {"rounds": 3},
     "adassp": {"feature_norm": 1.0, "label_norm": 1.0},
-    "sgbdt": {"rounds": 2, "depth": 2},
+    "boosted_trees": {"trees": 4},
     "dpboost": {"trees": 2, "depth": 1},
+    "sgbdt": {"rounds": 2, "depth": 2},
 }
 
 
