@@ -37,7 +37,7 @@ of classes of equal score (``dpkit_core.noise.selection.class_slack``).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -66,10 +66,6 @@ PROOF = (
     "dpkit_core.mechanisms.splits (range of the gain), dpkit_core.noise.selection.class_slack (arithmetic)"
 )
 ARITHMETIC = "float64 noise of classes of equal scores, its rounding covered by a wider scale"
-
-
-Split: TypeAlias = tuple[int, int]
-"""A feature and a threshold: a record whose position is below the threshold goes to the left."""
 
 
 def gain_range(neighboring: Neighboring) -> float:
@@ -120,8 +116,8 @@ def private_split(
     *,
     ridge: float,
     event: ExponentialMechanism,
-) -> Split:
-    """Return a split drawn by its gain; emits ``event``.
+) -> tuple[int, int]:
+    """Return a split drawn by its gain, as its feature and its threshold; emits ``event``.
 
     Parameters
     ----------
