@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from dpkit_core.protocols import API_FLOOR as API_FLOOR
     from dpkit_core.protocols import Accountant as Accountant
     from dpkit_core.protocols import Custom as Custom
+    from dpkit_core.protocols import Forecast as Forecast
+    from dpkit_core.protocols import Forecaster as Forecaster
     from dpkit_core.protocols import Meter as Meter
     from dpkit_core.protocols import Model as Model
     from dpkit_core.protocols import PreparedScores as PreparedScores
@@ -91,9 +93,9 @@ _HOMES = {
     "plugins.registry": "Registry",
     "privacy.budget": "Budget Neighboring Sensitivity",
     "protocols": (
-        "API API_FLOOR Accountant Custom Meter Model PreparedScores RecordAccountant RecordAccounts Refusal "
-        "RegressionRequest Regressor ReleasingScorer Scorer Scores ScoringRequest SelectionRequest StagePlan "
-        "StreamRegressor TopKSelector"
+        "API API_FLOOR Accountant Custom Forecast Forecaster Meter Model PreparedScores RecordAccountant "
+        "RecordAccounts Refusal RegressionRequest Regressor ReleasingScorer Scorer Scores ScoringRequest "
+        "SelectionRequest StagePlan StreamRegressor TopKSelector"
     ),
     "release.certificate": "Certificate",
     "release.models": "LinearModel RowClippedLinearModel WinsorizedLinearModel",
