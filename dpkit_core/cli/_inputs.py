@@ -14,6 +14,7 @@ from dpkit_core.data.readers import Table
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidData, InvalidOption, InvalidSchema
 from dpkit_core.files.documents import read_toml
+from dpkit_core.pipeline.plan import Records
 from dpkit_core.privacy.budget import Neighboring
 
 
@@ -55,6 +56,13 @@ def dataset(table: Table, schema: Schema, forms: Sequence[str]) -> AnyDataset:
     if unused:
         note(f"not used, because the schema or --features leaves them out: {', '.join(unused)}")
     return data
+
+
+def records_of(tables: Sequence[Table], schema: Schema, forms: Sequence[str]) -> Records:
+    """Return what a plan is run on: the one table, or the batches of a stream, which may have no records."""
+    if len(tables) > 1:
+        return [encode(table, schema, batch=True) for table in tables]
+    return dataset(tables[0], schema, forms)
 
 
 def _beside(table: Table) -> Path | None:

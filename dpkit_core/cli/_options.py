@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -80,6 +81,16 @@ ChargeOption = Annotated[
         metavar="ID",
         help="Identity of the charge, such as a job's name: a second run of the same identity is declined.",
         show_default="a new one",
+        rich_help_panel="Ledger",
+    ),
+]
+
+SignOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--sign",
+        metavar="KEY",
+        help="Sign the release with this private key, made by `dpkit key new`.",
         rich_help_panel="Ledger",
     ),
 ]

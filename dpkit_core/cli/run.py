@@ -16,6 +16,7 @@ from dpkit_core.cli._options import (
     LedgerOption,
     MissingOption,
     SeedOption,
+    SignOption,
 )
 from dpkit_core.commands.options import Format, FormatOption, note
 
@@ -32,6 +33,7 @@ def run(
     ledger: LedgerOption = None,
     account: AccountOption = None,
     charge: ChargeOption = None,
+    sign: SignOption = None,
     delimiter: DelimiterOption = None,
     decimal: DecimalOption = ".",
     missing: MissingOption = None,
@@ -65,5 +67,12 @@ def run(
         if format is Format.TABLE:
             _execute.show_plan(agreed, paid_by)
         _execute.execute(
-            agreed, records, seed=seed, output=release, path=output, format=format, paid_by=paid_by
+            agreed,
+            records,
+            seed=seed,
+            output=release,
+            path=output,
+            format=format,
+            paid_by=paid_by,
+            signer=_execute.signer(sign),
         )

@@ -81,6 +81,13 @@ class AnyDataset(Protocol):
         """
         ...
 
+    def blocks(self, rows: int, /) -> Iterator[Block]:
+        """Yield all records, at most ``rows`` at a time, in one order: for parts that keep less of each.
+
+        What a part keeps is as private as the records, and memory that grows with their number.
+        """
+        ...
+
     def select(self, indices: Sequence[int], /) -> Self:
         """Return the same records with only these feature columns, in this order; none is allowed."""
         ...

@@ -11,7 +11,7 @@ import attrs
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidBudget, InvalidRelease, InvalidSchema
 from dpkit_core.files.documents import Fields
-from dpkit_core.privacy.budget import Budget, Neighboring, rounded_up, vacuous
+from dpkit_core.privacy.budget import Budget, Neighboring, attack_in_words, rounded_up, vacuous
 from dpkit_core.privacy.events import (
     Event,
     Repeated,
@@ -160,7 +160,8 @@ class Certificate:
             if self.vacuous:
                 sentences = [f"{NOTHING_SAID}: {'; '.join(self.vacuous)}.", f"What is proved: {promise}"]
             else:
-                sentences = [f"Private: {promise}"]
+                attack = attack_in_words(self.epsilon, self.delta, self.neighboring, "this release")
+                sentences = [f"Private: {promise}", f"{attack[0].upper()}{attack[1:]}."]
         else:
             sentences = ["NOT PRIVATE: do not publish as a private release."]
             sentences += [f"Reason: {reason}." for reason in self.reasons]

@@ -16,6 +16,7 @@ from dpkit_core.files.documents import Fields, read_json, require_plain, require
 from dpkit_core.files.writing import write_whole
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.models import OpaqueModel, canonical, read_model
+from dpkit_core.release.signing import Signature
 from dpkit_core.release.words import release_in_words
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Release:
         What it cost.
     refusal_code
         Which of the plan's refusals it was; None in files of 0.1.0.
+    signature
+        By whom it was signed, as ``dpkit_core.release.signing`` says; None where nobody has.
     """
 
     selected: tuple[str, ...]
@@ -50,6 +53,7 @@ class Release:
     refusal: str | None
     certificate: Certificate
     refusal_code: str | None = None
+    signature: Signature | None = None
 
     def __str__(self) -> str:
         return release_in_words(self)
@@ -103,6 +107,7 @@ class Release:
             "refusal": self.refusal,
             **({} if self.refusal_code is None else {"refusal_code": self.refusal_code}),
             "certificate": self.certificate.to_document(),
+            **({} if self.signature is None else {"signature": self.signature.to_document()}),
         }
 
     @classmethod
@@ -120,12 +125,14 @@ class Release:
             raise InvalidRelease("this is not a dpkit release; give a file written by dpkit compose or run")
         require_version("the release", fields.whole("format_version"), FORMAT_VERSION, InvalidRelease)
         model = fields.mapping("model", nullable=True)
+        signature = fields.mapping("signature", None)
         release = cls(
             fields.texts("selected"),
             None if model is None else read_model(model),
             fields.text("refusal", nullable=True),
             Certificate.from_document(fields.mapping("certificate")),
             fields.text("refusal_code", None),
+            None if signature is None else Signature.from_document(signature),
         )
         fields.close()
         return release

@@ -323,7 +323,8 @@ categories = ["no", "yes"]
 
 def test_a_dry_run_foretells_and_warns_by_the_public_number_of_records(dpkit, folder):
     (folder / "facts.toml").write_text("records_about = 40\n" + (folder / "facts.toml").read_text())
-    command = ("compose", "--schema", "facts.toml", "--dry-run", "--scorer", "kendall", "--selector", "peel")
+    parts = ("--scorer", "kendall", "--selector", "peel", "--epsilon", "0.1")
+    command = ("compose", "--schema", "facts.toml", "--dry-run", *parts)
     document = json.loads(dpkit(*command, "-k", "2", "--format", "json").stdout)
     (foretold,) = document["forecasts"]
     assert foretold["part"] == "peel"

@@ -35,7 +35,8 @@ ALLOWED = {
     ("lasso_votes.py", "sklearn"),
     ("sources.py", "sklearn"),  # tables that a suite asks for
 }
-IMPORTED_AS = {"scikit-learn": "sklearn"}  # distribution -> module, where the names differ
+# Distribution -> module, where the names differ; or whose compiled half it is.
+IMPORTED_AS = {"psycopg-binary": "psycopg", "scikit-learn": "sklearn"}
 
 
 def imports(path: Path) -> Iterator[tuple[str, str]]:
