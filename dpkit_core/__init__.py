@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from dpkit_core.protocols import API_FLOOR as API_FLOOR
     from dpkit_core.protocols import Accountant as Accountant
     from dpkit_core.protocols import Custom as Custom
+    from dpkit_core.protocols import Forecast as Forecast
+    from dpkit_core.protocols import Forecaster as Forecaster
     from dpkit_core.protocols import IterateFacts as IterateFacts
     from dpkit_core.protocols import IterateScorer as IterateScorer
     from dpkit_core.protocols import IterateState as IterateState
@@ -97,10 +99,10 @@ _HOMES = {
     "plugins.registry": "Registry",
     "privacy.budget": "Budget Neighboring Sensitivity",
     "protocols": (
-        "API API_FLOOR Accountant Custom IterateFacts IterateScorer IterateState IterativeRegressor Meter "
-        "Model PreparedScores RecordAccountant RecordAccounts Refusal RegressionRequest Regressor "
-        "ReleasingScorer Scorer Scores ScoringRequest Screen SelectionRequest StagePlan StreamRegressor "
-        "ThresholdSelector TopKSelector"
+        "API API_FLOOR Accountant Custom Forecast Forecaster IterateFacts IterateScorer IterateState "
+        "IterativeRegressor Meter Model PreparedScores RecordAccountant RecordAccounts Refusal "
+        "RegressionRequest Regressor ReleasingScorer Scorer Scores ScoringRequest Screen SelectionRequest "
+        "StagePlan StreamRegressor ThresholdSelector TopKSelector"
     ),
     "release.certificate": "Certificate",
     "release.models": "LinearModel RowClippedLinearModel WinsorizedLinearModel",

@@ -382,6 +382,11 @@ class Schema:
         return tuple(features)
 
     @property
+    def size(self) -> int | None:
+        """About how many records there are, as far as that is public."""
+        return self.records_about if self.records is None else self.records
+
+    @property
     def outcome(self) -> Feature:
         """The target as parts see it: a number, or 1 for its positive category and 0 for any other value."""
         if self.target.positive_category is not None:

@@ -30,7 +30,14 @@ def plan_in_words(plan: Plan) -> str:
         f"{stage}, {share} of the budget: {part}: {'; '.join(releases.splitlines())}. Epsilon alone: {alone}."
         for stage, part, releases, alone, share in stage_rows(plan)
     ]
-    return "\n".join([title(plan), *indented([*stages, budget_line(plan), *warning_lines(plan)])])
+    return "\n".join(
+        [title(plan), *indented([*stages, budget_line(plan), *forecast_lines(plan), *warning_lines(plan)])]
+    )
+
+
+def forecast_lines(plan: Plan) -> list[str]:
+    """Return what can be told of a run, from public facts."""
+    return [f"Forecast of {found.part}: {found.forecast.sentence}." for found in plan.forecasts]
 
 
 def warning_lines(plan: Plan) -> list[str]:

@@ -2,10 +2,11 @@
 
 import math
 
+import attrs
 import numpy as np
 import pytest
 from dpkit_regressor_winsorized_least_squares import WinsorizedLeastSquaresRegressor
-from dpkit_regressor_winsorized_least_squares.winsorized_least_squares import solve
+from dpkit_regressor_winsorized_least_squares.winsorized_least_squares import coefficient_noise, solve
 
 from dpkit_core import (
     Budget,
@@ -293,3 +294,24 @@ def test_budgets_and_accountants_without_gaussian_noise_are_refused():
 @parametrize_with_checks([WinsorizedLeastSquaresRegressor])
 def test_conforms(check):
     check()
+
+
+def test_noise_moves_coefficients_about_as_far_as_foretold():
+    k, n = 5, 8000
+    schema = attrs.evolve(Schema.numeric([f"x{j}" for j in range(k)], "y"), records_about=n)
+    plan = compose(regressor="winsorized_least_squares").plan(schema, Budget(1.0, 1e-5))
+    foretold, refused = plan.forecasts
+    expected = coefficient_noise(plan.stages[0].plan.settings) / n
+    assert f"by about {expected:.2g} standard deviations" in foretold.forecast.sentence
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, k))
+    y = X.sum(axis=1) / math.sqrt(k)  # deviation 1 and no error of its own
+    data = Dataset.from_arrays(X, y, schema)
+    errors = [
+        np.array(plan.run(data, randomness=Randomness.from_seed(seed)).model.slopes) - 1 / math.sqrt(k)
+        for seed in range(20)
+    ]
+    assert 0.5 * expected < np.std(errors, axis=0).mean() < 2 * expected
+    assert foretold.forecast.records == pytest.approx(expected * n * math.sqrt(2 * k))
+    assert "refuses" in refused.forecast.sentence
+    assert plan.warnings == ()
