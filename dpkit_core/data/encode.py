@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-
-from dpkit_core.data.dataset import Dataset, StreamedDataset, Vector
+from dpkit_core.data.dataset import Dataset, StreamedDataset
 from dpkit_core.data.readers import (
     KIND_OF,
     WAY_OUT,
@@ -16,6 +14,7 @@ from dpkit_core.data.readers import (
     feature_matrix,
     read_table,
     remedy_for,
+    target_vector,
 )
 from dpkit_core.data.schema import Column, Feature, Schema
 from dpkit_core.data.sums import Block
@@ -110,17 +109,8 @@ def encode(table: Table, schema: Schema, *, batch: bool = False) -> Dataset:
     """
     if not batch:
         _require_records(table, schema)
-    y = _target(table, schema)
+    y = target_vector(table, schema.target)
     return Dataset.from_arrays(feature_matrix(table, schema.features), y, schema, batch=batch)
-
-
-def _target(table: Table, schema: Schema) -> Vector:
-    target = schema.target
-    if target.positive_category is None:
-        return table.numbers(target.name, "target")
-    table.find(target.name, "target")
-    (positive,) = table.matches(target.name, [target.positive_category])
-    return positive.astype(np.float64)
 
 
 def _require_records(table: Table, schema: Schema) -> None:
@@ -165,6 +155,6 @@ def stream_table(table: Table, schema: Schema) -> StreamedDataset:
         names = list(dict.fromkeys([*(feature.column for feature in features), target]))
         wider = max(len(names), len(features) + 1)
         for block in blocks(names, max(1, BLOCK // (8 * wider))):
-            yield Block(feature_matrix(block, features), _target(block, schema))
+            yield Block(feature_matrix(block, features), target_vector(block, schema.target))
 
     return StreamedDataset.from_reader(read, schema)

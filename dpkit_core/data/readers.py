@@ -34,7 +34,7 @@ from dpkit_core.files.documents import flaw_of
 
 if TYPE_CHECKING:
     from dpkit_core.data.dataset import Matrix, Vector
-    from dpkit_core.data.schema import Feature
+    from dpkit_core.data.schema import Column, Feature
 
 # A message that lists more names than this helps nobody.
 LISTED = 20
@@ -187,6 +187,15 @@ def feature_matrix(table: Table, features: Sequence[Feature]) -> Matrix:
                 X[:, j + offset] = has
         j += len(categories)
     return X
+
+
+def target_vector(table: Table, target: Column) -> Vector:
+    """Return the target of each record: its number, or 1 where it has the positive category and 0 else."""
+    if target.positive_category is None:
+        return table.numbers(target.name, "target")
+    table.find(target.name, "target")
+    (positive,) = table.matches(target.name, [target.positive_category])
+    return positive.astype(np.float64)
 
 
 def _meaning(text: str) -> float | str:

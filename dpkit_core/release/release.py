@@ -61,7 +61,8 @@ class Release:
         X
             A matrix whose columns are ``model.features``, in order. Or a table of pandas, polars, pyarrow or
             any library that speaks Arrow's C stream: its columns are found by name, and those of categories
-            by the schema. Other columns are left out, with an ``UnusedColumns`` warning.
+            by the schema. Columns that the schema does not name are left out, with an ``UnusedColumns``
+            warning.
 
         Raises
         ------
@@ -81,7 +82,8 @@ class Release:
         schema = self.certificate.schema
         known = {feature.name: feature for feature in schema.features}
         features = [known.get(name, Feature(name, name)) for name in self.model.features]
-        return self.model.predict(matrix_of(X, features, beside=[schema.target.name]))
+        beside = [column.name for column in (*schema.columns, schema.target)]
+        return self.model.predict(matrix_of(X, features, beside=beside))
 
     def to_document(self) -> dict[str, Any]:
         """Return the release as plain data."""
