@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dpkit_core.mechanisms.scores import FixedScores as FixedScores
     from dpkit_core.noise.randomness import Randomness as Randomness
     from dpkit_core.noise.sampler import Sampler as Sampler
+    from dpkit_core.pipeline.comparison import Comparison as Comparison
     from dpkit_core.pipeline.compose import Pipeline as Pipeline
     from dpkit_core.pipeline.compose import compose as compose
     from dpkit_core.pipeline.plan import Plan as Plan
@@ -85,6 +86,7 @@ _HOMES = {
     "mechanisms.scores": "FixedScores",
     "noise.randomness": "Randomness",
     "noise.sampler": "Sampler",
+    "pipeline.comparison": "Comparison",
     "pipeline.compose": "Pipeline compose",
     "pipeline.plan": "Plan",
     "plugins.registry": "Registry",

@@ -15,7 +15,7 @@ from dpkit_core.files.documents import Fields, read_json, require_plain, require
 from dpkit_core.files.writing import write_whole
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.models import OpaqueModel, canonical, read_model
-from dpkit_core.release.words import release_in_words
+from dpkit_core.release.words import release_as_html, release_in_words
 
 if TYPE_CHECKING:
     from dpkit_core.data.dataset import Vector
@@ -52,6 +52,9 @@ class Release:
 
     def __str__(self) -> str:
         return release_in_words(self)
+
+    def _repr_html_(self) -> str:
+        return release_as_html(self)
 
     def predict(self, X: Any) -> Vector:
         """Return one prediction per row of ``X``.

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from dpkit_core import Budget, Dataset, Ledger, Matrix, Plan, Registry, Release, Schema, compose
+from dpkit_core import Budget, Dataset, Matrix, Plan, Registry, Release, Schema, compose
 from dpkit_core.data.frames import frame_kinds, is_frame
 from dpkit_core.errors import DpkitError, InvalidOption
 from dpkit_core.ledger.ledger import Payer
@@ -46,8 +46,8 @@ class PipelineEstimator(BaseEstimator):
     k: int | None
     epsilon: float
     delta: float
-    schema: Schema | Path | str | None
-    ledger: Payer | None
+    schema: Any
+    ledger: Any
     options: Mapping[str, Mapping[str, Any]] | None
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class PipelineEstimator(BaseEstimator):
 
     def _schema(self, names: Sequence[str], y: Any) -> Schema:
         """Return the public facts: the schema, or the names of the columns of a table."""
-        given: object = self.schema
+        given = self.schema
         if isinstance(given, Schema):
             return given
         if isinstance(given, str | Path):
@@ -158,8 +158,7 @@ class PipelineEstimator(BaseEstimator):
     def _payer(self) -> Payer | None:
         if self.ledger is None or isinstance(self.ledger, Payer):
             return self.ledger
-        hint = "'s payer: ledger.payer(ACCOUNT)" if isinstance(self.ledger, Ledger) else ".payer(ACCOUNT)"
-        raise InvalidOption(f"ledger is {self.ledger!r}; give a ledger{hint}")
+        raise InvalidOption(f"ledger is {self.ledger!r}; give one of its accounts, as ledger.payer(ACCOUNT)")
 
     def _records(self, X: Any) -> Any:
         """Return new records for the released model: a table as it is, or the matrix of all features."""
