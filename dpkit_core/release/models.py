@@ -59,6 +59,16 @@ class LinearModel:
         if not all(map(math.isfinite, (*self.coefficients, self.intercept))):
             raise ValueError("a coefficient is not finite")
 
+    @property
+    def slopes(self) -> tuple[float, ...]:
+        """The coefficients per unit of each feature."""
+        return self.coefficients
+
+    @property
+    def level(self) -> float:
+        """The intercept: the line's value where every feature is 0."""
+        return self.intercept
+
     def predict(self, X: Matrix, /) -> Vector:
         """Return one prediction per row of ``X``: a matrix (n x number of features) or a table with names."""
         X = _columns(X, self.features)

@@ -14,8 +14,15 @@ from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import Fields, read_json, require_plain, require_version
 from dpkit_core.files.writing import write_whole
 from dpkit_core.release.certificate import Certificate
-from dpkit_core.release.models import OpaqueModel, canonical, read_model
-from dpkit_core.release.words import release_as_html, release_in_words
+from dpkit_core.release.models import (
+    LinearModel,
+    OpaqueModel,
+    RowClippedLinearModel,
+    WinsorizedLinearModel,
+    canonical,
+    read_model,
+)
+from dpkit_core.release.words import INTERCEPT, release_as_html, release_in_words
 
 if TYPE_CHECKING:
     from dpkit_core.data.dataset import Vector
@@ -87,6 +94,23 @@ class Release:
         features = [known.get(name, Feature(name, name)) for name in self.model.features]
         beside = [column.name for column in (*schema.columns, schema.target)]
         return self.model.predict(matrix_of(X, features, beside=beside))
+
+    def coefficients(self) -> dict[str, float]:
+        """Return the coefficients of a linear model per unit of the data, and ``(intercept)``.
+
+        The line that they describe is the model where nothing is clipped; ``print`` shows the clips.
+
+        Raises
+        ------
+        InvalidRelease
+            If there is no model, or none that is linear.
+        """
+        if not isinstance(self.model, LinearModel | RowClippedLinearModel | WinsorizedLinearModel):
+            kind = (
+                "no model" if self.model is None else f"a model of kind {self.model.to_document()['kind']!r}"
+            )
+            raise InvalidRelease(f"the release has {kind}, and only linear models have coefficients")
+        return {**dict(zip(self.model.features, self.model.slopes, strict=True)), INTERCEPT: self.model.level}
 
     def to_document(self) -> dict[str, Any]:
         """Return the release as plain data."""
