@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from dpkit_core.protocols import TopKSelector as TopKSelector
     from dpkit_core.release.certificate import Certificate as Certificate
     from dpkit_core.release.models import LinearModel as LinearModel
+    from dpkit_core.release.models import NoisyMoments as NoisyMoments
     from dpkit_core.release.models import RowClippedLinearModel as RowClippedLinearModel
     from dpkit_core.release.models import WinsorizedLinearModel as WinsorizedLinearModel
     from dpkit_core.release.release import Release as Release
@@ -97,7 +98,7 @@ _HOMES = {
         "StreamRegressor TopKSelector"
     ),
     "release.certificate": "Certificate",
-    "release.models": "LinearModel RowClippedLinearModel WinsorizedLinearModel",
+    "release.models": "LinearModel NoisyMoments RowClippedLinearModel WinsorizedLinearModel",
     "release.release": "Release",
     "release.verify": "Verification verify",
 }

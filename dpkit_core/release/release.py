@@ -27,6 +27,7 @@ from dpkit_core.release.words import INTERCEPT, release_as_html, release_in_word
 if TYPE_CHECKING:
     from dpkit_core.data.dataset import Vector
     from dpkit_core.protocols import Model
+    from dpkit_core.release.intervals import Intervals
 
 FORMAT = "dpkit-release"
 FORMAT_VERSION = 1
@@ -111,6 +112,21 @@ class Release:
             )
             raise InvalidRelease(f"the release has {kind}, and only linear models have coefficients")
         return {**dict(zip(self.model.features, self.model.slopes, strict=True)), INTERCEPT: self.model.level}
+
+    def intervals(self, level: float = 0.95) -> Intervals:
+        """Return standard errors and intervals of the line's coefficients, by released numbers alone.
+
+        For models of ``winsorized_least_squares``; it costs no budget. ``dpkit_core.release.intervals`` says
+        what is estimated, and how.
+
+        Raises
+        ------
+        InvalidRelease
+            If the model does not keep its noisy moments, or the noise is too large beside them.
+        """
+        from dpkit_core.release.intervals import intervals_of  # noqa: PLC0415 - as with predictions
+
+        return intervals_of(self.model, self.certificate.schema.target.name, level)
 
     def to_document(self) -> dict[str, Any]:
         """Return the release as plain data."""

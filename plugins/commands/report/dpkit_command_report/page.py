@@ -14,10 +14,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dpkit_core import Certificate, Release, Verification, verify
 from dpkit_core.data.schema import Schema
-from dpkit_core.errors import DpkitError
+from dpkit_core.errors import DpkitError, InvalidRelease
 from dpkit_core.privacy.budget import rounded_up
 from dpkit_core.privacy.totals import TOTALS
 from dpkit_core.privacy.words import events_in_words
+from dpkit_core.release.intervals import HEADER, Intervals
 from dpkit_core.release.words import Shown, shown
 
 #: Computes what stages cost where the certificate's accountant needs a plugin.
@@ -78,7 +79,9 @@ def page(release: Release, name: str) -> str:
         assumptions=certificate.assumptions,
         facts=list(facts(certificate.schema)),
         bars=bars(certificate),
+        header=HEADER,
         by=_by(certificate),
+        intervals=intervals(release),
         model=shown(release.model) if release.model is not None else Shown(),
         epsilon=rounded_up(certificate.budget.epsilon, 6),
         delta=rounded_up(certificate.budget.delta, 3),
@@ -91,6 +94,16 @@ def verdict(release: Release) -> Verification | None:
         return verify(release)
     except DpkitError:
         return None
+
+
+def intervals(release: Release) -> Intervals | str | None:
+    """Return how sure the coefficients are, why that cannot be said, or None where there is no model."""
+    if release.model is None:
+        return None
+    try:
+        return release.intervals()
+    except InvalidRelease as error:
+        return str(error)
 
 
 def facts(schema: Schema) -> Iterator[Fact]:

@@ -10,7 +10,7 @@ import pytest
 from dpkit_command_report.page import bars, page
 from typer.testing import CliRunner
 
-from dpkit_core import Release
+from dpkit_core import Budget, Release, compose
 from dpkit_core.cli.app import app
 from dpkit_core.release.models import OpaqueModel
 
@@ -65,6 +65,14 @@ def test_it_says_what_was_asked_spent_released_and_assumed(release):
         assert name in read.texts
         assert f"{value:.6g}" in read.texts
     assert "dpkit verify release.json" in read.text
+
+
+def test_it_says_how_sure_the_line_is_or_why_that_cannot_be_said(release, data):
+    assert "there are no intervals" not in Read(page(release, "release.json")).text
+    for row in release.intervals().rows:
+        assert " ".join(row) in Read(page(release, "release.json")).text
+    plan = compose(regressor="mean").plan(release.certificate.schema, Budget(2.0))
+    assert "There are no intervals for this release" in page(plan.run(data), "release.json")
 
 
 def test_names_of_columns_are_text_and_no_markup(release):
