@@ -708,6 +708,9 @@ class Model(Protocol):
     A kind of models is read by a class with ``from_document``, which a distribution offers by an entry point
     in the group ``dpkit.models`` whose name is the kind. Without one, the class of the model is asked for its
     ``from_document``; without that, the release holds the document and cannot predict.
+
+    A model that has a prediction for missing values, NaN, says so by the optional class-level fact
+    ``takes_missing = True``.
     """
 
     @property

@@ -75,8 +75,9 @@ def _model_matrix(release: Release, table: Table) -> Matrix:
         )
     features = [known[name] for name in wanted]
     X = feature_matrix(table, features)
+    takes_missing = getattr(release.model, "takes_missing", False)
     for feature, column in zip(features, X.T, strict=True):
-        if not np.isfinite(column).all():
+        if not (np.isfinite(column) | (takes_missing & np.isnan(column))).all():
             raise InvalidData(
                 f"column {feature.column!r} has missing or infinite values, for which the model has no "
                 "prediction; remove or fill them"

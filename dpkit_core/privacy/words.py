@@ -81,9 +81,11 @@ def _noun_and_cost(event: Event) -> tuple[str, str]:
 
 
 def events_in_words(events: Iterable[Event]) -> list[str]:
-    """Return the words of each event in turn, equal neighbors counted.
+    """Return the words of each event in turn, neighbors of equal words counted.
 
-    >>> events_in_words([Laplace(20.0), ExponentialMechanism(0.1), ExponentialMechanism(0.1)])[1]
+    >>> picks = [ExponentialMechanism(0.1, candidates=26), ExponentialMechanism(0.1, candidates=25)]
+    >>> events_in_words([Laplace(20.0), *picks])[1]
     '2 choices by the exponential mechanism, epsilon 0.1 each'
     """
-    return [in_words(event, len(list(group))) for event, group in itertools.groupby(events)]
+    groups = [list(group) for _, group in itertools.groupby(events, in_words)]
+    return [in_words(group[0], len(group)) for group in groups]

@@ -71,7 +71,7 @@ class LinearModel:
 
     def predict(self, X: Matrix, /) -> Vector:
         """Return one prediction per row of ``X``: a matrix (n x number of features) or a table with names."""
-        X = _columns(X, self.features)
+        X = model_matrix(X, self.features)
         prediction: Vector = X @ list(self.coefficients) + self.intercept
         return prediction
 
@@ -93,7 +93,8 @@ class LinearModel:
             raise InvalidRelease(f"cannot read the linear model: {error!r}") from error
 
 
-def _interval(values: Iterable[float]) -> tuple[float, float]:
+def interval(values: Iterable[float]) -> tuple[float, float]:
+    """Return two numbers as they are kept in a model."""
     lower, upper = values
     return float(lower), float(upper)
 
@@ -142,7 +143,7 @@ class RowClippedLinearModel:
 
         from dpkit_core.mechanisms.moments import clip_rows  # noqa: PLC0415 - likewise
 
-        X = _columns(X, self.features)
+        X = model_matrix(X, self.features)
         with np.errstate(over="ignore"):
             z = np.column_stack([(X - list(self.centers)) / list(self.widths), np.ones(len(X))])
         prediction: Vector = clip_rows(z, self.norm) @ [*self.coefficients, self.intercept] + self.offset
@@ -248,7 +249,7 @@ class WinsorizedLinearModel:
     radius: float = attrs.field(converter=float)
     coefficients: tuple[float, ...] = attrs.field(converter=frozen_floats)
     intercept: float = attrs.field(converter=float)
-    bounds: tuple[float, float] = attrs.field(converter=_interval)
+    bounds: tuple[float, float] = attrs.field(converter=interval)
     moments: NoisyMoments | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -276,7 +277,7 @@ class WinsorizedLinearModel:
         """Return one prediction per row of ``X``: a matrix (n x number of features) or a table with names."""
         import numpy as np  # noqa: PLC0415 - a model is read and shown without it
 
-        X = _columns(X, self.features)
+        X = model_matrix(X, self.features)
         with np.errstate(over="ignore", divide="ignore"):
             z = np.clip((X - list(self.centers)) / list(self.widths), -1.0, 1.0)
             shrink = np.minimum(1.0, self.radius / np.sqrt(np.square(z).sum(axis=1)))
@@ -309,7 +310,7 @@ class WinsorizedLinearModel:
             raise InvalidRelease(f"cannot read the winsorized linear model: {error!r}") from error
 
 
-def _columns(X: Any, names: tuple[str, ...]) -> Matrix:
+def model_matrix(X: Any, names: tuple[str, ...]) -> Matrix:
     """Return the columns that a model uses: by name from a table, in order from a matrix."""
     from dpkit_core.data.frames import matrix_of  # noqa: PLC0415 - a model is read and shown without numpy
 
@@ -403,11 +404,18 @@ class OpaqueModel:
         return document
 
 
+def _trees(document: Mapping[str, Any]) -> Model:
+    from dpkit_core.release.trees import TreesModel  # noqa: PLC0415 - it has a line of this module in it
+
+    return TreesModel.from_document(document)
+
+
 #: The kinds of the core and who reads them.
 CORE_KINDS: Mapping[str, Reader] = {
     "linear": LinearModel.from_document,
     "row-clipped linear": RowClippedLinearModel.from_document,
     "winsorized linear": WinsorizedLinearModel.from_document,
+    "trees": _trees,
 }
 
 

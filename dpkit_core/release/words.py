@@ -9,6 +9,7 @@ import attrs
 
 from dpkit_core import markup
 from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
+from dpkit_core.release.trees import TreesModel
 from dpkit_core.text import columns, indented
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from dpkit_core.release.release import Release
 
 INTERCEPT = "(intercept)"
+
+#: So many features of a model are listed where a model has no coefficients.
+LISTED = 20
 
 
 @attrs.frozen
@@ -87,6 +91,8 @@ def shown(model: Model) -> Shown:
             return _winsorized(model)
         case RowClippedLinearModel():
             return _row_clipped(model)
+        case TreesModel():
+            return _trees(model)
         case _:
             return Shown(sentences=(f"{model.to_document()['kind']}; see the release file",))
 
@@ -120,6 +126,28 @@ def _row_clipped(model: RowClippedLinearModel) -> Shown:
             f"{model.norm:.4g} / L times what the line has beyond that.",
         ),
     )
+
+
+def _trees(model: TreesModel) -> Shown:
+    ranked = sorted(model.importances.items(), key=lambda item: -item[1])
+    rows = tuple((name, _number(importance)) for name, importance in ranked[:LISTED])
+    others = len(ranked) - len(rows)
+    parts = ["a start", *(["a line"] if model.linear is not None else [])]
+    said = {
+        "identity": "The prediction is the sum of",
+        "logistic": "The prediction is the probability whose log odds are the sum of",
+        "log": "The prediction is the exponential of the sum of",
+    }[model.link]
+    trees = f"{len(model.splits)} {model.shape} trees of depth {model.depth}"
+    sentences = [f"{said} {', '.join(parts)} and {trees}."]
+    sentences.append(
+        "The importance of a feature is the standard deviation of what it alone adds to that sum."
+        + (f" {others} less important features are not shown." if others else "")
+    )
+    if model.bounds is not None:
+        low, high = map(_number, model.bounds)
+        sentences.append(f"Predictions are kept from {low} to {high}.")
+    return Shown(("feature", "importance"), rows, (" ".join(sentences),))
 
 
 def _number(value: float) -> str:

@@ -80,6 +80,7 @@ def plan_file(site, folder, dpkit, monkeypatch):
     return write
 
 
+@pytest.mark.slow
 def test_a_plan_with_a_quarter_of_its_noise_is_refuted(plan_file, dpkit):
     # Epsilon 8 in truth: probabilities 1/2 and 2e-4. Of 500 runs, 5 hits have probability below 1e-7, and
     # fewer leave the bound above 2.

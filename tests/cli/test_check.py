@@ -126,6 +126,7 @@ def test_what_cannot_be_found_is_a_sentence_and_exit_2(dpkit, honest, arguments,
         assert word in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["sensitivity_add_remove", pytest.param("check_sensitivity_add_remove", marks=pytest.mark.slow)]
 )

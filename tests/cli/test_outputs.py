@@ -260,6 +260,7 @@ def test_a_full_standard_output_is_wrong_use_and_no_fault_of_dpkit(start, argume
     assert "Traceback" not in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("descriptor", [1, 2])
 def test_what_compiled_code_prints_is_heard_by_nobody(start, folder, site, descriptor):
     source = (site.folder / "tiny_parts.py").read_text()

@@ -14,6 +14,7 @@ def told(pipeline, schema, data, k):
     return any("running time depends" in sentence for sentence in certificate.arithmetic)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constant_work", [False, True])
 @pytest.mark.parametrize("selector", ["peel", "permute_and_flip"])
 def test_a_selector_among_many(selector, constant_work):

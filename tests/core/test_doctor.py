@@ -63,6 +63,7 @@ def test_each_animal_of_the_zoo_has_its_diagnosis(zoo):
     assert list(diagnoses) == [ref.qualified for ref in registry.refs()]
 
 
+@pytest.mark.slow
 def test_a_slow_import_is_measured_and_told_from_a_fast_one(zoo):
     (slow,) = examine(zoo("slow_import").refs(), slow=0.9)
     assert slow.status == "slow"
@@ -72,6 +73,7 @@ def test_a_slow_import_is_measured_and_told_from_a_fast_one(zoo):
     assert patient.detail == "imports no large library"
 
 
+@pytest.mark.slow
 def test_a_part_that_never_ends_its_import_is_given_up(site):
     points = {"dpkit.scorers": {"hangs": "hangs:Scorer"}}
     site.install("zoo-hangs", entry_points=points, modules={"hangs": "import time\ntime.sleep(600)"})

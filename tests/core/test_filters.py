@@ -231,6 +231,7 @@ def grown(draw, keeper, limits, total, depth=7):
     return epsilon, leak, branches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keeper", [Basic(), RenyiFilter((3.0,)), RenyiFilter((1.5, 3.0, 8.0))], ids=["basic", "one", "three"]
 )

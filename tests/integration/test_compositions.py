@@ -58,6 +58,7 @@ def check(release, plan, tmp_path):
     assert Release.read(tmp_path / "release.json") == release
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scorer", "selector", "accountant", "neighboring"), under_all_terms(SELECTIONS))
 def test_every_scorer_goes_with_every_selector(scorer, selector, accountant, neighboring, tmp_path):
     data, schema = table(neighboring)

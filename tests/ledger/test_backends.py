@@ -145,6 +145,7 @@ def test_a_journal_that_may_lose_a_commit_is_not_accepted(files):
             attrs.evolve(ledger.store).transaction(write=True).__enter__()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="limits and permissions are those of POSIX")
 def test_on_a_full_disk_nothing_is_charged_and_no_run_begins(files):
     ledger = files()

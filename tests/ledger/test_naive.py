@@ -20,6 +20,7 @@ FOUND_BY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ledger", FOUND_BY, ids=lambda ledger: ledger.__name__)
 def test_the_suite_finds_it_out(ledger, tmp_path):
     numbers = iter(range(1000))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from arguments import assert_argued
 from typer.testing import CliRunner
 
 from dpkit_core.cli.app import app
@@ -98,6 +99,11 @@ def test_a_new_part_keeps_its_promises(role: str, part: type[Any]) -> None:
     report = run_checks(part)
     assert report.ok, report.to_document()
     assert report.kind == role
+
+
+@each_role
+def test_a_new_part_says_where_it_is_argued_and_whose_it_is(role: str, part: type[Any]) -> None:
+    assert_argued(part)
 
 
 @each_role

@@ -152,6 +152,7 @@ regressor: type[Regressor] = SilentRegressor
 '''
 
 
+@pytest.mark.slow
 def test_a_wrong_signature_fails_the_type_checker(tmp_path: Path) -> None:
     (tmp_path / "wrong_parts.py").write_text(WRONG, encoding="utf-8")
     done = subprocess.run(

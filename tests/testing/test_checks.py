@@ -211,6 +211,7 @@ class LessNoise:
 
 
 # Where several are picked at once: what these draw themselves, no meter compares with the scores.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("selector", "share"),
     [
@@ -441,6 +442,7 @@ class Unreadable:
         return {"kind": "linear", "total": self.total}
 
 
+@pytest.mark.slow
 def test_the_width_of_bounds_is_not_what_an_added_record_counts():
     run_one(Bounded, "neighbors_cannot_be_told_apart")
     with pytest.raises(CheckFailed, match="mu at least"):
@@ -492,12 +494,14 @@ class Telling:
         return {**self.model.to_document(), "kind": "telling", **told}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [TellsInWords, TellsByName])
 def test_what_a_model_tells_beside_its_numbers_is_audited(part):
     with pytest.raises(CheckFailed, match="claimed"):
         run_one(part, "neighbors_cannot_be_told_apart")
 
 
+@pytest.mark.slow
 def test_what_a_model_does_beside_its_document_does_not_leave_and_is_not_audited():
     run_one(TellsByPrediction, "neighbors_cannot_be_told_apart")
 
@@ -581,6 +585,7 @@ def test_a_claim_of_mu_is_refuted_where_its_epsilon_is_not():
     assert not audit(first, second, claimed, mu=1.0).violated
 
 
+@pytest.mark.slow
 def test_a_regressor_with_a_third_of_its_gaussian_noise_is_refuted_by_its_mu():
     run_one(Total, "neighbors_cannot_be_told_apart")
     with pytest.raises(CheckFailed, match="mu at least"):

@@ -92,6 +92,7 @@ def suspects() -> Suspects:
 # and far below it here: intervals for events that were chosen in advance are wider than they need be.
 
 
+@pytest.mark.slow
 def test_a_regressor_with_half_the_noise_is_refuted(suspects: Suspects) -> None:
     # Epsilon 4 in truth: probabilities 1/2 and 0.009. Of 1000 runs each, 9.2 hits are expected where only
     # from 25 on the bound could fall to 2: probability below 1e-5.
@@ -101,6 +102,7 @@ def test_a_regressor_with_half_the_noise_is_refuted(suspects: Suspects) -> None:
     assert "REFUTED" in outcome.statement
 
 
+@pytest.mark.slow
 def test_an_honest_regressor_is_not_and_half_of_its_epsilon_is_found(suspects: Suspects) -> None:
     outcome = audit_composition(planned(2.0, regressor=Total()), suspects, samples=2000)
     assert not outcome.finding.violated
@@ -138,6 +140,7 @@ def test_one_stage_that_lies_is_found_in_the_composition() -> None:
     assert outcome.finding.violated
 
 
+@pytest.mark.slow
 def test_the_suspects_are_neighbors_of_the_schema_that_strain_the_claim() -> None:
     pipeline = compose(regressor=Total(), accountant=BasicAccountant(RO))
     schema = attrs.evolve(box(2, RO), records=5)

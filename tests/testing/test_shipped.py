@@ -82,6 +82,7 @@ def test_a_part_that_claims_no_privacy_passes_and_the_report_says_so(name):
     assert f"{len(attacks)} of the skipped attacked nothing" in report.statement
 
 
+@pytest.mark.slow
 def test_a_claim_is_attacked_where_only_the_certificate_of_another_part_denies_it():
     """Only ``NonPrivate`` in its own plan spares a part: the same selector, planned as private, fails."""
 

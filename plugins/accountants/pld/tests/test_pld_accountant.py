@@ -44,6 +44,7 @@ def profile_of(first, second, epsilon):
 SAMPLED = [(0.1, 2.0, 50), (0.1, 4.0, 200), (0.02, 1.0, 100), (0.01, 0.7, 30), (0.5, 8.0, 20)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "multiplier", "count"), SAMPLED)
 @pytest.mark.parametrize("delta", [1e-8, 1e-5])
 def test_sampled_gaussians_agree_with_the_accountant_of_the_library(rate, multiplier, count, delta):
@@ -55,6 +56,7 @@ def test_sampled_gaussians_agree_with_the_accountant_of_the_library(rate, multip
     assert spent.epsilon(delta) == pytest.approx(other.get_epsilon(delta), rel=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "multiplier"), [(0.1, 1.0), (0.5, 2.0), (0.01, 0.7), (0.9, 3.0)])
 @pytest.mark.parametrize("count", [1, 2])
 def test_sampled_gaussians_cost_at_least_their_integral_and_half_would_not(rate, multiplier, count):
@@ -148,6 +150,7 @@ def test_without_samples_it_is_between_accountant_tight_and_renyi_divergences(ev
             assert ours.epsilon(delta) == pytest.approx(tight.epsilon(delta), rel=5e-3)
 
 
+@pytest.mark.slow
 @given(events=st.lists(SOME, min_size=1, max_size=4), more=SOME)
 @settings(max_examples=25, deadline=None)
 def test_every_event_costs_and_every_delta_helps(events, more):
@@ -198,6 +201,7 @@ def test_nothing_costs_nothing_and_epsilons_add_up():
 # The contract
 
 
+@pytest.mark.slow
 @parametrize_with_checks([PldAccountant])
 def test_conforms(check):
     check()

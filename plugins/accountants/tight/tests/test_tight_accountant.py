@@ -116,6 +116,7 @@ MIXTURES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mechanisms", "events"), MIXTURES)
 @pytest.mark.parametrize("epsilon", [0.0, 0.2, 0.6, 1.2])
 def test_no_adversary_who_chooses_the_order_gains_more(mechanisms, events, epsilon):
@@ -329,6 +330,7 @@ def test_it_saves_what_the_reference_says(events, delta, saved):
     assert theirs.epsilon(delta) >= saved * ours.epsilon(delta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multiplier", [0.8, 3.0, 30.0])
 @pytest.mark.parametrize("delta", [1e-9, 1e-5])
 def test_gaussians_agree_with_the_distributions_of_dp_accounting(multiplier, delta):

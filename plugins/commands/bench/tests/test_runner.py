@@ -112,6 +112,7 @@ def test_a_part_that_is_not_installed_is_counted_and_run_when_it_is(parts, docum
     assert (ran.done, ran.before, ran.skipped) == (16, 24, {})
 
 
+@pytest.mark.slow
 def test_nothing_is_repeated_and_more_is_added(suite, results, numbers):
     assert run_here(suite, results).done == 24
     before = numbers(results.rows())

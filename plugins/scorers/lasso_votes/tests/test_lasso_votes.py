@@ -225,6 +225,7 @@ def flip_flop(data):
     return LassoVotesScorer(models=3, votes=2, alpha=0.01).prepare(data).scores(())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("relation", "linf", "range_"), [(AR, 1.0, 2.0), (RO, 2.0, 4.0)])
 def test_sensitivities_are_declared_attained_and_refuted_at_half(relation, linf, range_):
     declared = LassoVotesScorer().sensitivity(schema(2, relation), 0)

@@ -233,6 +233,7 @@ def worst_log_ratio(law_of, *, low, high, d, rng, starts=4, steps=40):
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["gumbel", "exponential"])
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (0.0, 1.0), (-0.3, 1.0)])

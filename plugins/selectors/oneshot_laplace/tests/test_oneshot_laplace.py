@@ -90,6 +90,7 @@ class Stepwise(ReferenceAccountant):
 # The law of the code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("accountant", "stepwise"), [(ReferenceAccountant(AR), False), (Stepwise(AR), True)])
 def test_picks_have_the_law_of_one_draw_of_laplace_noise(accountant, stepwise):
     values, k, runs = np.array([2.0, 0.0, 2.0, -1.0]), 2, 3000

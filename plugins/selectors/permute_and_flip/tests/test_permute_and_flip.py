@@ -114,6 +114,7 @@ def test_constant_work_is_passed_on(monkeypatch):
     assert ["running time" in " ".join(sentences) for sentences in arithmetic] == [True, False]
 
 
+@pytest.mark.slow
 @parametrize_with_checks([PermuteAndFlipSelector])
 def test_conforms(check):
     check()
