@@ -17,7 +17,7 @@ from dpkit_core.privacy.budget import rounded_up
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs/pipeline.svg"
 
-WIDTH, HEIGHT = 960, 356
+WIDTH, HEIGHT = 960, 348
 BOX, TALL, TOP = 168, 92, 128  # of the boxes of the table and the parts, and where they begin
 FLOW = 44  # the width of the whole budget, in pixels
 INK, LINE, PRIVATE, PART, PUBLIC, METER = "#1f2933", "#9aa5b1", "#fbe9e7", "#fdf3e1", "#e8f3ec", "#eef2f7"
@@ -83,14 +83,16 @@ def picture() -> str:
     total = f"epsilon {planned.budget.epsilon:g}, delta {planned.budget.delta:g}"
     top, end = 44.0, middle["regressor"]
     narrow = FLOW * shares["selector"]
+    wide = FLOW - narrow
+    enters = left["table"]
     body += [
-        text(middle["table"], top - 12, f"the budget: {total}", "name"),
-        f'<rect x="{left["table"]:g}" y="{top:g}" width="{middle["selector"] - left["table"]:g}" '
+        f'<text x="{enters:g}" y="{top - 12:g}" class="name first">the budget: {total}</text>',
+        f'<rect x="{enters:g}" y="{top:g}" width="{end + wide / 2 - enters:g}" height="{wide:g}" '
+        f'fill="{BUDGET}"/>',
+        f'<rect x="{enters:g}" y="{top + wide:g}" width="{middle["selector"] + narrow / 2 - enters:g}" '
         f'height="{narrow:g}" fill="{BUDGET}"/>',
-        f'<rect x="{left["table"]:g}" y="{top:g}" width="{end - left["table"] + FLOW / 2:g}" '
-        f'height="{FLOW - narrow:g}" fill="{BUDGET}"/>',
-        stream(top, middle["selector"], narrow),
-        stream(top, end - narrow / 2, FLOW - narrow),
+        stream(top + wide, middle["selector"], narrow),
+        stream(top, end, wide),
         text(middle["selector"] + 24, TOP - 10, f"{100 * shares['selector']:g}%", "name"),
         text(end + FLOW / 2 + 26, TOP - 10, f"{100 * shares['regressor']:g}%", "name"),
     ]
@@ -127,7 +129,7 @@ def picture() -> str:
             f'height="{HEIGHT}" role="img" aria-label="{escape(said)}">',
             f"<style>text {{ font-family: system-ui, sans-serif; fill: {INK}; text-anchor: middle }} "
             ".name { font-size: 14px; font-weight: 600 } .said { font-size: 13px } "
-            f".to {{ stroke: {INK}; marker-end: url(#a) }}</style>",
+            f".first {{ text-anchor: start }} .to {{ stroke: {INK}; marker-end: url(#a) }}</style>",
             '<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" '
             f'orient="auto-start-reverse"><path d="M0 0 L8 4 L0 8 z" fill="{INK}"/></marker></defs>',
             f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
