@@ -23,7 +23,8 @@ def symmetric_noise(size, deviation, rng):
     return unflatten(rng.normal(0, deviation, size * (size + 1) // 2), size)
 
 
-def model_of(X, y, deviation, rng):
+def model_of(table, deviation, rng):
+    X, y = table
     u = FEATURE_SCALE * (X - CENTERS) / WIDTHS
     v = np.column_stack([np.ones(len(X)), u, (y - LABEL_CENTER) / LABEL_SCALE])
     noisy = v.T @ v + symmetric_noise(v.shape[1], deviation, rng)
@@ -36,7 +37,7 @@ def model_of(X, y, deviation, rng):
 def test_without_noise_they_are_those_of_least_squares():
     rng = np.random.default_rng(0)
     X, y = records(500, rng)
-    intervals = intervals_of(model_of(X, y, 1e-9, rng), "y")
+    intervals = intervals_of(model_of((X, y), 1e-9, rng), "y")
     rows = np.column_stack([X, np.ones(len(X))])
     line, (squares,), _, _ = np.linalg.lstsq(rows, y)
     np.testing.assert_allclose(intervals.estimates, line, rtol=1e-8)
@@ -60,7 +61,7 @@ def test_the_covariance_of_the_noise_is_the_one_that_is_derived():
 def test_between_93_and_98_of_100_intervals_hold_the_truth(n, deviation):
     rng, held, wide = np.random.default_rng(2), [], []
     for _ in range(1000):
-        intervals = intervals_of(model_of(*records(n, rng), deviation, rng), "y")
+        intervals = intervals_of(model_of(records(n, rng), deviation, rng), "y")
         ends, truth = intervals.bounds, np.append(SLOPES, LEVEL)
         held.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
         lower, upper = intervals.of_line(CENTERS[np.newaxis])[0, 1:]
@@ -72,15 +73,15 @@ def test_between_93_and_98_of_100_intervals_hold_the_truth(n, deviation):
 def test_to_second_order_noise_does_not_bend_the_estimates():
     rng, n, deviation = np.random.default_rng(3), 1000, 20.0
     X, y = records(n, rng)
-    estimates = [intervals_of(model_of(X, y, deviation, rng), "y").estimates for _ in range(2000)]
-    exact = intervals_of(model_of(X, y, 1e-9, rng), "y").estimates
+    estimates = [intervals_of(model_of((X, y), deviation, rng), "y").estimates for _ in range(2000)]
+    exact = intervals_of(model_of((X, y), 1e-9, rng), "y").estimates
     error = np.std(estimates, axis=0) / np.sqrt(len(estimates))
     assert (np.abs(np.mean(estimates, axis=0) - exact) < 4 * error).all()
 
 
 def test_a_higher_level_is_wider():
     rng = np.random.default_rng(4)
-    model = model_of(*records(2000, rng), 10.0, rng)
+    model = model_of(records(2000, rng), 10.0, rng)
     narrow, wide = (np.diff(intervals_of(model, "y", level).bounds) for level in (0.9, 0.99))
     np.testing.assert_allclose(wide / narrow, 2.5758 / 1.6449, rtol=1e-3)
     for level in (0.0, 1.0, 95):
@@ -91,7 +92,7 @@ def test_a_higher_level_is_wider():
 def test_noise_that_is_too_large_is_refused():
     rng = np.random.default_rng(5)
     with pytest.raises(InvalidRelease, match="the noise is too large beside"):
-        intervals_of(model_of(*records(100, rng), 20.0, rng), "y")
+        intervals_of(model_of(records(100, rng), 20.0, rng), "y")
 
 
 def test_features_that_add_up_to_a_constant_are_refused():
@@ -99,7 +100,7 @@ def test_features_that_add_up_to_a_constant_are_refused():
     X, y = records(50_000, rng)
     X[:, 1] = CENTERS[1] + WIDTHS[1] * (X[:, 0] - CENTERS[0]) / WIDTHS[0]
     with pytest.raises(InvalidRelease, match="leave one out"):
-        intervals_of(model_of(X, y, 5.0, rng), "y")
+        intervals_of(model_of((X, y), 5.0, rng), "y")
 
 
 @pytest.mark.parametrize("model", [None, LinearModel(("a",), (1.0,))])
@@ -110,7 +111,7 @@ def test_other_models_have_none(model):
 
 def test_moments_are_written_and_read_with_the_model():
     rng = np.random.default_rng(7)
-    model = model_of(*records(2000, rng), 10.0, rng)
+    model = model_of(records(2000, rng), 10.0, rng)
     again = WinsorizedLinearModel.from_document(model.to_document())
     assert again == model
     assert "moments" not in attrs.evolve(model, moments=None).to_document()
