@@ -37,6 +37,9 @@ nitpick_ignore = [
     ("py:class", "dpkit_core.pipeline.parts.Assembly"),
     ("py:class", "Assembly"),
     ("py:class", "Runner"),
+    # Keys of a library that is an extra.
+    ("py:class", "Ed25519PrivateKey"),
+    ("py:class", "Ed25519PublicKey"),
     # The types of a part, and of the settings of its plan.
     ("py:class", "dpkit_core.pipeline.parts.T"),
     ("py:class", "dpkit_core.protocols.S"),

@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from dpkit_core.protocols import API_FLOOR as API_FLOOR
     from dpkit_core.protocols import Accountant as Accountant
     from dpkit_core.protocols import Custom as Custom
+    from dpkit_core.protocols import IterateFacts as IterateFacts
+    from dpkit_core.protocols import IterateScorer as IterateScorer
+    from dpkit_core.protocols import IterateState as IterateState
+    from dpkit_core.protocols import IterativeRegressor as IterativeRegressor
     from dpkit_core.protocols import Meter as Meter
     from dpkit_core.protocols import Model as Model
     from dpkit_core.protocols import PreparedScores as PreparedScores
@@ -64,9 +68,11 @@ if TYPE_CHECKING:
     from dpkit_core.protocols import Scorer as Scorer
     from dpkit_core.protocols import Scores as Scores
     from dpkit_core.protocols import ScoringRequest as ScoringRequest
+    from dpkit_core.protocols import Screen as Screen
     from dpkit_core.protocols import SelectionRequest as SelectionRequest
     from dpkit_core.protocols import StagePlan as StagePlan
     from dpkit_core.protocols import StreamRegressor as StreamRegressor
+    from dpkit_core.protocols import ThresholdSelector as ThresholdSelector
     from dpkit_core.protocols import TopKSelector as TopKSelector
     from dpkit_core.release.certificate import Certificate as Certificate
     from dpkit_core.release.models import LinearModel as LinearModel
@@ -94,9 +100,10 @@ _HOMES = {
     "plugins.registry": "Registry",
     "privacy.budget": "Budget Neighboring Sensitivity",
     "protocols": (
-        "API API_FLOOR Accountant Custom Meter Model PreparedScores RecordAccountant RecordAccounts Refusal "
-        "RegressionRequest Regressor ReleasingScorer Scorer Scores ScoringRequest SelectionRequest StagePlan "
-        "StreamRegressor TopKSelector"
+        "API API_FLOOR Accountant Custom IterateFacts IterateScorer IterateState IterativeRegressor Meter "
+        "Model PreparedScores RecordAccountant RecordAccounts Refusal RegressionRequest Regressor "
+        "ReleasingScorer Scorer Scores ScoringRequest Screen SelectionRequest StagePlan StreamRegressor "
+        "ThresholdSelector TopKSelector"
     ),
     "release.certificate": "Certificate",
     "release.models": "LinearModel NoisyMoments RowClippedLinearModel WinsorizedLinearModel",

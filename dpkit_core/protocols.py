@@ -128,6 +128,8 @@ class SelectionRequest:
         What the events may cost under ``accountant``.
     accountant
         An accountant that has seen nothing yet.
+    returning
+        Whether what was picked may be picked again, as while a regressor iterates.
 
     Raises
     ------
@@ -140,9 +142,10 @@ class SelectionRequest:
     sensitivities: tuple[Sensitivity, ...]
     budget: Budget
     accountant: Accountant
+    returning: bool = False
 
     def __attrs_post_init__(self) -> None:
-        picks = sum(self.picks)
+        picks = max(self.picks) if self.returning else sum(self.picks)
         if picks > self.features:
             raise Unsuitable(
                 f"{picks} picks from {self.features} features; each feature can be picked once, so ask for "
@@ -815,4 +818,174 @@ class StreamRegressor(Protocol):
         The records of a batch have arrived, for ``Meter.sums``, when the iterator has given it. All batches
         are to be taken.
         """
+        ...
+
+
+@attrs.frozen
+class IterateFacts:
+    """What the public knows of the iterates of a fit, before it begins.
+
+    Everything is in the units of the iteration: features are clipped to [-1, 1], and so is a target of
+    squared loss; a target of logistic loss is 0 or 1. With u_i = x_i . w + intercept and r_i the derivative
+    of the loss of record i at u_i (u_i - y_i, or sigma(u_i) - y_i), the gradient is c_j = sum of x_ij r_i.
+
+    Attributes
+    ----------
+    loss
+        ``squared`` or ``logistic``.
+    radius
+        The coefficients of an iterate, its intercept among them, have no larger sum of magnitudes.
+    clip
+        Residuals are clipped to this in the gradient; None where they are not.
+    features
+        How many coefficients an iterate has, its intercept aside.
+    after
+        For each time that an iterate is handed over, how many single events of the fit precede it.
+    neighboring
+        The relation.
+    records
+        Their number, where it is public.
+    """
+
+    loss: str
+    radius: float
+    clip: float | None
+    features: int
+    after: tuple[int, ...] = attrs.field(converter=frozen_tuple)
+    neighboring: Neighboring
+    records: int | None = None
+
+    def reach(self, length: float) -> float:
+        """Return the largest residual in the gradient of an iterate whose magnitudes add up to ``length``.
+
+        >>> IterateFacts("squared", 4.0, None, 2, (), Neighboring.ADD_OR_REMOVE_ONE).reach(0.5)
+        1.5
+        """
+        largest = 1.0 if self.loss == "logistic" else length + 1.0
+        return largest if self.clip is None else min(largest, self.clip)
+
+
+@attrs.frozen(eq=False)
+class IterateState:
+    """One iterate, as a regressor hands it over; in the units of ``IterateFacts``.
+
+    Attributes
+    ----------
+    step
+        How many steps were made; public.
+    weights
+        The coefficients, shape (d,); public.
+    length
+        Sum of the magnitudes of the coefficients, the intercept's among them; public.
+    gradient
+        c, shape (d,); private.
+    steepest
+        The largest magnitude in the gradient, that of the intercept included; private.
+    inner
+        The sum of u r; private, and None where residuals are clipped or it is not computed.
+    square
+        The sum of u^2, likewise.
+    squares
+        The sum of x_j^2 for each feature, shape (d,), likewise.
+    """
+
+    step: int
+    weights: Vector
+    length: float
+    gradient: Vector
+    steepest: float
+    inner: float | None = None
+    square: float | None = None
+    squares: Vector | None = None
+
+
+class Screen(Protocol):
+    """What shows an iterate to the scorer and the selector of a loop."""
+
+    def __call__(self, state: IterateState, /) -> tuple[int, ...]:
+        """Return the features that are to be dropped from an iterate: a release."""
+        ...
+
+
+@runtime_checkable
+class IterateScorer(Protocol):
+    """How well can each feature be dropped from an iterate? It adds no noise.
+
+    A scorer of ``dpkit.scorers`` keeps this protocol or ``Scorer``, or both. Its scores are shown to the
+    selector inside the loop of an ``IterativeRegressor``; what is selected is dropped from the iterate.
+    Beside the features there is a candidate *none*, the last, with index d and score 0, unless a scorer says
+    ``none = False``, an optional class-level fact, field or property: then it is there only where no feature
+    has a coefficient. Features without a coefficient are no candidates; which ones have is public.
+
+    Scores whose sensitivity is known to be false, of a published method, say so by ``not_private``, sentences
+    that the certificate repeats; another optional fact.
+    """
+
+    def iterate_sensitivity(self, facts: IterateFacts, /) -> Sensitivity:
+        """Return how far the scores of any one iterate move between neighboring datasets, *none* included.
+
+        One number for all iterates of a fit, because it is planned: scores may be in units of a public number
+        that differs between iterates, such as ``facts.reach(state.length)``.
+
+        Raises
+        ------
+        Unsuitable
+            If nothing is proved for such iterates.
+        """
+        ...
+
+    def iterate_scores(self, state: IterateState, facts: IterateFacts, /) -> Vector:
+        """Return one finite score per feature, shape (d,): larger is better dropped."""
+        ...
+
+
+@runtime_checkable
+class IterativeRegressor(Protocol):
+    """A regressor that shows its iterates to a scorer and a selector, which drop features from them.
+
+    An optional capability beside ``Regressor``. It plans by ``Regressor.plan``, for all features, and its
+    events and the selector's are drawn from one meter, in the order that ``IterateFacts.after`` says.
+    """
+
+    def iterate_facts(self, schema: Schema, /) -> IterateFacts:
+        """Return what is public about the iterates of a fit to all features.
+
+        Raises
+        ------
+        Unsuitable
+            If the regressor cannot serve the schema.
+        """
+        ...
+
+    def fit_iterates(
+        self, data: Dataset, plan: StagePlan, meter: Meter, screen: Screen, /
+    ) -> Model | Refusal:
+        """Return what ``fit`` returns, after showing iterates to ``screen`` as the facts say.
+
+        The coefficients that ``screen`` returns are to become 0 before the next step; they may come back.
+        """
+        ...
+
+
+@runtime_checkable
+class ThresholdSelector(Protocol):
+    """A selector that releases every candidate above a threshold, however many there are.
+
+    An optional capability beside ``TopKSelector``, used while a regressor iterates.
+    """
+
+    def plan_above(self, request: SelectionRequest, /) -> StagePlan:
+        """Return one event for each round of the request, whose ``picks`` count rounds and nothing else.
+
+        Raises
+        ------
+        Unsuitable
+            If the request cannot be served.
+        CalibrationFailed
+            If no noise is found whose events stay within the budget.
+        """
+        ...
+
+    def select_above(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return the candidates whose noisy scores are above 0, by index; all, some or none."""
         ...

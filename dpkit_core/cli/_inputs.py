@@ -14,6 +14,7 @@ from dpkit_core.data.readers import Table
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidData, InvalidOption, InvalidSchema
 from dpkit_core.files.documents import read_toml
+from dpkit_core.pipeline.plan import Records
 from dpkit_core.privacy.budget import Neighboring
 
 
@@ -57,17 +58,17 @@ def dataset(table: Table, schema: Schema, forms: Sequence[str]) -> AnyDataset:
     return data
 
 
-def require_columns(table: Table, schema: Schema) -> None:
-    """Raise unless the table has the schema's columns, with numbers where it says so; no value is read."""
-    table.find_numbers(schema.target.name, "target")
-    for column in schema.columns:
-        find = table.find_numbers if column.kind == "numeric" else table.find
-        find(column.name)
+def records_of(tables: Sequence[Table], schema: Schema, forms: Sequence[str]) -> Records:
+    """Return what a plan is run on: the one table, or the batches of a stream, which may have no records."""
+    if len(tables) > 1:
+        return [encode(table, schema, batch=True) for table in tables]
+    return dataset(tables[0], schema, forms)
 
 
 def _beside(table: Table) -> Path | None:
     at = Path(table.path)
-    path = at.with_name(f"{at.stem}.schema.toml")
+    name = at.with_suffix("") if at.suffix.lower() == ".gz" else at
+    path = at.with_name(f"{name.stem}.schema.toml")
     if not path.is_file():
         return None
     note(f"public facts from {path}, which lies beside the table")
@@ -84,7 +85,7 @@ def _inferred(
         raise InvalidData(
             f"{table.path} holds text, not numbers, in {columns}; declare categories in a schema, from "
             "public knowledge and not from the data (`dpkit schema DATA > schema.toml` writes a start), or "
-            "choose other columns with --features. Numbers with a decimal comma are text: write points"
+            "choose other columns with --features. Numbers with a decimal comma need --decimal ','"
         )
     note(f"no schema given; taken as public about {table.path}: the names of its columns, and nothing else")
     return schema

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +20,34 @@ from dpkit_core.plugins.kinds import KINDS
 ForceOption = Annotated[
     bool,
     typer.Option("--force", help="Overwrite the file of --output, though its release may be paid for."),
+]
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter",
+        metavar="CHAR",
+        help="What stands between the columns of a text file, such as ';' or tab.",
+        show_default="a comma, in .tsv a tab",
+        rich_help_panel="Text files",
+    ),
+]
+DecimalOption = Annotated[
+    str,
+    typer.Option(
+        "--decimal",
+        metavar="CHAR",
+        help="What numbers have before their decimals: a point or a comma.",
+        rich_help_panel="Text files",
+    ),
+]
+MissingOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--missing",
+        metavar="TEXT",
+        help="What else stands for a missing value, such as '?'; repeatable.",
+        rich_help_panel="Text files",
+    ),
 ]
 SeedOption = Annotated[
     int | None,
@@ -52,6 +81,16 @@ ChargeOption = Annotated[
         metavar="ID",
         help="Identity of the charge, such as a job's name: a second run of the same identity is declined.",
         show_default="a new one",
+        rich_help_panel="Ledger",
+    ),
+]
+
+SignOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--sign",
+        metavar="KEY",
+        help="Sign the release with this private key, made by `dpkit key new`.",
         rich_help_panel="Ledger",
     ),
 ]

@@ -19,6 +19,7 @@ from dpkit_core.cli.audit import audit
 from dpkit_core.cli.check import check
 from dpkit_core.cli.compose import compose
 from dpkit_core.cli.doctor import doctor
+from dpkit_core.cli.key import key
 from dpkit_core.cli.ledger import ledger
 from dpkit_core.cli.list import list_parts
 from dpkit_core.cli.new import new
@@ -188,6 +189,7 @@ app.command("run")(run)
 app.command("predict")(predict)
 app.command("verify")(verify)
 app.add_typer(ledger, name="ledger")
+app.add_typer(key, name="key")
 app.command("check")(check)
 app.command("audit")(audit)
 app.command("new")(new)

@@ -10,9 +10,13 @@ import typer
 from dpkit_core.cli._options import (
     AccountOption,
     ChargeOption,
+    DecimalOption,
+    DelimiterOption,
     ForceOption,
     LedgerOption,
+    MissingOption,
     SeedOption,
+    SignOption,
     parse_settings,
     split_names,
 )
@@ -26,14 +30,22 @@ _PRIVACY = "Privacy"
 
 def compose(
     data: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Argument(
             metavar="DATA",
-            help="The private table: .csv, .parquet, a folder of .parquet files, or .npz with arrays X, y "
-            "and names. Not needed for a --dry-run with --schema.",
+            help="The private table: .csv or .tsv (also .gz), .parquet, a folder of .parquet files, or .npz "
+            "with arrays X, y and names. Not needed for a --dry-run with --schema. Several with --batches.",
+            show_default=False,
         ),
     ] = None,
     *,
+    batches: Annotated[
+        bool,
+        typer.Option(
+            "--batches",
+            help="The tables are batches of records, which the regressor learns from one after the other.",
+        ),
+    ] = False,
     target: Annotated[
         str | None,
         typer.Option("--target", metavar="COLUMN", help="The column to predict, unless the schema names it."),
@@ -165,6 +177,10 @@ def compose(
     ledger: LedgerOption = None,
     account: AccountOption = None,
     charge: ChargeOption = None,
+    sign: SignOption = None,
+    delimiter: DelimiterOption = None,
+    decimal: DecimalOption = ".",
+    missing: MissingOption = None,
     seed: SeedOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and stop: no data is used, nothing is spent.")
@@ -192,8 +208,9 @@ def compose(
 
     import dpkit_core
     from dpkit_core.cli import _execute
-    from dpkit_core.cli._inputs import dataset, find_schema, require_columns
-    from dpkit_core.data.readers import read_table
+    from dpkit_core.cli._inputs import find_schema, records_of
+    from dpkit_core.data.encode import require_columns
+    from dpkit_core.data.readers import Dialect, read_table
     from dpkit_core.files.documents import to_toml
     from dpkit_core.files.writing import reserved
     from dpkit_core.pipeline.compose import DEFAULT_SELECT_SHARE
@@ -203,15 +220,14 @@ def compose(
     budget = Budget(epsilon, delta)
     options = parse_settings(settings or [])
     k = _one_k(k, options)
-    if data is None and not (dry_run and schema):
-        raise InvalidOption("which table? Give DATA, or --schema with --dry-run to see a plan without data")
+    paths = _tables(data or [], batches=batches, needed=not (dry_run and schema))
     if save is not None and not dry_run and save.resolve() == output.resolve():
         raise InvalidOption(f"--save and --output are both {save}; give each a file of its own")
     if save is not None:
-        _execute.require_elsewhere(save, (data, schema))
+        _execute.require_elsewhere(save, (*paths, schema))
     paid_by = _execute.payer(ledger, account, charge, budget=budget)
     with contextlib.ExitStack() as stack:
-        claim = _execute.claimed(output, force=force, inputs=(data, schema))
+        claim = _execute.claimed(output, force=force, inputs=(*paths, schema))
         release = None if dry_run else stack.enter_context(claim)
         saved = None if save is None else stack.enter_context(reserved(save, replace=True))
         with contextlib.redirect_stdout(sys.stderr):
@@ -221,15 +237,20 @@ def compose(
             pipeline = dpkit_core.compose(**chosen.parts, options=chosen.options)
             shares = (select_share, chosen.select_share, DEFAULT_SELECT_SHARE)
             share = next(share for share in shares if share is not None)
-            table = None if data is None else read_table(data)
+            dialect = Dialect(delimiter, decimal, missing)
+            tables = [read_table(path, batch=len(paths) > 1, dialect=dialect) for path in paths]
             facts = find_schema(
-                table, path=schema, target=target, features=split_names(features), neighboring=neighboring
+                next(iter(tables), None),
+                path=schema,
+                target=target,
+                features=split_names(features),
+                neighboring=neighboring,
             )
-            if table is not None:
+            for table in tables:
                 require_columns(table, facts)
-            plan = pipeline.plan(facts, budget, k=k, select_share=share)
+            plan = pipeline.plan(facts, budget, k=k, select_share=share, batches=max(1, len(tables)))
         # Data that cannot be used are found before anything is printed or written.
-        records = None if release is None or table is None else dataset(table, facts, pipeline.forms)
+        records = None if release is None or not tables else records_of(tables, facts, pipeline.forms)
         if saved is not None:
             saved.write(to_toml(plan_document(plan)))
             note(f"wrote {save}")
@@ -240,8 +261,27 @@ def compose(
             print(json.dumps(document, indent=2, allow_nan=False))
         if release is not None and records is not None:
             _execute.execute(
-                plan, records, seed=seed, output=release, path=output, format=format, paid_by=paid_by
+                plan,
+                records,
+                seed=seed,
+                output=release,
+                path=output,
+                format=format,
+                paid_by=paid_by,
+                signer=_execute.signer(sign),
             )
+
+
+def _tables(paths: list[Path], *, batches: bool, needed: bool) -> list[Path]:
+    """Return the paths of the tables: one, or several that are said to be batches."""
+    if needed and not paths:
+        raise InvalidOption("which table? Give DATA, or --schema with --dry-run to see a plan without data")
+    if len(paths) > 1 and not batches:
+        raise InvalidOption(
+            f"{len(paths)} tables are given; if they are batches of one stream, say so with --batches, else "
+            "give one"
+        )
+    return paths
 
 
 def _one_k(k: int | None, options: dict[str, dict[str, Any]]) -> int | None:

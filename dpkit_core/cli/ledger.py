@@ -58,7 +58,8 @@ def create(
         typer.Option(
             "--measure",
             metavar="|".join(FILTERS),
-            help="How runs are added up: basic can be checked by hand; renyi has room for many small runs.",
+            help="How runs are added up: basic can be checked by hand; renyi has room for many small runs, "
+            "gdp for some more of them where noise is Gaussian.",
         ),
     ] = "basic",
     table: Annotated[
@@ -135,6 +136,9 @@ def show(
         print(json.dumps(document, indent=2))
         return
     _show_accounts(book, statements)
+    for entry in book.entries(after=book.head().sequence - 1):
+        if entry.kind == "moved":
+            note(f"the ledger has left this place for {entry.facts.get('to')}; nothing is charged here")
     for each in statements if account is not None or len(statements) == 1 else ():
         _show_runs(each, entries)
     for price in prices:
@@ -169,7 +173,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 def _show_accounts(book: Ledger, statements: Sequence[Statement]) -> None:
     from dpkit_core.commands import render
-    from dpkit_core.privacy.budget import attack_accuracy
+    from dpkit_core.privacy.budget import attack_in_words
 
     head = book.head()
     render.heading(f"Ledger {book.id}: {head.sequence} entries, head {head.hash[:16]}")
@@ -182,22 +186,10 @@ def _show_accounts(book: Ledger, statements: Sequence[Statement]) -> None:
         numeric=("of the budget",),
     )
     for each in statements:
-        budget = each.account.budget
-        render.lines(
-            [
-                f"{each.account.name}: whoever knows all other records and sees everything that this account "
-                f"will "
-                f"ever pay for tells {_what(each)} with a chance of at most "
-                f"{100 * attack_accuracy(budget.epsilon, budget.delta):.3g} %, where guessing has 50 %."
-            ]
-        )
-
-
-def _what(statement: Statement) -> str:
-    from dpkit_core.privacy.budget import Neighboring
-
-    added = statement.account.schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE
-    return "whether a record is in the table" if added else "which of two records is in the table"
+        budget, relation = each.account.budget, each.account.schema.neighboring
+        seen = "everything that this account will ever pay for"
+        words = attack_in_words(budget.epsilon, budget.delta, relation, seen)
+        render.lines([f"{each.account.name}: {words}."])
 
 
 def _percent(statement: Statement) -> str:
@@ -266,6 +258,32 @@ def _show_price(price: dict[str, Any]) -> None:
     )
 
 
+@ledger.command("move")
+def move(
+    where: _Where,
+    to: Annotated[
+        str,
+        typer.Argument(metavar="PLACE", help="A file that does not exist, or the URL of another backend."),
+    ],
+) -> None:
+    """Move LEDGER to another PLACE with all its entries; nothing is charged in the old place any more.
+
+    It is audited first, and moved only if it is sound. Do it while nobody runs anything.
+    """
+    from dpkit_core.errors import InvalidLedger
+    from dpkit_core.ledger.audit import audit as examine
+    from dpkit_core.ledger.ledger import Ledger
+
+    book = Ledger.open(where)
+    found = examine(book)
+    if not found.sound:
+        raise InvalidLedger(
+            f"{book.store.shown} is not sound, so it is not moved; `dpkit ledger audit` says what is wrong"
+        )
+    moved = book.move_to(to)
+    note(f"moved ledger {moved.id} to {moved.store.shown}; {book.store.shown} charges nothing any more")
+
+
 @ledger.command("audit")
 def audit(
     where: _Where,
@@ -311,9 +329,10 @@ def _show_audit(found: Audit, releases: int) -> None:
 
     render.heading(f"{found.head.sequence} entries, head {found.head.hash}")
     render.lines([f"{finding.fault}: {finding.sentence}." for finding in found.findings])
+    are = "release is" if releases == 1 else "releases are"
     render.lines(
         [
-            f"{len(found.confirmed)} of {releases} releases are charged here and are what was released."
+            f"{len(found.confirmed)} of {releases} {are} charged here, settled, and what was released."
             if releases
             else "Compared with no release: a restored backup or a second copy would not be noticed.",
             "sound" if found.sound else "NOT sound",

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpkit_core.cli._options import DecimalOption, DelimiterOption, MissingOption
+
 if TYPE_CHECKING:
     from dpkit_core.data.dataset import Matrix, Vector
     from dpkit_core.data.readers import Table
@@ -31,20 +33,35 @@ def predict(
             "--output", metavar="FILE", help="A .csv or .parquet file. Default: CSV on standard output."
         ),
     ] = None,
+    *,
+    delimiter: DelimiterOption = None,
+    decimal: DecimalOption = ".",
+    missing: MissingOption = None,
 ) -> None:
-    """Print one prediction for each record of DATA. Costs no privacy: the model is public."""
+    """Print one prediction for each record of DATA. Costs no privacy: the model is public.
+
+    Missing values are treated by the rules of the release's schema. Where there is none, or the rule was to
+    leave such records out, the prediction is nan.
+    """
     import sys
+
+    import numpy as np
 
     from dpkit_core.cli._execute import require_elsewhere
     from dpkit_core.commands.options import note
-    from dpkit_core.data.readers import read_table
+    from dpkit_core.data.readers import Dialect, read_table
     from dpkit_core.errors import InvalidOption
     from dpkit_core.files.writing import reserved
     from dpkit_core.release.release import Release
 
     def predictions() -> Vector:
         released = Release.read(release)
-        return released.predict(_model_matrix(released, read_table(data)))
+        table = read_table(data, dialect=Dialect(delimiter, decimal, missing))
+        predicted = released.predict(_model_matrix(released, table))
+        without = int(np.isnan(predicted).sum())
+        if without:
+            note(f"{without} of {len(predicted)} records lack a value that the model needs: nan")
+        return predicted
 
     if output is None:
         sys.stdout.write(_csv(predictions()))
@@ -75,12 +92,11 @@ def _model_matrix(release: Release, table: Table) -> Matrix:
         )
     features = [known[name] for name in wanted]
     X = feature_matrix(table, features)
-    takes_missing = getattr(release.model, "takes_missing", False)
     for feature, column in zip(features, X.T, strict=True):
-        if not (np.isfinite(column) | (takes_missing & np.isnan(column))).all():
+        if np.isinf(column).any():
             raise InvalidData(
-                f"column {feature.column!r} has missing or infinite values, for which the model has no "
-                "prediction; remove or fill them"
+                f"column {feature.column!r} has infinite values, for which the model has no prediction; "
+                "remove or replace them"
             )
     return X
 

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from dpkit_core.cli._options import AccountOption, ChargeOption, ForceOption, LedgerOption, SeedOption
+from dpkit_core.cli._options import (
+    AccountOption,
+    ChargeOption,
+    DecimalOption,
+    DelimiterOption,
+    ForceOption,
+    LedgerOption,
+    MissingOption,
+    SeedOption,
+    SignOption,
+)
 from dpkit_core.commands.options import Format, FormatOption, note
 
 
@@ -16,13 +26,17 @@ def run(
     data: Annotated[
         Path,
         typer.Argument(
-            metavar="DATA", help="The private table: .csv, .parquet, a folder of .parquet files, or .npz."
+            metavar="DATA", help="The private table: .csv, .tsv, .parquet, a folder of .parquet files, .npz."
         ),
     ],
     *,
     ledger: LedgerOption = None,
     account: AccountOption = None,
     charge: ChargeOption = None,
+    sign: SignOption = None,
+    delimiter: DelimiterOption = None,
+    decimal: DecimalOption = ".",
+    missing: MissingOption = None,
     seed: SeedOption = None,
     output: Annotated[
         Path, typer.Option("--output", metavar="FILE", help="Where to write the release.")
@@ -41,16 +55,24 @@ def run(
 
     from dpkit_core.cli import _execute
     from dpkit_core.cli._inputs import dataset
-    from dpkit_core.data.readers import read_table
+    from dpkit_core.data.readers import Dialect, read_table
     from dpkit_core.pipeline.planfile import read_plan
 
     paid_by = _execute.payer(ledger, account, charge)
     with _execute.claimed(output, force=force, inputs=(plan, data)) as release:
         with contextlib.redirect_stdout(sys.stderr):
             agreed = read_plan(plan, report=note)
-        records = dataset(read_table(data), agreed.schema, agreed.assembly.forms)
+        table = read_table(data, dialect=Dialect(delimiter, decimal, missing))
+        records = dataset(table, agreed.schema, agreed.assembly.forms)
         if format is Format.TABLE:
             _execute.show_plan(agreed, paid_by)
         _execute.execute(
-            agreed, records, seed=seed, output=release, path=output, format=format, paid_by=paid_by
+            agreed,
+            records,
+            seed=seed,
+            output=release,
+            path=output,
+            format=format,
+            paid_by=paid_by,
+            signer=_execute.signer(sign),
         )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpkit_core.cli._options import DecimalOption, DelimiterOption, MissingOption
+
 if TYPE_CHECKING:
     from dpkit_core.data.readers import Table, TableColumn
 
@@ -20,6 +22,7 @@ _HEADER = """\
 _BLANKS = {
     "numeric": ("# lower = ", "# upper = "),
     "categorical": ('# categories = ["...", "..."]',),
+    "date": ('# lower = "2000-01-01"', '# upper = "2000-01-01"'),
 }
 
 
@@ -27,17 +30,22 @@ def schema(
     data: Annotated[
         Path,
         typer.Argument(
-            metavar="DATA", help="The table: .csv, .parquet, a folder of .parquet files, or .npz."
+            metavar="DATA", help="The table: .csv, .tsv, .parquet, a folder of .parquet files, or .npz."
         ),
     ],
     target: Annotated[
         str | None, typer.Option("--target", metavar="COLUMN", help="The column to predict.")
     ] = None,
+    *,
+    delimiter: DelimiterOption = None,
+    decimal: DecimalOption = ".",
+    missing: MissingOption = None,
 ) -> None:
     """Print the start of a schema as TOML: names and kinds of columns, and blanks for a person to fill in."""
-    from dpkit_core.data.readers import read_table
+    from dpkit_core.data.readers import Dialect, read_table
 
-    print(draft(read_table(data), target), end="")
+    table = read_table(data, dialect=Dialect(delimiter, decimal, missing))
+    print(draft(table, target), end="")
 
 
 def draft(table: Table, target: str | None) -> str:

@@ -14,6 +14,8 @@ from dpkit_core.privacy.budget import rounded_up
 
 if TYPE_CHECKING:
     from dpkit_core.release.certificate import Certificate
+    from dpkit_core.release.release import Release
+    from dpkit_core.release.signing import VerifyingKey
     from dpkit_core.release.verify import Verification
 
 _NOT_CONFIRMED = 2
@@ -22,32 +24,47 @@ _NOT_PRIVATE = 5
 
 @attrs.frozen
 class _Verified:
-    """A file, and what is to be said of it; ``error`` where it cannot be read."""
+    """A file, and what is to be said of it; ``error`` where it cannot be read.
+
+    ``objection`` is what contradicts its signature: empty if nothing does, None if no key was given.
+    """
 
     path: Path
-    certificate: Certificate | None = None
+    release: Release | None = None
     verification: Verification | None = None
+    objection: str | None = None
     error: str = ""
 
     @property
+    def certificate(self) -> Certificate | None:
+        return None if self.release is None else self.release.certificate
+
+    @property
     def confirmed(self) -> bool:
-        return self.verification is not None and self.verification.confirmed
+        return self.verification is not None and self.verification.confirmed and not self.objection
 
     @property
     def private(self) -> bool:
-        return self.verification is not None and self.verification.private
+        return self.confirmed and self.verification is not None and self.verification.private
 
     @property
     def why(self) -> list[str]:
         """Why the answer is not a plain yes."""
         if self.verification is None:
             return [self.error]
-        return [*self.verification.problems, *self.verification.reasons]
+        objections = [self.objection] if self.objection else []
+        return [*objections, *self.verification.problems, *self.verification.reasons]
 
     def to_document(self) -> dict[str, Any]:
         if self.verification is None:
             return {"file": str(self.path), "confirmed": False, "private": False, "problems": [self.error]}
-        return {"file": str(self.path), **attrs.asdict(self.verification)}
+        document = {"file": str(self.path), **attrs.asdict(self.verification)}
+        document |= {"confirmed": self.confirmed, "private": self.private}
+        if self.objection is not None:
+            document["signed"] = not self.objection
+        if self.objection:
+            document["problems"] = [self.objection, *self.verification.problems]
+        return document
 
 
 def verify(
@@ -71,16 +88,27 @@ def verify(
             help="Exit with 0 where the arithmetic is confirmed, though the release is not private.",
         ),
     ] = False,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            "--key",
+            metavar="KEY.pub",
+            help="Also check that the holder of this public key has signed each RELEASE as it is.",
+        ),
+    ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Recompute the total of each RELEASE from its events.
+    """Recompute the total of each RELEASE from its events; with --key, check its signature.
 
     Exit codes: 0 all are confirmed and private; 5 all are confirmed, and one is not private or its guarantee
-    says nothing; 2 one is not confirmed, or cannot be read.
+    says nothing; 2 one is not confirmed, was not signed by the key, or cannot be read.
     """
     import json
 
-    verified = [_verified(path, accountant, alone=len(releases) == 1) for path in releases]
+    from dpkit_core.release.signing import VerifyingKey
+
+    signer = None if key is None else VerifyingKey.read(key)
+    verified = [_verified(path, accountant, signer, alone=len(releases) == 1) for path in releases]
     if format is Format.JSON:
         documents = [one.to_document() for one in verified]
         summary = {
@@ -99,17 +127,23 @@ def verify(
         raise typer.Exit(_NOT_PRIVATE)
 
 
-def _verified(path: Path, accountant: str | None, *, alone: bool) -> _Verified:
+def _verified(path: Path, accountant: str | None, key: VerifyingKey | None, *, alone: bool) -> _Verified:
     import contextlib
     import sys
 
+    from dpkit_core.errors import InvalidRelease
+    from dpkit_core.files.documents import read_json
     from dpkit_core.release.release import Release
     from dpkit_core.release.verify import verify as recompute
 
     try:
         release = Release.read(path)
+        # The file as it is, and not as this dpkit would write it.
+        document = read_json(path, "release", InvalidRelease)
+        objection = None if key is None else key.objection(document) or ""
         with contextlib.redirect_stdout(sys.stderr):
-            return _Verified(path, release.certificate, recompute(release, accountant))
+            verification = recompute(release, accountant)
+        return _Verified(path, release, verification, objection)
     except DpkitError as error:
         if alone:
             raise
@@ -126,11 +160,28 @@ def _show(one: _Verified) -> None:
     recomputed = _guarantee(verification.epsilon, certificate.delta)
     print(f"claimed:    {claimed}, by {certificate.accountant}")
     print(f"recomputed: {recomputed}, by {verification.accountant}")
+    render.lines(_signed(one))
     for problem in verification.problems:
         render.lines([f"problem: {problem}"])
     for reason in verification.reasons:
         render.lines([f"not private: {reason}"])
     print(_verdict(one))
+
+
+def _signed(one: _Verified) -> list[str]:
+    """Return what a signature, or its absence, says and does not say."""
+    signature = None if one.release is None else one.release.signature
+    if one.objection:
+        return [f"signature:  NOT valid: {one.objection}"]
+    if signature is None:
+        return []
+    if one.objection is None:
+        return [f"signature:  by key {signature.key[:16]}, not checked; give that key with --key"]
+    return [
+        f"signature:  valid, by key {signature.key[:16]}. Its holder has signed this file, values and "
+        "certificate, as it is. Who that is, when it was, whether the run took place as the certificate "
+        "says, and whether there are other releases, no signature can prove"
+    ]
 
 
 def _show_all(verified: list[_Verified]) -> None:

@@ -15,7 +15,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.data.frames import frame_matrix, frame_target, is_frame
+from dpkit_core.data.frames import column_feature, frame_matrix, frame_target, is_frame
+from dpkit_core.data.readers import filled
 from dpkit_core.data.schema import Feature, Schema
 from dpkit_core.data.sums import (
     Block,
@@ -80,6 +81,13 @@ class AnyDataset(Protocol):
         """
         ...
 
+    def blocks(self, rows: int, /) -> Iterator[Block]:
+        """Yield all records, at most ``rows`` at a time, in one order: for parts that keep less of each.
+
+        What a part keeps is as private as the records, and memory that grows with their number.
+        """
+        ...
+
     def select(self, indices: Sequence[int], /) -> Self:
         """Return the same records with only these feature columns, in this order; none is allowed."""
         ...
@@ -102,6 +110,33 @@ def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
     if array.ndim != dimensions:
         raise InvalidData(f"{what} has {array.ndim} dimensions; it must have {dimensions}")
     return _read_only(array)
+
+
+def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
+    """Return the target as numbers, 1 for the positive category where it is text."""
+    called = f"target {schema.target.name!r}"
+    if schema.target.positive_category is not None or schema.target.kind == "date":
+        array = np.asarray(y)
+        if array.ndim == 1 and array.dtype.kind in "OUTM":
+            return column_feature(array, schema.outcome, called)
+    return filled(_numbers(y, called, 1)[:, np.newaxis], [schema.outcome])[:, 0]
+
+
+def complete(X: Matrix, y: Vector, features: Sequence[Feature], outcome: Feature) -> tuple[Matrix, Vector]:
+    """Return the records that no column drops: those that lack nothing where the rule is to leave them out.
+
+    Whether a record is kept depends on that record alone. So a table with one record more becomes one with at
+    most one record more.
+    """
+    dropping = [X[:, j] for j, feature in enumerate(features) if feature.missing == "drop"]
+    dropping += [y] if outcome.missing == "drop" else []
+    keep = np.ones(len(y), dtype=np.bool_)
+    for column in dropping:
+        keep &= ~np.isnan(column)
+    if keep.all():
+        return X, y
+    kept = X[keep]
+    return (np.asfortranarray(kept) if X.flags.f_contiguous else kept), y[keep]
 
 
 def _read_only(array: Matrix) -> Matrix:
@@ -147,20 +182,25 @@ class Dataset:
             order, and categories become 0/1 features. Columns that the schema does not name are left out,
             with an ``UnusedColumns`` warning.
         y
-            The target, one number a record; of a categorical target, 1 for its positive category and 0 else.
+            The target, one number a record. A categorical target may be given as it is, in text, or as 1 for
+            its positive category and 0 else.
         schema
             The public facts.
         batch
             Whether it is one of a stream, which may have no records.
         """
-        target = _numbers(y, f"target {schema.target.name!r}", 1)
+        target = _target(y, schema)
         if is_frame(X):
             X = frame_matrix(X, schema.features, beside=[schema.target.name])
         matrix = _numbers(X, "X", 2)
         _require_shape(matrix.shape, target.shape[0], schema, least=0 if batch else 1)
+        matrix, target = complete(filled(matrix, schema.features), target, schema.features, schema.outcome)
+        if not (batch or len(target)):
+            raise InvalidData("no record is complete, and the schema drops those that are not")
         _require_finite(matrix, [feature.name for feature in schema.features])
         _require_finite(target[:, np.newaxis], [schema.target.name])
-        return cls(matrix, target, schema.features, schema.target.name, schema.target.bounds)
+        X, y = _read_only(matrix), _read_only(target)
+        return cls(X, y, schema.features, schema.target.name, schema.target.bounds)
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema, *, batch: bool = False) -> Dataset:
@@ -180,7 +220,7 @@ class Dataset:
             raise InvalidData(
                 f"a {type(frame).__name__} has no named columns; give a data frame, or use from_arrays"
             )
-        return cls.from_arrays(frame, frame_target(frame, schema.target), schema, batch=batch)
+        return cls.from_arrays(frame, frame_target(frame, schema.outcome), schema, batch=batch)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -254,10 +294,13 @@ class SparseDataset:
         if not matrix.has_canonical_format:  # an entry stored in parts is one value, to be clipped once
             matrix = matrix.copy()
             matrix.sum_duplicates()
-        target = _numbers(y, f"target {schema.target.name!r}", 1)
+        target = _target(y, schema)
         _require_shape(matrix.shape, target.shape[0], schema)
         if not np.isfinite(matrix.data).all():
-            raise InvalidData("X has missing (NaN) or infinite values; remove or fill them before running")
+            raise InvalidData(
+                "X has missing (NaN) or infinite values; remove or fill them before running. The schema's "
+                "rules for missing values are for dense data and files"
+            )
         _require_finite(target[:, np.newaxis], [schema.target.name])
         return cls(matrix, target, schema.features, schema.target.name, schema.target.bounds)
 
@@ -346,8 +389,10 @@ class StreamedDataset:
             for X, y in blocks():
                 matrix = _numbers(X, "a block of X", 2)
                 _require_columns(matrix.shape[1], schema)
-                target = _numbers(y, f"target {schema.target.name!r}", 1)
+                target = _target(y, schema)
                 _require_equal(len(matrix), len(target), schema)
+                matrix = filled(matrix, schema.features)
+                matrix, target = complete(matrix, target, schema.features, schema.outcome)
                 everything = columns == list(range(len(position)))
                 yield Block(matrix if everything else matrix[:, columns], target)
 
@@ -449,6 +494,10 @@ def _require_finite(matrix: Matrix, names: Sequence[str]) -> None:
         if not np.isfinite(column).all():
             kind = "missing (NaN)" if np.isnan(column).any() else "infinite"
             raise InvalidData(
-                f"column {names[j]!r} has {kind} values; remove or fill them by a rule that does not depend "
-                "on the data before running"
+                f"column {names[j]!r} has {kind} values; "
+                + (
+                    'say in the schema what becomes of them: missing = "drop", "constant" or "indicator"'
+                    if kind.startswith("missing")
+                    else "remove or replace them by a rule that does not depend on the data before running"
+                )
             )

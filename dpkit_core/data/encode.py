@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dpkit_core.data.dataset import Dataset, StreamedDataset
+from dpkit_core.data.dataset import Dataset, StreamedDataset, Vector, complete
 from dpkit_core.data.readers import (
     KIND_OF,
     WAY_OUT,
@@ -13,8 +13,6 @@ from dpkit_core.data.readers import (
     TableColumn,
     feature_matrix,
     read_table,
-    remedy_for,
-    target_vector,
 )
 from dpkit_core.data.schema import Column, Feature, Schema
 from dpkit_core.data.sums import Block
@@ -62,16 +60,15 @@ def infer_schema(
             f"which column of {table.path} is to be predicted? Name it with --target, or in a schema "
             "(`dpkit schema DATA > schema.toml` writes a start)"
         )
-    if table.find(target, "target").holds != "numbers":
-        raise InvalidData(
-            f"target {target!r} holds {table.find(target).holds}, not numbers; {remedy_for('target')}"
-        )
+    outcome = _column(table.find(target, "target"))
+    if outcome.kind == "categorical":
+        table.find_numbers(target, "target")  # raises, with what to do
     if features is not None and target in features:
         raise InvalidData(
             f"column {target!r} is the target and also among the features; remove it from --features"
         )
     names = [name for name in table.names if name != target] if features is None else features
-    return Schema(tuple(_column(table.find(name)) for name in names), Column(target), neighboring)
+    return Schema(tuple(_column(table.find(name)) for name in names), outcome, neighboring)
 
 
 def _column(column: TableColumn) -> Column:
@@ -109,8 +106,22 @@ def encode(table: Table, schema: Schema, *, batch: bool = False) -> Dataset:
     """
     if not batch:
         _require_records(table, schema)
-    y = target_vector(table, schema.target)
+    y = _target(table, schema)
     return Dataset.from_arrays(feature_matrix(table, schema.features), y, schema, batch=batch)
+
+
+def _target(table: Table, schema: Schema) -> Vector:
+    target: Vector = feature_matrix(table, [schema.outcome], "target")[:, 0]
+    return target
+
+
+def require_columns(table: Table, schema: Schema) -> None:
+    """Raise unless the table has the schema's columns, of their kinds; no value is read."""
+    for column, role in ((schema.target, "target"), *((column, "column") for column in schema.columns)):
+        if column.kind == "categorical":
+            table.find(column.name, role)
+        else:
+            table.find_numbers(column.name, role, column.kind)
 
 
 def _require_records(table: Table, schema: Schema) -> None:
@@ -143,18 +154,18 @@ def stream(path: Path | str, schema: Schema) -> StreamedDataset:
 def stream_table(table: Table, schema: Schema) -> StreamedDataset:
     """Return what ``stream`` does, of a table that can be read in blocks."""
     _require_records(table, schema)
-    if schema.target.positive_category is None:
-        table.find_numbers(schema.target.name, "target")
-    table.find(schema.target.name, "target")
-    for column in schema.columns:
-        table.find(column.name)
+    require_columns(table, schema)
     blocks, target = table.blocks, schema.target.name
     assert blocks is not None
+    dropping = tuple(feature for feature in schema.features if feature.missing == "drop")
 
     def read(features: tuple[Feature, ...]) -> Iterator[Block]:
-        names = list(dict.fromkeys([*(feature.column for feature in features), target]))
-        wider = max(len(names), len(features) + 1)
+        # Whether a record is left out depends on all columns that may drop it, in each pass alike.
+        needed = (*features, *(feature for feature in dropping if feature not in features))
+        names = list(dict.fromkeys([*(feature.column for feature in needed), target]))
+        wider = max(len(names), len(needed) + 1)
         for block in blocks(names, max(1, BLOCK // (8 * wider))):
-            yield Block(feature_matrix(block, features), target_vector(block, schema.target))
+            X, y = complete(feature_matrix(block, needed), _target(block, schema), needed, schema.outcome)
+            yield Block(X[:, : len(features)], y)
 
     return StreamedDataset.from_reader(read, schema)

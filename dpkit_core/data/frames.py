@@ -6,6 +6,7 @@ other library is read by pyarrow, through Arrow's C stream.
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import math
 import numbers
@@ -24,14 +25,15 @@ from dpkit_core.data.readers import (
     TableColumn,
     arrow_table,
     feature_matrix,
+    filled,
     pyarrow,
-    target_vector,
 )
+from dpkit_core.data.schema import EPOCH
 from dpkit_core.errors import InvalidData, InvalidSchema, UnusedColumns
 
 if TYPE_CHECKING:
     from dpkit_core.data.dataset import Matrix, Vector
-    from dpkit_core.data.schema import Column, Feature
+    from dpkit_core.data.schema import Feature
 
 _CALLED = "the table given as X"
 
@@ -54,7 +56,7 @@ def matrix_of(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()
     """
     if is_frame(X):
         return np.ascontiguousarray(frame_matrix(X, features, beside=beside))
-    matrix = np.ascontiguousarray(X, dtype=np.float64)
+    matrix = filled(np.ascontiguousarray(X, dtype=np.float64), features)
     if matrix.ndim != 2 or matrix.shape[1] != len(features):
         raise InvalidData(
             f"X has shape {matrix.shape} and the model uses {len(features)} features; give one column for "
@@ -94,7 +96,7 @@ def frame_matrix(X: Any, features: Sequence[Feature], *, beside: Sequence[str] =
     return matrix
 
 
-def frame_target(X: Any, target: Column) -> Vector:
+def frame_target(X: Any, outcome: Feature) -> Vector:
     """Return the target of a table that has it as a column; of a categorical one, 1 where it is positive.
 
     Raises
@@ -103,9 +105,10 @@ def frame_target(X: Any, target: Column) -> Vector:
         If the column is missing, appears twice or does not hold what is needed.
     """
     X, names = _opened(X)
-    if names.count(target.name) != 1:
-        raise InvalidData(_absent(target.name, names))
-    return target_vector(_table(X, [target.name]), target)
+    if names.count(outcome.column) != 1:
+        raise InvalidData(_absent(outcome.column, names))
+    target: Vector = feature_matrix(_table(X, [outcome.column]), [outcome], "target")[:, 0]
+    return target
 
 
 def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
@@ -116,14 +119,16 @@ def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
     InvalidData
         If the name of a column is no text.
     InvalidSchema
-        If columns hold neither numbers nor what is known: with all their names, and what to say of them.
+        If columns hold neither numbers nor dates nor what is known: with all their names, and what to say of
+        them.
     """
     X, names = _opened(X)
     if not all(isinstance(name, str) for name in names):
         shown = ", ".join(map(repr, names[:LISTED]))
         raise InvalidData(f"the columns of X are named {shown}; give them names that are text")
     held = {column.name: column.holds for column in _table(X, names).columns}
-    unclear = [f"{name!r} ({held[name]})" for name in names if held[name] != "numbers" and name not in known]
+    typed = {name: KIND_OF[holds] for name, holds in held.items() if holds in ("numbers", "dates")}
+    unclear = [f"{name!r} ({held[name]})" for name in names if name not in typed and name not in known]
     if unclear:
         raise InvalidSchema(
             f"what may columns {', '.join(unclear[:LISTED])} hold? List their categories, from public "
@@ -131,7 +136,7 @@ def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
             '"Good"]}), or leave them out. '
             "The categories of a data frame's own type do not count: they may have been read off the records"
         )
-    return {name: known.get(name, KIND_OF["numbers"]) for name in names}
+    return {name: known.get(name, typed.get(name, "")) for name in names}
 
 
 def _opened(X: Any) -> tuple[Any, list[Any]]:
@@ -143,7 +148,7 @@ def _opened(X: Any) -> tuple[Any, list[Any]]:
 
 def _of_its_own(feature: Feature) -> Feature:
     """Return a feature that is a column by itself, although it may stand for a category."""
-    return type(feature)(feature.name, feature.name)
+    return feature if feature.name == feature.column else type(feature)(feature.name, feature.name)
 
 
 def _absent(name: str, names: Sequence[object]) -> str:
@@ -171,27 +176,61 @@ def _from_stream(X: Any) -> Any:
         ) from error
 
 
+def column_feature(values: npt.NDArray[Any], feature: Feature, called: str) -> Vector:
+    """Return the feature that a single column of text or dates makes."""
+    table = _held(called, [feature.column], [_array(feature.column, values)], len(values))
+    column: Vector = feature_matrix(table, [feature])[:, 0]
+    return column
+
+
 def _table(X: Any, names: Sequence[str]) -> Table:
     if hasattr(X, "column_names"):
         arrow = pyarrow()
         table = X if isinstance(X, arrow.Table) else arrow.Table.from_batches([X])
         return arrow_table(_CALLED, table.select(names))
-    held = [_array(name, X[name]) for name in names]
+    return _held(_CALLED, names, [_array(name, X[name]) for name in names], len(X))
+
+
+def _held(called: str, names: Sequence[str], held: Sequence[npt.NDArray[Any]], rows: int) -> Table:
     columns = tuple(map(TableColumn, names, map(_holds, held)))
 
     def values(position: int) -> npt.NDArray[Any]:
         array = held[position]
-        return array.astype(np.float64, copy=False) if columns[position].holds == "numbers" else array
+        match columns[position].holds:
+            case "numbers":
+                return array.astype(np.float64, copy=False)
+            case "dates":
+                return _days(array)
+            case _:
+                return array
 
-    return Table(_CALLED, columns, len(X), values)
+    def meanings(position: int) -> npt.NDArray[Any]:
+        array = held[position]
+        if columns[position].holds != "dates":
+            return values(position)
+        texts = np.datetime_as_string(array).astype(object)
+        texts[np.isnat(array)] = None
+        return texts
+
+    return Table(called, columns, rows, values, meanings)
+
+
+def _days(array: npt.NDArray[Any]) -> Vector:
+    """Return dates as days since 1970, the time of day as a fraction, NaN where one is missing."""
+    days: Vector = (array - np.datetime64(EPOCH)) / np.timedelta64(1, "D")
+    return days
 
 
 def _array(name: str, column: Any) -> npt.NDArray[Any]:
-    """Return a column as numbers, NaN where one is missing, or as text, None where it is."""
+    """Return a column as numbers, NaN where one is missing, as text, None where it is, or as dates."""
     array = np.asarray(column)
     if array.dtype.kind not in "OUT":
         return array
     entries = [_entry(name, entry) for entry in array.tolist()]
+    if any(isinstance(entry, datetime.date) for entry in entries):
+        if any(not isinstance(entry, datetime.date | None) for entry in entries):
+            raise InvalidData(f"column {name!r} of X holds dates and something else; make it one of them")
+        return np.array(entries, dtype="M8[us]")
     if not any(isinstance(entry, str) for entry in entries):
         return np.array([math.nan if entry is None else entry for entry in entries], dtype=np.float64)
     texts = np.empty(len(entries), dtype=object)
@@ -199,7 +238,7 @@ def _array(name: str, column: Any) -> npt.NDArray[Any]:
     return texts
 
 
-def _entry(name: str, entry: Any) -> float | str | None:
+def _entry(name: str, entry: Any) -> float | str | datetime.date | None:
     if isinstance(entry, str):
         return entry
     if isinstance(entry, numbers.Real | Decimal):
@@ -207,12 +246,15 @@ def _entry(name: str, entry: Any) -> float | str | None:
         return None if math.isnan(number) else number
     if entry is None or type(entry).__name__ in {"NAType", "NaTType"}:
         return None
+    if isinstance(entry, datetime.datetime) and entry.tzinfo is not None:
+        return entry.astimezone(datetime.UTC).replace(tzinfo=None)
+    if isinstance(entry, datetime.date):
+        return entry
     raise InvalidData(
-        f"column {name!r} of X holds a {type(entry).__name__}; turn it into numbers (for example days since "
-        "a fixed date) or text"
+        f"column {name!r} of X holds a {type(entry).__name__}; turn it into numbers, dates or text"
     )
 
 
 def _holds(array: npt.NDArray[Any]) -> str:
-    kinds = {"b": "numbers", "i": "numbers", "u": "numbers", "f": "numbers", "O": "text"}
+    kinds = {"b": "numbers", "i": "numbers", "u": "numbers", "f": "numbers", "O": "text", "M": "dates"}
     return kinds.get(array.dtype.kind, str(array.dtype))

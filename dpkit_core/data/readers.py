@@ -5,16 +5,19 @@
     data = encode(table, schema)                      numbers, one-hot categories, checked
 
 A Parquet file larger than memory, or a folder of files, is read in blocks of records instead, by ``stream``.
-CSV and Parquet are read by pyarrow (the extra ``tables``), NPZ by NumPy. Nothing is learnt from the values on
-the way: bounds and categories come from the schema, a category that the schema does not list is 0 everywhere,
-and ``infer_schema`` looks at names and types alone. The features of a record are a function of that record:
-the type that pyarrow infers for a CSV column depends on all of them, so a category is compared with the text.
+Text files (CSV, TSV, also packed as ``.gz``) and Parquet are read by pyarrow (the extra ``tables``), NPZ by
+NumPy. Nothing is learnt from the values on the way: bounds, categories and what stands for missing values
+come from the schema, a category that the schema does not list is 0 everywhere, and ``infer_schema`` looks at
+names and types alone. The features of a record are a function of that record: the type that pyarrow infers
+for a CSV column depends on all of them, so a category is compared with the text.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import glob
+import gzip
 import importlib
 import itertools
 import math
@@ -29,12 +32,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.data.archives import read_arrays
-from dpkit_core.errors import InvalidData, MissingDependency
+from dpkit_core.errors import InvalidData, InvalidOption, MissingDependency
 from dpkit_core.files.documents import flaw_of
 
 if TYPE_CHECKING:
     from dpkit_core.data.dataset import Matrix, Vector
-    from dpkit_core.data.schema import Column, Feature
+    from dpkit_core.data.schema import Feature
 
 # A message that lists more names than this helps nobody.
 LISTED = 20
@@ -48,19 +51,80 @@ _HEADER = 2**16
 _FETCHED = 2**16
 
 # What a column holds, and the kind that a schema gives it.
-KIND_OF = {"numbers": "numeric", "text": "categorical"}
+KIND_OF = {"numbers": "numeric", "text": "categorical", "dates": "date"}
 
 WAY_OUT = (
     "declare it categorical with its categories in a schema (`dpkit schema DATA > schema.toml` writes a "
-    "start), or leave it out with --features. If it has numbers with a decimal comma, write points"
+    "start), or leave it out with --features. If it has numbers with a decimal comma, give --decimal ','"
 )
+
+#: What stands between the columns of a text file, by the end of its name.
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+_PACKED = ".gz"
+
+
+def _character(named: str | None) -> str | None:
+    return "\t" if named in {"tab", "\\t"} else named
+
+
+def _texts(given: Iterable[str] | None) -> tuple[str, ...]:
+    return tuple(given or ())
+
+
+@attrs.frozen
+class Dialect:
+    """How numbers and columns are written in a text file; nothing of it depends on the records.
+
+    Attributes
+    ----------
+    delimiter
+        What stands between columns: one character, or the word ``tab``. By default a tab in ``.tsv`` and else
+        a comma.
+    decimal
+        A point or a comma.
+    missing
+        What else stands for a missing value, such as ``?``, beside nothing at all, ``NA`` and the like. A
+        category is missing only where there is nothing, or one of these.
+    """
+
+    delimiter: str | None = attrs.field(default=None, converter=_character)
+    decimal: str = "."
+    missing: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+
+    def __attrs_post_init__(self) -> None:
+        if self.delimiter is not None and (len(self.delimiter.encode()) != 1 or self.delimiter in '"\r\n'):
+            raise InvalidOption(
+                f"the delimiter is {self.delimiter!r}; it must be one character, such as ';', or tab"
+            )
+        if self.decimal not in {".", ","}:
+            raise InvalidOption(f"the decimal sign is {self.decimal!r}; it must be '.' or ','")
+
+    def delimiter_of(self, path: Path) -> str:
+        """Return what stands between the columns of a file."""
+        delimiter = DELIMITERS[suffix_of(path)] if self.delimiter is None else self.delimiter
+        if delimiter == self.decimal:
+            raise InvalidOption(
+                f"{path} would have {self.decimal!r} between its columns and in its numbers; give the "
+                "delimiter, too, such as --delimiter ';'"
+            )
+        return delimiter
+
+
+PLAIN = Dialect()
+
+
+def suffix_of(path: Path) -> str:
+    """Return the end of a file's name that says its format, without that of a packed one."""
+    return (path.with_suffix("") if path.suffix.lower() == _PACKED else path).suffix.lower()
 
 
 @attrs.frozen
 class TableColumn:
     """A column before its values are read: its name, and what its type says it holds.
 
-    ``holds`` is "numbers", "text", or another type, such as "date32[day]", that can only serve as categories.
+    ``holds`` is "numbers", "text", "dates", or another type, such as "time32[s]", that can only serve as
+    categories.
     """
 
     name: str
@@ -80,7 +144,8 @@ class Table:
     rows
         Number of records.
     values
-        Returns a column by its position: float64, NaN where a number is missing, or an object array of text.
+        Returns a column by its position: float64, NaN where a number is missing, dates as days since 1970; or
+        an object array of text.
     meanings
         The same, to compare with categories: an object array may hold numbers beside text.
     blocks
@@ -136,8 +201,8 @@ class Table:
             + f" columns are {shown}"
         )
 
-    def find_numbers(self, name: str, role: str = "column") -> int:
-        """Return the position of a numeric column; as ``find``.
+    def find_numbers(self, name: str, role: str = "column", kind: str = "numeric") -> int:
+        """Return the position of a column that becomes numbers, as its kind says; as ``find``.
 
         Raises
         ------
@@ -145,13 +210,30 @@ class Table:
             If the table has no such column or it holds something else.
         """
         column = self.find(name, role)
-        if column.holds != "numbers":
-            raise InvalidData(f"{role} {name!r} holds {column.holds}, not numbers; {remedy_for(role)}")
-        return self._positions[name]
+        if KIND_OF.get(column.holds) == kind:
+            return self._positions[name]
+        if column.holds == "dates":
+            remedy = 'declare it in a schema with kind = "date", and it becomes days since 1970'
+        elif kind == "date":
+            remedy = "write dates such as 2020-01-31, or declare what it is in the schema"
+        else:
+            remedy = remedy_for(role)
+        wanted = "dates" if kind == "date" else "numbers"
+        raise InvalidData(f"{role} {name!r} holds {column.holds}, not {wanted}; {remedy}")
 
-    def numbers(self, name: str, role: str = "column") -> Vector:
-        """Return a numeric column, NaN where a value is missing; as ``find_numbers``."""
-        return self.values(self.find_numbers(name, role))
+    def numbers(self, name: str, role: str = "column", kind: str = "numeric") -> Vector:
+        """Return a column of numbers or dates, NaN where a value is missing; as ``find_numbers``."""
+        return self.values(self.find_numbers(name, role, kind))
+
+    def without_category(self, name: str, role: str = "column") -> npt.NDArray[np.bool_]:
+        """Return in which records a column of categories has nothing: no value, or an empty text."""
+        self.find(name, role)
+        meanings = self.meanings(self._positions[name])
+        if meanings.dtype == np.float64:
+            nothing: npt.NDArray[np.bool_] = np.isnan(meanings)
+            return nothing
+        absent = (m in (None, "") or (isinstance(m, float) and math.isnan(m)) for m in meanings)
+        return np.fromiter(absent, np.bool_, len(meanings))
 
     def matches(self, name: str, categories: Sequence[str]) -> Iterable[npt.NDArray[np.bool_]]:
         """Yield, for each category, in which records the column has it.
@@ -168,38 +250,68 @@ class Table:
                 yield np.logical_or(meanings == category, meanings == _number(category))
 
 
-def feature_matrix(table: Table, features: Sequence[Feature]) -> Matrix:
+def feature_matrix(table: Table, features: Sequence[Feature], role: str = "column") -> Matrix:
     """Return one column per feature: the number itself, or 1 where a record has the category, else 0.
 
-    A missing text is a value outside every list, so 0 in all categories; a missing number is NaN.
+    Where a value is missing, the column's rule decides: another number is there instead, or NaN for records
+    that are to be left out. Without a rule, a missing text is a value outside every list, so 0 in all
+    categories, and a missing number is NaN.
     """
     # One allocation, filled a column at a time. Fortran order: each write and each later read of one feature
     # (ranking, correlating) is contiguous; a regressor gets its few columns in C order from Dataset.select.
     X = np.empty((table.rows, len(features)), order="F")
     j = 0
     for name, group in itertools.groupby(features, key=lambda feature: feature.column):
-        categories = [feature.category for feature in group]
-        if categories == [None]:
-            X[:, j] = table.numbers(name)
+        asked = list(group)
+        part = X[:, j : j + len(asked)]
+        if asked[0].category is None and asked[0].kind != "categorical":
+            numbers = table.numbers(name, role, asked[0].kind)
+            for offset, feature in enumerate(asked):
+                part[:, offset] = 0.0 if feature.indicator else numbers
+                if feature.fill is not None:
+                    part[np.isnan(numbers), offset] = feature.fill
         else:
-            named = [category for category in categories if category is not None]
-            for offset, has in enumerate(table.matches(name, named)):
-                X[:, j + offset] = has
-        j += len(categories)
+            _categories(part, table, name, asked, role)
+        j += len(asked)
     return X
 
 
-def target_vector(table: Table, target: Column) -> Vector:
-    """Return the target of each record: its number, or 1 where it has the positive category and 0 else."""
-    if target.positive_category is None:
-        return table.numbers(target.name, "target")
-    table.find(target.name, "target")
-    (positive,) = table.matches(target.name, [target.positive_category])
-    return positive.astype(np.float64)
+def _categories(part: Matrix, table: Table, name: str, asked: Sequence[Feature], role: str) -> None:
+    table.find(name, role)
+    part[:] = 0.0
+    named = {offset: f.category for offset, f in enumerate(asked) if f.category is not None}
+    for offset, has in zip(named, table.matches(name, list(named.values())), strict=True):
+        part[:, offset] = has
+    if all(feature.missing is None for feature in asked):
+        return
+    absent = table.without_category(name)
+    for offset, feature in enumerate(asked):
+        if feature.fill is not None:
+            part[absent, offset] = feature.fill
+        elif feature.missing == "drop":
+            part[absent, offset] = math.nan
 
 
-def _meaning(text: str) -> float | str:
-    number = _number(text)
+def filled(matrix: Matrix, features: Sequence[Feature]) -> Matrix:
+    """Return a matrix of features with what the rules of their columns put in the place of NaN.
+
+    A feature that says where its column is missing is 1 there; else it stays as it is.
+    """
+    ruled = {f.column: j for j, f in enumerate(features) if f.fill is not None and not f.indicator}
+    absent = {name: np.isnan(matrix[:, j]) for name, j in ruled.items()}
+    if not any(where.any() for where in absent.values()):
+        return matrix
+    matrix = matrix.copy(order="K")
+    for j, feature in enumerate(features):
+        if feature.column in absent and feature.fill is not None:
+            matrix[absent[feature.column], j] = feature.fill
+    return matrix
+
+
+def _meaning(text: str, dialect: Dialect) -> float | str:
+    if text in dialect.missing:
+        return ""
+    number = _number(text if dialect.decimal == "." else text.replace(dialect.decimal, "."))
     return text if math.isnan(number) else number
 
 
@@ -221,12 +333,12 @@ def _number(category: str) -> float:
         return float("nan")  # equal to no number
 
 
-def read_table(path: Path | str, *, batch: bool = False) -> Table:
-    """Return the table in a CSV, Parquet or NPZ file, or in a folder of Parquet files.
+def read_table(path: Path | str, *, batch: bool = False, dialect: Dialect = PLAIN) -> Table:
+    """Return the table in a CSV, TSV, Parquet or NPZ file, or in a folder of Parquet files.
 
     A folder stands for all Parquet files below it, and a pattern such as ``sales/2020-*.parquet`` for those
     that match; each has the same columns. Folders named ``key=value`` add a column ``key``. A ``batch`` of a
-    stream may have no rows.
+    stream may have no rows. ``dialect`` says how a text file is written.
 
     Raises
     ------
@@ -240,13 +352,13 @@ def read_table(path: Path | str, *, batch: bool = False) -> Table:
             f"{path} is an address; dpkit reads files of this machine. Download it first, or mount what "
             f"{scheme[1]} leads to"
         )
-    table = _read(Path(path))
+    table = _read(Path(path), dialect)
     if table.rows < 1 and not batch:
         raise InvalidData(f"{path} has column names but no rows; give a table with records")
     return table
 
 
-def _read(path: Path) -> Table:
+def _read(path: Path, dialect: Dialect) -> Table:
     if path.is_dir():
         hidden = (".", "_")  # what other tools leave beside the records
         below = (file for file in path.rglob("*.parquet") if file.is_file())
@@ -255,12 +367,17 @@ def _read(path: Path) -> Table:
     if glob.has_magic(str(path)) and not path.exists():
         files = [file for name in glob.glob(str(path), recursive=True) if (file := Path(name)).is_file()]
         return _read_files(path, files, _fixed_part(path))
-    readers = {".csv": _read_csv, ".parquet": _read_parquet, ".npz": _read_npz}
-    reader = readers.get(path.suffix.lower())
+    text = functools.partial(_read_csv, dialect=dialect)
+    readers: dict[str, Callable[[Path], Table]] = dict.fromkeys(DELIMITERS, text)
+    unpacked = {".parquet": _read_parquet, ".npz": _read_npz}
+    if path.suffix.lower() != _PACKED:
+        readers |= unpacked
+    reader = readers.get(suffix_of(path))
     if reader is None:
+        packed = [f"{suffix}{_PACKED}" for suffix in DELIMITERS]
         raise InvalidData(
-            f"cannot tell the format of {path} by its name; dpkit reads {', '.join(readers)}. Convert or "
-            "rename the file"
+            f"cannot tell the format of {path} by its name; dpkit reads "
+            f"{', '.join([*DELIMITERS, *unpacked, *packed])}. Convert or rename the file"
         )
     try:
         with path.open("rb") as content:
@@ -295,21 +412,26 @@ def pyarrow(module: str = "pyarrow") -> Any:
         ) from error
 
 
-def _read_csv(path: Path) -> Table:
+def _read_csv(path: Path, *, dialect: Dialect) -> Table:
     arrow, csv = pyarrow(), pyarrow("pyarrow.csv")
-    with _told_as_csv(path):
-        content = csv.read_csv(path)
+    delimiter = dialect.delimiter_of(path)
+    written = csv.ParseOptions(delimiter=delimiter)
+    nulls = [*csv.ConvertOptions().null_values, *dialect.missing]
+    meant = csv.ConvertOptions(decimal_point=dialect.decimal, null_values=nulls)
+    with _told_as_csv(path, delimiter):
+        content = csv.read_csv(path, parse_options=written, convert_options=meant)
         _arrow_columns(content.schema)
-    _require_commas(path)
+    _require_delimiter(path, delimiter)
     table = arrow_table(path, content)
 
     def meanings(position: int) -> npt.NDArray[Any]:
         # Read again as text: whether the inferred type changed the others is up to any single record.
         name = table.columns[position].name
         as_text = csv.ConvertOptions(include_columns=[name], column_types={name: arrow.string()})
-        with _told_as_csv(path):
-            text = csv.read_csv(path, convert_options=as_text).column(0).combine_chunks().dictionary_encode()
-        distinct = np.array([_meaning(entry) for entry in text.dictionary.to_pylist()], dtype=object)
+        with _told_as_csv(path, delimiter):
+            read = csv.read_csv(path, parse_options=written, convert_options=as_text)
+            text = read.column(0).combine_chunks().dictionary_encode()
+        distinct = np.array([_meaning(entry, dialect) for entry in text.dictionary.to_pylist()], dtype=object)
         found: npt.NDArray[Any] = distinct[_numbers_of(text.indices)]
         return found
 
@@ -317,26 +439,36 @@ def _read_csv(path: Path) -> Table:
 
 
 @contextmanager
-def _told_as_csv(path: Path) -> Iterator[None]:
+def _told_as_csv(path: Path, delimiter: str) -> Iterator[None]:
     """Say what is wrong with a CSV file without Arrow's sentence, which quotes records."""
     try:
         yield
-    except (pyarrow().ArrowInvalid, UnicodeDecodeError) as error:
-        _require_commas(path)
+    except (pyarrow().ArrowInvalid, UnicodeDecodeError, OSError) as error:
+        if not isinstance(error, OSError):
+            _require_delimiter(path, delimiter)
         detail = "it is not CSV in UTF-8 with a header line"
         if ragged := re.search(r"Expected (\d+) columns, got (\d+)", str(error)):
             detail = f"a row has {ragged[2]} fields where the header has {ragged[1]}"
+        elif isinstance(error, OSError):
+            detail = error.strerror or f"it is not packed as its name says, {path.suffix}, or damaged"
         raise InvalidData(f"cannot read {path}: {detail}; correct the file") from error
 
 
-def _require_commas(path: Path) -> None:
-    """Raise if the header is of a file with semicolons in place of commas, as spreadsheets write."""
-    with path.open("rb") as file:
+def _require_delimiter(path: Path, delimiter: str) -> None:
+    """Raise if the header is of a file with another character between its columns, as spreadsheets write."""
+    opened: Callable[..., Any] = gzip.open if path.suffix.lower() == _PACKED else open
+    with opened(path, "rb") as file:
         header = file.readline(_HEADER)
-    if b";" in header and b"," not in header:
-        raise InvalidData(
-            f"{path} has semicolons between its columns; write commas, and a point in numbers such as 1.5"
-        )
+    if delimiter.encode() in header or not header.isascii() or b"\0" in header:
+        return
+    names = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars"}
+    for other, name in names.items():
+        if other != delimiter and other.encode() in header:
+            given = "tab" if other == "\t" else other
+            raise InvalidData(
+                f"{path} has {name} between its columns; give --delimiter '{given}', and --decimal ',' if "
+                "numbers are written like 1,5"
+            )
 
 
 def _read_parquet(path: Path) -> Table:
@@ -393,8 +525,8 @@ class _ParquetFile:
         kinds = {name: "text" if isinstance(key, str) else "numbers" for name, key in self.keys.items()}
         return (*self.own, *(TableColumn(name, kind) for name, kind in kinds.items()))
 
-    def values(self, name: str) -> npt.NDArray[Any]:
-        """Return a whole column."""
+    def values(self, name: str, *, words: bool = False) -> npt.NDArray[Any]:
+        """Return a whole column; ``words`` to compare it with categories."""
         if name in self.keys:
             return self._constant(name, self.rows)
         arrow, parquet = pyarrow(), pyarrow("pyarrow.parquet")
@@ -404,7 +536,8 @@ class _ParquetFile:
                 stored = file.read(columns=[name]).column(0)
         except (arrow.ArrowException, OSError) as error:
             raise InvalidData(f"cannot read column {name!r} of {self.path}: the file is damaged") from error
-        return _array_of(stored, self.own[position])
+        column = self.own[position]
+        return _array_of(stored, _in_words(column) if words else column)
 
     def blocks(self, names: Sequence[str], rows: int) -> Iterator[Table]:
         """Yield tables of these columns with at most ``rows`` records each."""
@@ -426,7 +559,10 @@ class _ParquetFile:
                 return inside.values(position)
             return self._constant(columns[position].name, inside.rows)
 
-        return Table(self.path, columns, inside.rows, values)
+        def meanings(position: int) -> npt.NDArray[Any]:
+            return inside.meanings(position) if position < len(inside.columns) else values(position)
+
+        return Table(self.path, columns, inside.rows, values, meanings)
 
     def _constant(self, name: str, rows: int) -> npt.NDArray[Any]:
         key = self.keys[name]
@@ -445,10 +581,14 @@ def _files_as_table(path: Path, files: Sequence[_ParquetFile]) -> Table:
         name = columns[position].name
         return np.concatenate([file.values(name) for file in files])
 
+    def meanings(position: int) -> npt.NDArray[Any]:
+        name = columns[position].name
+        return np.concatenate([file.values(name, words=True) for file in files])
+
     def blocks(names: Sequence[str], rows: int) -> Iterator[Table]:
         return itertools.chain.from_iterable(file.blocks(names, rows) for file in files)
 
-    return Table(path, columns, sum(file.rows for file in files), values, blocks=blocks)
+    return Table(path, columns, sum(file.rows for file in files), values, meanings, blocks)
 
 
 def _require_same_columns(first: _ParquetFile, other: _ParquetFile) -> None:
@@ -480,7 +620,29 @@ def arrow_table(path: Path | str, content: Any) -> Table:
     def values(position: int) -> npt.NDArray[Any]:
         return _array_of(content.column(position), columns[position])
 
-    return Table(path, columns, content.num_rows, values)
+    def meanings(position: int) -> npt.NDArray[Any]:
+        return _array_of(content.column(position), _in_words(columns[position]))
+
+    return Table(path, columns, content.num_rows, values, meanings)
+
+
+def _in_words(column: TableColumn) -> TableColumn:
+    """Return how a column is read to compare it with categories: dates as text."""
+    return attrs.evolve(column, holds="text") if column.holds == "dates" else column
+
+
+def _days_of(stored: Any) -> npt.NDArray[Any]:
+    """Return dates of pyarrow as days since 1970, the time of day as a fraction, NaN where one is missing."""
+    arrow = pyarrow()
+    kind = stored.type
+    if arrow.types.is_date32(kind):
+        in_a_day, whole = 1, arrow.int32()
+    elif arrow.types.is_date64(kind):
+        in_a_day, whole = 86_400_000, arrow.int64()
+    else:
+        in_a_day, whole = 86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit], arrow.int64()
+    days: npt.NDArray[Any] = _numbers_of(stored.cast(whole)) / in_a_day
+    return days
 
 
 def _array_of(stored: Any, column: TableColumn) -> npt.NDArray[Any]:
@@ -488,6 +650,8 @@ def _array_of(stored: Any, column: TableColumn) -> npt.NDArray[Any]:
     as_type = arrow.float64() if column.holds == "numbers" else arrow.string()
     if arrow.types.is_dictionary(stored.type):
         stored = stored.cast(stored.type.value_type)
+    if column.holds == "dates":
+        return _days_of(stored)
     try:
         # Unsafe only in that integers above 2**53 are rounded to the nearest float64.
         plain = stored.cast(as_type, safe=False)
@@ -523,6 +687,8 @@ def _holds(kind: Any) -> str:
         return "numbers"
     if any(check(kind) for check in (types.is_string, types.is_large_string, types.is_string_view)):
         return "text"
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return "dates"
     return str(kind)
 
 

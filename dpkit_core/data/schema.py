@@ -35,10 +35,35 @@ two categories the second is positive unless the schema says otherwise; of more,
 
 ``[columns."*"]`` describes every column of the table that is not named, as in a table of thousands of genes
 measured by one instrument.
+
+A column of dates becomes days since 1 January 1970, with the time of day as a fraction::
+
+    [columns.opened]
+    kind = "date"
+    lower = "2010-01-01"
+    upper = "2030-01-01"
+
+What a missing value stands for is a rule of the column, which never looks at other records::
+
+    [columns.income]
+    kind = "numeric"
+    missing = "indicator"        # or "constant", or "drop"
+    fill = 30000.0
+
+``constant`` puts ``fill`` in its place, a number, a date or a category; ``indicator`` does so, too, and adds
+a 0/1 feature ``income is missing``; there ``fill`` is the middle of the bounds unless the schema says
+otherwise, and categories need none. ``drop`` leaves the record out. Without a rule, a missing category is 0
+in all of them and a missing number is refused.
+
+*Sensitivity.* All of it is a function of one record: it becomes another record, or none. So tables that
+differ by one record more still do, or become equal, and parts may forget about missing values. Under
+replace-one a record that is dropped would change the number of records, which is public there, so ``drop`` is
+refused.
 """
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -52,7 +77,13 @@ from dpkit_core.files.documents import flaw_of, read_toml
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.validators import frozen_tuple
 
-KINDS = ("numeric", "categorical")
+KINDS = ("numeric", "categorical", "date")
+
+#: What may be done about a missing value.
+MISSING = ("drop", "constant", "indicator")
+
+#: Dates are counted from here, in days.
+EPOCH = datetime.date(1970, 1, 1)
 
 #: More records than anybody has, and few enough digits to be shown.
 MOST_RECORDS_ABOUT = 10**18
@@ -61,11 +92,23 @@ MOST_RECORDS_ABOUT = 10**18
 OTHERS = "*"
 
 
-def _bound(value: float | None) -> float | None:
+def _bound(value: datetime.date | float | None) -> float | None:
+    if isinstance(value, datetime.date):
+        return _days(value)
     try:
         return None if value is None else float(value)
     except OverflowError:
         return math.inf  # which no bound may be
+
+
+def _days(date: datetime.date) -> float:
+    if isinstance(date, datetime.datetime):
+        raise InvalidSchema(f"{date} has a time of day; give a date")
+    return float((date - EPOCH).days)
+
+
+def _fill(value: datetime.date | float | str | None) -> float | str | None:
+    return value if isinstance(value, str) else _bound(value)
 
 
 @attrs.frozen
@@ -74,7 +117,9 @@ class Column:
 
     ``lower`` and ``upper`` are the bounds of a numeric column, or None where no bound is public; parts that
     need bounds clip to them. ``categories`` lists the values of a categorical column, and ``positive`` is the
-    one that is predicted where the column is the target.
+    one that is predicted where the column is the target. ``missing`` is the rule for missing values, one of
+    ``MISSING``, and ``fill`` what the rule puts in their place. Dates count in days since ``EPOCH``; a bound
+    or a ``fill`` may be a ``datetime.date``.
     """
 
     name: str
@@ -83,6 +128,8 @@ class Column:
     upper: float | None = attrs.field(default=None, converter=_bound)
     categories: tuple[str, ...] = attrs.field(default=(), converter=frozen_tuple)
     positive: str | None = None
+    missing: str | None = None
+    fill: float | str | None = attrs.field(default=None, converter=_fill)
 
     def __attrs_post_init__(self) -> None:
         _require_printable("column", self.name)
@@ -95,6 +142,8 @@ class Column:
         for word, bound in (("lower", self.lower), ("upper", self.upper)):
             if bound is not None and not math.isfinite(bound):
                 raise InvalidSchema(f"column {self.name!r} has {word} = {bound}; bounds must be finite")
+            if bound is not None and self.kind == "date":
+                _require_date(self.name, word, bound)
         if self.lower is not None and self.upper is not None and not self.lower < self.upper:
             raise InvalidSchema(
                 f"column {self.name!r} has lower = {self.lower} and upper = {self.upper}; "
@@ -104,15 +153,77 @@ class Column:
             raise InvalidSchema(f"column {self.name!r} lists a category twice")
         if self.kind == "categorical" and (self.lower is not None or self.upper is not None):
             raise InvalidSchema(f"column {self.name!r} is categorical and cannot have bounds")
-        if self.kind == "numeric" and self.categories:
+        if self.kind != "categorical" and self.categories:
             raise InvalidSchema(
-                f'column {self.name!r} is numeric but lists categories; set kind = "categorical"'
+                f'column {self.name!r} is {self.kind} but lists categories; set kind = "categorical"'
             )
         if self.positive is not None and self.positive not in self.categories:
             raise InvalidSchema(
                 f"column {self.name!r} has positive = {self.positive!r}, which is none of its categories "
                 f"{', '.join(self.categories) or '(none are listed)'}"
             )
+        self._require_rule()
+
+    def _require_rule(self) -> None:
+        """Raise unless the rule for missing values is a rule, and complete."""
+        if self.missing not in (None, *MISSING):
+            raise InvalidSchema(
+                f"column {self.name!r} has missing = {self.missing!r}; it must be one of "
+                f"{', '.join(MISSING)}, none of which looks at other records"
+            )
+        if self.fill is not None and (self.missing in (None, "drop") or self._flagged_category):
+            raise InvalidSchema(
+                f"column {self.name!r} has fill = {self.fill!r} and missing = {self.missing!r}, which fills "
+                'nothing; set missing = "constant", or remove "fill"'
+            )
+        if self.kind == "categorical" and self.missing == "constant" and self.fill not in self.categories:
+            raise InvalidSchema(
+                f"column {self.name!r} has fill = {self.fill!r}, which is none of its categories "
+                f"{', '.join(self.categories) or '(none are listed)'}"
+            )
+        if self.kind == "date" and self.fill is not None:
+            _require_date(self.name, "fill", self.fill)
+        if self.kind != "categorical" and self.missing in {"constant", "indicator"}:
+            number = self.replacement
+            if not isinstance(number, float) or not math.isfinite(number):
+                remedy = "" if self.missing == "constant" else ", or both bounds, whose middle it is then"
+                raise InvalidSchema(
+                    f"column {self.name!r} has missing = {self.missing!r} and fill = {number!r}; give the "
+                    f"{'date' if self.kind == 'date' else 'finite number'} that stands for a missing value, "
+                    f"from public knowledge{remedy}"
+                )
+
+    @property
+    def _flagged_category(self) -> bool:
+        return self.kind == "categorical" and self.missing == "indicator"
+
+    @property
+    def replacement(self) -> float | str | None:
+        """What the rule puts in the place of a missing value; None where it puts nothing there."""
+        if self.fill is None and self.missing == "indicator" and self.bounds and self.kind != "categorical":
+            return self.bounds[0] / 2 + self.bounds[1] / 2
+        return self.fill
+
+    @property
+    def rule(self) -> str | None:
+        """What becomes of a record in which this column is missing, as a sentence says it."""
+        match self.missing:
+            case "drop":
+                return f"records without {self.name!r} are left out"
+            case "constant":
+                return f"where {self.name!r} is missing, it is {self._shown(self.replacement)}"
+            case "indicator":
+                flag = f"{_flag(self.name)!r} is 1"
+                if self.replacement is None:
+                    return f"where {self.name!r} is missing, {flag} and all its categories are 0"
+                return f"where {self.name!r} is missing, it is {self._shown(self.replacement)} and {flag}"
+            case _:
+                return None
+
+    def _shown(self, value: float | str | None) -> str:
+        if self.kind == "date" and isinstance(value, float):
+            return str(_date(value)) if value.is_integer() else f"{value:g} days after {EPOCH}"
+        return repr(value) if isinstance(value, str) else f"{value:g}"
 
     @property
     def positive_category(self) -> str | None:
@@ -133,12 +244,20 @@ class Column:
 
 @attrs.frozen
 class Feature:
-    """One number per record, as parts see it: a numeric column or one category of a categorical column."""
+    """One number per record, as parts see it: a numeric column or one category of a categorical column.
+
+    ``missing`` is the column's rule for missing values and ``fill`` the number that it puts in their place.
+    ``indicator`` says that the feature is 1 where the column is missing and else 0. ``kind`` is the column's.
+    """
 
     name: str
     column: str
     category: str | None = None
     bounds: tuple[float, float] | None = None
+    missing: str | None = None
+    fill: float | None = None
+    indicator: bool = False
+    kind: str = "numeric"
 
 
 @attrs.frozen
@@ -186,11 +305,31 @@ class Schema:
             raise InvalidSchema("the schema has no feature column beside the target; add at least one")
         for assertion in self.assertions:
             _require_printable("assertion", assertion)
-        if self.target.kind != "numeric" and self.target.positive_category is None:
+        if self.target.kind == "categorical" and self.target.positive_category is None:
             listed = ", ".join(self.target.categories) or "none"
             raise InvalidSchema(
                 f"target {self.target.name!r} is categorical, with categories: {listed}; list two, the "
                 'second to be predicted, or name the one to be predicted by positive = "..."'
+            )
+        if self.target.missing == "indicator":
+            raise InvalidSchema(
+                f'target {self.target.name!r} has missing = "indicator", which would add a feature; set '
+                '"drop" or "constant"'
+            )
+        dropping = next((c.name for c in (*self.columns, self.target) if c.missing == "drop"), None)
+        if dropping is not None and self.neighboring is Neighboring.REPLACE_ONE:
+            raise InvalidSchema(
+                f'column {dropping!r} has missing = "drop", which changes the number of records; that is '
+                'public under replace-one, and then tells of a single record. Set "constant" or "indicator", '
+                'or neighboring = "add-remove"'
+            )
+        doubled = [
+            _flag(c.name) for c in self.columns if c.missing == "indicator" and _flag(c.name) in counts
+        ]
+        if doubled:
+            raise InvalidSchema(
+                f"{doubled[0]!r} is a column and also the feature that says where another one is missing; "
+                "rename the column"
             )
         if self.records is not None and self.neighboring is not Neighboring.REPLACE_ONE:
             raise InvalidSchema(
@@ -274,19 +413,41 @@ class Schema:
         """Every feature after one-hot encoding, in the order of the columns and categories."""
         features: list[Feature] = []
         for column in self.columns:
-            if column.kind == "numeric":
-                features.append(Feature(column.name, column.name, bounds=column.bounds))
+            if column.kind != "categorical":
+                features.append(_number_feature(column))
+                features += _flags(column)
                 continue
             if not column.categories:
                 raise InvalidSchema(
                     f"column {column.name!r} is categorical but lists no categories; list them in the schema "
                     "(from public knowledge, not from the data) or leave the column out with --features"
                 )
-            features.extend(
-                Feature(f"{column.name}={category}", column.name, category, (0.0, 1.0))
+            features += [
+                _category_feature(column, category, f"{column.name}={category}")
                 for category in column.categories
-            )
+            ]
+            features += _flags(column)
         return tuple(features)
+
+    @property
+    def outcome(self) -> Feature:
+        """The target as parts see it: a number, or 1 for its positive category and 0 for any other value."""
+        if self.target.positive_category is not None:
+            return _category_feature(self.target, self.target.positive_category, self.target.name)
+        return _number_feature(self.target)
+
+    @property
+    def drops(self) -> bool:
+        """Whether a record may be left out, because it lacks something."""
+        return any(column.missing == "drop" for column in (*self.columns, self.target))
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """How dates and missing values become numbers, one sentence each."""
+        columns = (*self.columns, self.target)
+        dates = [repr(column.name) for column in columns if column.kind == "date"]
+        counted = [f"dates in {', '.join(dates)} count in days since {EPOCH}"] if dates else []
+        return (*counted, *(column.rule for column in columns if column.rule is not None))
 
     def restrict(self, names: Iterable[str]) -> Schema:
         """Return the schema with only these feature columns, in this order."""
@@ -310,7 +471,7 @@ class Schema:
             document["assertions"] = list(self.assertions)
         document["columns"] = {
             column.name: {
-                key: list(value) if isinstance(value, tuple) else value
+                key: _plain(column, value)
                 for key, value in attrs.asdict(column).items()
                 if key != "name" and value not in (None, ())
             }
@@ -380,6 +541,65 @@ class Schema:
         return cls.from_document(read_toml(path, "schema", InvalidSchema), names=names)
 
 
+def _number_feature(column: Column) -> Feature:
+    fill = column.replacement
+    return Feature(
+        column.name,
+        column.name,
+        bounds=column.bounds,
+        missing=column.missing,
+        fill=fill if isinstance(fill, float) else None,
+        kind=column.kind,
+    )
+
+
+def _category_feature(column: Column, category: str, name: str) -> Feature:
+    fill = None if column.missing != "constant" else float(column.fill == category)
+    return Feature(name, column.name, category, (0.0, 1.0), column.missing, fill, kind=column.kind)
+
+
+def _flags(column: Column) -> list[Feature]:
+    """Return the feature that says where the column is missing, if the column has it."""
+    if column.missing != "indicator":
+        return []
+    return [
+        Feature(
+            _flag(column.name),
+            column.name,
+            bounds=(0.0, 1.0),
+            missing="indicator",
+            fill=1.0,
+            indicator=True,
+            kind=column.kind,
+        )
+    ]
+
+
+def _flag(name: str) -> str:
+    return f"{name} is missing"
+
+
+def _plain(column: Column, value: Any) -> Any:
+    """Return a fact about a column as a schema's file has it."""
+    if isinstance(value, tuple):
+        return list(value)
+    return str(_date(value)) if column.kind == "date" and isinstance(value, float) else value
+
+
+def _require_date(name: str, word: str, days: float | str) -> None:
+    try:
+        if isinstance(days, float) and days.is_integer():
+            _date(days)
+            return
+    except OverflowError:
+        pass
+    raise InvalidSchema(f"column {name!r} has {word} = {days!r}; give a date, of the years 1 to 9999")
+
+
+def _date(days: float) -> datetime.date:
+    return EPOCH + datetime.timedelta(days=days)
+
+
 def _require_magnitude(about: object, records: int | None) -> None:
     if isinstance(about, bool) or not isinstance(about, int):
         raise InvalidSchema(f"records_about is {about!r}; it must be a whole number of at least 1")
@@ -430,10 +650,20 @@ def _column(name: str, facts: Mapping[str, Any]) -> Column:
         raise InvalidSchema(
             f"column {name!r} has an unknown key {unknown[0]!r}; it may have {', '.join(sorted(allowed))}"
         )
+    kind = facts.get("kind")
+    if kind == "date":
+        facts = dict(facts) | {word: _read_date(name, word, facts[word]) for word in _DATED if word in facts}
     for word in ("lower", "upper"):
         value = facts.get(word)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        if value is not None and not _is_number(value) and kind != "date":
             raise InvalidSchema(f"column {name!r} has {word} = {value!r}; a bound is a number")
+    fill = facts.get("fill")
+    if fill is not None and kind != "date" and not (isinstance(fill, str) or _is_number(fill)):
+        raise InvalidSchema(f"column {name!r} has fill = {fill!r}; give a number or a category in quotes")
+    if not isinstance(facts.get("missing", ""), str):
+        raise InvalidSchema(
+            f"column {name!r} has missing = {facts['missing']!r}; give one of {', '.join(MISSING)} in quotes"
+        )
     if not _is_list_of_text(facts.get("categories", [])):
         raise InvalidSchema(
             f"column {name!r} has categories = {facts['categories']!r}; give a list, each category as text "
@@ -444,6 +674,25 @@ def _column(name: str, facts: Mapping[str, Any]) -> Column:
             f"column {name!r} has positive = {facts['positive']!r}; give one of its categories, in quotes"
         )
     return Column(name, **facts)
+
+
+#: Facts of a column of dates that are dates.
+_DATED = ("lower", "upper", "fill")
+
+
+def _read_date(name: str, word: str, value: object) -> datetime.date:
+    try:
+        if isinstance(value, str):
+            return datetime.date.fromisoformat(value)
+    except ValueError:
+        pass
+    raise InvalidSchema(
+        f'column {name!r} has {word} = {value!r}; give a date in quotes, such as "2020-01-31"'
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_list_of_text(value: object) -> bool:

@@ -116,4 +116,5 @@ def _brief(column: Column) -> str:
     ]
     if column.categories:
         facts.append(f"{len(column.categories)} categories")
+    facts += [] if column.rule is None else [column.rule]
     return ", ".join(facts)

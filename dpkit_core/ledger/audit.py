@@ -26,6 +26,7 @@ from dpkit_core.ledger.ledger import Head, Ledger
 from dpkit_core.privacy.events import event_from_json
 from dpkit_core.privacy.filters import Claim, Ticks, add
 from dpkit_core.release.canonical import canonical_bytes, digest
+from dpkit_core.release.signing import unsigned
 from dpkit_core.release.witness import Witness
 
 Fault = Literal[
@@ -74,7 +75,7 @@ class Audit:
     totals
         What each account has spent, computed again.
     confirmed
-        Names of the releases that the ledger paid for, as they are.
+        Names of the releases that the ledger paid for and settled, as they are.
     findings
         Everything that is not as it should be, in the order of the entries.
     """
@@ -144,10 +145,12 @@ class _Book:
             return f"does not follow entry {number}: it was written after another one"
         if entry.kind not in KINDS or (entry.kind == "ledger") != (entry.sequence == 1):
             return f"is of kind {entry.kind!r}, which has no place here"
+        if (entry.kind == "arrived") != (self._last is not None and self._last.kind == "moved"):
+            return "was written where the ledger was no longer kept, or had not come from elsewhere"
         return None
 
     def _count(self, entry: Entry) -> None:
-        if entry.kind == "ledger":
+        if entry.kind in ("ledger", "moved", "arrived"):
             return
         if entry.kind == "account":
             self._open(entry)
@@ -333,22 +336,23 @@ class _Book:
                 name,
             )
         first = payers.get(f"{sequence} {witness.head}")
-        settled = self._settled.get(entry.charge)
-        if settled is not None and settled.facts.get("release") != digest(document):
-            return Finding(
-                "altered",
-                f"{name} is not what was released: entry {settled.sequence} settles the run as {settled.kind}"
-                + ("" if settled.facts.get("release") is None else " with another digest"),
-                sequence,
-                name,
-            )
+        return self._unlike(name, entry, document, first)
+
+    def _unlike(
+        self, name: str, entry: Entry, document: Mapping[str, Any], first: str | None
+    ) -> Finding | None:
+        """Return how a release differs from the one that was settled; ``first`` is another of its charge."""
+        sequence, settled = entry.sequence, self._settled.get(entry.charge)
+        if settled is not None and settled.facts.get("release") != digest(unsigned(document)):
+            other = "" if settled.facts.get("release") is None else " with another digest"
+            why = f"entry {settled.sequence} settles the run as {settled.kind}{other}"
+            return Finding("altered", f"{name} is not what was released: {why}", sequence, name)
         if first is not None:
-            return Finding(
-                "copied",
-                f"{name} and {first} were both paid for by entry {sequence}, which paid once",
-                sequence,
-                name,
-            )
+            why = f"were both paid for by entry {sequence}, which paid once"
+            return Finding("copied", f"{name} and {first} {why}", sequence, name)
+        if settled is None:
+            why = "which was never settled: whether it is what was released cannot be told"
+            return Finding("unsettled", f"{name} was paid for by entry {sequence}, {why}", sequence, name)
         return None
 
     def _found(

@@ -26,8 +26,9 @@ Outcome = Literal["released", "refused", "failed", "vetoed"]
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
-#: What an entry can be: the first of a ledger, the opening of an account, a charge, its settlement.
-KINDS = ("ledger", "account", "reserved", *OUTCOMES)
+#: What an entry can be: the first of a ledger, the opening of an account, a charge, its settlement; the last
+#: in a place that the ledger has left, and the first in the place to which it went.
+KINDS = ("ledger", "account", "reserved", *OUTCOMES, "moved", "arrived")
 
 #: What comes before the first entry.
 NOTHING = "0" * 64
@@ -109,7 +110,7 @@ class Entry:
     @property
     def intact(self) -> bool:
         """Whether the hash is that of the other fields."""
-        return self.hash == _hash(attrs.astuple(self)[:-1])
+        return self.hash == _hash(attrs.astuple(self, recurse=False)[:-1])
 
     def _read(self, text: str, form: type[Any]) -> Any:
         try:
@@ -160,13 +161,14 @@ class Charge:
     schema: Schema
     plan: str
     about: Mapping[str, Any] = attrs.field(factory=dict)
-    id: str = attrs.field(factory=lambda: uuid.uuid4().hex, validator=attrs.validators.instance_of(str))
+    id: str = attrs.field(factory=lambda: uuid.uuid4().hex)
     nonce: str = attrs.field(factory=functools.partial(secrets.token_hex, 16), repr=False)
 
     def __attrs_post_init__(self) -> None:
-        if not 1 <= len(self.id) <= 200:
+        given: object = self.id  # whatever a program may hand over
+        if not (isinstance(given, str) and 1 <= len(given) <= 200 and given.isprintable()):
             raise InvalidLedger(
-                f"a charge cannot have the identity {self.id!r}; give a text of 1 to 200 letters"
+                f"a charge cannot have the identity {self.id!r}; give a text of 1 to 200 printable characters"
             )
 
     def to_document(self, cost: Ticks) -> dict[str, Any]:

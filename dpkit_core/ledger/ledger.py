@@ -23,7 +23,14 @@ from typing import Any, Self, TypeVar
 import attrs
 
 from dpkit_core._version import __version__
-from dpkit_core.errors import AlreadyCharged, InvalidLedger, LedgerUnavailable, OverBudget
+from dpkit_core.errors import (
+    AlreadyCharged,
+    InvalidLedger,
+    LedgerUnavailable,
+    MissingDependency,
+    OverBudget,
+    UnknownName,
+)
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import OUTCOMES, Charge, Entry, Outcome
 from dpkit_core.ledger.memory import MemoryStore
@@ -431,6 +438,53 @@ class Ledger:
             yield from (entry for entry in page if account in (None, entry.account))
             after = page[-1].sequence
 
+    def move_to(self, url: str) -> Self:
+        """Move the ledger elsewhere, and return it there; nothing can be charged in the old place any more.
+
+        It keeps its identity, its entries and their hashes, so that releases which it has paid for are found
+        in the new place. Interrupted, it can be begun again with the same ``url``. Move it while nobody runs
+        anything: a run that is under way cannot be settled in the old place.
+
+        Parameters
+        ----------
+        url
+            Path of a file that does not exist, or the URL of another backend.
+
+        Raises
+        ------
+        InvalidLedger
+            If there is something already, this ledger is damaged, or it has moved elsewhere before.
+        """
+        store = store_for(url).create(url)
+        first = self._read(lambda transaction: transaction.at(1))
+        there = _repeated(store, lambda transaction: transaction.at(1), write=False)
+        if store == self._store or (there is not None and there != first):
+            raise InvalidLedger(f"{store.shown} holds entries already; move the ledger to an empty place")
+
+        def leave(transaction: Transaction) -> Entry:
+            last = transaction.last()
+            if last is not None and last.kind == "moved" and _intact(last).facts.get("to") == store.shown:
+                return last
+            return self._append(transaction, "moved", {"at": _now(), "to": store.shown})
+
+        moved = self._write(leave)
+        entries = [_intact(entry) for entry in self.entries()]
+
+        def arrive(transaction: Transaction) -> Entry:
+            if transaction.last() is None:
+                for entry in entries:
+                    transaction.append(entry)
+            elif transaction.at(moved.sequence) != moved:
+                raise InvalidLedger(f"{store.shown} holds entries already; move the ledger to an empty place")
+            arrived = transaction.at(moved.sequence + 1)  # of an attempt that was interrupted
+            if arrived is None:
+                arrived = Entry.after(moved, "arrived", {"at": _now(), "from": self._store.shown})
+                transaction.append(arrived)
+            return arrived
+
+        arrived = _repeated(store, arrive, write=True)
+        return type(self)(store, self._identity, Head(arrived.sequence, arrived.hash))
+
     def head(self) -> Head:
         """Return the end of the ledger."""
         last = self._read(lambda transaction: transaction.last())
@@ -453,6 +507,11 @@ class Ledger:
 
     def _append(self, transaction: Transaction, kind: str, body: Mapping[str, Any], **fields: Any) -> Entry:
         last = transaction.last()
+        if last is not None and last.kind == "moved":
+            raise InvalidLedger(
+                f"the ledger has left {self._store.shown} for {_intact(last).facts.get('to')}; nothing is "
+                "charged here. Name the new place"
+            )
         entry = Entry.after(None if last is None else _intact(last), kind, body, **fields)
         transaction.append(entry)
         return entry
@@ -488,13 +547,23 @@ def store_for(url: str) -> type[Store]:
 
     Raises
     ------
-    UnknownName, AmbiguousName, BrokenPlugin
+    MissingDependency, UnknownName, AmbiguousName, BrokenPlugin
         If no distribution, more than one, or a broken one offers the scheme.
     """
     scheme, separator, _ = str(url).partition("://")
     if not separator:
         return SqliteStore
-    found: type[Store] = load_target(find_resource("ledgers", scheme.partition("+")[0]))
+    name = scheme.partition("+")[0]
+    name = "postgresql" if name == "postgres" else name  # which libpq takes as well
+    try:
+        ref = find_resource("ledgers", name)
+    except UnknownName as error:
+        if name != "postgresql":
+            raise
+        raise MissingDependency(
+            "dpkit-ledger-postgresql", "a ledger in PostgreSQL", "pip install 'dpkit[postgresql]'"
+        ) from error
+    found: type[Store] = load_target(ref)
     return found
 
 
@@ -503,6 +572,7 @@ def _repeated(store: Store, action: Callable[[Transaction], T], *, write: bool) 
 
     An action finds out itself what an earlier attempt has done.
     """
+    reason: Exception | None = None
     for attempt in range(_ATTEMPTS):
         try:
             with store.transaction(write=write) as transaction:
@@ -510,10 +580,13 @@ def _repeated(store: Store, action: Callable[[Transaction], T], *, write: bool) 
         except InDoubt as error:
             reason = error
             time.sleep(random.uniform(0, 0.01 * 2**attempt))
+        except LedgerUnavailable:
+            if reason is None or not write:
+                raise
+            break  # what it says of nothing being written is about the last attempt alone
     raise LedgerUnavailable(
-        f"{store.shown} was interrupted {_ATTEMPTS} times in a row ({reason}). No run has begun; what was "
-        f"asked may "
-        "have been written down, and asking again with the same charge is safe"
+        f"ledger {store.shown} cannot be used now: {reason}. What was asked may have been written down, as "
+        "its answer was lost; if it was a charge, it may be spent, and no run has begun"
     ) from reason
 
 

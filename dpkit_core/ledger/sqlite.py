@@ -26,7 +26,7 @@ from typing import Self
 import attrs
 
 from dpkit_core.errors import InvalidLedger, LedgerUnavailable
-from dpkit_core.ledger.entries import NOTHING, OUTCOMES, Entry
+from dpkit_core.ledger.entries import KINDS, NOTHING, OUTCOMES, Entry
 from dpkit_core.ledger.store import InDoubt
 
 #: Written into the file, so that no other database is taken for a ledger: "dpkt".
@@ -36,11 +36,12 @@ _APPLICATION = 0x64706B74
 _SECONDS = 60.0
 
 _COLUMNS = ", ".join(field.name for field in attrs.fields(Entry))
+_KINDS = ", ".join(f"'{kind}'" for kind in KINDS)
 _SETTLED = ", ".join(f"'{outcome}'" for outcome in OUTCOMES)
 _SCHEMA = f"""
 CREATE TABLE entry (
   sequence INTEGER PRIMARY KEY,
-  kind TEXT NOT NULL CHECK (kind IN ('ledger', 'account', 'reserved', {_SETTLED})),
+  kind TEXT NOT NULL CHECK (kind IN ({_KINDS})),
   account TEXT NOT NULL,
   charge TEXT NOT NULL,
   body TEXT NOT NULL,
@@ -92,9 +93,8 @@ class _Transaction:
         return self._all("WHERE sequence > ? ORDER BY sequence LIMIT ?", sequence, limit)
 
     def append(self, entry: Entry, /) -> None:
-        self._connection.execute(
-            f"INSERT INTO entry ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", attrs.astuple(entry)
-        )
+        row = attrs.astuple(entry, recurse=False)
+        self._connection.execute(f"INSERT INTO entry ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def _all(self, condition: str, *values: str | int) -> list[Entry]:
         rows = self._connection.execute(f"SELECT {_COLUMNS} FROM entry {condition}", values)
@@ -134,6 +134,7 @@ class SqliteStore:
                 f"there is no ledger {store.path}; `dpkit ledger create {store.path.name} ...` makes one"
             )
         store._require_local()
+        store._require_one_name()
         return store
 
     @property
@@ -182,6 +183,14 @@ class SqliteStore:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         if application != _APPLICATION:
             raise InvalidLedger(f"{self.path} is a database of something else, not a ledger of dpkit")
+
+    def _require_one_name(self) -> None:
+        # What is undone after a crash is found by the file's name.
+        if (links := self.path.stat().st_nlink) > 1:
+            raise InvalidLedger(
+                f"ledger {self.path} has {links} names (hard links), and a crash under one of them is not "
+                "undone under another; remove all but one"
+            )
 
     def _require_local(self) -> None:
         kind = file_system(self.path)

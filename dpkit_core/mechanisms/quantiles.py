@@ -37,8 +37,54 @@ out would need, and a step too far leaves out no record that matters. Since all 
 the spread, a far outlier moves the fences by a factor of 64 at most.
 
 The spread is where a small table fails: with n records there are about ``3/8 n epsilon / 5/4`` nats between
-a good candidate and the hundreds that are beyond all data. Rank 5/8 keeps that margin large and still sees
-columns in which up to 5/8 of the records share one value.
+a good candidate and the hundreds that are beyond all data. Rank 5/8 keeps that margin large.
+
+*Between two points.* Where all records are between two neighbors on the grid, such as 1e6 and what is nearer
+to it than 512, or equal 0.1, every point of the grid misses the median by half of them, and a choice among
+them would be one by chance alone. So center and spread have the score
+
+    max(u(s), u'(s) - K),    u'(s) = -max(0, #{x < s-} - r, r - #{x <= s+}),    K = 8 / epsilon,
+
+with s- and s+ the neighbors of s: a point that has the rank between its neighbors misses it by K at most. u'
+has the sensitivity of u by the same words, and so has the larger of two numbers. Where fewer than K records
+are between three neighbors, this is u.
+
+*Mass at one value.* Claims, clicks, counts and labels have most of their records at one value, which is then
+the median, and the 5/8-quantile of distances from it is nothing: fences would close on it. So the spread is
+found from what lies beyond. Let w be the grid's resolution at the center c, the least candidate not below
+|c| / 1024; a the number of records within it, |x - c| <= w, and b = n - a of those beyond. Candidates beyond
+w look for the rank
+
+    r = max(5/8 n, (n + a) / 2),
+
+that of the median of the b records beyond if a > n / 4, and the old one if not, by the score
+
+    u(s) = -max(0, #{|x - c| < s} - r, r - #{|x - c| <= s}, min(T - b / 2, a - 5/8 n)),    s > w,
+    u(s) = -max(0, 5/8 n - #{|x - c| <= s}, b / 2 - T),                                    s <= w,
+
+the two middle terms as above, with neighbors beyond w only. The last terms decide between mass and rest:
+where 5/8 of all are within w and b < 2 T, too few to find their spread among hundreds of candidates, the
+spread is within w. If a <= n / 4, the scores are those of the 5/8-quantile.
+
+A spread within w is public as any, and then the third selection looks at all magnitudes instead: v(j) as
+above with 25 widths ``w 2^e``, e = -1, 0, 1/2, 1, 2, 4, 7, 10, ..., 61, or ``2^-48, 2^-21, 2^-18, ...,
+2^48`` where c is nothing, and a price of 2 / epsilon for each j. So some 25 / epsilon records beyond a mass
+are found, if only to a factor of 8; 1 and |c| are among the widths, for labels and for columns that are
+nothing where they are not c. What is constant has fences about it that are too narrow to matter.
+
+*Sensitivity of that.* Let one record join. If it is within w, n and a grow by 1: a count less 5/8 n changes
+by 3/8 or -5/8; (n + a) / 2 and each count at s > w change by 1, so their difference by 0; b stays; a - 5/8 n
+changes by 3/8. If it is beyond, n and b grow by 1: a count less 5/8 n changes by 3/8 or -5/8, (n + a) / 2
+less a count by 1/2 or -1/2, b / 2 by 1/2, a - 5/8 n by -5/8. A maximum or minimum of numbers that change by
+at most 5/8 does so, too; so u changes by at most m = 5/8 and two scores move apart by at most 2 m. If a
+record is replaced, n stays, a, b and each count change by at most 1, and (n + a) / 2 less a count by at most
+1, as a and the counts at s > w do not change in opposite directions: u changes by at most 1. So the
+sensitivities are those of the 5/8-quantile.
+
+*Enough records.* Let M be the number of records by which a candidate must be better than all others of the
+grid together but for 1 case in 64, and T = 2 M. A candidate beyond all data misses r by n - r: by M if ``3/8
+n >= M`` and a <= n / 4, and if ``3/16 n >= M`` and a <= 5/8 n. If a > 5/8 n, it misses by b / 2 and by min(T
+- b / 2, a - 5/8 n), and the best one by nothing: by M if a is M more than 5/8 n.
 """
 
 from __future__ import annotations
@@ -77,6 +123,12 @@ FENCE_STEPS = 24
 
 #: Records, in units of 1 / epsilon, that doubling the fences must bring in: beyond the noise of the choice.
 RECORDS_PER_DOUBLING = 8.0
+
+#: The same for the next of the widths over all magnitudes, where most records are at one value.
+RECORDS_PER_MAGNITUDE = 2.0
+
+#: Records, in units of 1 / epsilon, by which a point is worse that has the rank only between its neighbors.
+RECORDS_BETWEEN = 8.0
 
 #: Of the center and of the spread, each, to lie beyond all data, with as few records as can be accepted.
 FAILURE = 2.0**-6
@@ -178,28 +230,24 @@ def private_fences(
         running time does not depend on the values.
     """
     grid, prior = location_grid()
-    center = private_quantile(
-        meter,
-        data,
-        values,
-        1 / 2,
-        grid=grid,
-        prior=prior,
-        epsilon=epsilon,
-        neighboring=neighboring,
-        constant_work=constant_work,
-    )
+    located = rank_sensitivity(1 / 2, neighboring)
+    scores = center_scores(data.sum(counts_around(values, grid)), epsilon)
+    scores += _in_units(prior * (located.range / epsilon))
+    center = float(grid[_select(meter, scores, located, epsilon, constant_work=constant_work)])
 
     def distances(block: Block) -> Vector:
         return np.abs(values(block) - center)
 
-    spread = private_quantile(
-        meter, data, distances, SPREAD_RANK, grid=spread_grid(), epsilon=epsilon, neighboring=neighboring
-    )
-    reach = spread * np.exp2(np.arange(FENCE_STEPS + 1) / 4)
+    sensitivity = rank_sensitivity(SPREAD_RANK, neighboring)
+    around = data.sum(counts_around(distances, spread_grid()))
+    scores = spread_scores(around, center, least_beyond(epsilon, neighboring), epsilon)
+    spread = float(spread_grid()[_select(meter, scores, sensitivity, epsilon, constant_work=False)])
+    at_mass = spread <= resolution(center)
+    reach = magnitudes(center) if at_mass else spread * np.exp2(np.arange(FENCE_STEPS + 1) / 4)
+    price = RECORDS_PER_MAGNITUDE if at_mass else RECORDS_PER_DOUBLING / 4
     pick = _select(
         meter,
-        reach_scores(data.sum(counts_beyond(distances, reach)), epsilon),
+        reach_scores(data.sum(counts_beyond(distances, reach)), epsilon, price),
         Sensitivity.monotone(1.0, neighboring),
         epsilon,
         constant_work=constant_work,
@@ -210,14 +258,15 @@ def private_fences(
 def records_needed(epsilon: float, neighboring: Neighboring) -> float:
     """Return from how many records on ``private_fences`` are where the column is, but for 1 case in 32.
 
+    For a column of which no more than a quarter shares one value; the notes of the module have the others.
+
     A candidate beyond all data misses the median by n / 2 records and the spread by 3 n / 8, so each of W
     equally likely ones has at most ``exp(-epsilon m / R)`` times the chance of the best, for that number m
     and range sensitivity R: together at most ``FAILURE``, if ``m >= R log(W / FAILURE) / epsilon``.
     """
 
     def needed(q: float, weight: float) -> float:
-        margin = rank_sensitivity(q, neighboring).range * math.log(weight / FAILURE) / epsilon
-        return margin / (1 - q)
+        return _margin(q, weight, epsilon, neighboring) / (1 - q)
 
     _, prior = location_grid()
     return max(needed(1 / 2, np.exp(prior).sum()), needed(SPREAD_RANK, spread_grid().size))
@@ -306,7 +355,7 @@ def private_quantile(
     sensitivity = rank_sensitivity(q, neighboring)
     scores = rank_scores(data.sum(counts_around(values, grid)), q)
     if prior is not None:
-        scores += np.rint(prior * (sensitivity.range / epsilon) / _UNIT) * _UNIT
+        scores += _in_units(prior * (sensitivity.range / epsilon))
     return float(grid[_select(meter, scores, sensitivity, epsilon, constant_work=constant_work)])
 
 
@@ -372,14 +421,103 @@ def rank_sensitivity(q: float, neighboring: Neighboring) -> Sensitivity:
             return Sensitivity.general(1.0, neighboring)
 
 
-def reach_scores(outside: Integers, epsilon: float) -> Vector:
-    """Return minus the records out of reach, minus a price that grows with each quarter octave; exactly.
+def center_scores(counts: Integers, epsilon: float) -> Vector:
+    """Return minus the number of records by which each location misses the median, exactly.
+
+    A location whose neighbors have the median between them misses it by ``RECORDS_BETWEEN / epsilon`` at
+    most. ``counts`` is the total of ``counts_around``; the sensitivity is that of ``rank_scores``.
+    """
+    below, upto = np.asarray(counts[:, :-1], dtype=np.float64)
+    scores: Vector = -np.maximum(0.0, _misses(below, upto, float(counts[0, -1]) / 2, epsilon))
+    return scores
+
+
+def _misses(below: Vector, upto: Vector, rank: float, epsilon: float) -> Vector:
+    """Return by how many records points miss a rank, or their neighbors do and a little more; exactly."""
+    wider = np.maximum(np.append(below[:1], below[:-1]) - rank, rank - np.append(upto[1:], upto[-1:]))
+    misses: Vector = np.maximum(below - rank, rank - upto)
+    return np.minimum(misses, np.maximum(wider, 0.0) + _in_units(RECORDS_BETWEEN / epsilon))
+
+
+def _in_units(records: Vector | float) -> Vector:
+    rounded: Vector = np.rint(np.asarray(records) / _UNIT) * _UNIT
+    return rounded
+
+
+def spread_scores(counts: Integers, center: float, least: float, epsilon: float) -> Vector:
+    """Return minus the number of records by which each point of ``spread_grid`` misses the spread, exactly.
+
+    That is the 5/8-quantile of the distances from the center or, where many records share one value, about
+    the median distance of the others. Sensitivity as of the 5/8-quantile; the notes of the module prove it.
+
+    Parameters
+    ----------
+    counts
+        The total of ``counts_around`` of the distances, on ``spread_grid``.
+    center
+        Released before.
+    least
+        T of the notes, a multiple of 2^-10: of how many records beyond the mass, halved, the spread is found.
+    epsilon
+        Of the selection.
+    """
+    grid = spread_grid()
+    below, upto = np.asarray(counts[:, :-1], dtype=np.float64)
+    n = float(counts[0, -1])
+    here = int(np.searchsorted(grid, resolution(center)))
+    within, quantile = upto[here], SPREAD_RANK * n
+    beyond = (n - within) / 2
+    rank = max(quantile, (n + within) / 2)
+    out = _misses(below[here + 1 :], upto[here + 1 :], rank, epsilon)
+    misses = np.concatenate(
+        [
+            np.maximum(quantile - upto[: here + 1], beyond - least),
+            np.maximum(out, min(least - beyond, within - quantile)),
+        ]
+    )
+    scores: Vector = -np.maximum(0.0, misses)
+    return scores
+
+
+def least_beyond(epsilon: float, neighboring: Neighboring) -> float:
+    """Return T of the notes: how many records beyond a mass, halved, suffice to find their spread."""
+    margin = _margin(SPREAD_RANK, spread_grid().size, epsilon, neighboring)
+    return math.ceil(2 * margin / _UNIT) * _UNIT
+
+
+def _margin(q: float, weight: float, epsilon: float, neighboring: Neighboring) -> float:
+    """Return by how many records a candidate must be better than so many others not to lose to one."""
+    return rank_sensitivity(q, neighboring).range * math.log(weight / FAILURE) / epsilon
+
+
+def resolution(center: float) -> float:
+    """Return w of the notes: how far the nearest locations may be from a center, as a candidate spread."""
+    grid = spread_grid()
+    # The last point is above a 1024th of any center.
+    return float(grid[np.searchsorted(grid, abs(center) / LOCATIONS_PER_OCTAVE)])
+
+
+def magnitudes(center: float) -> Vector:
+    """Return the widths among which fences are looked for where most records are at the center."""
+    width = resolution(center)
+    if width == spread_grid()[0]:
+        exponents = [EXPONENTS[0] + 2.0, *range(-21, EXPONENTS[1], 3)]
+        octaves: Vector = np.exp2(np.array(exponents))
+        return octaves
+    near = [-1.0, 0.0, 0.5, 1.0, 2.0, 4.0, 7.0]
+    far = 10.0 + 3.0 * np.arange(FENCE_STEPS + 1 - len(near))
+    widths: Vector = width * np.exp2(np.concatenate([near, far]))
+    return widths
+
+
+def reach_scores(outside: Integers, epsilon: float, price: float = RECORDS_PER_DOUBLING / 4) -> Vector:
+    """Return minus the records out of reach, minus ``price / epsilon`` for each candidate in order; exactly.
 
     ``outside`` is the total of ``counts_beyond``. Range sensitivity 1 under both relations: a record that
     joins, leaves or moves changes all counts that it changes by 1 in one direction.
     """
-    price = np.rint(RECORDS_PER_DOUBLING / (4 * epsilon) / _UNIT) * _UNIT
-    scores: Vector = -(np.asarray(outside, dtype=np.float64) + price * np.arange(outside.size))
+    step = _in_units(price / epsilon)
+    scores: Vector = -(np.asarray(outside, dtype=np.float64) + step * np.arange(outside.size))
     return scores
 
 

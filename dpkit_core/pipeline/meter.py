@@ -302,8 +302,11 @@ class StageMeter(Uncopyable):
         self._require_usable()
         return self._coins.generator
 
-    def offer(self, sensitivity: Sensitivity) -> None:
-        """Say what sensitivity the scores of the next round have, which selections from now on must have."""
+    def offer(self, sensitivity: Sensitivity | None) -> None:
+        """Say what sensitivity the scores of the next round have, which selections from now on must have.
+
+        None where selections are not from the scores of another part.
+        """
         self._offered = sensitivity
 
     def arrive(self, records: int) -> None:

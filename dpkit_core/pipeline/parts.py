@@ -15,9 +15,18 @@ import attrs
 
 from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.policy import Policy
-from dpkit_core.plugins.kinds import PROTOCOLS, ROLES
+from dpkit_core.plugins.kinds import ROLES, protocol_of
 from dpkit_core.plugins.registry import MOVING, Registry
-from dpkit_core.protocols import API, API_FLOOR, Accountant, Regressor, Scorer, TopKSelector
+from dpkit_core.protocols import (
+    API,
+    API_FLOOR,
+    Accountant,
+    IterateScorer,
+    IterativeRegressor,
+    Regressor,
+    Scorer,
+    TopKSelector,
+)
 from dpkit_core.release.certificate import PartRecord
 from dpkit_core.validators import exact_text
 
@@ -53,7 +62,7 @@ class Part(Generic[T]):
     @property
     def most_records(self) -> int | None:
         """The largest number of records that its proof covers, where it says one."""
-        most = getattr(type(self.instance), "most_records", None)
+        most = getattr(self.instance, "most_records", None)  # it may follow from public options
         return most if type(most) is int else None
 
     def __str__(self) -> str:
@@ -71,6 +80,25 @@ class Selection:
 
     scorer: Part[Scorer]
     selector: Part[TopKSelector]
+
+
+@attrs.frozen
+class Iteration:
+    """The parts of a pipeline whose regressor shows its iterates to the scorer and the selector."""
+
+    scorer: Part[IterateScorer]
+    selector: Part[TopKSelector]
+    regressor: Part[IterativeRegressor]
+
+    @property
+    def not_private(self) -> tuple[str, ...]:
+        """Why what is selected by the scores is not private, if it is not."""
+        return tuple(map(exact_text, getattr(self.scorer.instance, "not_private", ())))
+
+    @property
+    def none(self) -> bool:
+        """Whether dropping nothing is a candidate where something could be dropped."""
+        return bool(getattr(self.scorer.instance, "none", True))
 
 
 @attrs.frozen
@@ -102,12 +130,27 @@ class Assembly:
         return Selection(self.scorer, self.selector)
 
     @property
+    def iteration(self) -> Iteration | None:
+        """Its parts, if they are to select while the regressor iterates."""
+        scorer: Part[Any] | None = self.scorer
+        regressor: Part[Any] | None = self.regressor
+        if scorer is None or self.selector is None or regressor is None:
+            return None
+        if not isinstance(scorer.instance, IterateScorer):
+            return None
+        if not isinstance(regressor.instance, IterativeRegressor):
+            return None
+        return Iteration(scorer, self.selector, regressor)
+
+    @property
     def forms(self) -> tuple[str, ...]:
-        """The forms of data that it accepts: its scorer's; all without a scorer.
+        """The forms of data that it accepts: its scorer's; all without a scorer that sees data.
 
         A regressor that does not accept the form at hand gets the columns that it is to use in memory.
         """
-        return FORMS if self.scorer is None else forms_of(self.scorer.instance)
+        if self.scorer is None or self.iteration is not None:
+            return FORMS
+        return forms_of(self.scorer.instance)
 
 
 FORMS = ("dense", "sparse", "streamed")
@@ -247,7 +290,7 @@ def _require_part(role: str, given: Any) -> None:
         raise InvalidOption(
             f"{role} is the class {given.__name__}; give a part, such as {given.__name__}(), or its name"
         )
-    protocol = PROTOCOLS[ROLES[role]]
+    protocol = protocol_of(ROLES[role], type(given))
     named = [name for name, member in vars(protocol).items() if _is_member(name, member)]
     members = sorted(named, key=lambda name: isinstance(vars(protocol)[name], property))
     missing = [name for name in members if not _has(given, name, vars(protocol)[name])]

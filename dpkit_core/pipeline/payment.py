@@ -9,6 +9,7 @@ tells.
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import importlib
 import os
@@ -29,6 +30,7 @@ from dpkit_core.privacy.filters import Claim, add
 from dpkit_core.release.canonical import digest
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.release import Release
+from dpkit_core.release.signing import unsigned
 from dpkit_core.release.witness import Witness
 
 
@@ -79,9 +81,13 @@ class Payment:
         except DpkitError as error:
             log.write("declined", facts | {"why": type(error).__name__})
             raise
-        log.write(
-            "reserved", facts | {"sequence": reservation.witness.sequence, "head": reservation.witness.head}
-        )
+        witness = reservation.witness
+        try:
+            log.write("reserved", facts | {"sequence": witness.sequence, "head": witness.head})
+        except DpkitError:
+            with contextlib.suppress(DpkitError):  # spent it is, whether that is written down or not
+                payer.ledger.settle(reservation, "failed")
+            raise
         return cls(reservation, payer, log)
 
     @property
@@ -92,7 +98,7 @@ class Payment:
     def release(self, release: Release) -> None:
         """Settle a run that ended with a release, or with a refusal."""
         outcome: Outcome = "released" if release.refusal is None else "refused"
-        self._settle(outcome, digest(release.to_document()))
+        self._settle(outcome, digest(unsigned(release.to_document())))
 
     def fail(self, outcome: Outcome) -> None:
         """Settle a run that ended in another way, unless it is settled already."""

@@ -5,6 +5,7 @@ The planner makes it, the runner runs it, observers are told of it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
@@ -17,7 +18,8 @@ from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.parts import Assembly, Part, Selection
 from dpkit_core.pipeline.words import plan_as_html, plan_in_words
 from dpkit_core.privacy.budget import Budget, Sensitivity, vacuous
-from dpkit_core.protocols import Accountant, StagePlan
+from dpkit_core.privacy.events import Event, expand
+from dpkit_core.protocols import Accountant, IterateFacts, StagePlan
 from dpkit_core.release.certificate import PartRecord, StageEvent
 from dpkit_core.release.release import Release
 
@@ -29,6 +31,13 @@ Progress = Callable[[str, int, int], None]
 
 Outcome = Literal["declined", "released", "vetoed", "violated", "failed"]
 """What became of a run: see ``Hooks.dpkit_finished``."""
+
+
+#: Name of the meter of a regressor and a selector that take turns.
+LOOP = "iteration"
+
+#: How the noise of scores is rounded that are known to protect nothing.
+UNPROTECTED = "none: the scores of the iterates protect nothing"
 
 
 @attrs.frozen
@@ -78,6 +87,8 @@ class Plan:
         What it will say that the guarantee rests on.
     batches
         How many batches of records it will be run on, one after the other; public.
+    iterates
+        What is public about the iterates from which features are dropped; None where nothing iterates.
     """
 
     assembly: Assembly
@@ -92,6 +103,7 @@ class Plan:
     records: tuple[PartRecord, ...]
     assumptions: tuple[str, ...]
     batches: int
+    iterates: IterateFacts | None
     _runner: Runner = attrs.field(repr=False, eq=False)
 
     @property
@@ -220,6 +232,28 @@ class Runner(Protocol):
     ) -> Release:
         """Run the plan, as ``Plan.run`` says."""
         ...
+
+
+def loop_of(stages: Sequence[Stage], facts: IterateFacts) -> Stage:
+    """Return the one stage, with one meter, of a regressor and a selector that take turns.
+
+    The events of the regressor, with one of the selector after each number of them that ``facts`` says.
+    """
+    by_name = {stage.name: stage for stage in stages}
+    selection, regression = by_name["selection"].plan, by_name["regression"].plan
+    events: list[Event] = []
+    if "scoring" in by_name:
+        events += by_name["scoring"].plan.events
+    single = expand(regression.events)
+    for event, before, after in zip(selection.events, (0, *facts.after), facts.after, strict=False):
+        events += [*itertools.islice(single, after - before), event]
+    plan = StagePlan(
+        (*events, *single),
+        refusals=regression.refusals,
+        arithmetic=(*regression.arithmetic, *selection.arithmetic, UNPROTECTED),
+        foreign=(*regression.foreign, *selection.foreign),
+    )
+    return attrs.evolve(by_name["regression"], name=LOOP, plan=plan)
 
 
 def picks_of(selection: Selection, k: int) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ not lost.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from dpkit_core.data.schema import Schema
 from dpkit_core.errors import (
     CalibrationFailed,
     CannotCompose,
+    DpkitError,
     InvalidOption,
     Unsuitable,
     UnsupportedEvent,
@@ -25,9 +27,11 @@ from dpkit_core.errors import (
 from dpkit_core.mechanisms.calibration import calibrate, total
 from dpkit_core.noise.grid import check_range, gaussian_grid, laplace_grid
 from dpkit_core.noise.selection import SMALLEST_EPSILON
-from dpkit_core.pipeline.parts import Assembly, Part, Selection, make_part
-from dpkit_core.pipeline.plan import Plan, Stage, picks_of
+from dpkit_core.pipeline.parts import Assembly, Iteration, Part, Selection, make_part
+from dpkit_core.pipeline.plan import UNPROTECTED, Plan, Stage, picks_of
 from dpkit_core.pipeline.runner import run
+from dpkit_core.plugins.kinds import protocol_of
+from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
     ApproxDP,
@@ -41,11 +45,15 @@ from dpkit_core.privacy.events import (
     PermuteAndFlip,
     PureDP,
     Renyi,
+    expand,
     is_exact,
     walk,
 )
 from dpkit_core.protocols import (
     Accountant,
+    IterateFacts,
+    IterateScorer,
+    IterativeRegressor,
     RecordAccountant,
     RegressionRequest,
     Regressor,
@@ -55,6 +63,7 @@ from dpkit_core.protocols import (
     SelectionRequest,
     StagePlan,
     StreamRegressor,
+    ThresholdSelector,
 )
 from dpkit_core.release.certificate import PartRecord
 from dpkit_core.validators import fraction
@@ -92,7 +101,9 @@ class Planner:
         self.schema = schema
         self.budget = budget
         self.features = len(schema.features)
-        selecting = assembly.selector is not None
+        self.iteration = assembly.iteration
+        self.facts: IterateFacts | None = None
+        selecting = assembly.selector is not None and self.iteration is None
         self.k = min(DEFAULT_K, self.features) if k is None and selecting else k or self.features
         self.k_given = k
         self.select_share = select_share
@@ -118,6 +129,7 @@ class Planner:
         records = self._records(accountant)
         stages = self._collect(1.0)
         self._check_events(stages, accountant)
+        self._check_turns(stages)
         self._raise_problems()
         reasons = _reasons(stages)
         epsilon = None
@@ -136,6 +148,7 @@ class Planner:
             records,
             _assumptions(self.schema, stages, (*self.assembly.chosen, accountant), self.batches),
             self.batches,
+            self.facts,
             runner=run,
         )
 
@@ -145,6 +158,8 @@ class Planner:
             problems.append(f"{assembly.scorer} has no selector to release its scores; add a selector")
         if assembly.selector and not assembly.scorer:
             problems.append(f"{assembly.selector} has no scores to select by; add a scorer")
+        if assembly.scorer and self.iteration is None and _needs_iterates(assembly.scorer):
+            problems.append(_without_iterates(assembly.scorer, assembly.regressor))
         if not (assembly.selector or assembly.regressor):
             problems.append("nothing would be released; add a regressor, or a scorer and a selector")
         if self.batches < 1:
@@ -183,6 +198,13 @@ class Planner:
             return
         if not 1 <= given <= most:
             self.problems.append(f"k is {given}, the schema has {most} features; k must be from 1 to {most}")
+        if self.iteration is not None and given != most:
+            self.problems.append(
+                f"k is {given}, but {self.iteration.scorer} drops features from the iterates of "
+                f"{self.iteration.regressor}, and how many are left is up to the data; leave k out"
+            )
+            self.k = most
+            return
         if not self.assembly.selector and given != most:
             self.problems.append(
                 f"k is {given}, but nothing selects features; add a scorer and a selector, or leave k out"
@@ -232,11 +254,18 @@ class Planner:
         if selection is not None:
             share = self.select_share if regressor else 1.0
             score = 0.0
-            if isinstance(scorer := selection.scorer.instance, ReleasingScorer):
+            if self.iteration is None and isinstance(scorer := selection.scorer.instance, ReleasingScorer):
                 plan_scores = functools.partial(self._scoring, scorer)
                 score = self._score_share(share, plan_scores)
                 drafts.append(_Draft("scoring", selection.scorer, share * score, plan_scores))
+            if self.iteration is not None and self.iteration.not_private:
+                plan_reasons = functools.partial(
+                    _admitting, self.iteration.not_private, self.schema.neighboring
+                )
+                drafts.append(_Draft("scoring", selection.scorer, 0.0, plan_reasons))
             plan_picks = functools.partial(self._selection, selection)
+            if self.iteration is not None:
+                plan_picks = functools.partial(self._screening, self.iteration)
             drafts.append(_Draft("selection", selection.selector, share * (1 - score), plan_picks))
         if regressor is not None:
             plan_fit = functools.partial(self._regression, regressor.instance)
@@ -276,7 +305,12 @@ class Planner:
         selection = self.assembly.selection
         if draft.name != "selection" or selection is None:
             return Stage(draft.name, draft.part, draft.share, budget, plan)
-        picks, sensitivities = picks_of(selection, self.k), self._sensitivities(selection.scorer)
+        if self.iteration is not None:
+            sensitivity, facts = self._iterates(self.iteration)
+            rounds = len(facts.after)
+            picks, sensitivities = (1,) * rounds, (sensitivity,) * rounds
+        else:
+            picks, sensitivities = picks_of(selection, self.k), self._sensitivities(selection.scorer)
         return Stage(draft.name, draft.part, draft.share, budget, plan, picks, sensitivities)
 
     def _scoring(self, scorer: ReleasingScorer, budget: Budget) -> StagePlan:
@@ -292,6 +326,35 @@ class Planner:
         )
         return _exact_plan(selection.selector.instance.plan(request))
 
+    def _screening(self, iteration: Iteration, budget: Budget) -> StagePlan:
+        sensitivity, facts = self._iterates(iteration)
+        rounds, selector = len(facts.after), iteration.selector.instance
+        above = isinstance(selector, ThresholdSelector)
+        request = SelectionRequest(
+            facts.features + (not above),  # and none, which is above no threshold
+            (1,) * rounds,
+            (sensitivity,) * rounds,
+            budget,
+            self.fresh,
+            returning=True,
+        )
+        if isinstance(selector, ThresholdSelector):
+            return _exact_plan(selector.plan_above(request))
+        return _exact_plan(selector.plan(request))
+
+    def _iterates(self, iteration: Iteration) -> tuple[Sensitivity, IterateFacts]:
+        """Return how far scores of iterates move, and what is public about the iterates."""
+        if self.facts is None:
+            facts = self.facts = _facts(iteration.regressor, self.schema)
+            try:
+                self.sensitivities = (iteration.scorer.instance.iterate_sensitivity(facts),)
+            except Unsuitable as error:
+                self.facts = None
+                raise Unsuitable(f"cannot plan, because {iteration.scorer} says: {error}") from error
+            self._require_declared(iteration.scorer, self.sensitivities)
+        assert self.sensitivities is not None
+        return self.sensitivities[0], self.facts
+
     def _sensitivities(self, scorer: Part[Scorer]) -> tuple[Sensitivity, ...]:
         if self.sensitivities is None:  # the same for every budget, of which calibration tries many
             self.sensitivities = self._declared(scorer)
@@ -303,6 +366,10 @@ class Planner:
             sensitivities = tuple(scorer.instance.sensitivity(self.schema, r) for r in rounds)
         except Unsuitable as error:
             raise Unsuitable(f"cannot plan, because {scorer} says: {error}") from error
+        self._require_declared(scorer, sensitivities)
+        return sensitivities
+
+    def _require_declared(self, scorer: Part[Any], sensitivities: Sequence[Sensitivity]) -> None:
         for sensitivity in sensitivities:
             if type(sensitivity) is not Sensitivity:
                 raise Unsuitable(f"{scorer} declares a {type(sensitivity).__name__} and no Sensitivity")
@@ -311,7 +378,6 @@ class Planner:
                     f"neighboring relation differs: {scorer}: {sensitivity.neighboring.value}; schema: "
                     f"{self.schema.neighboring.value}"
                 )
-        return sensitivities
 
     def _regression(self, regressor: Regressor, budget: Budget) -> StagePlan:
         return _exact_plan(
@@ -349,6 +415,25 @@ class Planner:
                 elif not _non_private(event) and not self.fresh.supports(event):
                     self.problems.append(f"{accountant} cannot account for {event} of {part}")
 
+    def _check_turns(self, stages: Sequence[Stage]) -> None:
+        """Note why the events of a loop could not be put in order."""
+        by_name = {stage.name: stage for stage in stages}
+        if self.facts is None or not {"selection", "regression"} <= by_name.keys():
+            return
+        selection, regression = by_name["selection"], by_name["regression"]
+        after, steps = self.facts.after, sum(1 for _ in expand(regression.plan.events))
+        if len(selection.plan.events) != len(after):
+            self.problems.append(
+                f"{selection.part} plans {len(selection.plan.events)} events for {len(after)} iterates; it "
+                "must plan one for each"
+            )
+        if any(isinstance(event, Filtered) for stage in stages for event in stage.plan.events):
+            self.problems.append("a loop of parts that take turns has no filter; use another accountant")
+        if after[-1] > steps:
+            self.problems.append(
+                f"{regression.part} hands an iterate over after {after[-1]} events and plans {steps}"
+            )
+
     def _unfiltered(self, event: Event, accountant: Part[Accountant]) -> str | None:
         """Return why the accounts of an event with a filter could not be kept; None if they can."""
         if not any(isinstance(inner, Filtered) for inner in walk(event)):
@@ -380,6 +465,51 @@ class Planner:
             self.problems.append(str(error))
         self._raise_problems()
         return plans[scale], joint(scale)
+
+
+def _facts(regressor: Part[IterativeRegressor], schema: Schema) -> IterateFacts:
+    facts = regressor.instance.iterate_facts(schema)
+    if type(facts) is not IterateFacts:
+        raise Unsuitable(f"{regressor} says a {type(facts).__name__} of its iterates and no IterateFacts")
+    if facts.neighboring is not schema.neighboring or facts.features != len(schema.features):
+        raise Unsuitable(
+            f"{regressor} says of its iterates {facts.features} features and {facts.neighboring.value}; the "
+            f"schema has {len(schema.features)} and {schema.neighboring.value}"
+        )
+    if not facts.after or any(b < a for a, b in itertools.pairwise((0, *facts.after))):
+        raise Unsuitable(f"{regressor} hands its iterates over after {facts.after} events, which is no order")
+    return facts
+
+
+def _admitting(reasons: Sequence[str], neighboring: Neighboring, _: Budget) -> StagePlan:
+    """Return the plan of a scorer of iterates that admits why its scores protect nothing."""
+    return StagePlan([NonPrivate(reason, neighboring) for reason in reasons], arithmetic=[UNPROTECTED])
+
+
+def _needs_iterates(scorer: Part[Any]) -> bool:
+    return protocol_of("scorers", type(scorer.instance)) is IterateScorer
+
+
+def _without_iterates(scorer: Part[Any], regressor: Part[Any] | None) -> str:
+    """Return why a scorer of iterates cannot be used, and which regressors have iterates."""
+    who = f"{regressor} shows none" if regressor else "there is no regressor"
+    return (
+        f"{scorer} scores the iterates of a regressor, and {who}; use one that has iterates: "
+        f"{', '.join(_iterating()) or 'none is installed'}"
+    )
+
+
+def _iterating() -> list[str]:
+    """Return the names of the installed regressors that show their iterates."""
+    registry, names = Registry(), []
+    for ref in registry.refs("regressors"):
+        try:
+            component = registry.load(ref)
+        except DpkitError:
+            continue  # told whoever asks for it
+        if issubclass(component, IterativeRegressor):
+            names.append(ref.name)
+    return names
 
 
 def _exact_plan(plan: StagePlan) -> StagePlan:
@@ -469,7 +599,8 @@ def _assumptions(
             sentences.append("each record is in one batch")
             sentences += [f"the batches have {limit} together"] if limit else []
         else:
-            sentences.append(f"the table is not empty{f', and has {limit}' if limit else ''}")
+            some = "the table has a record that is not left out" if schema.drops else "the table is not empty"
+            sentences.append(f"{some}{f', and has {limit}' if limit else ''}")
     sentences += [f"declared public by the user: {assertion}" for assertion in schema.assertions]
     return tuple(dict.fromkeys(sentences))
 

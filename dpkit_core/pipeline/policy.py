@@ -9,6 +9,7 @@
     [account]
     max_epsilon = 3.0
     max_delta = 1e-5
+    open = false
 
     [distributions]
     dpkit-scorer-kendall = ["0.2.0"]
@@ -17,12 +18,14 @@
 
     [ledger]
     url = "/data/dpkit/ledger.db"
+    accounts = ["diamonds"]
     log = "/data/dpkit/runs.jsonl"
 
 Every key is optional, and one that is not known is an error, lest a rule with a slip in it allowed
 everything. ``[run]`` is about each run and ``[account]`` about accounts that are opened. Where there is a
 table ``[distributions]``, parts come from these distributions only, in these versions, or with installed
-files of this digest. With ``[ledger]`` every run is charged there, and none is private and free.
+files of this digest. With ``[ledger]`` every run is charged there, and none is private and free; ``accounts``
+are those that may pay, lest somebody open one of their own, which ``open = false`` forbids, too.
 
 Three places are read, and every rule of every file holds: ``/etc/dpkit/policy.toml``,
 ``etc/dpkit/policy.toml`` of the Python installation (``sys.prefix``), and the file that the environment
@@ -66,10 +69,13 @@ VARIABLE = "DPKIT_POLICY"
 
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "run": ("max_epsilon", "max_delta", "accountants", "private_only"),
-    "account": ("max_epsilon", "max_delta"),
-    "ledger": ("url", "log"),
+    "account": ("max_epsilon", "max_delta", "open"),
+    "ledger": ("url", "accounts", "log"),
 }
 _ANY = "any"
+
+# Of a URL.
+_PASSWORD = re.compile(r"(//[^/@:]*:)[^/@]*@")
 
 
 @attrs.frozen
@@ -121,7 +127,9 @@ class Rules:
 
     def quoted(self, table: str, key: str) -> str:
         """Return a rule as the file says it."""
-        return f"{self.path} says [{table}] {key} = {json.dumps(self.rule(table, key))}"
+        value = json.dumps(self.rule(table, key))
+        shown = _PASSWORD.sub(r"\1***@", value)
+        return f"{self.path} says [{table}] {key} = {shown}"
 
 
 def _fits(table: str, key: str, value: Any) -> bool:
@@ -130,9 +138,9 @@ def _fits(table: str, key: str, value: Any) -> bool:
     match key:
         case "max_epsilon" | "max_delta":
             return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-        case "private_only":
+        case "private_only" | "open":
             return isinstance(value, bool)
-        case "accountants":
+        case "accountants" | "accounts":
             return _are_texts(value)
         case _:
             return isinstance(value, str) and bool(value)
@@ -168,6 +176,9 @@ class Policy:
 
     def require_account(self, account: Account) -> None:
         """Raise ``AgainstPolicy`` unless such an account may be opened."""
+        for rules in self._with("account", "open"):
+            if not rules.rule("account", "open"):
+                raise AgainstPolicy(f"{rules.quoted('account', 'open')}, so no account is opened here")
         self._require_within("account", account.budget, f"account {account.name} would have")
 
     def require_part(self, role: str, name: str, distribution: str, version: str) -> None:
@@ -232,6 +243,10 @@ class Policy:
                 raise AgainstPolicy(
                     f"{rules.quoted('ledger', 'url')}, and this run names an account of {given.ledger!r}"
                 )
+        for rules in self._with("ledger", "accounts"):
+            if given is None or given.account not in rules.rule("ledger", "accounts"):
+                named = "no account" if given is None else f"account {given.account}"
+                raise AgainstPolicy(f"{rules.quoted('ledger', 'accounts')}; this run names {named}")
         return given
 
     @property

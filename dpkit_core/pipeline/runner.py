@@ -14,6 +14,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
+import attrs
 import numpy as np
 
 from dpkit_core._version import __version__
@@ -28,17 +29,30 @@ from dpkit_core.errors import (
     PlanViolation,
     Vetoed,
 )
-from dpkit_core.ledger.ledger import Payer
+from dpkit_core.ledger.ledger import Ledger, Payer
 from dpkit_core.ledger.log import EventLog
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.confine import confined, printed
 from dpkit_core.pipeline.meter import StageMeter, at_work, require_nobody_at_work
 from dpkit_core.pipeline.observers import Observers
-from dpkit_core.pipeline.parts import Part, Selection, forms_of
+from dpkit_core.pipeline.parts import Iteration, Part, Selection, forms_of
 from dpkit_core.pipeline.payment import Payment
-from dpkit_core.pipeline.plan import Audience, Outcome, Plan, Progress, Records, Stage
+from dpkit_core.pipeline.plan import (
+    LOOP,
+    UNPROTECTED,
+    Audience,
+    Outcome,
+    Plan,
+    Progress,
+    Records,
+    Stage,
+    loop_of,
+)
 from dpkit_core.pipeline.policy import Policy
+from dpkit_core.privacy.budget import Sensitivity
 from dpkit_core.protocols import (
+    IterateFacts,
+    IterateState,
     Model,
     PreparedScores,
     Refusal,
@@ -47,6 +61,7 @@ from dpkit_core.protocols import (
     Scorer,
     Scores,
     StreamRegressor,
+    ThresholdSelector,
 )
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.models import rebuilt
@@ -72,6 +87,12 @@ def run(
         raise InvalidOption(
             f"randomness is {randomness!r}, of type {type(randomness).__name__}; leave it out, or give "
             "Randomness.from_seed(7) to have one noise for ever and no privacy"
+        )
+    # Not isinstance either: a subclass could reserve nothing.
+    if paid_by is not None and (type(paid_by) is not Payer or type(paid_by.ledger) is not Ledger):
+        raise InvalidOption(
+            f"paid_by is {paid_by!r}, of type {type(paid_by).__name__}; give ledger.payer(NAME), where "
+            "ledger is a dpkit_core.Ledger"
         )
     policy = Policy.of_site()
     payer = policy.payer(paid_by)
@@ -108,6 +129,12 @@ def _require_same_facts(schema: Schema, data: AnyDataset) -> None:
             f"the dataset has features {', '.join(data.names)} and target {data.target}; the plan was "
             f"made for {', '.join(names)} and {schema.target.name}. Make the plan from the dataset's schema"
         )
+    for mine, its in zip(schema.features, data.features, strict=True):
+        if attrs.evolve(mine, bounds=None) != attrs.evolve(its, bounds=None):
+            raise InvalidData(
+                f"the dataset was made with another rule for {its.name} than the plan: another kind of "
+                "column, or another way with missing values. Make the plan from the dataset's schema"
+            )
     ours = (*schema.features, Feature(data.target, data.target, bounds=schema.target.bounds))
     theirs = (*data.features, Feature(data.target, data.target, bounds=data.target_bounds))
     for mine, its in zip(ours, theirs, strict=True):
@@ -152,8 +179,120 @@ def _require_records(plan: Plan, records: int) -> None:
         )
 
 
-def _indices(select: Callable[[], Sequence[int]]) -> list[int]:
-    return [int(index) for index in select()]
+def _indices(select: Callable[..., Sequence[int]], *arguments: Any) -> list[int]:
+    return [int(index) for index in select(*arguments)]
+
+
+class _Loop:
+    """Scorer and selector while a regressor iterates: shows them each iterate, as was planned."""
+
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        iteration: Iteration,
+        stage: Stage,
+        facts: IterateFacts,
+        meter: StageMeter,
+    ) -> None:
+        self.rounds = 0
+        before = len(meter.draws)
+        self._failure: PlanViolation | PartFailed | None = None
+
+        def screen(state: IterateState) -> tuple[int, ...]:
+            """Return the features to be dropped from an iterate."""
+            try:
+                self._require_turn(state, facts, iteration.regressor, len(meter.draws) - before)
+                scores = _iterate_scores(call, iteration, state, facts, stage.sensitivities[self.rounds])
+                scores = attrs.evolve(scores, round=self.rounds)
+                meter.offer(scores.sensitivity)
+                dropped = _dropped(call, iteration, stage, scores, meter)
+            except (PlanViolation, PartFailed) as failure:
+                self._failure = self._failure or failure
+                raise
+            meter.offer(None)
+            self.rounds += 1
+            return dropped
+
+        self.screen = screen
+
+    def require_kept(self) -> None:
+        """Raise the first failure in the loop, whatever the regressor made of it."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _require_turn(
+        self, state: IterateState, facts: IterateFacts, regressor: Part[Any], draws: int
+    ) -> None:
+        turn = self.rounds < len(facts.after) and draws == facts.after[self.rounds] + self.rounds
+        if not turn or self._failure is not None:
+            raise PlanViolation(
+                f"{regressor} handed an iterate over where none was planned. Nothing is released"
+            )
+        weights = np.asarray(state.weights)
+        if type(state) is not IterateState or weights.shape != (facts.features,):
+            raise PlanViolation(
+                f"{regressor} handed something else over than an iterate of {facts.features} features. "
+                "Nothing is released"
+            )
+
+
+def _iterate_scores(
+    call: Callable[..., Any],
+    iteration: Iteration,
+    state: IterateState,
+    facts: IterateFacts,
+    sensitivity: Sensitivity,
+) -> Scores:
+    """Return the scores of an iterate as the selector sees them: none is the last, but for a threshold."""
+    scorer, d = iteration.scorer.instance, facts.features
+
+    def ask() -> Vector:
+        return np.array(scorer.iterate_scores(state, facts), dtype=np.float64)
+
+    values: Vector = call(iteration.scorer, ask)
+    if values.shape != (d,) or not np.isfinite(values).all():
+        raise PlanViolation(
+            f"{iteration.scorer} did not return one finite score for each of {d} features. Nothing is "
+            "released"
+        )
+    candidates = np.asarray(state.weights) != 0
+    if isinstance(iteration.selector.instance, ThresholdSelector):
+        return Scores(values, sensitivity, candidates)
+    none = iteration.none or not candidates.any()
+    return Scores(np.append(values, 0.0), sensitivity, np.append(candidates, none))
+
+
+def _dropped(
+    call: Callable[..., Any],
+    iteration: Iteration,
+    stage: Stage,
+    scores: Scores,
+    meter: StageMeter,
+) -> tuple[int, ...]:
+    """Return what the selector releases of one iterate: the features to be dropped."""
+    selector = iteration.selector.instance
+    window = meter.window
+    above = isinstance(selector, ThresholdSelector)
+    d = len(scores.values) - (not above)
+    if isinstance(selector, ThresholdSelector):
+        thresholds = selector
+        chosen = call(
+            iteration.selector, lambda: _indices(thresholds.select_above, scores, stage.plan, window), meter
+        )
+    else:
+        chosen = call(
+            iteration.selector, lambda: _indices(selector.select, scores, 1, stage.plan, window), meter
+        )
+        if len(chosen) != 1:
+            chosen = [-1]
+    if len(chosen) != len(set(chosen)) or not all(
+        0 <= i < len(scores.candidates) and scores.candidates[i] for i in chosen
+    ):
+        raise PlanViolation(
+            f"{iteration.selector} did not return distinct candidates among the {d} features of an iterate. "
+            "Nothing is released"
+        )
+    return tuple(i for i in chosen if i < d)
 
 
 class _Run:
@@ -186,6 +325,8 @@ class _Run:
         self.outside = copy_context()  # where what is reported is not kept from whoever asked for it
         # All of them now: once a part is at work, nobody makes a meter.
         self.meters = {stage.name: self._meter(stage) for stage in plan.stages}
+        if plan.iterates is not None:
+            self.meters = {LOOP: self._meter(loop_of(plan.stages, plan.iterates))}
         self.process = os.getpid()
         self.payment = Payment(None, None, EventLog())
 
@@ -214,11 +355,15 @@ class _Run:
         refusal: str | None = None
         code: str | None = None
         selection, picking = self.plan.assembly.selection, self.plan.stage("selection")
-        if selection is not None and picking is not None:
+        iteration = None if self.plan.iterates is None else self.plan.assembly.iteration
+        if iteration is None and selection is not None and picking is not None:
             indices = self._select(selection, picking)
             selected = tuple(self.data.names[i] for i in indices)
         if (regression := self.plan.stage("regression")) is not None:
-            outcome = self._fit(regression, indices)
+            if iteration is None:
+                outcome = self._fit(regression, indices)
+            else:
+                outcome = self._iterate(iteration, regression)
             if isinstance(outcome, Refusal):
                 code, refusal = outcome.code, regression.plan.refusals[outcome.code]
             else:
@@ -311,9 +456,42 @@ class _Run:
         regressor: Regressor = stage.part.instance
         meter = self.meters[stage.name]
         self.progress(stage.name, 0, 1)
-        names = [self.data.names[i] for i in indices]
         fit = self._fitting(regressor, stage, indices, meter)
         outcome = self._call(stage.part, fit, meter)
+        return self._checked(stage, outcome, [self.data.names[i] for i in indices], meter)
+
+    def _iterate(self, iteration: Iteration, stage: Stage) -> Model | Refusal:
+        """Return the outcome of a fit in which scorer and selector drop features from its iterates."""
+        regressor, meter, facts = iteration.regressor.instance, self.meters[LOOP], self.plan.iterates
+        picking = self.plan.stage("selection")
+        assert facts is not None  # as was planned
+        assert picking is not None  # likewise
+        self.progress(stage.name, 0, 1)
+        data: Any = self._selected(self.data, range(len(self.data.features)), stage.part.instance)
+        meter.arrive(data.records)
+        if (scoring := self.plan.stage("scoring")) is not None:
+            for event in scoring.plan.events:
+                with meter.custom(event, proof="none", arithmetic=UNPROTECTED):
+                    pass
+        loop = _Loop(self._call, iteration, picking, facts, meter)
+        try:
+            outcome = self._call(
+                stage.part, lambda: regressor.fit_iterates(data, stage.plan, meter.window, loop.screen), meter
+            )
+        except (PlanViolation, PartFailed):
+            loop.require_kept()  # what went wrong inside is nothing that the regressor did
+            raise
+        loop.require_kept()
+        if not isinstance(outcome, Refusal) and loop.rounds != len(facts.after):
+            raise PlanViolation(
+                f"{stage.part} did not hand over the iterates of its plan. Nothing is released"
+            )
+        return self._checked(stage, outcome, self.data.names, meter)
+
+    def _checked(
+        self, stage: Stage, outcome: Model | Refusal, names: Sequence[str], meter: StageMeter
+    ) -> Model | Refusal:
+        """Return what a fit returned, if it may leave: a planned refusal, or a model of given columns."""
         refused = type(outcome) is Refusal
         meter.finish(refused=refused)
         if isinstance(outcome, Refusal):

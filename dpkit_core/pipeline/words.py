@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 def title(plan: Plan) -> str:
     """Return what a plan is, in one line."""
+    if plan.iterates is not None:
+        return (
+            f"Plan: {plan.assembly}, {len(plan.iterates.after)} iterates of {plan.iterates.features} features"
+        )
     return f"Plan: {plan.assembly}, k = {plan.k} of {len(plan.schema.features)} features"
 
 

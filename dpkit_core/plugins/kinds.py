@@ -10,7 +10,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpkit_core.errors import UnknownName
-from dpkit_core.protocols import Accountant, Regressor, ReleasingScorer, Scorer, TopKSelector
+from dpkit_core.plugins.signatures import departures
+from dpkit_core.protocols import (
+    Accountant,
+    IterateScorer,
+    IterativeRegressor,
+    Regressor,
+    ReleasingScorer,
+    Scorer,
+    ThresholdSelector,
+    TopKSelector,
+)
 
 PROTOCOLS: Mapping[str, type[Any]] = {
     "scorers": Scorer,
@@ -20,7 +30,14 @@ PROTOCOLS: Mapping[str, type[Any]] = {
 }
 
 #: What a part of the kind may offer besides; one that has the names must have the signatures too.
-CAPABILITIES: Mapping[str, tuple[type[Any], ...]] = {"scorers": (ReleasingScorer,)}
+CAPABILITIES: Mapping[str, tuple[type[Any], ...]] = {
+    "scorers": (ReleasingScorer, IterateScorer),
+    "selectors": (ThresholdSelector,),
+    "regressors": (IterativeRegressor,),
+}
+
+#: Protocols of which a part of the kind may keep one instead of that of ``PROTOCOLS``.
+ALTERNATIVES: Mapping[str, tuple[type[Any], ...]] = {"scorers": (IterateScorer,)}
 
 KINDS = tuple(PROTOCOLS)
 
@@ -38,6 +55,17 @@ def role_of(kind: str) -> str:
 ROLES: Mapping[str, str] = {
     role_of(kind): kind for kind in ("scorers", "selectors", "regressors", "accountants")
 }
+
+
+def protocol_of(kind: str, component: type[Any]) -> type[Any]:
+    """Return the protocol that a class of a kind is to keep: an alternative, where it has that one's names.
+
+    >>> protocol_of("scorers", object).__name__
+    'Scorer'
+    """
+    main = PROTOCOLS[kind]
+    others = (other for other in ALTERNATIVES.get(kind, ()) if issubclass(component, other))
+    return next(others, main) if departures(component, main) else main
 
 
 def kind_named(word: str) -> str:

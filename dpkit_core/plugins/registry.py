@@ -35,7 +35,7 @@ import attrs
 
 from dpkit_core._version import __version__
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, IncompatiblePlugin, UnknownName
-from dpkit_core.plugins.kinds import CAPABILITIES, KINDS, PROTOCOLS, kind_named, role_of
+from dpkit_core.plugins.kinds import CAPABILITIES, KINDS, kind_named, protocol_of, role_of
 from dpkit_core.plugins.signatures import departures
 from dpkit_core.protocols import API, API_FLOOR
 
@@ -323,7 +323,7 @@ def admit(ref: ComponentRef, target: Any) -> type[Any]:
             "to its class"
         )
     _require_api(ref, getattr(target, "api", None))
-    protocol = PROTOCOLS[ref.kind]
+    protocol = protocol_of(ref.kind, target)
     offered = [capability for capability in CAPABILITIES.get(ref.kind, ()) if issubclass(target, capability)]
     faults = [fault for promise in (protocol, *offered) for fault in departures(target, promise)]
     if faults:

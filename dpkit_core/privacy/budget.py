@@ -102,6 +102,29 @@ def attack_accuracy(epsilon: float, delta: float) -> float:
     return 1 - (1 - delta) / (1 + math.exp(epsilon)) if epsilon < 700 else 1.0
 
 
+def attack_in_words(epsilon: float, delta: float, neighboring: Neighboring, seen: str) -> str:
+    """Return what a guarantee leaves to the best attack, ``attack_accuracy``, rounded up.
+
+    Parameters
+    ----------
+    epsilon, delta, neighboring
+        The guarantee.
+    seen
+        What the attacker sees.
+
+    Examples
+    --------
+    >>> attack_in_words(1.0, 1e-6, Neighboring.ADD_OR_REMOVE_ONE, "this release")[-56:]
+    'with a chance of at most 73.2 %, where guessing has 50 %'
+    """
+    added = neighboring is Neighboring.ADD_OR_REMOVE_ONE
+    what = "whether a record is in the table" if added else "which of two records is in the table"
+    return (
+        f"whoever knows all other records and sees {seen} tells {what} with a chance of at most "
+        f"{rounded_up(100 * attack_accuracy(epsilon, delta), 3)} %, where guessing has 50 %"
+    )
+
+
 def vacuous(epsilon: float, delta: float, records: int | None = None) -> tuple[str, ...]:
     """Return why a guarantee says nothing, one sentence each; none where it says something.
 

@@ -33,7 +33,7 @@ import attrs
 
 from dpkit_core.errors import InvalidBudget, InvalidRelease
 from dpkit_core.privacy.budget import Budget, Neighboring
-from dpkit_core.privacy.events import Event
+from dpkit_core.privacy.events import ApproxDP, Event, PureDP
 
 #: One number for each unit of a filter; None where no finite number will do.
 Ticks = tuple[int | None, ...]
@@ -173,6 +173,7 @@ class Basic:
 _HOMES: Mapping[str, tuple[str, str]] = {
     "basic": ("dpkit_core.privacy.filters", "Basic"),
     "renyi": ("dpkit_core.privacy.renyi_filter", "RenyiFilter"),
+    "gdp": ("dpkit_core.privacy.gaussian_filter", "GaussianFilter"),
 }
 
 #: What a filter can be called.
@@ -215,6 +216,13 @@ def filter_from_document(document: Mapping[str, Any]) -> Filter:
     except (TypeError, ValueError) as error:
         raise InvalidRelease(f"cannot read measure {name}: {error}") from error
     return made
+
+
+def by_total(claim: Claim) -> Event:
+    """Return any mechanism with the (epsilon, delta) of a run, of which nothing else is known."""
+    if claim.delta:
+        return ApproxDP(claim.epsilon, claim.delta, claim.neighboring)
+    return PureDP(claim.epsilon, claim.neighboring)
 
 
 def _home(name: str) -> Any:

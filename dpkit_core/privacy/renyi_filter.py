@@ -53,15 +53,16 @@ from typing import Any, ClassVar, Self
 import attrs
 
 from dpkit_core.errors import InvalidBudget
-from dpkit_core.privacy.budget import Budget, Neighboring
+from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.composition import obstacle
-from dpkit_core.privacy.events import ApproxDP, Event, PureDP
+from dpkit_core.privacy.events import Event
 from dpkit_core.privacy.filters import (
     DELTA,
     DIVERGENCE,
     EPSILON,
     Claim,
     Ticks,
+    by_total,
     decimal,
     largest,
     share,
@@ -149,7 +150,7 @@ class RenyiFilter:
         """Return the divergences of the run's events, or of any mechanism with its (epsilon, delta)."""
         events: tuple[Event, ...] = claim.events
         if not events or any(obstacle(event, claim.neighboring, unbounded) for event in events):
-            events = (_anything(claim.epsilon, claim.delta, claim.neighboring),)
+            events = (by_total(claim),)
         nothing = RenyiCurve.nothing(self.orders)
         spent = functools.reduce(RenyiCurve.then, (curve_of(event, self.orders) for event in events), nothing)
         return (
@@ -194,7 +195,3 @@ def _limit(order: float, budget: Budget, part: float) -> float:
     limit = budget.epsilon - math.log1p(-1 / order) + logarithms / (order - 1)
     # Covers a few ulps of each term, and that leaks may pass their part by one ulp.
     return limit - 2.0**-40 * (budget.epsilon + 10 + (abs(logarithms) + 1 / part) / (order - 1))
-
-
-def _anything(epsilon: float, delta: float, neighboring: Neighboring) -> Event:
-    return ApproxDP(epsilon, delta, neighboring) if delta else PureDP(epsilon, neighboring)

@@ -12,7 +12,7 @@ from dpkit_core import markup
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidBudget, InvalidRelease, InvalidSchema
 from dpkit_core.files.documents import Fields
-from dpkit_core.privacy.budget import Budget, Neighboring, rounded_up, vacuous
+from dpkit_core.privacy.budget import Budget, Neighboring, attack_in_words, rounded_up, vacuous
 from dpkit_core.privacy.events import (
     Event,
     Repeated,
@@ -164,7 +164,8 @@ class Certificate:
             if self.vacuous:
                 sentences = [f"{NOTHING_SAID}: {'; '.join(self.vacuous)}.", f"What is proved: {promise}"]
             else:
-                sentences = [f"Private: {promise}"]
+                attack = attack_in_words(self.epsilon, self.delta, self.neighboring, "this release")
+                sentences = [f"Private: {promise}", f"{attack[0].upper()}{attack[1:]}."]
         else:
             sentences = ["NOT PRIVATE: do not publish as a private release."]
             sentences += [f"Reason: {reason}." for reason in self.reasons]
@@ -181,6 +182,7 @@ class Certificate:
             sentences.append(f"{self.witness.in_words()}.")
         sentences.append(f"Randomness: {self.randomness.rstrip('.')}.")
         sentences += [f"Arithmetic: {sentence.rstrip('.')}." for sentence in self.arithmetic]
+        sentences += [f"Reading: {rule}." for rule in self.schema.rules]
         sentences += [f"Assumption: {assumption.rstrip('.')}." for assumption in self.assumptions]
         return sentences
 

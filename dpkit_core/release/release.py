@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from dpkit_core.release.models import (
     canonical,
     read_model,
 )
+from dpkit_core.release.signing import Signature
 from dpkit_core.release.words import INTERCEPT, release_as_html, release_in_words
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ class Release:
         What it cost.
     refusal_code
         Which of the plan's refusals it was; None in files of 0.1.0.
+    signature
+        By whom it was signed, as ``dpkit_core.release.signing`` says; None where nobody has.
     """
 
     selected: tuple[str, ...]
@@ -57,6 +61,7 @@ class Release:
     refusal: str | None
     certificate: Certificate
     refusal_code: str | None = None
+    signature: Signature | None = None
 
     def __str__(self) -> str:
         return release_in_words(self)
@@ -73,7 +78,8 @@ class Release:
             A matrix whose columns are ``model.features``, in order. Or a table of pandas, polars, pyarrow or
             any library that speaks Arrow's C stream: its columns are found by name, and those of categories
             by the schema. Columns that the schema does not name are left out, with an ``UnusedColumns``
-            warning.
+            warning. What is missing is treated by the rules of the schema; where that leaves something
+            missing, and the model cannot do without, the prediction is NaN.
 
         Raises
         ------
@@ -82,7 +88,9 @@ class Release:
         InvalidRelease
             If there is no model.
         """
-        from dpkit_core.data.frames import matrix_of  # noqa: PLC0415 - a release is read without numpy
+        import numpy as np  # noqa: PLC0415 - a release is read without it
+
+        from dpkit_core.data.frames import matrix_of  # noqa: PLC0415 - likewise
 
         if self.model is None:
             raise InvalidRelease(
@@ -93,8 +101,12 @@ class Release:
         schema = self.certificate.schema
         known = {feature.name: feature for feature in schema.features}
         features = [known.get(name, Feature(name, name)) for name in self.model.features]
-        beside = [column.name for column in (*schema.columns, schema.target)]
-        return self.model.predict(matrix_of(X, features, beside=beside))
+        matrix = matrix_of(X, features, beside=[column.name for column in (*schema.columns, schema.target)])
+        predicted = self.model.predict(matrix)
+        lacking = np.isnan(matrix).any(axis=1)
+        if lacking.any() and not getattr(self.model, "takes_missing", False):
+            predicted = np.where(lacking, math.nan, predicted)
+        return predicted
 
     def coefficients(self) -> dict[str, float]:
         """Return the coefficients of a linear model per unit of the data, and ``(intercept)``.
@@ -138,6 +150,7 @@ class Release:
             "refusal": self.refusal,
             **({} if self.refusal_code is None else {"refusal_code": self.refusal_code}),
             "certificate": self.certificate.to_document(),
+            **({} if self.signature is None else {"signature": self.signature.to_document()}),
         }
 
     @classmethod
@@ -155,12 +168,14 @@ class Release:
             raise InvalidRelease("this is not a dpkit release; give a file written by dpkit compose or run")
         require_version("the release", fields.whole("format_version"), FORMAT_VERSION, InvalidRelease)
         model = fields.mapping("model", nullable=True)
+        signature = fields.mapping("signature", None)
         release = cls(
             fields.texts("selected"),
             None if model is None else read_model(model),
             fields.text("refusal", nullable=True),
             Certificate.from_document(fields.mapping("certificate")),
             fields.text("refusal_code", None),
+            None if signature is None else Signature.from_document(signature),
         )
         fields.close()
         return release

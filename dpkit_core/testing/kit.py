@@ -14,6 +14,7 @@ from dpkit_core.testing.check import GROUPS, Check
 from dpkit_core.testing.checks import (
     accountants,
     accounts,
+    iterates,
     parts,
     regressors,
     releases,
@@ -162,7 +163,7 @@ def _found() -> tuple[Check, ...]:
     """Return every check of the modules of checks: by group, then as they are defined."""
     checks = (
         thing
-        for module in (parts, scorers, selectors, accountants, accounts, regressors, sums, releases)
+        for module in (parts, scorers, selectors, iterates, accountants, accounts, regressors, sums, releases)
         for thing in vars(module).values()
         if isinstance(thing, Check) and thing.run.__module__ == module.__name__
     )

@@ -21,10 +21,12 @@ import copy
 import functools
 import os
 import pickle
+import random
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -262,6 +264,23 @@ def check_killed_runs_are_charged(fresh: Fresh, most: int = 60) -> None:
     raise CheckFailed(f"the run was not over after {most} steps; give more")
 
 
+def check_killed_at_any_moment(fresh: Fresh, kills: int = 5) -> None:
+    """Whenever a process is killed, in the middle of a commit as well, what it released is charged."""
+    ledger = _opened(fresh, account(epsilon=1e6))
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(kills):
+            with _worker(_BUSY, (ledger, folder, [charge(id=f"{number}-{i}") for i in range(500)])) as busy:
+                _line(busy)
+                time.sleep(random.Random(number).uniform(0.0, 0.2))
+                busy.send_signal(signal.SIGKILL)
+                busy.wait()
+            released = {path.name for path in Path(folder).iterdir()}
+            charged = {entry.charge for entry in ledger.entries() if entry.kind == "reserved"}
+            require(released <= charged, "a process was killed, and had released what was not charged")
+            require(audit(ledger).sound, "after a process was killed, the ledger is sound")
+    ledger.reserve(charge())
+
+
 def check_forked_processes_spend_one_budget(fresh: Fresh) -> None:
     """A handle that a forked process inherits works there, and spends the same budget."""
     ledger = _opened(fresh)
@@ -288,6 +307,7 @@ CHECKS: tuple[Callable[[Fresh], None], ...] = (
     check_handles_are_one_ledger,
     check_racers_never_spend_too_much,
     check_killed_runs_are_charged,
+    check_killed_at_any_moment,
     *((check_forked_processes_spend_one_budget,) if hasattr(os, "fork") else ()),
 )
 
@@ -405,6 +425,14 @@ open(os.path.join(folder, charge.id), "w").close()
 step()
 ledger.settle(reservation, "released", "0" * 64)
 say("finished")
+"""
+_BUSY = """
+ledger, folder, charges = given
+for charge in charges:
+    reservation = ledger.reserve(charge)
+    open(os.path.join(folder, charge.id), "w").close()
+    ledger.settle(reservation, "released", "0" * 64)
+    say("one more")
 """
 _FORKER = """
 ledger, charges = given

@@ -16,8 +16,8 @@ def numbers_with(value):
 
 # What the table holds (None: the folder's numbers.csv), the arguments, and what the message must say.
 CASES = {
-    "NaN": (numbers_with("nan"), (), ["'b'", "missing", "fill"]),
-    "missing": (numbers_with(""), (), ["'b'", "missing", "fill"]),
+    "NaN": (numbers_with("nan"), (), ["'b'", "missing", "drop"]),
+    "missing": (numbers_with(""), (), ["'b'", "missing", "drop"]),
     "inf": (numbers_with("inf"), (), ["'b'", "infinite", "remove"]),
     "strings": (numbers_with("much"), (), ["'b'", "text", "dpkit schema DATA", "--features"]),
     "missing target": (None, ("--target", "price"), ["target 'price'", "a, b, c, y"]),
@@ -61,8 +61,8 @@ CASES = {
     "features empty": (None, ("--features", "a,,b"), ["--features", "commas"]),
     "schema of another table": (None, ("--schema", "facts.toml"), ["'price'", "a, b, c, y"]),
     "a plan for another table": (None, ("--schema", "facts.toml", "--dry-run"), ["'price'", "a, b, c, y"]),
-    "semicolons": ("a;b;y\n1,5;2;3\n", (), ["semicolons", "write commas"]),
-    "decimal commas": (NUMBERS + '"0,1",0.2,0.3,0.4\n', (), ["text", "decimal comma", "write points"]),
+    "semicolons": ("a;b;y\n1,5;2;3\n", (), ["semicolons", "--delimiter ';'"]),
+    "decimal commas": (NUMBERS + '"0,1",0.2,0.3,0.4\n', (), ["text", "decimal comma", "--decimal"]),
     "epsilon of no use": (None, ("--epsilon", "1e308"), ["no noise is drawn"]),
     "a setting nested too deeply": (None, ("--set", f"scorer.a={'[' * 2000}"), ["nested too deeply"]),
     "schema missing": (None, ("--schema", "absent.toml"), ["absent.toml", "No such file"]),
@@ -131,7 +131,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(dpkit, folder, position):
 
 
 def test_a_fault_of_dpkit_is_called_one_and_exits_with_1(dpkit, folder, monkeypatch):
-    monkeypatch.setattr("dpkit_core.data.readers.read_table", lambda path: 1 / 0)
+    monkeypatch.setattr("dpkit_core.data.readers.read_table", lambda path, **options: 1 / 0)
     result = dpkit("compose", "numbers.csv", "--target", "y", *SELECTION)
     assert result.exit_code == 1
     assert "internal error (ZeroDivisionError" in result.stderr
@@ -139,7 +139,7 @@ def test_a_fault_of_dpkit_is_called_one_and_exits_with_1(dpkit, folder, monkeypa
 
 
 def test_an_interrupt_exits_with_130(dpkit, folder, monkeypatch):
-    def interrupt(path):
+    def interrupt(path, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("dpkit_core.data.readers.read_table", interrupt)

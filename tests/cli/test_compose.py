@@ -1,5 +1,6 @@
 """``dpkit compose``: one command from a table to a certified release."""
 
+import gzip
 import json
 
 import pytest
@@ -279,3 +280,42 @@ def test_a_folder_without_tables_is_bad_input(dpkit, folder, data):
     result = dpkit("compose", data, *TINY)
     assert result.exit_code == 2
     assert f"{data} has no Parquet files" in " ".join(result.stderr.split())
+
+
+def test_a_table_as_people_have_them_goes_from_a_packed_file_to_predictions(dpkit, folder):
+    (folder / "loans.schema.toml").write_text(
+        """
+target = "paid"
+
+[columns.income]
+missing = "indicator"
+lower = 0
+upper = 10
+
+[columns.opened]
+kind = "date"
+lower = "2000-01-01"
+upper = "2020-01-01"
+missing = "drop"
+
+[columns.paid]
+kind = "categorical"
+categories = ["no", "yes"]
+"""
+    )
+    rows = ["1,5;2001-01-31;yes", ";2002-01-31;no", "?;2003-01-31;yes", "2,5;;no"] * 20
+    text = "\n".join(["income;opened;paid", *rows]) + "\n"
+    (folder / "loans.csv.gz").write_bytes(gzip.compress(text.encode()))
+    written = ("--delimiter", ";", "--decimal", ",", "--missing", "?")
+    parts = ("--regressor", "winsorized_least_squares", "--epsilon", "5", "--format", "json")
+    result = dpkit("compose", "loans.csv.gz", *parts, *written)
+    assert result.exit_code == 0, result.stderr
+    release = json.loads(result.stdout)
+    assert list(release["model"]["features"]) == ["income", "income is missing", "opened"]
+    shown = dpkit("verify", "release.json")
+    assert shown.exit_code == 0, shown.stderr
+    predicted = dpkit("predict", "release.json", "loans.csv.gz", *written)
+    lines = predicted.stdout.split()[1:]
+    assert [line == "nan" for line in lines] == [False, False, False, True] * 20
+    assert lines[1] != lines[0]
+    assert "20 of 80 records lack a value" in predicted.stderr

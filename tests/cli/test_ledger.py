@@ -44,7 +44,7 @@ def test_an_account_pays_until_it_is_spent_and_the_audit_knows_every_release(dpk
     assert not (folder / "c.json").exists()
     audited = dpkit("ledger", "audit", "ledger.db", "--against", "a.json", "b.json")
     assert audited.exit_code == 0
-    assert "2 of 2 releases are charged here and are what was released" in words(audited)
+    assert "2 of 2 releases are charged here, settled, and what was released" in words(audited)
 
 
 def test_show_says_who_spent_what_and_what_one_more_run_would_cost(dpkit, opened):
@@ -56,7 +56,7 @@ def test_show_says_who_spent_what_and_what_one_more_run_would_cost(dpkit, opened
         "40 %",
         "large + best",
         "released",
-        "at most 92.4 %, where guessing has 50 %",
+        "at most 92.5 %, where guessing has 50 %",
         "After one more run of the plan: epsilon 2 of 2.5",
         "Such runs that still fit: 1.",
     )

@@ -5,6 +5,7 @@ import math
 from fractions import Fraction
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from dpkit_core import Budget, Neighboring, calibrate
 from dpkit_core.errors import InvalidBudget, InvalidRelease
+from dpkit_core.privacy import profiles
 from dpkit_core.privacy.events import (
     ApproxDP,
     ExponentialMechanism,
@@ -23,6 +25,7 @@ from dpkit_core.privacy.events import (
     Repeated,
 )
 from dpkit_core.privacy.filters import FILTERS, Basic, Claim, add, filter_for, filter_from_document, ticks
+from dpkit_core.privacy.gaussian_filter import GaussianFilter
 from dpkit_core.privacy.renyi import RenyiCurve, curve_of
 from dpkit_core.privacy.renyi_filter import RenyiFilter
 
@@ -136,6 +139,63 @@ def test_what_has_no_curve_enters_by_epsilon_and_delta(event):
     assert by_total[-1] == 10**11
 
 
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_the_limit_of_shifts_is_that_of_the_normal_law(budget):
+    """delta(mu) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), by another library, at the limit."""
+    shift = mpmath.sqrt(mpmath.mpf(GaussianFilter().limits(budget)[0]) / 10**12)
+    with mpmath.workdps(40):
+        a, b = shift / 2 - budget.epsilon / shift, -shift / 2 - budget.epsilon / shift
+        delta = mpmath.ncdf(a) - mpmath.exp(budget.epsilon) * mpmath.ncdf(b)
+    assert 0.999 * budget.delta / 2 < delta <= budget.delta / 2
+
+
+def test_shifts_of_single_events_are_those_of_closed_forms():
+    def squared(event):
+        return GaussianFilter().cost(run(event))[0] / 1e12
+
+    assert squared(Gaussian(10.0)) == pytest.approx(0.01, rel=1e-7)
+    assert squared(Repeated(Gaussian(10.0), 7)) == pytest.approx(0.07, rel=1e-7)
+    for epsilon in (0.1, 1.0, 3.0):
+        probit = mpmath.sqrt(2) * mpmath.erfinv(2 / (1 + mpmath.exp(-epsilon)) - 1)
+        assert squared(PureDP(epsilon)) == pytest.approx(float(4 * probit**2), rel=1e-7)
+        assert squared(Laplace(1 / epsilon)) == pytest.approx(squared(PureDP(epsilon)), rel=1e-7)
+        assert squared(ExponentialMechanism(2 * epsilon)) == pytest.approx(squared(PureDP(epsilon)), rel=1e-7)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
+def test_the_shift_of_a_pure_mechanism_covers_randomized_response_and_half_of_it_does_not(epsilon):
+    precision = GaussianFilter().cost(run(PureDP(epsilon)))[0] / 1e12
+    at = np.linspace(-1.5 * epsilon, 1.5 * epsilon, 401)
+    response = profiles.randomized_response(at, epsilon)
+    assert (profiles.gaussian(at, precision) >= response - 1e-15).all()
+    assert (profiles.gaussian(at, precision / 2) < response - 1e-15).any()
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_what_a_gdp_filter_admits_is_within_its_budget_and_twice_as_much_is_not(budget):
+    multiplier = 8 / budget.epsilon
+    count = admitted(GaussianFilter(), budget, run(Gaussian(multiplier)))
+    at, precision = np.array([budget.epsilon]), multiplier**-2
+    assert profiles.gaussian(at, count * precision)[0] <= budget.delta
+    assert profiles.gaussian(at, 2 * (count + 1) * precision)[0] > budget.delta
+
+
+def test_what_has_no_shift_enters_by_epsilon_and_delta():
+    keeper = GaussianFilter()
+    for event in (
+        PoissonSampled(0.1, Gaussian(1.0)),
+        Renyi((2.0,), (0.1,)),
+        Gaussian(1.0, Neighboring.REPLACE_ONE),
+    ):
+        assert keeper.cost(run(event, epsilon=0.5, delta=1e-7)) == keeper.cost(run(ApproxDP(0.5, 1e-7)))
+    assert keeper.cost(run(Gaussian(5.0)))[1] is None
+    sampled = keeper.cost(run(PoissonSampled(0.5, PureDP(0.5))))
+    assert 0 < sampled[1] < keeper.cost(run(PureDP(0.5)))[1]
+    spent = add(keeper.cost(run(Gaussian(50.0))), keeper.cost(run(ApproxDP(0.5, 1e-7), delta=1e-7)))
+    assert "leaked delta 1e-07 of 5e-07" in keeper.in_words(spent, keeper.limits(Budget(1.0, 1e-6)))
+    assert not keeper.admits((None, None, 0), keeper.limits(Budget(1.0, 1e-6)))
+
+
 def test_divergences_that_are_known_at_low_orders_only_are_infinite_above():
     keeper = RenyiFilter((2.0, 8.0))
     cost = keeper.cost(run(Renyi((4.0,), (0.01,))))
@@ -158,12 +218,13 @@ def test_filters_survive_as_documents(name):
 
 
 def test_unknown_filters_and_budgets_that_they_cannot_keep_are_refused():
-    with pytest.raises(InvalidBudget, match="no measure 'pld'; an account is kept in one of basic, renyi"):
+    with pytest.raises(InvalidBudget, match=r"no measure 'pld'.* one of basic, renyi, gdp"):
         filter_for("pld", Budget(1.0))
     with pytest.raises(InvalidBudget, match="needs a delta above 0"):
         filter_for("renyi", Budget(1.0))
-    with pytest.raises(InvalidBudget, match="needs a delta above 0"):
-        RenyiFilter((2.0,)).limits(Budget(1.0))
+    for limited in (RenyiFilter((2.0,)).limits, GaussianFilter().limits, GaussianFilter.suited_to):
+        with pytest.raises(InvalidBudget, match="needs a delta above 0"):
+            limited(Budget(1.0))
     for document in ({}, {"name": "pld"}, {"name": 3}, {"name": "basic", "more": 1}, {"name": "renyi"}):
         with pytest.raises(InvalidRelease):
             filter_from_document(document)
@@ -233,7 +294,9 @@ def grown(draw, keeper, limits, total, depth=7):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "keeper", [Basic(), RenyiFilter((3.0,)), RenyiFilter((1.5, 3.0, 8.0))], ids=["basic", "one", "three"]
+    "keeper",
+    [Basic(), RenyiFilter((3.0,)), RenyiFilter((1.5, 3.0, 8.0)), GaussianFilter()],
+    ids=["basic", "one", "three", "gdp"],
 )
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())

@@ -92,8 +92,11 @@ def test_features_that_are_encoded_already_are_taken_as_they_are():
     [
         ({"carat": [1.0, None, 2.0, 3.0]}, "column 'carat' has missing"),
         ({"carat": ["1", "2", "3", "4"]}, "'carat' holds text, not numbers"),
-        ({"carat": pd.to_datetime(["2020-01-01"] * 4)}, "'carat' holds datetime64"),
-        ({"carat": [pd.Timestamp("2020-01-01"), None, "x", 1.0]}, "'carat' of X holds a Timestamp"),
+        ({"carat": pd.to_datetime(["2020-01-01"] * 4)}, "'carat' holds dates, not numbers; declare"),
+        (
+            {"carat": [pd.Timestamp("2020-01-01"), None, "x", 1.0]},
+            "'carat' of X holds dates and something else",
+        ),
         ({"carat": [1j, 2j, 3j, 4j]}, "'carat' holds complex128"),
     ],
 )
@@ -211,10 +214,11 @@ def test_a_schema_of_a_frame_depends_on_no_value():
     assert Schema.from_frame(one, "y") == Schema.from_frame(other, "y") == Schema.numeric(["a"], "y")
 
 
-def test_dates_are_named_with_what_is_to_be_done():
+def test_dates_are_dates_and_other_types_are_named_with_what_is_to_be_done():
     frame = pd.DataFrame({"day": pd.to_datetime(["2020-01-01"]), "y": [1.0]})
-    with pytest.raises(InvalidSchema, match=r"'day' \(datetime64"):
-        Schema.from_frame(frame, "y")
+    assert Schema.from_frame(frame, "y").columns == (Column("day", "date"),)
+    with pytest.raises(InvalidSchema, match=r"'long' \(timedelta64"):
+        Schema.from_frame(frame.assign(long=pd.to_timedelta([1], unit="D")), "y")
 
 
 @pytest.mark.parametrize("facts", [{"bounds": {"hue": (0, 1)}}, {"categories": {"hue": ["a"]}}])

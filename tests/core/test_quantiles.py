@@ -9,12 +9,15 @@ import pytest
 from dpkit_core import Dataset, Neighboring, Randomness, StagePlan, StreamedDataset
 from dpkit_core.mechanisms.quantiles import (
     FAILURE,
+    FENCE_STEPS,
     SPREAD_RANK,
     Fences,
+    center_scores,
     counts_around,
     counts_beyond,
     fences_event,
     location_grid,
+    magnitudes,
     private_fences,
     private_quantile,
     quantile_event,
@@ -23,6 +26,7 @@ from dpkit_core.mechanisms.quantiles import (
     reach_scores,
     records_needed,
     spread_grid,
+    spread_scores,
 )
 from dpkit_core.pipeline.meter import StageMeter
 
@@ -280,3 +284,98 @@ def test_counts_of_few_and_of_many_values_are_those_of_a_direct_comparison(size)
     counts = column(values).sum(counts_around(target, grid))
     assert counts[0].tolist() == [*((values < point).sum() for point in grid), 2 * size]
     assert counts[1].tolist() == [*((values <= point).sum() for point in grid), 2 * size]
+
+
+# Mass at one value, and values between two points of the grid
+
+
+def tables_of(values, most):
+    return [list(c) for n in range(1, most + 1) for c in itertools.combinations_with_replacement(values, n)]
+
+
+# Within the resolution at a center of 1, at it, just beyond, further, and at a point of the grid.
+NEAR_AND_FAR = (0.0, 2.0**-10, 0.3, 1.0, 100.0)
+
+
+def spreads(values, epsilon=8.0, least=1.0):
+    counts = column(values).sum(counts_around(target, spread_grid()))
+    return spread_scores(counts, 1.0, least, epsilon)
+
+
+def centers(values, epsilon=8.0):
+    return center_scores(column(values).sum(counts_around(target, GRID)), epsilon)
+
+
+@pytest.mark.parametrize("relation", [AR, RO])
+@pytest.mark.parametrize(
+    ("scores", "values", "q"), [(spreads, NEAR_AND_FAR, 5 / 8), (centers, VALUES, 1 / 2)]
+)
+def test_scores_for_mass_have_the_sensitivity_of_the_quantile_and_reach_it(relation, scores, values, q):
+    declared = rank_sensitivity(q, relation).range
+    apart = []
+    for table in tables_of(values, 4):
+        mine = scores(table)
+        for value in values:
+            replaced = [[*table[:i], value, *table[i + 1 :]] for i in range(len(table))]
+            for other in [[*table, value]] if relation is AR else replaced:
+                moved = scores(other) - mine
+                apart.append(moved.max() - moved.min())
+                assert np.abs(moved).max() <= declared / 2
+    assert max(apart) == declared
+
+
+def test_the_terms_for_mass_have_the_sensitivity_where_they_decide():
+    # Seven records at the mass: T - b / 2, a - 5/8 n and b / 2 - T are then on either side of nothing.
+    for beyond in itertools.combinations_with_replacement((0.3, 1.0, 100.0), 3):
+        table = [*[0.0] * 7, *beyond]
+        for value in NEAR_AND_FAR:
+            for least in (0.5, 1.0, 1.5, 2.0):
+                moved = spreads([*table, value], least=least) - spreads(table, least=least)
+                assert np.abs(moved).max() <= 5 / 8
+
+
+def test_without_mass_scores_are_those_of_the_quantile():
+    values = np.random.default_rng(0).normal(size=200)
+    counts = column(np.abs(values)).sum(counts_around(target, spread_grid()))
+    np.testing.assert_array_equal(spread_scores(counts, 0.1, 10.0, 0.1), rank_scores(counts, SPREAD_RANK))
+    counts = column(values).sum(counts_around(target, location_grid()[0]))
+    np.testing.assert_array_equal(center_scores(counts, 0.1), rank_scores(counts, 1 / 2))
+
+
+RNG = np.random.default_rng(0)
+
+MASSES = {
+    "claims, half": (np.where(RNG.random(8000) < 0.5, 0.0, 1000 * RNG.lognormal(size=8000)), 500, 2e5),
+    "claims, most": (np.where(RNG.random(8000) < 0.9, 0.0, 1000 * RNG.lognormal(size=8000)), 500, 2e5),
+    "labels": ((RNG.random(8000) < 0.3) * 1.0, 1, 1.5),
+    "rare labels": ((RNG.random(8000) < 0.05) * 1.0, 1, 1),
+    "frequent labels": ((RNG.random(8000) < 0.95) * 1.0, 1, 1.2),
+    "two values": (np.where(RNG.random(8000) < 0.8, 3.3, 7.7), 4, 7),
+    "a price": (np.where(RNG.random(8000) < 0.8, 19.99, 19.99 + 100 * RNG.exponential(size=8000)), 80, 1500),
+    "counts": (RNG.poisson(0.3, size=8000), 1, 8),
+    "no variance": (np.full(8000, 0.1), 0, 0.001),
+    "nothing": (np.zeros(8000), 0, 1e-9),
+    "hardly any variance": (1e6 + RNG.normal(size=8000), 2, 3000),
+}
+
+
+@pytest.mark.parametrize("relation", [AR, RO])
+@pytest.mark.parametrize(("values", "narrow", "wide"), MASSES.values(), ids=MASSES)
+def test_fences_do_not_close_on_a_value_that_most_records_share(relation, values, narrow, wide):
+    for seed in range(3):
+        found = fences(values, 0.3, relation, seed)
+        assert narrow <= found.width <= wide
+        assert abs(found.center - np.median(values)) <= max(abs(np.median(values)) / 500, 0.2 * narrow)
+
+
+def test_too_few_beyond_a_mass_leave_the_fences_there():
+    values = np.concatenate([np.zeros(8000), [1e6] * 20])
+    assert all(fences(values, 0.1, seed=seed).width < 1e-9 for seed in range(5))
+
+
+@pytest.mark.parametrize("center", [0.0, 2.0**-45, 1.0, -5.0, 1e14])
+def test_magnitudes_increase_and_have_1_or_the_center_among_them(center):
+    widths = magnitudes(center)
+    assert widths.size == FENCE_STEPS + 1
+    assert (np.diff(widths) > 0).all()
+    assert np.abs(np.log2(widths / (abs(center) if abs(center) > 1e-9 else 1.0))).min() < 0.13

@@ -266,7 +266,9 @@ TABLES = {
     "shapes": ("t.npz", {"X": np.ones((2, 2)), "y": np.ones(3)}, ["(2, 2)", "(3,)"]),
     "names": ("t.npz", {"X": np.ones((2, 2)), "y": np.ones(2), "names": ["a"]}, ["1 names", "2 columns"]),
     "name y": ("t.npz", {"X": np.ones((2, 1)), "y": np.ones(2), "names": ["y"]}, ["'y' appears twice"]),
-    "format": ("t.xlsx", b"PK", [".csv, .parquet, .npz"]),
+    "format": ("t.xlsx", b"PK", [".csv, .tsv, .parquet, .npz, .csv.gz"]),
+    "format of what is packed": ("t.parquet.gz", b"PK", ["cannot tell the format", ".csv.gz"]),
+    "not packed": ("t.csv.gz", b"a,y\n1,2\n", ["cannot read", ".gz"]),
     "missing target": ("t.csv", "a,Y\n1,2\n3,4\n", ["no target 'y'", "a, Y"]),
     "near miss": ("t.csv", "a,yy\n1,2\n3,4\n", ["did you mean 'yy'?"]),
     "text in the target": ("t.csv", "a,y\n1,2\n3,four\n", ["target 'y' holds text", "--target"]),
@@ -276,7 +278,7 @@ TABLES = {
     "all missing": ("t.csv", "a,y\n,2\n,4\n", ["'a' has missing"]),
     "infinite": ("t.csv", "a,y\n1,2\ninf,4\n", ["'a' has infinite"]),
     "null in Parquet": ("t.parquet", {"a": [1, None], "y": [1, 2]}, ["'a' has missing"]),
-    "dates": ("t.csv", "a,y\n2020-01-01,2\n2020-01-02,4\n", ["'a' holds date32", "turn it into numbers"]),
+    "times": ("t.csv", "a,y\n10:00:00,2\n11:00:00,4\n", ["'a' holds time32", "turn it into numbers"]),
     "lists": ("t.parquet", {"a": [[1], [2]], "y": [1, 2]}, ["'a' holds list", "turn it into numbers"]),
 }
 

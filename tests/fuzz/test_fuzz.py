@@ -158,9 +158,7 @@ def changed(draw, document):
                 del inside[key]
             case "add":
                 if isinstance(inside, dict):
-                    inside[draw(st.sampled_from(["x", "epsilon", "event", "kind"]))] = draw(
-                        st.sampled_from(ODD)
-                    )
+                    inside[draw(st.sampled_from(["x", "epsilon", "event", "kind"]))] = draw(odd())
                 else:
                     inside.append(copy.deepcopy(inside[key]))
             case "nest":

@@ -38,7 +38,9 @@ REGRESSORS, SCORERS = on_sums("regressors"), on_sums("scorers")
 
 
 def test_the_parts_that_add_up_say_so():
-    assert {"adassp", "boosted_adassp", "mean", "winsorized_least_squares"} <= set(REGRESSORS)
+    assert {"adassp", "boosted_adassp", "boosted_trees", "mean", "winsorized_least_squares"} <= set(
+        REGRESSORS
+    )
     assert "correlation" in SCORERS
 
 
@@ -94,7 +96,11 @@ def schema_of(bounds, relation):
 @pytest.mark.parametrize("regressor", REGRESSORS)
 def test_a_model_does_not_depend_on_the_form_or_order_of_the_records(regressor, bounds, relation, forms):
     options: dict[str, dict[str, Any]]
-    options = {"adassp": {"feature_norm": 3.0, "label_norm": 2.0}, "boosted_adassp": {"rounds": 4}}
+    options = {
+        "adassp": {"feature_norm": 3.0, "label_norm": 2.0},
+        "boosted_adassp": {"rounds": 4},
+        "boosted_trees": {"trees": 9},
+    }
     schema = schema_of(bounds, relation)
     pipeline = compose(regressor=regressor, options={"regressor": options.get(regressor, {})})
     plan = pipeline.plan(schema, Budget(2.0, 1e-6))

@@ -69,8 +69,10 @@ def test_a_run_that_was_not_settled_is_told_and_no_fault(ledger):
     release = released(ledger, "r.json", settle=False)
     found = audit(ledger, [release])
     assert found.sound
-    assert found.confirmed == ("r.json",)
-    assert faults(found) == [("unsettled", 3, None)]
+    assert found.confirmed == ()  # nothing shows that it is what was released
+    assert faults(found) == [("unsettled", 3, None), ("unsettled", 3, "r.json")]
+    release[1]["model"]["intercept"] = 7.0
+    assert audit(ledger, [release]).confirmed == ()
 
 
 def test_a_restored_backup_is_found(ledger, tmp_path):
@@ -310,8 +312,8 @@ def test_two_releases_for_one_charge_are_found(ledger):
     second = copy.deepcopy(first)
     second["model"]["intercept"] = 1.0
     found = audit(ledger, [("a.json", first), ("b.json", second)])
-    assert faults(found) == [("unsettled", 3, None), ("copied", 3, "b.json")]
-    assert "a.json were both paid for by entry 3" in found.findings[1].sentence
+    assert faults(found) == [("unsettled", 3, None), ("unsettled", 3, "a.json"), ("copied", 3, "b.json")]
+    assert "a.json were both paid for by entry 3" in found.findings[2].sentence
 
 
 def test_a_release_of_a_run_that_failed_is_found(ledger):
@@ -343,3 +345,19 @@ def test_a_hundred_thousand_entries_are_read_in_pages(ledger, monkeypatch):
     assert [entry.sequence for entry in ledger.entries()] == list(range(1, 17))
     assert audit(ledger).sound
     assert Path(ledger.url).is_file()
+
+
+def test_what_is_written_where_the_ledger_was_no_longer_kept_is_found(ledger, tmp_path):
+    shared = released(ledger, "shared.json")
+    moved = ledger.move_to(str(tmp_path / "new.db"))
+    after = released(moved, "after.json")
+    assert audit(moved, [shared, after]).confirmed == ("shared.json", "after.json")
+    assert audit(moved).sound
+    assert audit(Ledger.open(ledger.url), [shared, after]).findings[0].fault == "cut short"
+    (last,) = ledger.entries(after=4)
+    with unlocked(ledger) as connection:
+        late = Entry.after(
+            last, "reserved", suite.charge().to_document((1, 0)), account="diamonds", charge="x"
+        )
+        connection.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", attrs.astuple(late))
+    assert faults(audit(Ledger.open(ledger.url)))[0] == ("damaged", 6, None)

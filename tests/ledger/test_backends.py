@@ -7,19 +7,20 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import attrs
 import pytest
 
 from dpkit_core import Budget, Column, Neighboring, Schema
-from dpkit_core.errors import InvalidLedger, LedgerUnavailable, OverBudget, UnknownName
+from dpkit_core.errors import InvalidLedger, LedgerUnavailable, MissingDependency, OverBudget, UnknownName
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.audit import audit
 from dpkit_core.ledger.ledger import Ledger
 from dpkit_core.ledger.memory import MemoryStore
 from dpkit_core.ledger.sqlite import SqliteStore, file_system
+from dpkit_core.ledger.store import InDoubt
 from dpkit_core.testing import ledger as suite
 
 
@@ -29,7 +30,14 @@ def files(tmp_path):
     return lambda: Ledger.create(str(tmp_path / f"ledger{next(numbers)}.db"))
 
 
-@pytest.mark.parametrize("check", suite.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(check, marks=[pytest.mark.slow] if check is suite.check_killed_at_any_moment else [])
+        for check in suite.CHECKS
+    ],
+    ids=lambda check: check.__name__,
+)
 def test_a_file_of_sqlite_keeps_every_promise(check, files):
     check(files)
 
@@ -393,3 +401,90 @@ def test_what_an_account_refuses_names_both_sides_and_the_remedy():
     )
     with pytest.raises(InvalidLedger, match="has no account 'emeralds'; it has diamonds"):
         ledger.statement("emeralds")
+
+
+def test_a_file_with_two_names_is_refused(files, tmp_path):
+    ledger = files()
+    os.link(ledger.url, tmp_path / "other.db")
+    for name in (ledger.url, str(tmp_path / "other.db")):
+        with pytest.raises(InvalidLedger, match=r"has 2 names \(hard links\)"):
+            Ledger.open(name)
+    (tmp_path / "other.db").unlink()
+    assert Ledger.open(ledger.url).id == ledger.id
+
+
+def test_a_symbolic_link_is_the_file_that_it_names(files, tmp_path):
+    ledger = files()
+    (tmp_path / "link.db").symlink_to(ledger.url)
+    linked = Ledger.open(str(tmp_path / "link.db"))
+    assert linked.store == ledger.store
+
+
+def test_what_was_lost_and_then_unavailable_may_have_been_written(files, monkeypatch):
+    ledger = files()
+    ledger.add(suite.account())
+    flaky = suite._troubled(ledger, "after", InDoubt)
+    transaction = flaky.store.transaction
+
+    def gone(*, write):
+        if write and not flaky.store._trouble:
+            raise LedgerUnavailable("the disk is gone; nothing was written to it")
+        return transaction(write=write)
+
+    monkeypatch.setattr(flaky.store, "transaction", gone)
+    with pytest.raises(LedgerUnavailable, match="may have been written down") as refusal:
+        flaky.reserve(suite.charge())
+    assert "nothing was written" not in str(refusal.value)
+    assert ledger.statement("diamonds").total[0] == 100_000_000
+
+
+class _Interrupted(Exception):
+    pass
+
+
+@pytest.mark.parametrize("moment", range(8))
+def test_a_move_that_is_interrupted_anywhere_goes_on(moment, files, tmp_path, monkeypatch):
+    ledger, place = files(), str(tmp_path / "new.db")
+    ledger.add(suite.account())
+    ledger.reserve(suite.charge(0.7))
+    transaction, calls = SqliteStore.transaction, []
+
+    @contextmanager
+    def interrupted(self, *, write):
+        calls.append(write)
+        if len(calls) == moment + 1:
+            raise _Interrupted
+        with transaction(self, write=write) as inner:
+            yield inner
+
+    monkeypatch.setattr(SqliteStore, "transaction", interrupted)
+    with suppress(_Interrupted):
+        ledger.move_to(place)
+    monkeypatch.undo()
+    moved = Ledger.open(ledger.url).move_to(place)
+    assert moved.id == ledger.id
+    assert [entry.kind for entry in moved.entries(after=2)] == ["reserved", "moved", "arrived"]
+    assert suite.granted(moved) == 3
+    with pytest.raises(InvalidLedger, match="has left"):
+        Ledger.open(ledger.url).reserve(suite.charge(0.1))
+    assert audit(moved).sound
+    assert audit(ledger).sound
+
+
+def test_a_ledger_moves_once_and_to_an_empty_place(files, tmp_path):
+    ledger, other = files(), files()
+    with pytest.raises(InvalidLedger, match="holds entries already"):
+        ledger.move_to(other.url)
+    with pytest.raises(InvalidLedger, match="holds entries already"):
+        ledger.move_to(ledger.url)
+    ledger.move_to(str(tmp_path / "new.db"))
+    with pytest.raises(InvalidLedger, match=r"has left .* for .*new\.db"):
+        ledger.move_to(str(tmp_path / "third.db"))
+    with pytest.raises(InvalidLedger, match="has left"):
+        Ledger.open(ledger.url).add(suite.account())
+
+
+def test_a_backend_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
+    with pytest.raises(MissingDependency, match=r"pip install 'dpkit\[postgresql\]'"):
+        Ledger.open("postgresql://host/base")

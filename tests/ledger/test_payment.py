@@ -15,6 +15,7 @@ from dpkit_core.errors import (
     DpkitError,
     InvalidData,
     InvalidLedger,
+    InvalidOption,
     LedgerUnavailable,
     OverBudget,
     PartFailed,
@@ -23,7 +24,8 @@ from dpkit_core.errors import (
 )
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.audit import audit
-from dpkit_core.ledger.ledger import Ledger
+from dpkit_core.ledger.ledger import Ledger, Reservation
+from dpkit_core.ledger.log import EventLog
 from dpkit_core.ledger.store import InDoubt
 from dpkit_core.pipeline.observers import Observers, hookimpl
 from dpkit_core.privacy.filters import FILTERS, filter_for
@@ -239,7 +241,8 @@ def test_a_settlement_that_cannot_be_written_holds_no_release_back(toys, schema,
     assert kinds(ledger) == ["reserved"]
     found = audit(ledger, [("r", release.to_document())])
     assert found.sound
-    assert [finding.fault for finding in found.findings] == ["unsettled"]
+    assert [finding.fault for finding in found.findings] == ["unsettled", "unsettled"]
+    assert found.confirmed == ()
 
 
 FORKS = """
@@ -300,3 +303,90 @@ def test_a_payer_survives_what_estimators_do_to_their_options(ledger, schema, tm
 
     copied = sklearn.clone(Estimator(payer))
     assert copied.paid_by.ledger is payer.ledger
+
+
+def test_what_is_no_payer_is_refused_before_anything_is_spent(data, ledger, watched):
+    class Generous(Ledger):
+        def reserve(self, charge):
+            return Reservation(charge, None)
+
+    generous = Generous(ledger.store, ledger.id)
+    for other in ("toys", ledger, ledger.account("toys"), generous.payer("toys")):
+        with pytest.raises(InvalidOption, match=r"give ledger\.payer"):
+            watched.run(data, paid_by=other)
+    for identity in (5, "", "two\nlines", "x" * 201, "half \ud800"):
+        with pytest.raises(InvalidLedger, match="printable"):
+            watched.run(data, paid_by=ledger.payer("toys", charge=identity))
+    assert kinds(ledger) == []
+    assert not SEEN
+
+
+def test_a_charge_that_cannot_be_logged_is_settled_as_failed(data, ledger, watched, monkeypatch, tmp_path):
+    def refuses(self, event, facts):
+        if event == "reserved":
+            raise LedgerUnavailable("the log is full")
+
+    monkeypatch.setattr("dpkit_core.ledger.log.EventLog.write", refuses)
+    with pytest.raises(LedgerUnavailable, match="the log is full"):
+        watched.run(data, paid_by=ledger.payer("toys"))
+    assert kinds(ledger) == ["reserved", "failed"]
+    assert not SEEN
+
+
+def test_a_line_that_was_written_in_part_is_an_error(tmp_path, monkeypatch):
+    log = EventLog(tmp_path / "runs.jsonl")
+    log.write("reserved", {"charge": "a\nb"})
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, line: write(file, line[:10]))
+    with pytest.raises(LedgerUnavailable, match="cannot write the log"):
+        log.write("reserved", {"charge": "x"})
+    first = (tmp_path / "runs.jsonl").read_text().splitlines()[0]
+    assert json.loads(first)["charge"] == "a\nb"
+
+
+KILLED = """
+import os, signal, sys
+sys.path[:] = {path!r}
+import doubles
+import numpy as np
+from dpkit_core import Budget, Dataset, Schema, compose
+from dpkit_core.ledger.ledger import Ledger
+
+def die(*arguments, **more):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+class Dies(doubles.MeanRegressor):
+    def fit(self, data, plan, meter, /):
+        if sys.argv[2] == "fit":
+            die()
+        return super().fit(data, plan, meter)
+
+schema = Schema.numeric(["a", "b", "c", "d"], target="y", bounds={{"y": (-1, 1)}})
+data = Dataset.from_arrays(np.ones((20, 4)), np.ones(20), schema)
+ledger = Ledger.open(sys.argv[1])
+if sys.argv[2] == "settle":
+    Ledger.settle = die
+if sys.argv[2] == "reserve":
+    Ledger.reserve = die
+plan = compose(regressor=Dies(), accountant=doubles.PureAccountant()).plan(schema, Budget(1.0, 1e-6))
+print(plan.run(data, paid_by=ledger.payer("toys", charge="nightly")))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("moment", "left"),
+    [("reserve", []), ("fit", ["reserved"]), ("settle", ["reserved"]), ("never", ["reserved", "released"])],
+)
+def test_a_run_that_is_killed_is_charged_if_a_part_was_given_data(moment, left, schema, tmp_path):
+    ledger = Ledger.create(str(tmp_path / "ledger.db"))
+    ledger.add(Account("toys", schema, Budget(2.5, 1e-5)))
+    command = [sys.executable, "-c", KILLED.format(path=sys.path), ledger.url, moment]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) is (moment == "never"), done.stderr
+    assert bool(done.stdout) is (moment == "never")  # nothing was released
+    assert kinds(ledger) == left
+    assert audit(ledger).sound
+    if left:  # a job that is started again does not run again
+        again = subprocess.run([*command[:-1], "never"], capture_output=True, text=True, check=False)
+        assert "AlreadyCharged" in again.stderr

@@ -251,3 +251,20 @@ def test_a_ledger_that_is_demanded_and_gone_stops_every_run(rules, schema, data,
     rules.write_text(f'[ledger]\nurl = "{tmp_path / "gone.db"}"')
     with pytest.raises(DpkitError, match="there is no ledger"):
         ran(schema, data)
+
+
+def test_an_account_that_a_user_opened_pays_for_nothing(demanded, rules, schema, data):
+    rules.write_text(f'[ledger]\nurl = "{demanded.url}"\naccounts = ["toys"]\n[account]\nopen = false')
+    own = Account("own", schema, Budget(100.0, 1e-5))
+    with pytest.raises(AgainstPolicy, match=r"says \[account\] open = false, so no account is opened here"):
+        Policy.of_site().require_account(own)
+    demanded.add(own)  # by somebody who may write the file
+    with pytest.raises(AgainstPolicy, match=r'accounts = \["toys"\]; this run names account own'):
+        ran(schema, data, paid_by=demanded.payer("own"))
+    assert ran(schema, data, paid_by=demanded.payer("toys")).certificate.witness.account == "toys"
+
+
+def test_a_rule_is_quoted_without_a_password(rules):
+    rules.write_text('[ledger]\nurl = "postgresql://me:secret@host/base"')
+    (only,) = Policy.of_site().files
+    assert only.quoted("ledger", "url").endswith('url = "postgresql://me:***@host/base"')

@@ -40,7 +40,8 @@ ALLOWED = {
     ("regressor.py", "sklearn"),
     ("select_k_best.py", "sklearn"),
 }
-IMPORTED_AS = {"scikit-learn": "sklearn"}  # distribution -> module, where the names differ
+# Distribution -> module, where the names differ; or whose compiled half it is.
+IMPORTED_AS = {"psycopg-binary": "psycopg", "scikit-learn": "sklearn"}
 
 
 def imports(path: Path) -> Iterator[tuple[str, str]]:

@@ -10,9 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from dpkit_core.plugins.kinds import PROTOCOLS
+from dpkit_core.plugins.kinds import ALTERNATIVES, PROTOCOLS
 
 ROOT = Path(__file__).parents[2]
+
+#: The method that no other protocol has -> the protocol of a capability.
+CAPABILITIES = {
+    "prepare_released": "ReleasingScorer",
+    "iterate_scores": "IterateScorer",
+    "fit_iterates": "IterativeRegressor",
+    "select_above": "ThresholdSelector",
+}
 
 
 def parts() -> Iterator[tuple[str, str, Path]]:
@@ -48,14 +56,16 @@ def test_there_are_parts() -> None:
 
 @pytest.mark.parametrize(("kind", "name", "module"), PARTS.values(), ids=PARTS)
 def test_each_part_proves_that_it_keeps_its_protocol(kind: str, name: str, module: Path) -> None:
-    assert f"{PROTOCOLS[kind].__name__} = {name}" in proved(module)
+    promised = {PROTOCOLS[kind], *ALTERNATIVES.get(kind, ())}
+    assert {f"{protocol.__name__} = {name}" for protocol in promised} & proved(module)
 
 
 @pytest.mark.parametrize(("kind", "name", "module"), PARTS.values(), ids=PARTS)
 def test_what_it_offers_besides_is_proved_too(kind: str, name: str, module: Path) -> None:
     source = module.read_text(encoding="utf-8")
-    if "def prepare_released" in source:
-        assert f"ReleasingScorer = {name}" in proved(module)
+    for method, protocol in CAPABILITIES.items():
+        if f"    def {method}" in source:
+            assert f"{protocol} = {name}" in proved(module)
 
 
 WRONG = '''

@@ -12,7 +12,7 @@ from dpkit_core.scaffold.checkout import members, registration
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
-KINDS = {"accountants", "commands", "estimators", "regressors", "scorers", "selectors"}
+KINDS = {"accountants", "commands", "estimators", "ledgers", "regressors", "scorers", "selectors"}
 # Imported by name: no entry point announces them, and their names do without the kind.
 LIBRARIES = {"estimators"}
 
@@ -57,7 +57,7 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
         assert "entry-points" not in project
         project["entry-points"] = {f"dpkit.{folder.parent.name}": {folder.name: package(folder)}}
     own = project["entry-points"][f"dpkit.{folder.parent.name}"]
-    for group in ("dpkit.recipes", "dpkit.suites", "dpkit.generators"):  # experiments that ship with it
+    for group in ("dpkit.recipes", "dpkit.suites", "dpkit.generators", "dpkit.models"):  # ship with it
         assert all(
             value.startswith(f"{package(folder)}.")
             for value in project["entry-points"].pop(group, {}).values()

@@ -57,7 +57,13 @@ def test_a_model_that_is_certain_on_equal_records_is_no_false_alarm():
 
 
 # As in the tests of these plugins: fewer rounds, and norms that fit the tables of the kit.
-OPTIONS = {"boosted_adassp": {"rounds": 3}, "adassp": {"feature_norm": 1.0, "label_norm": 1.0}}
+OPTIONS = {
+    "boosted_adassp": {"rounds": 3},
+    "adassp": {"feature_norm": 1.0, "label_norm": 1.0},
+    "boosted_trees": {"trees": 4},
+    "dpboost": {"trees": 2, "depth": 1},
+    "sgbdt": {"rounds": 2, "depth": 2},
+}
 
 
 @pytest.mark.exhaustive

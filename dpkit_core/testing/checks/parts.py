@@ -30,6 +30,9 @@ SLOW_TO_IMPORT = ("scipy.stats", "sklearn", "pandas", "matplotlib", "dp_accounti
 # The method that no other kind has.
 _SIGNS = {"scorer": "prepare", "selector": "select", "accountant": "compose", "regressor": "fit"}
 
+# And that of a scorer of iterates, which need not be a scorer of tables.
+_ITERATES = "iterate_scores"
+
 
 def class_of(make: Factory[object]) -> type[object]:
     """Return the class of the parts that ``make`` makes."""
@@ -47,7 +50,7 @@ def kind_of(make: Factory[object]) -> str:
         If its class has the methods of no kind, or of several.
     """
     cls = class_of(make)
-    found = [kind for kind, method in _SIGNS.items() if callable(getattr(cls, method, None))]
+    found = _kinds(cls)
     if len(found) != 1:
         raise ValueError(
             f"cannot tell what kind of part {cls.__qualname__} is: it has the methods of "
@@ -68,7 +71,7 @@ def check_protocol(make: Factory[AnyPart], trial: Trial) -> Evidence:
     require(
         isinstance(api, int) and API_FLOOR <= api <= API, f"api is {api!r}; it must be {API_FLOOR} to {API}"
     )
-    faults = [fault for kind in _kinds(cls) for fault in departures(cls, PROTOCOLS[kind])]
+    faults = [fault for kind in _kinds(cls) for fault in departures(cls, _protocol(kind, cls))]
     require(not faults, "; ".join(faults))
     return Evidence(f"plugin API {api}")
 
@@ -136,5 +139,11 @@ def check_import_is_cheap(make: Factory[AnyPart], trial: Trial) -> Evidence:
     return Evidence(f"{module} loads none of {', '.join(SLOW_TO_IMPORT)}")
 
 
+def _protocol(kind: str, cls: type[object]) -> type[object]:
+    return kinds.protocol_of(ROLES[kind], cls)
+
+
 def _kinds(cls: type[object]) -> list[str]:
-    return [kind for kind, method in _SIGNS.items() if hasattr(cls, method)]
+    found = [kind for kind, method in _SIGNS.items() if callable(getattr(cls, method, None))]
+    of_iterates = callable(getattr(cls, _ITERATES, None)) and "scorer" not in found
+    return ["scorer", *found] if of_iterates else found

@@ -233,7 +233,7 @@ def check_sensitivity_in_larger_tables(make: Factory[Scorer], trial: Trial) -> E
     If this fails: something that small tables do not have matters, such as batches, a limit on the number of
     pairs, or a sum whose rounding grows.
     """
-    scorer: Scorer = make()
+    scorer = scorer_of_tables(make)
     evaluations, ratio = 0, 0.0
     reasons: list[str] = []
     for neighboring in Neighboring:
@@ -304,9 +304,17 @@ def check_release_keeps_its_plan(make: Factory[Scorer], trial: Trial) -> Evidenc
     return Evidence(f"{samples} pairs of traces", samples)
 
 
+def scorer_of_tables(make: Factory[Scorer]) -> Scorer:
+    """Return the scorer, if it scores tables; raise ``NotApplicable`` where it scores iterates alone."""
+    if not callable(getattr(class_of(make), "prepare", None)):
+        raise NotApplicable("it scores the iterates of a regressor, and no tables")
+    scorer: Scorer = make()
+    return scorer
+
+
 def _accepted(make: Factory[Scorer], *relations: Neighboring) -> Iterator[tuple[Scorer, Schema]]:
     """Yield the scorer with each schema that it does not call unsuitable, of all relations by default."""
-    scorer: Scorer = make()
+    scorer = scorer_of_tables(make)
     reasons: list[str] = []
     accepted = 0
     for neighboring in relations or Neighboring:

@@ -321,6 +321,7 @@ class Suite:
             Naming the key, what it has and what it may have.
         """
         _require_known(document, _SUITE_KEYS, f"suite {name!r}")
+        _require_finite(document, f"suite {name!r}")
         tables, compositions = (_entries(name, document, key) for key in ("tables", "compositions"))
         metrics = _metrics(document)
         published = _published(name, document, metrics[0], list(tables), list(compositions))
@@ -340,8 +341,8 @@ class Suite:
             seed=_seed(document),
             neighboring=_neighboring(document),
             folder=folder,
-            summary=document.get("summary", ""),
-            reference=document.get("reference", ""),
+            summary=_text(document, "summary"),
+            reference=_text(document, "reference"),
             published=published,
         )
         return suite._extended(
@@ -396,6 +397,22 @@ def _require_known(given: Mapping[str, Any], known: Sequence[str], what: str) ->
                 f"{what} has an unknown key {key!r}. "
                 + (f"Did you mean {near[0]!r}?" if near else f"It may have {', '.join(known)}")
             )
+
+
+def _require_finite(document: Mapping[str, Any], what: str) -> None:
+    try:
+        json.dumps({key: value for key, value in document.items() if key != "published"}, allow_nan=False)
+    except ValueError:
+        raise InvalidSuite(
+            f"{what} has an infinite number or NaN, which only published values may be"
+        ) from None
+
+
+def _text(document: Mapping[str, Any], key: str) -> str:
+    text = document.get(key, "")
+    if not isinstance(text, str):
+        raise InvalidSuite(f"the suite has {key} = {text!r}; it must be text")
+    return text
 
 
 def _table(name: str, facts: Mapping[str, Any]) -> TableSpec:

@@ -140,15 +140,15 @@ class PipelineEstimator(BaseEstimator):
         if is_frame(X) and self.schema is not None:  # columns are the schema's, found by name
             validate_data(self, X, y, skip_check_array=True)
             records, target = X, column_or_1d(y, warn=True)
+        elif self.schema is not None:  # which says what stands for a missing value, and what a text means
+            records = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
+            target = column_or_1d(y, warn=True)
         else:
             if is_frame(X):
-                frame_kinds(X, {})  # which asks for a schema where a column is no number
+                _require_numbers(X)
             records, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         schema = self._schema([name if isinstance(name, str) else f"x{name}" for name in names], y)
-        positive = schema.target.positive_category
-        if positive is not None and target.dtype.kind in "OUT":
-            target = target == positive
         data = Dataset.from_arrays(records, target, schema)
         release = self._plan(schema).run(data, paid_by=payer)
         self.release_ = release
@@ -165,7 +165,8 @@ class PipelineEstimator(BaseEstimator):
         check_is_fitted(self, "release_")
         if is_frame(X) and self.schema is not None:
             return X
-        return validate_data(self, X, reset=False, dtype=np.float64)
+        finite = True if self.schema is None else "allow-nan"
+        return validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=finite)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -189,6 +190,12 @@ def _names(X: Any) -> list[str]:
     if is_frame(X):
         return [str(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns)]
     return [f"x{j}" for j in range(np.shape(X)[1])]
+
+
+def _require_numbers(X: Any) -> None:
+    others = [name for name, kind in frame_kinds(X, {}).items() if kind != "numeric"]
+    if others:
+        raise InvalidOption(f"column {others[0]!r} holds dates; say so in a schema, as by Schema.from_frame")
 
 
 def _require_none(fit_params: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from dpkit_core import (
     SelectionRequest,
     Sensitivity,
     StagePlan,
+    ThresholdSelector,
     TopKSelector,
     calibrate_events,
 )
@@ -40,7 +41,7 @@ class GaussianThresholdSettings:
 
 @attrs.frozen
 class GaussianThresholdSelector:
-    """Selects the k best of all scores with Gaussian noise.
+    """Selects the k best of all scores with Gaussian noise; all above 0, where a regressor iterates.
 
     The whole ranking by noisy scores is as good as public, so that picking many costs no more than one. The
     price is noise that grows with the root of the number of features: this is for few features. Returned best
@@ -48,7 +49,7 @@ class GaussianThresholdSelector:
 
     Neighboring relation: the one that the scores and the accountant are for; the selector adds no condition.
 
-    Sensitivity: sqrt(d) max(range, linf) / 2 in L2, for d candidates.
+    Sensitivity: sqrt(d) max(range, linf) / 2 in L2, for d candidates; sqrt(d) linf for the threshold.
 
     Events: for each round ``Gaussian(noise_multiplier)``.
 
@@ -68,6 +69,10 @@ class GaussianThresholdSelector:
     of itself covers the additional sqrt(d) g / 2. Clamping scores to the ends of the grid moves amounts
     towards 0, hence max(range, linf), which contains 0 as well. Ties on the grid are broken by a permutation
     drawn beforehand.
+
+    *A threshold.* While a regressor iterates, every candidate whose noisy score is above 0 is released,
+    however many there are. The noisy vector itself is private then, for its own sensitivity sqrt(d) linf, and
+    what is above 0 is read off it.
     """
 
     api: ClassVar[int] = 2
@@ -118,6 +123,49 @@ class GaussianThresholdSelector:
         best = np.argsort(-noisy, kind="stable")[:k]
         return tuple(candidates[best].tolist())
 
+    def plan_above(self, request: SelectionRequest, /) -> StagePlan:
+        """Return one event per round, all at the least noise that the budget allows.
+
+        Raises
+        ------
+        Unsuitable
+            If the accountant does not know the event, or delta is 0.
+        CalibrationFailed
+            If the accountant finds no noise within the budget.
+        """
+
+        def releases(inverse_multiplier: float) -> list[Gaussian]:
+            return [
+                _event_above(1 / inverse_multiplier, sensitivity, request.features)
+                for sensitivity in request.sensitivities
+            ]
+
+        events = releases(calibrate_events(releases, request))
+        return StagePlan(events, settings=GaussianThresholdSettings(events[0].noise_multiplier))
+
+    def select_above(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return the candidates whose noisy scores are above 0, by index; spends one event."""
+        event = _event_above(
+            plan.settings_as(GaussianThresholdSettings).noise_multiplier,
+            scores.sensitivity,
+            scores.values.size,
+        )
+        noisy = meter.gaussian(
+            scores.values,
+            sensitivity=math.sqrt(scores.values.size) * scores.sensitivity.linf,
+            noise_multiplier=event.noise_multiplier,
+        )
+        return tuple(np.flatnonzero((noisy > 0) & scores.candidates).tolist())
+
+
+def _event_above(noise_multiplier: float, sensitivity: Sensitivity, d: int) -> Gaussian:
+    return Gaussian(
+        noise_multiplier,
+        sensitivity.neighboring,
+        sensitivity=math.sqrt(d) * sensitivity.linf,
+        shape=(d,),
+    )
+
 
 def _event(noise_multiplier: float, sensitivity: Sensitivity, d: int) -> Gaussian:
     return Gaussian(
@@ -130,3 +178,4 @@ def _sensitivity(sensitivity: Sensitivity, d: int) -> float:
 
 
 _: type[TopKSelector] = GaussianThresholdSelector
+_2: type[ThresholdSelector] = GaussianThresholdSelector

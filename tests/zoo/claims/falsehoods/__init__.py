@@ -1,6 +1,6 @@
 """Published privacy claims that are false, written small, each beside its corrected twin."""
 
-from . import accounts, laws, mechanisms, parts, sensitivities
+from . import accounts, iterates, laws, mechanisms, parts, sensitivities, trees
 
 SPECIMENS = (
     *sensitivities.SPECIMENS,
@@ -8,6 +8,8 @@ SPECIMENS = (
     *mechanisms.SPECIMENS,
     *parts.SPECIMENS,
     *accounts.SPECIMENS,
+    *iterates.SPECIMENS,
+    *trees.SPECIMENS,
 )
 
 

@@ -61,6 +61,24 @@ def filtered(charged):
     return run
 
 
+def first_of_seven():
+    """Return tables that differ by a first record of nothing, before records of 1 and -1 in turn."""
+    schema = box(1, AR)
+    y = np.array([0.0, 1, -1, 1, -1, 1, -1])
+    tables = (Dataset.from_arrays(np.zeros((n, 1)), y[-n:], schema) for n in (7, 6))
+    return tuple(tables)
+
+
+def subset_sums(subset):
+    """Release the sums of two disjoint sets of records, each with the noise of one."""
+
+    def run(data, rng):
+        sums = np.bincount(subset(data), weights=np.clip(data.y, -1, 1), minlength=2)
+        return sums + rng.normal(scale=4, size=2)
+
+    return run
+
+
 def leaf_means(deviation):
     """Release the sums of two leaves after the last record moved from one to the other."""
 
@@ -163,6 +181,17 @@ SPECIMENS = (
         mu=np.sqrt(2) / 4,
         false=filtered(lambda gradient: (gradient / 2) ** 2),
         true=filtered(lambda gradient: gradient**2),
+        samples=4000,
+    ),
+    mechanism(
+        "subsets by position",
+        "Trees get disjoint sets of records, paid for once, by position: one record less moves all behind.",
+        "DPBoost, Algorithm 2 (sets of sizes that depend on the number of records)",
+        pair=first_of_seven(),
+        claimed=Budget(1.0),
+        mu=1 / 4,
+        false=subset_sums(lambda data: np.arange(len(data.y)) % 2),
+        true=subset_sums(lambda data: (data.y > 0).astype(int)),
         samples=4000,
     ),
     mechanism(

@@ -1,0 +1,762 @@
+r"""Frank-Wolfe on an L1 ball: T private choices of a vertex, and a model that is a public function of them.
+
+Features and target are moved to their bounds and scaled to [-1, 1], where bounds are not public between
+private fences (``mechanisms.quantiles``). The iterate w begins at 0. A step picks one of the 2 (d + 1) signed
+vertices of the ball of radius L, those of the intercept among them, and moves towards it,
+
+    w <- (1 - g_t) w + g_t L s e_j.
+
+*Scores.* With u_i = x_i . w, r_i = u_i - y_i (squared loss) or sigma(u_i) - y_i (logistic) and c_j = sum of
+x_ij r_i, the vertex s e_j has the score -s c_j: the exponential mechanism over all 2 (d + 1) of them. A draw
+over |c_j| would leave the sign to be read off the data unpaid. Nothing is divided by the number of records.
+
+*Sensitivity.* |x_ij| <= 1, so one record moves every c_j by at most R, the largest residual in the gradient.
+Scores are in units of R, and move by 1; two scores move apart by 2, because the vertices of a feature have
+scores of opposite sign: reached. A replaced record moves them by 2 and 4.
+
+- With residuals clipped to ``residual_clip``, R is that. X'(Xw - y) is no gradient then, and each step adds
+  up over the records.
+- Without, R = |w|_1 + 1 for the iterate at hand, which is public: |x . w| <= |w|_1, and |y| <= 1. The
+  gradient is X'Xw - X'y, and a step costs O(d) once the columns of X'X of the visited vertices are there.
+
+*Nothing but vertices.* T, the lengths g_t, the iterate that is returned and which iterates are handed over
+are public functions of the chosen vertices and of dropped features. A line search, a stop by the duality gap
+and the best iterate would all read the data.
+
+*Arithmetic.* Features are whole multiples of 2^-15 and so, in steps of the clip, are clipped residuals;
+coefficients in X w are truncated to multiples of 2^-32 L. So X w is exact in float64, each residual depends
+on its record alone, and sums of products are sums of whole numbers (``data.sums``). What is then computed in
+float64 is a function of totals that differ by one record's share exactly. Let a gradient be at most n (L + 1)
+in magnitude; a step has 6 roundings, so that T steps move it by 3 n T (L + 1) 2^-52 at most. For n (T + 4) (L
++ 1) <= 2^37 that is below 2^-13 of R >= 1, for each of two tables; sensitivities carry 1 + 2^-12. Larger
+tables are refused (``most_records``).
+
+*Defaults.* L = 4, residuals clipped at 1/4, T = 100 and g_t = 1 / (t + 1), which makes the model the mean of
+its vertices. They are one rule for all tables, and docs/results/screening.md says how it was found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Protocol, TypeAlias
+
+import attrs
+import numpy as np
+
+from dpkit_core import (
+    AnyDataset,
+    Block,
+    Custom,
+    IterateFacts,
+    IterateState,
+    IterativeRegressor,
+    Matrix,
+    Meter,
+    Neighboring,
+    RegressionRequest,
+    Regressor,
+    Schema,
+    Scores,
+    Screen,
+    Sensitivity,
+    SparseDataset,
+    StagePlan,
+    Sum,
+    Summable,
+    Vector,
+    WinsorizedLinearModel,
+    calibrate_events,
+)
+from dpkit_core.data.sums import Integers, SparseBlock
+from dpkit_core.errors import Unsuitable
+from dpkit_core.mechanisms.quantiles import Fences, Values, fences_event, private_fences
+from dpkit_core.privacy.events import (
+    CANDIDATE_LIMIT,
+    Event,
+    ExponentialMechanism,
+    NonPrivate,
+    Repeated,
+)
+from dpkit_core.validators import fraction, positive
+from dpkit_regressor_frank_wolfe.logistic import WinsorizedLogisticModel
+
+#: Features, and residuals in units of the clip, are whole multiples of 2^-15.
+UNITS = 2**15
+
+#: Coefficients in X w are whole multiples of 2^-32 of the radius.
+WEIGHT_UNITS = 2.0**32
+
+#: Smaller coefficients, in units of the radius, are what rounding leaves of 0.
+LEAST_WEIGHT = 2.0**-40
+
+#: Covers the roundings of a gradient; the notes of the module derive it.
+ROUNDING = 1 + 2.0**-12
+
+#: Up to so many columns all of X'X is computed at once, by one pass over the records.
+WHOLE_GRAM = 2**11
+
+#: The fences of the target decide about every prediction, those of a feature about one coefficient.
+TARGET_WEIGHT = 2.0
+
+STEPS: Mapping[str, Callable[[int], float]] = {
+    "average": lambda t: 1 / (t + 1),
+    "published": lambda t: 2 / (t + 2),
+    "constant": lambda t: 0.05,
+}
+
+
+AnyBlock: TypeAlias = Block | SparseBlock
+
+
+#: Why the other calibrations are not private, and how their noise is rounded.
+NOT_PRIVATE: Mapping[str, str] = {
+    "published": (
+        "the noise of Frank-Wolfe is that of a loss which one record moves by 1 (calibration = published), "
+        "and squared loss on the ball moves by the radius and the target's bound"
+    ),
+    "none": "the vertices of Frank-Wolfe are chosen without noise (calibration = none), a baseline",
+}
+WITHOUT_PRIVACY = "none: nothing is protected"
+
+
+@attrs.frozen
+class FrankWolfeSettings:
+    """The calibrated numbers.
+
+    Attributes
+    ----------
+    features
+        How many there are in the model.
+    columns
+        For how many columns fences are selected.
+    epsilon
+        Of each selection for a feature.
+    target_epsilon
+        Of each selection for the target; None where its bounds are public.
+    vertex
+        The event of one step.
+    steps
+        How many there are.
+    scale
+        Of Laplace noise on the gradient, where the calibration is the published one; 0 without noise.
+    """
+
+    features: int
+    columns: int
+    epsilon: float
+    target_epsilon: float | None
+    vertex: ExponentialMechanism | NonPrivate
+    steps: int
+    scale: float = 0.0
+
+    @property
+    def neighboring(self) -> Neighboring:
+        """The relation of all events."""
+        return self.vertex.neighboring
+
+    @property
+    def fences(self) -> tuple[Event, ...]:
+        """What is emitted before the first step."""
+        found: list[Event] = []
+        if self.columns:
+            found.append(fences_event(self.epsilon, self.neighboring, self.columns))
+        if self.target_epsilon is not None:
+            found.append(fences_event(self.target_epsilon, self.neighboring))
+        return tuple(found)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What the fit will emit, in order."""
+        return (*self.fences, Repeated(self.vertex, self.steps))
+
+
+@attrs.frozen
+class FrankWolfeRegressor:
+    """Fits a sparse linear model, by private choices among the signed vertices of an L1 ball.
+
+    Neighboring relation: both. Sensitivity: 1 in each score (2 under replace-one), in range 2 (4), in units
+    of the largest residual, times 1 + 2^-12 for rounding.
+
+    Events: three ``ExponentialMechanism`` for each column without public bounds, three for a target without,
+    then one for each step.
+
+    Parameters
+    ----------
+    radius
+        The magnitudes of the coefficients add up to this at most, for features and target in [-1, 1].
+    form
+        ``residuals``: clipped ones are added up at each step. ``gram``: the gradient itself, from X'X and
+        X'y, whose steps do not look at the records again and have more noise; for squared loss.
+    residual_clip
+        Residuals are clipped to this; those of ``gram`` are not.
+    intercept
+        Whether there is a column of ones.
+    rounds
+        How many steps T; each may add one feature.
+    steps
+        Length of step t: 1 / (t + 1) (average), 2 / (t + 2) (published) or 1/20 (constant).
+    loss
+        ``squared``; or ``logistic`` for a categorical target, whose residuals are 1 at most.
+    every
+        An iterate is handed over after so many steps, where a scorer and a selector drop features.
+    fence_share
+        Fraction of the budget for fences where nothing is public, as zero-concentrated privacy.
+    calibration
+        ``proved``, as above. ``published``: Laplace noise of 2 sqrt(8 T ln(1 / delta)) / epsilon on each
+        entry of the gradient, as in the authors' code, whose loss is no such loss; ``none``: no noise. Both
+        are for comparison, with form gram, and certified as not private.
+    constant_work
+        Whether to pick in a time that does not depend on the data, however many columns there are.
+    """
+
+    api: ClassVar[int] = 2
+    forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
+    proof: ClassVar[str] = (
+        "dpkit_regressor_frank_wolfe.frank_wolfe, dpkit_core.mechanisms.quantiles, "
+        "dpkit_core.noise.selection.select (arithmetic); Dong, Durfee and Rogers 2020 (bounded range)"
+    )
+    reference: ClassVar[str] = (
+        "Talwar, Thakurta and Zhang 2015, Nearly-Optimal Private LASSO, Algorithm 2; Raff, Khanna and Lu "
+        "2023, Scaling Up Differentially Private LASSO Regularized Logistic Regression via Faster "
+        "Frank-Wolfe Iterations"
+    )
+
+    radius: float = attrs.field(default=4.0, converter=float, validator=positive)
+    form: str = attrs.field(default="residuals", validator=attrs.validators.in_(("residuals", "gram")))
+    residual_clip: float = attrs.field(default=0.25, converter=float, validator=positive)
+    intercept: bool = attrs.field(default=True, validator=attrs.validators.instance_of(bool))
+    rounds: int = attrs.field(
+        default=100, validator=[attrs.validators.instance_of(int), attrs.validators.ge(1)]
+    )
+    steps: str = attrs.field(default="average", validator=attrs.validators.in_(tuple(STEPS)))
+    loss: str = attrs.field(default="squared", validator=attrs.validators.in_(("squared", "logistic")))
+    every: int = attrs.field(
+        default=10, validator=[attrs.validators.instance_of(int), attrs.validators.ge(1)]
+    )
+    fence_share: float = attrs.field(default=0.3, converter=float, validator=fraction)
+    calibration: str = attrs.field(default="proved", validator=attrs.validators.in_(("proved", *NOT_PRIVATE)))
+    constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
+
+    def __attrs_post_init__(self) -> None:
+        if (self.form, self.loss) == ("gram", "logistic"):
+            raise ValueError("form gram is for squared loss; leave form at residuals for logistic loss")
+        if self.calibration == "published" and self.form != "gram":
+            raise ValueError("calibration published is for the gradient; set form to gram")
+
+    @property
+    def clip(self) -> float | None:
+        """What residuals are clipped to; None where they are not, or are no larger anyway."""
+        if self.form == "gram" or (self.loss == "logistic" and self.residual_clip >= 1):
+            return None
+        return self.residual_clip
+
+    @property
+    def most_records(self) -> int:
+        """The largest number of records for which the roundings of a gradient are covered."""
+        return max(1, min(2**28, int(2**37 / ((self.rounds + 4) * (self.radius + 1)))))
+
+    def plan(self, request: RegressionRequest, /) -> StagePlan:
+        """Return fences where they are needed, and T steps, calibrated together.
+
+        Raises
+        ------
+        Unsuitable
+            If the target does not fit the loss, there are too many columns, or the accountant does not know
+            the exponential mechanism.
+        """
+        self._require_target(request.schema)
+        if self.calibration != "proved":
+            return self._baseline(request)
+        if 2 * (request.k + 1) > CANDIDATE_LIMIT:
+            raise Unsuitable(
+                f"{request.k} columns have more vertices than the 2^24 that selections are proved for; drop "
+                "some"
+            )
+
+        def settings(scale: float) -> FrankWolfeSettings:
+            return self._settings(request, scale)
+
+        chosen = settings(calibrate_events(lambda s: settings(s).events, request, relative_error=1e-6))
+        return StagePlan(chosen.events, settings=chosen)
+
+    def _baseline(self, request: RegressionRequest) -> StagePlan:
+        schema = request.schema
+        if None in {schema.target.bounds, *(feature.bounds for feature in schema.features)}:
+            raise Unsuitable(
+                f"calibration = {self.calibration} is for public bounds of all columns; give them in the "
+                "schema, or leave calibration at proved"
+            )
+        budget, scale = request.budget, 0.0
+        if self.calibration == "published":
+            if not budget.delta:
+                raise Unsuitable("calibration = published has no noise at delta 0; give a delta")
+            scale = 2 * math.sqrt(8 * self.rounds * math.log(1 / budget.delta)) / budget.epsilon
+        step = NonPrivate(NOT_PRIVATE[self.calibration], request.neighboring)
+        settings = FrankWolfeSettings(request.k, 0, 0.0, None, step, self.rounds, scale)
+        return StagePlan(settings.events, settings=settings, arithmetic=[WITHOUT_PRIVACY])
+
+    def _settings(self, request: RegressionRequest, scale: float) -> FrankWolfeSettings:
+        """Return the settings that cost ``scale``^2 in zero-concentrated privacy, at epsilon^2 / 8 a pick."""
+        schema = request.schema
+        columns = min(request.k, sum(feature.bounds is None for feature in schema.features))
+        target = schema.target.bounds is None
+        selections = 3 * columns + 3 * TARGET_WEIGHT**2 * target
+        share = self.fence_share * selections / (3 * request.k + 3 * TARGET_WEIGHT**2)
+        epsilon = scale * math.sqrt(8 * share / selections) if selections else 0.0
+        vertex = ExponentialMechanism(
+            scale * math.sqrt(8 * (1 - share) / self.rounds),
+            request.neighboring,
+            sensitivity=score_sensitivity(request.neighboring).range,
+            candidates=2 * (request.k + 1),
+        )
+        target_epsilon = TARGET_WEIGHT * epsilon if target else None
+        return FrankWolfeSettings(request.k, columns, epsilon, target_epsilon, vertex, self.rounds)
+
+    def _require_target(self, schema: Schema) -> None:
+        if self.loss == "logistic" and schema.target.bounds != (0.0, 1.0):
+            raise Unsuitable(
+                f"loss = logistic, and target {schema.target.name!r} is not 0 or 1; declare it categorical "
+                "in the schema, or use loss = squared"
+            )
+
+    def iterate_facts(self, schema: Schema, /) -> IterateFacts:
+        """Return radius, clip and loss, and after which events an iterate is handed over.
+
+        Raises
+        ------
+        Unsuitable
+            If the target does not fit the loss.
+        """
+        self._require_target(schema)
+        unbounded = sum(feature.bounds is None for feature in schema.features)
+        fences = 3 * (unbounded + (schema.target.bounds is None))
+        return self._facts(len(schema.features), schema.neighboring, schema.records, fences)
+
+    def _facts(
+        self, features: int, neighboring: Neighboring, records: int | None = None, fences: int = 0
+    ) -> IterateFacts:
+        return IterateFacts(
+            loss=self.loss,
+            radius=self.radius,
+            clip=self.clip,
+            features=features,
+            after=[fences + t for t in self._handed_over()],
+            neighboring=neighboring,
+            records=records,
+        )
+
+    def _handed_over(self) -> range:
+        """Return the steps after which an iterate is handed over; the last of all, if there is no other."""
+        first = min(self.every, self.rounds)
+        return range(first, self.rounds + 1, self.every)
+
+    def fit(
+        self, data: AnyDataset, plan: StagePlan, meter: Meter, /
+    ) -> WinsorizedLinearModel | WinsorizedLogisticModel:
+        """Return the last iterate."""
+        return self._fit(data, plan, meter, None)
+
+    def fit_iterates(
+        self, data: AnyDataset, plan: StagePlan, meter: Meter, screen: Screen, /
+    ) -> WinsorizedLinearModel | WinsorizedLogisticModel:
+        """Return the last iterate, features dropped by ``screen`` on the way."""
+        return self._fit(data, plan, meter, screen)
+
+    def _fit(
+        self, data: AnyDataset, plan: StagePlan, meter: Meter, screen: Screen | None
+    ) -> WinsorizedLinearModel | WinsorizedLogisticModel:
+        settings = plan.settings_as(FrankWolfeSettings)
+        features, target = (
+            self._feature_fences(data, settings, meter),
+            self._target_fences(data, settings, meter),
+        )
+        weights = self._iterate(Columns.of(data, features), target, settings, meter, screen)
+        if self.loss == "logistic":
+            margin = _linear(data.names, features, weights, Fences(0.0, 1.0), (-self.radius, self.radius))
+            return WinsorizedLogisticModel(margin)
+        return _linear(data.names, features, weights, target, target.interval)
+
+    def _iterate(
+        self,
+        columns: Columns,
+        target: Fences,
+        settings: FrankWolfeSettings,
+        meter: Meter,
+        screen: Screen | None,
+    ) -> Vector:
+        """Return the coefficients after all steps, the intercept last."""
+        descent, facts = self._descent(columns, target), self._facts(columns.count, settings.neighboring)
+        handed_over = frozenset(self._handed_over()) if screen is not None else frozenset()
+        w = np.zeros(columns.count + 1)
+        for t in range(1, settings.steps + 1):
+            vertex = self._vertex(descent.gradient(w) / self._unit(facts, w), settings, meter)
+            j, sign = vertex % w.size, 1.0 if vertex < w.size else -1.0
+            step = STEPS[self.steps](t)
+            w = (1 - step) * w
+            w[j] += step * sign * self.radius
+            descent.advance(j, sign * self.radius, step)
+            if 0 < abs(w[j]) < LEAST_WEIGHT * self.radius:  # opposite vertices cancelled, up to rounding
+                w[j] = 0.0
+                descent.restart(w)
+            if screen is not None and t in handed_over:
+                dropped = list(screen(descent.state(t, w)))
+                w[dropped] = 0.0
+                if dropped:
+                    descent.restart(w)
+        return w
+
+    def _unit(self, facts: IterateFacts, w: Vector) -> float:
+        """Return the unit of the scores: how far one record moves the gradient, 1 as published."""
+        return 1.0 if self.calibration == "published" else facts.reach(float(np.abs(w).sum()))
+
+    def _descent(self, columns: Columns, target: Fences) -> Descent:
+        if self.form == "gram":
+            return Gram.of(columns, target)
+        clip = 1.0 if self.clip is None else self.clip
+        return Residuals(columns, target, clip, self.radius, RESIDUALS[self.loss])
+
+    def _vertex(self, units: Vector, settings: FrankWolfeSettings, meter: Meter) -> int:
+        """Return a vertex, numbered +e_1, ..., +e_p, -e_1, ..., -e_p; gradient in units of the reach."""
+        candidates = np.ones(2 * units.size, dtype=bool)
+        candidates[units.size - 1 :: units.size] = self.intercept
+        scores = Scores(np.concatenate((-units, units)), score_sensitivity(settings.neighboring), candidates)
+        if isinstance(settings.vertex, NonPrivate):
+            with meter.custom(settings.vertex, proof="none", arithmetic=WITHOUT_PRIVACY) as sampler:
+                return self._baseline_vertex(scores, settings.scale, sampler)
+        (vertex,) = meter.select(scores, 1, event=settings.vertex, constant_work=self.constant_work)
+        return vertex
+
+    @staticmethod
+    def _baseline_vertex(scores: Scores, scale: float, sampler: Custom) -> int:
+        values = scores.values
+        if scale:
+            values = sampler.laplace_on_grid(values, sensitivity=scale, noise_multiplier=1.0)
+        return int(np.where(scores.candidates, values, -np.inf).argmax())
+
+    def _feature_fences(self, data: AnyDataset, settings: FrankWolfeSettings, meter: Meter) -> list[Fences]:
+        """Return the fences of each column; the planned selections go to columns without bounds first."""
+        private: dict[int, Fences] = {}
+        if settings.columns:
+            columns = sorted(range(len(data.features)), key=lambda j: data.features[j].bounds is not None)
+            private = {
+                j: self._private_fences(data.select([j]), _only_feature, settings.epsilon, settings, meter)
+                for j in columns[: settings.columns]
+            }
+        return [
+            private[j] if feature.bounds is None else Fences.between(*feature.bounds)
+            for j, feature in enumerate(data.features)
+        ]
+
+    def _target_fences(self, data: AnyDataset, settings: FrankWolfeSettings, meter: Meter) -> Fences:
+        if settings.target_epsilon is None:
+            assert data.target_bounds is not None  # the plan was made for the same schema
+            return Fences.between(*data.target_bounds)
+        return self._private_fences(data.select(()), _target, settings.target_epsilon, settings, meter)
+
+    def _private_fences(
+        self,
+        data: AnyDataset,
+        values: Values,
+        epsilon: float,
+        settings: FrankWolfeSettings,
+        meter: Meter,
+    ) -> Fences:
+        return private_fences(
+            meter,
+            data,
+            values,
+            epsilon=epsilon,
+            neighboring=settings.neighboring,
+            constant_work=self.constant_work,
+        )
+
+
+def _linear(
+    names: tuple[str, ...],
+    features: list[Fences],
+    weights: Vector,
+    target: Fences,
+    bounds: tuple[float, float],
+) -> WinsorizedLinearModel:
+    return WinsorizedLinearModel(
+        names,
+        [fence.center for fence in features],
+        [fence.width for fence in features],
+        2 * math.sqrt(len(features)),  # no row is longer
+        target.width * weights[:-1],
+        target.center + target.width * weights[-1],
+        bounds,
+    )
+
+
+def _only_feature(block: Block) -> Vector:
+    return block.X[:, 0]
+
+
+def _target(block: Block) -> Vector:
+    return block.y
+
+
+def score_sensitivity(neighboring: Neighboring) -> Sensitivity:
+    """Return how far the scores of vertices move, in units of the largest residual in the gradient."""
+    moved = 2.0 if neighboring is Neighboring.REPLACE_ONE else 1.0
+    return Sensitivity.general(moved * ROUNDING, neighboring)
+
+
+def squared_residuals(u: Vector, y: Vector) -> Vector:
+    """Return the derivatives of squared loss for predictions u and a target in [-1, 1]."""
+    return u - y
+
+
+def logistic_residuals(u: Vector, y: Vector) -> Vector:
+    """Return the derivatives of logistic loss for predictions u and a target that is -1 or 1."""
+    from scipy.special import expit  # noqa: PLC0415 - only this loss pays for the import
+
+    residuals: Vector = expit(u) - (y + 1) / 2
+    return residuals
+
+
+RESIDUALS: Mapping[str, Callable[[Vector, Vector], Vector]] = {
+    "squared": squared_residuals,
+    "logistic": logistic_residuals,
+}
+
+
+@attrs.frozen(eq=False)
+class Columns:
+    """The scaled features of all records, in whole units of 2^-15, without the column of ones.
+
+    Held sparsely they are ``offsets`` plus what is stored: 0 is not in the middle of all bounds.
+    """
+
+    data: Summable
+    count: int
+    offsets: Vector
+
+    @classmethod
+    def of(cls, data: AnyDataset, fences: list[Fences]) -> Columns:
+        """Return the columns of ``data`` between their fences; sparse records stay sparse."""
+        d = len(fences)
+        centers, widths = np.array([(fence.center, fence.width) for fence in fences]).reshape(d, 2).T
+        if isinstance(data, SparseDataset):
+            X, offsets = data.X.copy(), _in_units(np.zeros(d), centers, widths)
+            X.data = np.asarray(X.data, dtype=np.float64)
+            j = X.indices if X.format == "csr" else np.repeat(np.arange(d), np.diff(X.indptr))
+            X.data = _in_units(X.data, centers[j], widths[j]) - offsets[j]
+            return cls(attrs.evolve(data, X=X), d, offsets)
+
+        def rows(block: Block) -> Matrix:
+            return _in_units(block.X, centers, widths)
+
+        return cls(data.map(rows, d), d, np.zeros(d))
+
+    def total(self, of: Callable[[AnyBlock], Integers], shape: tuple[int, ...]) -> Vector:
+        """Return a sum over records of products of whole units, in real units."""
+        # What is stored sparsely is up to 2 away from the offset: twice in the products of two columns.
+        what = Sum(of, shape, bound=4 * UNITS**2, of_sparse=of)
+        return np.asarray(self.data.sum(what) / UNITS**2, dtype=np.float64)
+
+    def products(self, block: AnyBlock, w: Vector) -> Vector:
+        """Return X w of a block, for whole coefficients w whose magnitudes add up to 2^32: exact."""
+        found: Vector = block.X @ w + float(self.offsets @ w)
+        return found
+
+    def transposed(self, block: AnyBlock, r: Vector) -> Vector:
+        """Return X'r of a block, for whole r of at most 2^15 in magnitude, and the sum of r: exact."""
+        total = float(r.sum())
+        return np.append(r @ block.X + self.offsets * total, UNITS * total)
+
+
+def _in_units(values: Vector, centers: Vector, widths: Vector) -> Vector:
+    """Return values between their fences in whole units, entry by entry."""
+    with np.errstate(over="ignore"):  # no warning may tell of a record
+        units: Vector = np.trunc(UNITS * np.clip((values - centers) / widths, -1.0, 1.0))
+    return units
+
+
+class Descent(Protocol):
+    """The gradient along the iterates."""
+
+    def gradient(self, w: Vector) -> Vector:
+        """Return c at the iterate, shape (d + 1,)."""
+        ...
+
+    def advance(self, j: int, vertex: float, step: float) -> None:
+        """Follow a step towards ``vertex`` times the j-th unit vector."""
+        ...
+
+    def restart(self, w: Vector) -> None:
+        """Follow a move to ``w`` that was no step."""
+        ...
+
+    def state(self, step: int, w: Vector) -> IterateState:
+        """Return the iterate as it is handed over."""
+        ...
+
+
+class Residuals:
+    """Clipped residuals, added up over the records at each step."""
+
+    def __init__(
+        self,
+        columns: Columns,
+        target: Fences,
+        clip: float,
+        radius: float,
+        residuals: Callable[[Vector, Vector], Vector],
+    ) -> None:
+        self.columns = columns
+        self.target = target
+        self.clip = clip
+        self.radius = radius
+        self.residuals = residuals
+        self._last: tuple[Vector, Vector] | None = None
+
+    def gradient(self, w: Vector) -> Vector:
+        """Return the sum of x clip(r), by one pass over the records."""
+        if self._last is not None and np.array_equal(self._last[0], w):
+            return self._last[1]
+        whole = np.trunc(w * (WEIGHT_UNITS / self.radius))
+        unit = self.radius / (WEIGHT_UNITS * UNITS)
+
+        def share(block: AnyBlock) -> Vector:
+            u = unit * (self.columns.products(block, whole[:-1]) + UNITS * whole[-1])
+            residuals = self.residuals(u, self.target.scale(block.y)) / self.clip
+            r = np.trunc(UNITS * np.clip(residuals, -1.0, 1.0))
+            return self.columns.transposed(block, r)
+
+        gradient = self.clip * self.columns.total(share, (w.size,))
+        self._last = (w.copy(), gradient)
+        return gradient
+
+    def advance(self, j: int, vertex: float, step: float) -> None:
+        """Do nothing: the next gradient is added up anew."""
+
+    def restart(self, w: Vector) -> None:
+        """Do nothing, likewise."""
+
+    def state(self, step: int, w: Vector) -> IterateState:
+        """Return the iterate with its gradient of clipped residuals."""
+        gradient = self.gradient(w)
+        return IterateState(
+            step, w[:-1].copy(), float(np.abs(w).sum()), gradient[:-1], float(np.abs(gradient).max())
+        )
+
+
+class Gram:
+    """X'Xw - X'y along the iterates, by operations on d numbers a step."""
+
+    def __init__(self, columns: Columns, products: Vector, gram: Matrix | None) -> None:
+        self.columns = columns
+        self.b = products
+        self.whole = gram
+        self.visited: dict[int, Vector] = {}
+        self.c = -products
+        self._squares: Vector | None = None
+
+    @classmethod
+    def of(cls, columns: Columns, target: Fences) -> Gram:
+        """Return the gradient at 0."""
+
+        def labels(block: AnyBlock) -> Vector:
+            return columns.transposed(block, np.trunc(UNITS * target.scale(block.y)))
+
+        p = columns.count + 1
+        gram = _gram(columns) if p <= WHOLE_GRAM else None
+        return cls(columns, columns.total(labels, (p,)), gram)
+
+    def column(self, j: int) -> Vector:
+        """Return the j-th column of X'X; computed once, by one pass over the records."""
+        if self.whole is not None:
+            row: Vector = self.whole[j]
+            return row
+        if j not in self.visited:
+            self.visited[j] = _gram_column(self.columns, j)
+        return self.visited[j]
+
+    def gradient(self, w: Vector) -> Vector:
+        """Return c."""
+        return self.c
+
+    def advance(self, j: int, vertex: float, step: float) -> None:
+        """Move c by a step: (1 - step) c + step (vertex G_j - b), in O(d)."""
+        self.c = (1 - step) * self.c + step * (vertex * self.column(j) - self.b)
+
+    def restart(self, w: Vector) -> None:
+        """Compute c anew from the columns of the coefficients that are not 0."""
+        if self.whole is not None:
+            self.c = w @ self.whole - self.b
+            return
+        self.c = -self.b
+        for j in np.flatnonzero(w):
+            self.c = self.c + w[j] * self.column(int(j))
+
+    def state(self, step: int, w: Vector) -> IterateState:
+        """Return the iterate with all that a screening rule needs: u'r = w'c, u'u = w'(c + b)."""
+        return IterateState(
+            step,
+            w[:-1].copy(),
+            float(np.abs(w).sum()),
+            self.c[:-1].copy(),
+            float(np.abs(self.c).max()),
+            float(w @ self.c),
+            max(float(w @ (self.c + self.b)), 0.0),
+            self.squares[:-1].copy(),
+        )
+
+    @property
+    def squares(self) -> Vector:
+        """The sum of x_j^2 for each column."""
+        if self._squares is None:
+            whole = self.whole
+            self._squares = _squares(self.columns) if whole is None else np.diag(whole).copy()
+        return self._squares
+
+
+def _gram(columns: Columns) -> Matrix:
+    """Return X'X, the column of ones included."""
+    a, p = columns.offsets, columns.count + 1
+
+    def of(block: AnyBlock) -> Matrix:
+        sums = np.asarray(block.X.sum(axis=0))
+        if isinstance(block, Block):
+            products = block.X.T @ block.X
+        else:  # (a + stored)'(a + stored)
+            stored = np.asarray((block.X.T @ block.X).toarray())
+            products = stored + np.outer(a, sums) + np.outer(sums, a) + len(block) * np.outer(a, a)
+            sums = sums + len(block) * a
+        gram = np.empty((p, p))
+        gram[:-1, :-1] = products
+        gram[:-1, -1] = gram[-1, :-1] = UNITS * sums
+        gram[-1, -1] = len(block) * float(UNITS) ** 2
+        return gram
+
+    return columns.total(of, (p, p))
+
+
+def _gram_column(columns: Columns, j: int) -> Vector:
+    def of(block: AnyBlock) -> Vector:
+        if j == columns.count:
+            return columns.transposed(block, np.full(len(block), float(UNITS)))
+        column = block.X[:, j] if isinstance(block, Block) else block.X[:, [j]].toarray()[:, 0]
+        return columns.transposed(block, column + columns.offsets[j])
+
+    return columns.total(of, (columns.count + 1,))
+
+
+def _squares(columns: Columns) -> Vector:
+    def of(block: AnyBlock) -> Vector:
+        if isinstance(block, Block):
+            squares = np.square(block.X).sum(axis=0)
+        else:
+            a = columns.offsets
+            sums, stored = np.asarray(block.X.sum(axis=0)), np.asarray(block.X.multiply(block.X).sum(axis=0))
+            squares = stored + 2 * a * sums + len(block) * a * a
+        return np.append(squares, len(block) * float(UNITS) ** 2)
+
+    return columns.total(of, (columns.count + 1,))
+
+
+_: type[Regressor] = FrankWolfeRegressor
+_2: type[IterativeRegressor] = FrankWolfeRegressor

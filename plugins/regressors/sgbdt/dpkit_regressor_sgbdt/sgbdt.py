@@ -1,0 +1,623 @@
+r"""S-GBDT: gradient boosting of random trees, with noise on the sums in their leaves and nowhere else.
+
+*1. Fences.* For the target and for each feature without public bounds, ``mechanisms.quantiles`` finds a
+center and a width. The target becomes s in [-1, 1]. Between the bounds of a feature are 254 thresholds: 160
+at equal distances, and 47 towards each bound, where many columns have most of their values, each a constant
+factor nearer. A category has one.
+
+*2. Initial score.* A round of noisy sums releases the number of records and the sum of s. All records begin
+with their ratio, or with its log odds. It is a pair of sums because no noise is proved for a mean whose
+denominator is private. Under replace-one the number is public, and the sum is released alone.
+
+*3. Clip.* Gradients r = s - F for squared loss, r = (1 + s) / 2 - 1 / (1 + exp(-F)) for logistic loss, are
+clipped to [-c, c]. c is a private 4/5-quantile of |r| at the initial score.
+
+*4. Rounds.* Trees of depth D are drawn from public coins, oblivious or complete, so that their shape tells
+nothing. A round releases one noisy sum of clipped gradients a leaf, over all records or a Poisson sample of
+rate q, and
+
+    F <- F + eta c 2^D sum / (q n)        in each leaf (four times that for logistic loss),
+
+for n the number of records as released: a leaf is taken to hold its share of the records, because noisy
+numbers of records in all leaves cost more than they tell. With a ``count_share`` above 0 they are released
+all the same, by non-spherical noise, and leaves are noisy means clipped to [-c, c], as in the paper. Four is
+1 over the largest curvature of logistic loss.
+
+*Step.* Let k = q n sqrt(T) / m, m the noise multiplier of a round: how many records outweigh the noise of all
+rounds. The noise in F is eta sqrt(T) 2^D m c / (q n) = tau 2^D c / k, for tau = eta T, while what is left to
+learn falls with tau. So tau is ``learning_rate`` k / 2^D times k / (k + 30), at most 100: the noise in F is
+that part of the clip, and less where there are few records. And eta 2^D is at most 3/2, since from 2 on
+boosting of a leaf that holds all records diverges.
+
+*Filter.* Where the accountant keeps accounts of records, 1 + ``extra`` times as many rounds are drawn as are
+paid for (``Filtered``), with less noise in each. The meter charges each record for its own clipped gradient,
+in whole multiples of 2^-20 c, before anything is added up, and leaves out whoever cannot pay.
+
+*Streams.* The rounds are divided among the batches. Without accounts, a batch has its own initial score, a
+correction of the last, its own clip, and its own rounds, in which no other records have a share, so that all
+batches together cost what one of them costs (``Disjoint``). With accounts, initial score and clip are those
+of the first batch, and a round is over all records that have arrived; rounds enough for one batch are paid
+for, and ``extra`` more.
+
+*Privacy.* Steps 1 and 3 are exponential mechanisms (``mechanisms.quantiles``), steps 2 and 4 are noisy sums
+over groups of records (``mechanisms.sums``): a record contributes one whole number to one leaf, both
+functions of that record and of what was released before. So they compose adaptively. T trees are T events,
+however many leaves there are. No round, shape, stop or refusal depends on anything but releases.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_core import (
+    Block,
+    Dataset,
+    Feature,
+    Matrix,
+    Meter,
+    Neighboring,
+    RecordAccountant,
+    Refusal,
+    RegressionRequest,
+    Regressor,
+    StagePlan,
+    StreamRegressor,
+    TreesModel,
+    Vector,
+    calibrate_events,
+)
+from dpkit_core.errors import Unsuitable
+from dpkit_core.mechanisms.quantiles import (
+    MISSED_TARGET,
+    Fences,
+    fences_event,
+    missed_target,
+    private_fences,
+    private_quantile,
+    quantile_event,
+)
+from dpkit_core.mechanisms.sums import Sums, noise_of, quantize, sums_event
+from dpkit_core.mechanisms.trees import (
+    DEEPEST,
+    Codes,
+    Trees,
+    add_trees,
+    code,
+    draw_trees,
+    leaves_of_tree,
+)
+from dpkit_core.privacy.events import Disjoint, Event, Filtered, Repeated, Sequence
+from dpkit_core.validators import fraction, positive, probability, rate
+
+#: Contributions are whole multiples of 1 / UNITS of what they are clipped to.
+UNITS = 2**20
+
+#: The clip of gradients has this rank among them, and is one of these parts of the largest.
+CLIP_RANK = 819 / 1024
+CLIPS = np.exp2(np.arange(-18, 1) / 3)
+
+#: The fences of the target decide about every prediction, those of a feature about its thresholds.
+TARGET_WEIGHT = 2.0
+
+#: Of the precision of the initial pair, for the number of records.
+COUNT_SHARE = 0.2
+
+#: Thresholds at equal distances, and near each end; together as many as a byte tells apart.
+EVEN, NEAR = 160, 47
+
+#: Of k, above: where the learning rate is halved, since so few records say little.
+FEW_RECORDS = 30.0
+
+#: eta 2^D at most: boosting of a leaf that holds all records diverges from 2 on.
+LARGEST_STEP = 1.5
+
+#: tau, at most: by then, what can be learned is.
+LARGEST_TIME = 100.0
+
+#: Targets within wider bounds could not be predicted in float64.
+LARGEST_BOUND = 2.0**900
+
+#: The curvature of logistic loss is at most 1/4.
+LOGISTIC_GAIN = 4.0
+
+
+def _few(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+    if not 0 <= value <= 100:
+        raise ValueError(f"{attribute.name} is {value}; it must be from 0 to 100")
+
+
+@attrs.frozen
+class SgbdtSettings:
+    """The calibrated numbers.
+
+    Attributes
+    ----------
+    columns
+        For how many features fences are selected.
+    fence_epsilon
+        Of each selection for a feature.
+    target_epsilon
+        Of each selection for the target; None where its bounds are public.
+    clip_epsilon
+        Of the selection of the clip.
+    initial
+        The event of the initial score.
+    round
+        The event of one round.
+    rounds
+        How many there are for each batch.
+    charged
+        How many of all rounds are paid for, where records have accounts; None where they have not.
+    batches
+        In how many batches the records come.
+    """
+
+    columns: int
+    fence_epsilon: float
+    target_epsilon: float | None
+    clip_epsilon: float
+    initial: Sums
+    round: Sums
+    rounds: int
+    charged: int | None
+    batches: int
+
+    @property
+    def neighboring(self) -> Neighboring:
+        """The relation of all events."""
+        return self.round.neighboring
+
+    @property
+    def clip(self) -> Event:
+        """The event of the clip."""
+        return quantile_event(self.clip_epsilon, self.neighboring, CLIP_RANK, CLIPS.size)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What the fit will emit, in order."""
+        events: list[Event] = []
+        if self.columns:
+            events.append(fences_event(self.fence_epsilon, self.neighboring, self.columns))
+        if self.target_epsilon is not None:
+            events.append(fences_event(self.target_epsilon, self.neighboring))
+        if self.charged is not None:
+            rounds = Filtered(self.round, self.rounds * self.batches, self.charged)
+            return (*events, self.initial, self.clip, rounds)
+        learning = (self.initial, self.clip, Repeated(self.round, self.rounds))
+        if self.batches == 1:
+            return (*events, *learning)
+        return (*events, Disjoint(Sequence(learning), self.batches))
+
+
+@attrs.frozen
+class SgbdtRegressor:
+    """Boosts random trees whose leaves alone see the data; needs no bounds, and uses those that are public.
+
+    Neighboring relation: both; sampling, filters and streams for add-remove only. Sensitivities: of fences
+    and clip as in ``mechanisms.quantiles``; of a round, in each coordinate the whole number that a record is
+    clipped to, in one leaf (twice that under replace-one, where a record may change its leaf as well).
+
+    Events: ``ExponentialMechanism`` three times for each selected column that may lack bounds and for a
+    target without bounds; one ``Gaussian`` or ``NonSphericalGaussian``; one ``ExponentialMechanism``; then
+    ``rounds`` times ``Gaussian``, or ``NonSphericalGaussian`` with a ``count_share``, inside
+    ``PoissonSampled`` where sampled and ``Filtered`` where the accountant keeps accounts of records.
+
+    Parameters
+    ----------
+    loss
+        ``squared``, or ``logistic`` for a target with two categories; its predictions are probabilities.
+    rounds
+        Trees.
+    depth
+        Questions on the way to a leaf.
+    trees
+        ``oblivious``: one question a level; ``complete``: one for each place.
+    learning_rate
+        Of the deviation of the noise in all predictions, to the clip: what the step is computed from.
+    rate
+        With which a record is in the sample of a round.
+    extra
+        With accounts of records: rounds beyond those paid for, relative to these. 0 because whoever cannot
+        pay any more has large gradients, and is missed: docs/results/s-gbdt.md.
+    count_share
+        Part of a round's precision for the number of records in each leaf. 0 for none.
+    initial_share, clip_share
+        Parts of the budget, as zero-concentrated privacy.
+    fence_share
+        Likewise, where nothing is public; trees get what public bounds save.
+    constant_work
+        Whether to find fences in a time that does not depend on the data.
+    """
+
+    api: ClassVar[int] = 2
+    most_records: ClassVar[int] = 2**32
+    proof: ClassVar[str] = (
+        "dpkit_regressor_sgbdt.sgbdt, dpkit_core.mechanisms.sums, dpkit_core.mechanisms.quantiles, "
+        "dpkit_core.privacy.accounts (filter)"
+    )
+    reference: ClassVar[str] = (
+        "Kirschte, Peinemann, Stock, Cotrini and Mohammadi 2023, S-GBDT: Frugal Differentially Private "
+        "Gradient Boosting Decision Trees, arXiv:2309.12041"
+    )
+
+    loss: Literal["squared", "logistic"] = attrs.field(
+        default="squared", validator=attrs.validators.in_(("squared", "logistic"))
+    )
+    rounds: int = attrs.field(
+        default=800,
+        validator=[attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(2**20)],
+    )
+    depth: int = attrs.field(
+        default=5,
+        validator=[attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(DEEPEST)],
+    )
+    trees: Literal["oblivious", "complete"] = attrs.field(
+        default="oblivious", validator=attrs.validators.in_(("oblivious", "complete"))
+    )
+    learning_rate: float = attrs.field(default=0.4, converter=float, validator=positive)
+    rate: float = attrs.field(default=1.0, converter=float, validator=rate)
+    extra: float = attrs.field(default=0.0, converter=float, validator=_few)
+    count_share: float = attrs.field(default=0.0, converter=float, validator=probability)
+    initial_share: float = attrs.field(default=0.03, converter=float, validator=fraction)
+    clip_share: float = attrs.field(default=0.06, converter=float, validator=fraction)
+    fence_share: float = attrs.field(default=0.3, converter=float, validator=fraction)
+    constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
+
+    def __attrs_post_init__(self) -> None:
+        if self.initial_share + self.clip_share + self.fence_share >= 1:
+            raise ValueError(
+                f"initial_share {self.initial_share}, clip_share {self.clip_share} and fence_share "
+                f"{self.fence_share} leave nothing for the trees; together they must be below 1"
+            )
+
+    def plan(self, request: RegressionRequest, /) -> StagePlan:
+        """Return selections of fences and of a clip, and noisy sums, calibrated together.
+
+        Raises
+        ------
+        Unsuitable
+            If delta is 0, the accountant does not know the events, the relation does not serve sampling or
+            streams, or the target is not what the loss is for.
+        """
+        target = request.schema.target
+        if self.loss == "logistic" and target.bounds != (0.0, 1.0):
+            raise Unsuitable(
+                f"target {target.name!r} has bounds {target.bounds}; logistic loss is for 0 and 1. Declare "
+                "it categorical in the schema, or give it the bounds 0 and 1"
+            )
+        if target.bounds is not None and max(map(abs, target.bounds)) > LARGEST_BOUND:
+            raise Unsuitable(
+                f"target {target.name!r} has bounds {target.bounds}; sums of trees up to 2^900 fit into "
+                "float64, so give it another unit"
+            )
+        if request.batches > 1 and request.neighboring is Neighboring.REPLACE_ONE:
+            raise Unsuitable(
+                "a stream has batches of private size, for which only add-remove neighbors are served; use "
+                "that relation, or one table"
+            )
+        chosen = self._settings(
+            request,
+            calibrate_events(lambda s: self._settings(request, s).events, request, relative_error=1e-6),
+        )
+        refusals = {} if chosen.target_epsilon is None else MISSED_TARGET
+        return StagePlan(chosen.events, settings=chosen, refusals=refusals)
+
+    def _settings(self, request: RegressionRequest, scale: float) -> SgbdtSettings:
+        """Return the settings that cost about ``scale``^2 in zero-concentrated privacy.
+
+        An exponential mechanism costs epsilon^2 / 8 at most and a Gaussian 1 / (2 multiplier^2), times rate^2
+        or so on a sample. The proportion is all that is used here: what the events cost is up to the
+        accountant.
+        """
+        unbounded = sum(feature.bounds is None for feature in request.schema.features)
+        columns, target = min(request.k, unbounded), request.schema.target.bounds is None
+        selections = 3 * columns + 3 * TARGET_WEIGHT**2 * target
+        fences = self.fence_share * selections / (3 * request.k + 3 * TARGET_WEIGHT**2)
+        fence_epsilon = scale * math.sqrt(8 * fences / selections) if selections else 0.0
+        filtered = self._filters(request)
+        rounds = -(-self.rounds // request.batches)
+        paid = rounds / (1 + self.extra) if request.batches == 1 else rounds * (1 + self.extra)
+        charged = min(max(1, round(paid)), rounds * request.batches)
+        shares = [1.0]
+        if self.count_share:
+            shares = [self.count_share, 1 - self.count_share]
+        left = 1 - fences - self.initial_share - self.clip_share
+        precision = 2 * scale**2 * left / (charged if filtered else rounds) / self.rate**2
+        return SgbdtSettings(
+            columns,
+            fence_epsilon,
+            TARGET_WEIGHT * fence_epsilon if target else None,
+            scale * math.sqrt(8 * self.clip_share),
+            self._initial(request.neighboring, 2 * scale**2 * self.initial_share),
+            _round(request.neighboring, precision, shares, leaves=2**self.depth, rate=self.rate),
+            rounds,
+            charged if filtered else None,
+            request.batches,
+        )
+
+    def _filters(self, request: RegressionRequest) -> bool:
+        """Return whether records are to have accounts."""
+        accountant: object = request.accountant
+        return (
+            isinstance(accountant, RecordAccountant) and request.neighboring is Neighboring.ADD_OR_REMOVE_ONE
+        )
+
+    @staticmethod
+    def _initial(neighboring: Neighboring, precision: float) -> Sums:
+        public = neighboring is Neighboring.REPLACE_ONE
+        return _round(neighboring, precision, [1.0] if public else [COUNT_SHARE, 1 - COUNT_SHARE], leaves=1)
+
+    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> TreesModel | Refusal:
+        """Return trees, or a refusal where records are too few to find a center without bounds."""
+        return self.fit_batches(iter([data]), plan, meter)
+
+    def fit_batches(
+        self, batches: Iterator[Dataset], plan: StagePlan, meter: Meter, /
+    ) -> TreesModel | Refusal:
+        """Return trees that have learned from batch after batch, or a refusal after the first of them."""
+        settings = plan.settings_as(SgbdtSettings)
+        first = next(batches)
+        features = self._feature_fences(first, settings, meter)
+        target = self._target_fences(first, settings, meter)
+        thresholds = [_thresholds(f, fences) for f, fences in zip(first.features, features, strict=True)]
+        learner = _Learner(self, settings, meter, target, thresholds)
+        learner.arrive(first)
+        refusal = learner.begin(first)
+        if refusal is not None:
+            return refusal
+        learner.learn()
+        for batch in batches:
+            learner.arrive(batch)
+            if settings.charged is None:
+                learner.begin(batch)
+            learner.learn()
+        return learner.model(first.names)
+
+    def _feature_fences(self, data: Dataset, settings: SgbdtSettings, meter: Meter) -> list[Fences]:
+        """Return the fences of each column; the planned selections go to columns without bounds first."""
+        columns = sorted(range(len(data.features)), key=lambda j: data.features[j].bounds is not None)
+        private = {
+            j: private_fences(
+                meter,
+                data.select([j]),
+                _only_feature,
+                epsilon=settings.fence_epsilon,
+                neighboring=settings.neighboring,
+                constant_work=self.constant_work,
+            )
+            for j in columns[: settings.columns]
+        }
+        return [
+            private[j] if feature.bounds is None else Fences.between(*feature.bounds)
+            for j, feature in enumerate(data.features)
+        ]
+
+    def _target_fences(self, data: Dataset, settings: SgbdtSettings, meter: Meter) -> Fences:
+        if settings.target_epsilon is None:
+            assert data.target_bounds is not None  # the plan was made for the same schema
+            return Fences.between(*data.target_bounds)
+        return private_fences(
+            meter,
+            data.select(()),
+            _target,
+            epsilon=settings.target_epsilon,
+            neighboring=settings.neighboring,
+            constant_work=self.constant_work,
+        )
+
+
+def _only_feature(block: Block) -> Vector:
+    return block.X[:, 0]
+
+
+def _target(block: Block) -> Vector:
+    return block.y
+
+
+def _round(
+    neighboring: Neighboring, precision: float, shares: list[float], *, leaves: int, rate: float = 1.0
+) -> Sums:
+    """Return a round of so much precision, 1 / multiplier^2, divided among its coordinates."""
+    multipliers = [1 / math.sqrt(precision * share) for share in shares]
+    alike = [len(shares) > 1, False][-len(shares) :]
+    return sums_event(
+        multipliers, neighboring, limits=[UNITS] * len(shares), groups=leaves, rate=rate, alike=alike
+    )
+
+
+def _thresholds(feature: Feature, fences: Fences) -> Vector:
+    """Return public thresholds between the fences of a feature, or the one of a category."""
+    if feature.category is not None:
+        return np.array([0.5])
+    even = np.arange(1, EVEN + 1) / (EVEN + 1)
+    near = 2.0 ** (-10 * np.arange(1, NEAR + 1) / NEAR)
+    parts = np.sort(np.concatenate([even, near, 1 - near]))
+    return np.unique(fences.center + fences.width * (2 * parts - 1))
+
+
+class _Learner:
+    """A model in the making: the records that have arrived, their scores, and the trees so far.
+
+    Everything in it but records, scores and gradients is released.
+    """
+
+    def __init__(
+        self,
+        part: SgbdtRegressor,
+        settings: SgbdtSettings,
+        meter: Meter,
+        target: Fences,
+        thresholds: list[Vector],
+    ) -> None:
+        self.part, self.settings, self.meter = part, settings, meter
+        self.target, self.thresholds = target, thresholds
+        count = settings.rounds * settings.batches
+        self.trees = draw_trees(
+            meter.coins, count, part.depth, [len(t) for t in thresholds], oblivious=part.trees == "oblivious"
+        )
+        self.leaves = np.zeros((count, self.trees.leaves))
+        self.start = 0.0
+        self.clip = 1.0
+        self.records = 0.0
+        self.learned = 0
+        self.batches = 0
+        self.arrived = 0.0
+        self.codes: Codes = np.empty((len(thresholds), 0), dtype=np.uint8)
+        self.labels: Vector = np.empty(0)
+        self.scores: Vector = np.empty(0)
+        self.present = slice(0, 0)
+
+    def arrive(self, batch: Dataset) -> None:
+        """Take in the records of a batch, with the scores that the model so far gives them."""
+        codes = code(batch.X, self.thresholds)
+        labels = self.target.scale(batch.y)
+        known = Trees(self.trees.features[: self.learned], self.trees.cuts[: self.learned], self.trees.depth)
+        scores = add_trees(codes, known, self.leaves[: self.learned], start=self.start)
+        before = 0 if self.settings.charged is not None else self.labels.size
+        self.codes = np.concatenate([self.codes, codes], axis=1)
+        self.labels = np.concatenate([self.labels, labels])
+        self.scores = np.concatenate([self.scores, scores])
+        self.present = slice(before, self.labels.size)
+        self.batches += 1
+
+    def begin(self, batch: Dataset) -> Refusal | None:
+        """Release the number of records of a batch and what they begin with, and find their clip."""
+        settings, fresh = self.settings, self.batches == 1
+        values = self.labels[self.present] if fresh else self._gradients()
+        sums, public = [quantize(values, 1.0, UNITS)], settings.neighboring is Neighboring.REPLACE_ONE
+        if not public:
+            sums = [np.full(values.size, UNITS), *sums]
+        groups = np.zeros(values.size, dtype=np.uint8)
+        *counted, (total,) = self._sums(sums, groups, settings.initial)
+        *deviations, deviation = noise_of(settings.initial)[0]
+        count = float(values.size) if public else float(counted[0][0])
+        if fresh and settings.target_epsilon is not None:
+            refusal = missed_target(
+                self.target,
+                records=count,
+                total=abs(total) - 4 * deviation,
+                epsilon=settings.target_epsilon,
+                neighboring=settings.neighboring,
+            )
+            if refusal is not None:
+                return refusal
+        # With fewer records than this nothing can be learned, and a step should not be noise over noise.
+        count = max(count, 4 * max(deviations, default=0.25))
+        self.records += count
+        self._shift(float(np.clip(total / count, -1.0, 1.0)), count / self.records)
+        self.arrived = count
+        self.clip = private_quantile(
+            self.meter,
+            batch,
+            self._distances,
+            CLIP_RANK,
+            grid=CLIPS,
+            epsilon=settings.clip_epsilon,
+            neighboring=settings.neighboring,
+        )
+        return None
+
+    def _shift(self, mean: float, weight: float) -> None:
+        """Move all scores by the mean of what they lack."""
+        by = weight * mean
+        if self.part.loss == "logistic":
+            share = np.clip((1 + mean) / 2, 0.01, 0.99)
+            by = float(np.log(share / (1 - share))) if self.batches == 1 else LOGISTIC_GAIN * by
+        self.start += by
+        self.scores += by
+
+    def _distances(self, block: Block) -> Vector:
+        """Return the magnitudes of the gradients of records under the model so far."""
+        known = self._known
+        scores = add_trees(code(block.X, self.thresholds), known, self.leaves[: len(known)], start=self.start)
+        return np.abs(self._gradient(self.target.scale(block.y), scores))
+
+    def _gradient(self, labels: Vector, scores: Vector) -> Vector:
+        if self.part.loss == "squared":
+            return labels - scores
+        with np.errstate(over="ignore"):
+            return (1 + labels) / 2 - 1 / (1 + np.exp(-scores))
+
+    def _gradients(self) -> Vector:
+        """Return the gradients of the records that learn."""
+        return self._gradient(self.labels[self.present], self.scores[self.present])
+
+    @property
+    def _known(self) -> Trees:
+        trees = self.trees
+        return Trees(trees.features[: self.learned], trees.cuts[: self.learned], trees.depth)
+
+    def _sums(
+        self, columns: list[npt.NDArray[np.int64]], groups: npt.NDArray[np.uint8], event: Sums
+    ) -> Matrix:
+        """Return noisy sums over the records that learn, to which those before them add nothing."""
+        before = self.present.start
+        if before:
+            columns = [np.concatenate([np.zeros(before, np.int64), column]) for column in columns]
+            groups = np.concatenate([np.zeros(before, np.uint8), groups])
+        noisy: Matrix = self.meter.sums(columns, groups, limits=[UNITS] * len(columns), event=event)
+        return noisy / UNITS
+
+    def learn(self) -> None:
+        """Learn one round after another from the records that are there."""
+        settings, present = self.settings, self.present
+        codes, scores, labels = self.codes[:, present], self.scores[present], self.labels[present]
+        counts = [np.full(labels.size, UNITS)] if len(noise_of(settings.round)[0]) > 1 else []
+        step = self._step()
+        for t in range(self.learned, self.learned + settings.rounds):
+            leaf = leaves_of_tree(codes, self.trees, t)
+            gradients = quantize(self._gradient(labels, scores), self.clip, UNITS)
+            *counted, sums = self._sums([*counts, gradients], leaf, settings.round)
+            values = step * self.clip * self._means(sums, *counted)
+            self.leaves[t] = values
+            scores += values[leaf]
+        self.learned += settings.rounds
+
+    def _step(self) -> float:
+        """Return the learning rate of a round."""
+        settings, part, leaves = self.settings, self.part, self.trees.leaves
+        *_, multiplier = noise_of(settings.round)[0]
+        rounds = settings.rounds * settings.batches  # in all of which noise is added to the scores
+        strength = part.rate * self._present_records * math.sqrt(rounds) / multiplier
+        trusted = part.learning_rate * strength / (strength + FEW_RECORDS)
+        time = min(trusted * strength / leaves, LARGEST_TIME)
+        gain = LOGISTIC_GAIN if part.loss == "logistic" else 1.0
+        return gain * min(time / rounds, LARGEST_STEP / leaves)
+
+    @property
+    def _present_records(self) -> float:
+        """How many records learn, as far as is released; with accounts, all batches are taken to be alike."""
+        return self.arrived if self.settings.charged is None else self.arrived * self.batches
+
+    def _means(self, sums: Vector, counts: Vector | None = None) -> Vector:
+        """Return the mean of the gradients in each leaf, over the clip."""
+        if counts is None:
+            return sums / (self.part.rate * self._present_records / self.trees.leaves)
+        # Fewer records than the noise has are not told from none.
+        least = 2 * noise_of(self.settings.round)[0][0]
+        return np.clip(sums / np.maximum(counts, least), -1.0, 1.0)
+
+    def model(self, names: tuple[str, ...]) -> TreesModel:
+        """Return what has been learned."""
+        trees = self.trees
+        splits = [
+            [(f, float(self.thresholds[f][c - 1])) for f, c in zip(features, cuts, strict=True)]
+            for features, cuts in zip(trees.features.tolist(), trees.cuts.tolist(), strict=True)
+        ]
+        shape = "oblivious" if trees.oblivious else "complete"
+        if self.part.loss == "logistic":
+            return TreesModel(names, shape, splits, self.leaves.tolist(), self.start, "logistic")
+        unit = self.target.width
+        initial = self.target.center + unit * self.start
+        bounds = self.target.interval
+        return TreesModel(names, shape, splits, (unit * self.leaves).tolist(), initial, bounds=bounds)
+
+
+_: type[Regressor] = SgbdtRegressor
+_streams: type[StreamRegressor] = SgbdtRegressor

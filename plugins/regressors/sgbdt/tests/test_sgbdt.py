@@ -1,0 +1,414 @@
+"""S-GBDT: the published leaf and its costs, the model against plain loops, filters, streams, refusals."""
+
+import math
+
+import numpy as np
+import pytest
+from dpkit_regressor_sgbdt import SgbdtRegressor
+from dpkit_regressor_sgbdt.sgbdt import CLIPS, UNITS, SgbdtSettings
+from typer.testing import CliRunner
+
+from dpkit_core import (
+    Budget,
+    Column,
+    Dataset,
+    Neighboring,
+    Randomness,
+    Registry,
+    RegressionRequest,
+    Release,
+    Sampler,
+    Schema,
+    compose,
+    verify,
+)
+from dpkit_core.cli.app import app
+from dpkit_core.errors import CannotCompose, Unsuitable
+from dpkit_core.mechanisms.quantiles import records_needed
+from dpkit_core.mechanisms.sums import deviations, noise_of, quantize, sums_event, tick_costs
+from dpkit_core.privacy.accounts import TICKS
+from dpkit_core.privacy.events import Disjoint, Filtered, Gaussian, PoissonSampled, Repeated
+from dpkit_core.testing import StageMeter
+from dpkit_core.testing.pytest import parametrize_with_checks
+
+AR, RO = Neighboring
+BOUNDS = {"a": (0.0, 1.0), "b": (0.0, 1.0), "y": (-1.0, 3.0)}
+SCHEMA = Schema.numeric(["a", "b"], "y", BOUNDS)
+BUDGET = Budget(1.0, 1e-5)
+
+
+def named(name):
+    registry = Registry()
+    return registry.load(registry.find("accountants", name))
+
+
+def quick(**options):
+    return SgbdtRegressor(**{"rounds": 5, "depth": 2, **options})
+
+
+@parametrize_with_checks([lambda: SgbdtRegressor(rounds=2, depth=2)])
+def test_keeps_every_promise_of_its_kind(check):
+    check()
+
+
+class Exact(Sampler):
+    """A sampler without noise, whose coins are those of any other."""
+
+    def discrete_gaussian(self, sigma, size=()):
+        return np.zeros(size, dtype=np.int64)
+
+    def gumbel(self, size=()):
+        return np.zeros(size)
+
+
+class ExactMeter(StageMeter):
+    """A meter without noise that keeps what it was asked for."""
+
+    def __init__(self, plan, accountant=None, neighboring=AR):
+        super().__init__("test", plan, neighboring, Randomness.from_seed(0), accountant=accountant)
+        self._sampler = Exact(np.random.default_rng(0))
+        self.asked = []
+
+    def sums(self, contributions, groups, *, limits, event):
+        self.asked.append(([np.asarray(column) for column in contributions], np.asarray(groups)))
+        return super().sums(contributions, groups, limits=limits, event=event)
+
+
+def table(n, seed=0, schema=SCHEMA):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 2))
+    return Dataset.from_arrays(X, 2.0 * (X[:, 0] > 0.4) + X[:, 1] - 0.5, schema)
+
+
+def request(accountant=None, budget=BUDGET, schema=SCHEMA, batches=1):
+    accountant = accountant or named("rdp")(schema.neighboring)
+    return RegressionRequest(schema, len(schema.features), budget, accountant, batches)
+
+
+def exactly(regressor, data, asked=None):
+    """Return the model that is fitted without noise, and the meter."""
+    asked = asked or request()
+    plan = regressor.plan(asked)
+    meter = ExactMeter(plan, asked.accountant, asked.neighboring)
+    if asked.batches > 1:
+
+        def arriving():
+            for batch in data:
+                meter.arrive(batch.records)
+                yield batch
+
+        model = regressor.fit_batches(arriving(), plan, meter)
+    else:
+        meter.arrive(data.records)
+        model = regressor.fit(data, plan, meter)
+    meter.finish()
+    return model, meter
+
+
+def by_hand(model, X, j):
+    """Return the leaf of each record in tree j, by one comparison after another."""
+    leaves = []
+    for row in X:
+        place, leaf = 0, 0
+        for level in range(model.depth):
+            split = level if model.shape == "oblivious" else 2**level - 1 + leaf
+            feature, threshold = model.splits[j][split]
+            leaf = 2 * leaf + int(row[feature] > threshold)
+        leaves.append(leaf + place)
+    return np.array(leaves)
+
+
+# Shares of a leaf's precision, deviations and cost of each gradient as published (code of S-BDT, whose costs
+# are half of a precision): gradients 0.3, 0.2, 0.8, 1.5 clipped to 0.5, sigma 3, shares 0.2 and 0.8.
+LEAF = {
+    "deviations": (4.743416490252569, 2 * 1.1858541225631423),
+    "costs": [0.05422222222222222, 0.03644444444444445, 0.1111111111111111, 0.1111111111111111],
+}
+
+
+def test_a_leaf_costs_each_record_what_is_published():
+    event = sums_event(LEAF["deviations"], AR, limits=[UNITS, UNITS], groups=1)
+    gradients = quantize(np.array([0.3, -0.2, 0.8, -1.5]), 0.5, UNITS)
+    costs = tick_costs([np.array(UNITS), gradients], event) / TICKS
+    precision = sum(m**-2 for m in LEAF["deviations"])
+    assert costs * precision == pytest.approx(2 * np.array(LEAF["costs"]), rel=1e-5)
+
+
+def test_a_share_for_counts_divides_the_precision_of_a_round_as_published():
+    settings = quick(count_share=0.2).plan(request()).settings
+    count, total = noise_of(settings.round)[0]
+    assert count / total == pytest.approx(LEAF["deviations"][0] / LEAF["deviations"][1])
+    alone = noise_of(quick().plan(request()).settings.round)[0][0]
+    assert count**-2 + total**-2 == pytest.approx(alone**-2, rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", ["oblivious", "complete"])
+@pytest.mark.parametrize("count_share", [0.0, 0.3])
+def test_without_noise_leaves_are_those_of_plain_loops(shape, count_share):
+    data = table(60)
+    regressor = quick(rounds=12, trees=shape, count_share=count_share)
+    model, meter = exactly(regressor, data)
+    s = (data.y - 1.0) / 2.0
+    scores = np.full(60, np.trunc(s * UNITS).sum() / UNITS / 60)
+    count, *_ = noise_of(meter._plan.settings.initial)[0]
+    n = max(60.0, 4 * count)
+    scores = np.full(60, scores[0] * 60 / n)
+    assert model.initial == pytest.approx(1.0 + 2.0 * scores[0])
+    *_, multiplier = noise_of(meter._plan.settings.round)[0]
+    k = n * math.sqrt(12) / multiplier
+    step = min(0.4 * k / (k + 30) * k / 4 / 12, 1.5 / 4)
+    clip = float(np.abs(meter.asked[1][0][-1]).max() / UNITS) and _clip_of(meter, s - scores)
+    least = 2 * noise_of(meter._plan.settings.round)[0][0]
+    for j in range(12):
+        leaf = by_hand(model, data.X, j)
+        for place in range(4):
+            here = leaf == place
+            total = np.trunc(np.clip((s - scores)[here] / clip, -1, 1) * UNITS).sum() / UNITS
+            share = np.clip(total / max(here.sum(), least), -1, 1) if count_share else total * 4 / n
+            assert model.leaves[j][place] == pytest.approx(2 * step * clip * share, abs=1e-7)
+        scores = scores + np.array(model.leaves[j])[leaf] / 2
+    assert model.predict(data.X) == pytest.approx(np.clip(1 + 2 * scores, -1, 3), abs=1e-6)
+
+
+def _clip_of(meter, gradients):
+    """Return the candidate of which the first round's contributions are made."""
+    contributed = meter.asked[1][0][-1]
+    fits = [c for c in CLIPS if np.abs(quantize(gradients, c, UNITS) - contributed).max() <= 1]
+    assert len(fits) == 1
+    return fits[0]
+
+
+def test_with_a_large_budget_a_step_and_a_line_are_learned():
+    data, unseen = table(4000), table(1000, seed=1)
+    plan = compose(regressor=SgbdtRegressor(rounds=400, depth=2), accountant="rdp").plan(
+        SCHEMA, Budget(5.0, 1e-5)
+    )
+    model = plan.run(data, randomness=Randomness.from_seed(0)).model
+    assert np.square(model.predict(unseen.X) - unseen.y).mean() < 0.1 * unseen.y.var()
+
+
+@pytest.mark.parametrize("shape", ["oblivious", "complete"])
+def test_categories_become_probabilities(shape):
+    columns = (Column("a", lower=0, upper=1), Column("b", "categorical", categories=("x", "z")))
+    schema = Schema(columns, Column("sold", "categorical", categories=("no", "yes")))
+    rng = np.random.default_rng(0)
+    a, b = rng.random(6000), rng.integers(0, 2, 6000)
+    X, y = np.column_stack([a, b == 0, b == 1]), (rng.random(6000) < 0.1 + 0.8 * ((a > 0.5) ^ (b == 1)))
+    plan = compose(
+        regressor=SgbdtRegressor(rounds=200, depth=3, loss="logistic", trees=shape), accountant="rdp"
+    ).plan(schema, Budget(3.0, 1e-5))
+    data = Dataset.from_arrays(X, y.astype(float), schema)
+    model = plan.run(data, randomness=Randomness.from_seed(0)).model
+    predicted = model.predict(np.array([[0.1, 1, 0], [0.9, 1, 0], [0.1, 0, 1], [0.9, 0, 1]]))
+    assert predicted == pytest.approx([0.1, 0.9, 0.9, 0.1], abs=0.15)
+
+
+def test_rounds_are_one_event_each_whatever_the_leaves():
+    *before, rounds = quick(rounds=7, depth=4).plan(request()).events
+    assert rounds == Repeated(rounds.event, 7)
+    assert rounds.event.shape == (1, 16)
+    assert len(before) == 2
+
+
+@pytest.mark.parametrize("name", ["rdp", "tight", "individual_filter"])
+@pytest.mark.parametrize("options", [{}, {"rate": 0.2, "count_share": 0.3}])
+def test_the_budget_is_spent_and_not_passed(name, options):
+    accountant = named(name)(AR)
+    try:
+        plan = quick(**options).plan(request(accountant))
+    except Unsuitable:
+        assert (name, bool(options)) == ("tight", True)
+        return
+    for event in plan.events:
+        accountant = accountant.compose(event)
+    assert 0.999 < accountant.epsilon(1e-5) <= 1.0
+
+
+def test_a_filter_pays_for_fewer_rounds_than_it_draws():
+    few = quick(rounds=100, extra=0.25).plan(request(named("individual_filter")()))
+    event = few.events[-1]
+    assert (event.rounds, event.charged) == (100, 80)
+    plain = quick(rounds=100).plan(request()).settings.round
+    assert few.settings.round.noise_multiplier == pytest.approx(
+        plain.noise_multiplier * math.sqrt(0.8), rel=1e-3
+    )
+
+
+def test_with_a_filter_a_record_stops_when_it_has_spent_what_is_paid_for():
+    # The middle of a symmetric target: who is far out contributes the whole clip in every round.
+    data = Dataset.from_arrays(np.full((50, 2), 0.5), np.repeat([-1.0, 3.0], 25), SCHEMA)
+    _, meter = exactly(
+        quick(rounds=10, extra=1.0, learning_rate=1e-9), data, request(named("individual_filter")())
+    )
+    contributed = [columns[-1] for columns, _ in meter.asked[1:]]
+    spent = meter._accounts[len(meter._plan.events) - 1]._spent
+    assert all(np.abs(column).min() == UNITS for column in contributed)
+    assert (spent <= 5 * TICKS).all()
+    assert (spent > 4 * TICKS).all()
+
+
+def stream(*sizes):
+    return [Dataset.from_arrays(*_part(n, 10 + i), SCHEMA, batch=True) for i, n in enumerate(sizes)]
+
+
+def _part(n, seed):
+    data = table(max(n, 1), seed)
+    return data.X[:n], data.y[:n]
+
+
+def test_batches_without_accounts_cost_what_one_costs_and_share_no_record():
+    asked = request(batches=3)
+    regressor = quick(rounds=12)
+    (event,) = regressor.plan(asked).events
+    assert isinstance(event, Disjoint)
+    assert event.parts == 3
+    _, meter = exactly(regressor, stream(30, 0, 20), asked)
+    sizes = [30, 0, 20]
+    for turn, (columns, groups) in enumerate(meter.asked):
+        batch = turn // 5  # an initial score and four rounds each
+        first, last = sum(sizes[:batch]), sum(sizes[: batch + 1])
+        assert groups.shape == (last,)
+        assert all((column[:first] == 0).all() for column in columns)
+        assert all(column.shape == (last,) for column in columns)
+    assert meter.asked[0][0][-1].any()
+    assert meter.asked[-1][0][-1][30:].any()
+
+
+def test_batches_with_accounts_all_learn_and_pay_for_one_batch():
+    asked = request(named("individual_filter")(), batches=4)
+    regressor = quick(rounds=40, extra=0.2)
+    *_, event = regressor.plan(asked).events
+    assert isinstance(event, Filtered)
+    assert (event.rounds, event.charged) == (40, 12)
+    _, meter = exactly(regressor, stream(30, 0, 1, 20), asked)
+    assert [groups.size for _, groups in meter.asked[1::10]] == [30, 30, 31, 51]
+
+
+def test_a_stream_learns_from_every_batch():
+    plan = compose(regressor=SgbdtRegressor(rounds=300, depth=3), accountant="individual_filter").plan(
+        SCHEMA, Budget(5.0, 1e-5), batches=3
+    )
+    release = plan.run(stream(1500, 1500, 1500), randomness=Randomness.from_seed(1))
+    unseen = table(1000, seed=1)
+    assert np.square(release.model.predict(unseen.X) - unseen.y).mean() < 0.3 * unseen.y.var()
+    assert verify(release).confirmed
+
+
+def test_a_release_of_no_bounds_is_near_the_target_and_verifies():
+    schema = Schema.numeric(["a", "b"], "y")
+    data = table(5000, schema=schema)
+    plan = compose(regressor=SgbdtRegressor(rounds=200, depth=3), accountant="individual_filter").plan(
+        schema, Budget(3.0, 1e-5)
+    )
+    release = plan.run(data, randomness=Randomness.from_seed(0))
+    assert verify(release).confirmed
+    assert np.square(release.model.predict(data.X) - data.y).mean() < 0.3 * data.y.var()
+
+
+def test_too_few_records_to_find_the_target_are_a_charged_refusal():
+    schema = Schema.numeric(["a", "b"], "y")
+    regressor = quick()
+    plan = compose(regressor=regressor, accountant="rdp").plan(schema, Budget(0.1, 1e-5))
+    settings = regressor.plan(request(budget=Budget(0.1, 1e-5), schema=schema)).settings
+    assert records_needed(settings.target_epsilon, AR) > 50
+    release = plan.run(table(50, schema=schema), randomness=Randomness.from_seed(0))
+    assert release.model is None
+    assert release.refusal.startswith("too few records")
+
+
+def test_replacing_a_record_needs_no_count_and_more_noise():
+    schema = Schema.numeric(["a", "b"], "y", BOUNDS, RO)
+    settings = quick().plan(request(schema=schema)).settings
+    added = quick().plan(request()).settings
+    assert isinstance(settings.initial, Gaussian)
+    assert settings.round.sensitivity == 2 * added.round.sensitivity
+    assert deviations(*noise_of(settings.round)[:2])[0] > 1.9 * deviations(*noise_of(added.round)[:2])[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "asked", "message"),
+    [
+        (
+            {"rate": 0.5},
+            {"schema": Schema.numeric(["a"], "y", {"y": (0, 1)}, RO)},
+            "add-remove neighbors, not",
+        ),
+        ({}, {"schema": Schema.numeric(["a"], "y", {"y": (0, 1)}, RO), "batches": 2}, "add-remove"),
+        ({"loss": "logistic"}, {}, r"bounds \(-1.0, 3.0\); logistic loss is for 0 and 1"),
+        ({}, {"schema": Schema.numeric(["a"], "y", {"y": (0, 1e300)})}, "give it another unit"),
+        ({}, {"budget": Budget(1.0, 0.0)}, "delta"),
+        ({"rate": 0.5}, {"accountant": named("tight")()}, "does not support"),
+    ],
+)
+def test_what_cannot_be_served_is_said_while_planning(options, asked, message):
+    with pytest.raises(Unsuitable, match=message):
+        quick(**options).plan(request(**asked))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"loss": "absolute"},
+        {"rounds": 0},
+        {"rounds": 2.5},
+        {"depth": 9},
+        {"trees": "greedy"},
+        {"learning_rate": 0},
+        {"rate": 0},
+        {"rate": 1.5},
+        {"extra": -1},
+        {"count_share": 1},
+        {"initial_share": 0.5, "clip_share": 0.3, "fence_share": 0.2},
+    ],
+)
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises((ValueError, TypeError)):
+        SgbdtRegressor(**options)
+
+
+def test_settings_of_another_part_are_refused():
+    plan = quick().plan(request())
+    assert plan.settings_as(SgbdtSettings).rounds == 5
+    with pytest.raises(CannotCompose):
+        compose(regressor=quick(), accountant="basic").plan(SCHEMA, Budget(1.0))
+
+
+def test_sampled_rounds_say_so():
+    *_, rounds = quick(rate=0.1).plan(request()).events
+    assert isinstance(rounds.event, PoissonSampled)
+    assert rounds.event.rate == 0.1
+
+
+def run_command(*arguments):
+    return CliRunner().invoke(app, ["compose", *map(str, arguments)])
+
+
+@pytest.fixture
+def files(tmp_path):
+    paths = []
+    for i, batch in enumerate(stream(900, 0, 800)):
+        paths.append(tmp_path / f"batch{i}.csv")
+        rows = [",".join(map(repr, map(float, (*x, y)))) for x, y in zip(batch.X, batch.y, strict=True)]
+        paths[-1].write_text("\n".join(["a,b,y", *rows]) + "\n", encoding="utf-8")
+    return paths
+
+
+@pytest.mark.parametrize("accountant", ["rdp", "individual_filter"])
+def test_a_command_learns_from_batches_in_files(files, tmp_path, accountant):
+    output = tmp_path / "release.json"
+    parts = ["--regressor", "sgbdt", "--set", "regressor.rounds=30", "--accountant", accountant]
+    result = run_command("--batches", *files, "--target", "y", *parts, "--epsilon", 5, "--output", output)
+    assert result.exit_code == 0, result.output
+    assert verify(Release.read(output)).confirmed
+
+
+def test_several_tables_that_are_not_said_to_be_batches_are_refused(files):
+    result = run_command(*files, "--target", "y", "--regressor", "sgbdt")
+    assert result.exit_code == 2
+    assert "--batches" in str(result.output) + str(result.exception)
+
+
+def test_batches_are_refused_by_what_learns_from_one_table(files):
+    result = run_command("--batches", *files, "--target", "y", "--regressor", "mean")
+    assert result.exit_code != 0
+    assert "batches" in str(result.output) + str(result.exception)

@@ -1,0 +1,219 @@
+import json
+import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from dpkit_scorer_screening.screening import (
+    ScreeningScorer,
+    exact_rule,
+    exact_sensitivity,
+    relaxed_rule,
+    relaxed_sensitivity,
+)
+
+from dpkit_core import Dataset, IterateFacts, IterateState, Neighboring
+from dpkit_core.errors import Unsuitable
+from dpkit_core.testing.checks.iterates import reference_state
+from dpkit_core.testing.pytest import parametrize_with_checks
+from dpkit_core.testing.worlds import box
+
+GOLDEN = json.loads(Path(__file__).with_name("screening_scores.json").read_text(encoding="utf-8"))
+AR, RO = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
+
+Array = npt.NDArray[np.float64]
+
+
+@parametrize_with_checks([ScreeningScorer, partial(ScreeningScorer, rule="exact")])
+def test_conforms(check: Callable[[], None]) -> None:
+    check()
+
+
+@pytest.mark.slow  # the same checks as of the rules above
+@parametrize_with_checks(
+    [partial(ScreeningScorer, rule="relaxed"), partial(ScreeningScorer, rule="smallest")]
+)
+def test_the_other_rules_conform(check: Callable[[], None]) -> None:
+    check()
+
+
+def facts(radius: float, features: int, *, clip: float | None = None, **other: Any) -> IterateFacts:
+    return IterateFacts("squared", radius, clip, features, (1,), **{"neighboring": AR, **other})
+
+
+def state_of(X: Any, y: Any, w: Any, radius: float) -> IterateState:
+    """Return the iterate of a table without an intercept, whatever the size of its numbers."""
+    X, y, w = np.array(X), np.array(y), np.array(w)
+    u = X @ w
+    c = X.T @ (u - y)
+    return IterateState(
+        1,
+        w,
+        float(np.abs(w).sum()),
+        c,
+        float(np.abs(c).max()),
+        float(u @ (u - y)),
+        float(u @ u),
+        np.square(X).sum(axis=0),
+    )
+
+
+def test_the_rule_has_the_published_numbers_times_the_number_of_records() -> None:
+    X, y, radius = GOLDEN["X"], GOLDEN["y"], GOLDEN["radius"]
+    for iterate in GOLDEN["iterates"]:
+        state = state_of(X, y, iterate["w"], radius)
+        assert exact_rule(state, radius) / len(y) == pytest.approx(iterate["corrected"], abs=1e-9)
+        assert (state.inner or 0.0) + radius * state.steepest == pytest.approx(
+            len(y) * iterate["gap"], abs=1e-9
+        )
+
+
+def test_at_a_minimizer_no_coefficient_is_dropped_and_the_printed_rule_drops_some() -> None:
+    dropped = 0
+    for case in GOLDEN["minimizers"]["cases"]:
+        state = state_of(GOLDEN["minimizers"]["X"], GOLDEN["minimizers"]["y"], case["w"], case["radius"])
+        rule = exact_rule(state, case["radius"]) / len(GOLDEN["minimizers"]["y"])
+        # At a gap of 1e-16 rounding decides about its root.
+        assert rule == pytest.approx(case["corrected"], abs=1e-6)
+        support = np.abs(case["w"]) > 1e-6
+        assert (rule[support] > -1e-6).all()
+        dropped += int((np.array(case["printed"])[support] < -1e-6).sum())
+    assert dropped > 0
+
+
+def test_without_a_radius_in_the_rule_it_is_another_one() -> None:
+    # What the sensitivity and the rule owe to the radius would not be seen at radius 1.
+    X, y, radius = GOLDEN["X"], GOLDEN["y"], GOLDEN["radius"]
+    state = state_of(X, y, GOLDEN["iterates"][0]["w"], radius)
+    assert exact_rule(state, radius) / len(y) != pytest.approx(GOLDEN["iterates"][0]["printed"], abs=1e-3)
+
+
+def minimizer(X: Array, y: Array, radius: float) -> Array:
+    """Return the minimizer on the ball, by projected gradients with momentum until nothing moves."""
+    w = z = np.zeros(X.shape[1])
+    step, momentum = 1 / np.linalg.norm(X, 2) ** 2, 1.0
+    for _ in range(20_000):
+        moved = projected(z - step * (X.T @ (X @ z - y)), radius)
+        ahead = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
+        z = moved + (momentum - 1) / ahead * (moved - w)
+        if np.abs(moved - w).max() < 1e-13:
+            return moved
+        w, momentum = moved, ahead
+    return w
+
+
+def projected(w: Array, radius: float) -> Array:
+    """Return the nearest point of the L1 ball (Duchi, Shalev-Shwartz, Singer and Chandra 2008)."""
+    if np.abs(w).sum() <= radius:
+        return w
+    falling = np.sort(np.abs(w))[::-1]
+    sums = np.cumsum(falling) - radius
+    last = np.flatnonzero(falling > sums / np.arange(1, w.size + 1))[-1]
+    return np.sign(w) * np.maximum(np.abs(w) - sums[last] / (last + 1), 0.0)
+
+
+def test_a_thousand_screens_in_random_worlds_are_safe() -> None:
+    rng = np.random.default_rng(11)
+    dropped = 0
+    while dropped < 1000:
+        n, d, radius = int(rng.integers(20, 60)), int(rng.integers(4, 12)), float(rng.choice([0.5, 1.0, 3.0]))
+        X = np.clip(rng.normal(size=(n, d)) * rng.choice([0.05, 0.5, 1.0], size=d), -1, 1)
+        y = np.clip(X[:, 0] * radius * 1.5 + 0.1 * rng.normal(size=n), -1, 1)
+        best = minimizer(X, y, radius)
+        for weight in (0.0, 1e-2, 1e-4, 1e-7):
+            noise = rng.dirichlet(np.ones(d)) * rng.choice((-1.0, 1.0), d) * radius
+            state = state_of(X, y, (1 - weight) * best + weight * noise, radius)
+            for rule in (exact_rule(state, radius), relaxed_rule(state, radius, 0.5)):
+                found = rule < -1e-6 * n
+                dropped += int(found.sum())
+                assert (np.abs(best[found]) < 1e-6).all()
+
+
+@pytest.mark.parametrize("kappa", [0.1, 0.5, 2.0])
+def test_the_relaxed_rule_is_never_below_the_exact_one(kappa: float) -> None:
+    for iterate in GOLDEN["iterates"]:
+        state = state_of(GOLDEN["X"], GOLDEN["y"], iterate["w"], GOLDEN["radius"])
+        assert (relaxed_rule(state, 2.0, kappa) >= exact_rule(state, 2.0) - 1e-9).all()
+
+
+def moved(
+    first: Any, second: Any, w: Any, rule: Callable[[IterateState, float], Array], radius: float
+) -> float:
+    """Return how far the rule moves between two tables, features first and the target last in each row."""
+    states = [state_of(np.array(t)[:, :-1], np.array(t)[:, -1], w, radius) for t in (first, second)]
+    one, other = (rule(state, radius) for state in states)
+    return float(np.abs(one - other).max())
+
+
+def test_a_replaced_record_moves_the_exact_rule_further_than_an_added_one_can() -> None:
+    # n = 2, radius 1, target in [-2, 2]: 16 where the formula for added records says 12.93.
+    first, second = [(-1, -1, 0), (-1, -1, 2)], [(-1, -1, 0), (-1, -1, -2)]
+    change = moved(first, second, (1.0, 0.0), exact_rule, 1.0)
+    assert change == pytest.approx(16.0, abs=0.05)
+    added = 2 * 3 + 2 * math.sqrt(2 * 3 * 2)
+    assert added == pytest.approx(12.93, abs=0.01)
+    # Our formula, with a target in [-2, 2].
+    assert change <= (1 * 3 + 1 + 2 * 3) + 2 * math.sqrt((1 * 3 + 1 + 2 * 3) * 2) <= 21.17
+
+
+@pytest.mark.parametrize("radius", [0.5, 1.0])
+@pytest.mark.parametrize("records", [2, 10, 1000])
+def test_the_exact_rule_moves_by_most_of_its_sensitivity(records: int, radius: float) -> None:
+    # All other records are fitted exactly, which makes the gap 0, and one is replaced by the worst.
+    w, fitted = (radius, 0.0), min(radius, 1.0)
+    rows = [(fitted / radius, fitted / radius, fitted)] * (records - 1)
+    change = max(
+        moved([*rows, one], [*rows, other], w, exact_rule, radius)
+        for one in ((1, 1, 1), (1, 1, -1), (fitted / radius, 0, fitted), (0, 0, 0))
+        for other in ((1, 1, -1), (-1, -1, 1), (1, 0, -1))
+    )
+    declared = exact_sensitivity(radius, radius, records)
+    assert declared / 3 < change <= declared
+
+
+@pytest.mark.parametrize("neighboring", Neighboring)
+def test_half_of_what_is_declared_of_the_relaxed_rule_would_be_false(neighboring: Neighboring) -> None:
+    rows = [(0.5, 0.5, 0.5)] * 5
+    far = [*rows, (1, 1, -1)]
+    near = rows if neighboring is AR else [*rows, (0, 0, 0)]
+    change = moved(far, near, (2.0, 0.0), lambda s, r: relaxed_rule(s, r, 0.5), 2.0)
+    declared = relaxed_sensitivity(2.0, 2.0, 0.5, neighboring)
+    assert declared / 2 < change <= declared * (1 + 1e-12)
+
+
+def test_rules_are_refused_where_nothing_is_proved() -> None:
+    for rule in ("exact", "relaxed"):
+        scorer = ScreeningScorer(rule=rule)
+        with pytest.raises(Unsuitable, match="clipped residuals"):
+            scorer.iterate_sensitivity(facts(1.0, 2, clip=0.25))
+        with pytest.raises(Unsuitable, match="squared loss"):
+            scorer.iterate_sensitivity(IterateFacts("logistic", 1.0, None, 2, (1,), RO, 10))
+    with pytest.raises(Unsuitable, match="root of the number of records"):
+        ScreeningScorer(rule="exact").iterate_sensitivity(facts(1.0, 2))
+    with pytest.raises(Unsuitable, match="more of an iterate"):
+        exact_rule(IterateState(1, np.zeros(2), 0.0, np.zeros(2), 0.0), 1.0)
+
+
+@pytest.mark.parametrize(("neighboring", "twice"), [(AR, 1), (RO, 2)])
+def test_bounded_rules_have_the_ranges_of_the_gradient(neighboring: Neighboring, twice: int) -> None:
+    for rule, linf in (("aligned", 1.5), ("smallest", 1.0)):
+        declared = ScreeningScorer(rule=rule).iterate_sensitivity(
+            facts(4.0, 2, clip=0.25, neighboring=neighboring)
+        )
+        assert (declared.linf, declared.range) == pytest.approx((linf * twice, 2 * twice), rel=2**-9)
+
+
+def test_a_coefficient_that_the_gradient_pushes_back_is_above_none() -> None:
+    X, y = np.array([[1.0, 1.0], [-1.0, -1.0]]), np.array([-1.0, 1.0])
+    data = Dataset.from_arrays(X, y, box(2, AR))
+    about = facts(4.0, 2, clip=0.25)
+    state = reference_state(data, np.array([1.0, -1.0]), 0.0, about)
+    back, on = ScreeningScorer().iterate_scores(state, about)
+    assert back == pytest.approx(3.0)  # (theta + 1) max |c| in units of the clip
+    assert on == pytest.approx(-1.0)
+    assert (ScreeningScorer(rule="smallest").iterate_scores(state, about) == -2.0).all()
+    assert not ScreeningScorer(rule="smallest").none

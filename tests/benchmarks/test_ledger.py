@@ -1,0 +1,83 @@
+"""A charge and an audit of a ledger of 10^5 entries, beside what the bare database needs for its part of it.
+
+uv run pytest -n0 tests/benchmarks/test_ledger.py --benchmark-only
+"""
+
+import shutil
+import sqlite3
+import time
+from contextlib import closing
+
+import attrs
+import pytest
+
+from dpkit_core.ledger.audit import audit
+from dpkit_core.ledger.entries import Entry
+from dpkit_core.ledger.ledger import Ledger
+from dpkit_core.testing import ledger as suite
+
+ENTRIES = 100_000
+
+
+def filled(ledger, entries=ENTRIES):
+    """Fill a ledger as so many charges and settlements would have, in one transaction."""
+    ledger.add(suite.account(epsilon=1e6))
+    cost = (100_000_000, 0)
+    with ledger.store.transaction(write=True) as transaction:
+        last, total = transaction.last(), 0
+        while last.sequence < entries:
+            total += cost[0]
+            charge = suite.charge()
+            body = charge.to_document(cost)
+            facts = {"account": "diamonds", "charge": charge.id, "total": (total, 0)}
+            reserved = Entry.after(last, "reserved", body, **facts)
+            last = Entry.after(reserved, "released", {"at": "", "release": None}, **facts)
+            transaction.append(reserved)
+            transaction.append(last)
+    return ledger
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory):
+    return filled(Ledger.create(str(tmp_path_factory.mktemp("ledger") / "ledger.db")))
+
+
+def seconds(action, times):
+    measured = []
+    for _ in range(times):
+        start = time.perf_counter()
+        action()
+        measured.append(time.perf_counter() - start)
+    return sorted(measured)[times // 2]
+
+
+def test_a_charge(benchmark, ledger, tmp_path):
+    benchmark.pedantic(lambda: ledger.reserve(suite.charge()), rounds=50, warmup_rounds=2)
+    path = shutil.copy(ledger.url, tmp_path / "bare.db")
+    with ledger.store.transaction(write=False) as transaction:
+        row = list(attrs.astuple(transaction.last()))
+
+    def bare():
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("BEGIN IMMEDIATE")
+            row[0], row[3], row[6], row[7] = row[0] + 1, f"charge{row[0]}", row[7], f"hash{row[0]}"
+            connection.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            connection.execute("COMMIT")
+
+    ratio = benchmark.stats.stats.median / seconds(bare, 50)
+    benchmark.extra_info["times as long as a bare commit"] = round(ratio, 2)
+
+
+def test_an_audit(benchmark, ledger):
+    found = benchmark.pedantic(lambda: audit(ledger), rounds=3, warmup_rounds=0)
+    assert found.sound
+    assert found.head.sequence >= ENTRIES
+
+    def scan():
+        with closing(sqlite3.connect(ledger.url)) as connection:
+            assert len(connection.execute("SELECT * FROM entry ORDER BY sequence").fetchall()) >= ENTRIES
+
+    benchmark.extra_info["times as long as a bare scan"] = round(
+        benchmark.stats.stats.min / seconds(scan, 3), 1
+    )

@@ -1,0 +1,325 @@
+"""Parts that take turns: a regressor shows its iterates to a scorer and a selector, through one meter."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pytest
+from dpkit_regressor_frank_wolfe import FrankWolfeRegressor
+from dpkit_scorer_screening import ScreeningScorer
+from dpkit_selector_peel import PeelSelector
+from scipy import sparse
+
+from dpkit_core import (
+    Budget,
+    Column,
+    Dataset,
+    IterateFacts,
+    IterateState,
+    Neighboring,
+    Randomness,
+    Schema,
+    Sensitivity,
+    SparseDataset,
+    compose,
+    verify,
+)
+from dpkit_core.errors import CannotCompose, PartFailed, PlanViolation
+from dpkit_core.pipeline.observers import Observers
+from dpkit_core.pipeline.planfile import read_plan, write_plan
+from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, expand
+from dpkit_core.testing.compositions import audit_composition, find_suspects
+from dpkit_core.testing.worlds import box
+
+BUDGET = Budget(5.0, 1e-4)
+SELECTORS = ("peel", "permute_and_flip", "oneshot_laplace", "canonical_lipschitz", "gaussian_threshold")
+
+
+def table(neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE, n: int = 1000) -> tuple[Dataset, Schema]:
+    rng = np.random.default_rng(0)
+    schema = box(8, neighboring)
+    if neighboring is Neighboring.REPLACE_ONE:
+        schema = attrs.evolve(schema, records=n)
+    X = rng.uniform(-1, 1, (n, 8))
+    y = np.clip(0.5 * X[:, 0] - 0.4 * X[:, 3] + 0.05 * rng.normal(size=n), -1, 1)
+    return Dataset.from_arrays(X, y, schema), schema
+
+
+def loop(
+    selector: Any = "peel", scorer: Any = "screening", regressor: Any = "frank_wolfe", **options: Any
+) -> Any:
+    return compose(scorer=scorer, selector=selector, regressor=regressor, options=options)
+
+
+@attrs.frozen
+class Bystander:
+    """A third party's scorer: as good a rule as any, of the gradient's size."""
+
+    api: ClassVar[int] = 2
+
+    def iterate_sensitivity(self, facts: IterateFacts, /) -> Sensitivity:
+        return Sensitivity.general(2.0 * (1 + 2**-10), facts.neighboring)
+
+    def iterate_scores(self, state: IterateState, facts: IterateFacts, /) -> Any:
+        return -np.abs(state.gradient) / facts.reach(state.length)
+
+
+@pytest.mark.parametrize("selector", SELECTORS)
+@pytest.mark.parametrize("neighboring", Neighboring)
+def test_a_loop_keeps_its_budget_and_verifies(neighboring: Neighboring, selector: str) -> None:
+    data, schema = table(neighboring)
+    release = loop(selector, regressor=FrankWolfeRegressor(rounds=20)).plan(schema, BUDGET).run(data)
+    assert release.certificate.private
+    assert 4.99 < release.certificate.epsilon <= 5.0
+    assert verify(release).confirmed
+    assert release.selected == ()
+    assert np.abs(np.array(release.model.coefficients)).sum() <= 4.0
+
+
+@pytest.mark.parametrize("rule", ["aligned", "smallest", "relaxed", "exact"])
+def test_each_rule_composes_with_the_gradient(rule: str) -> None:
+    data, schema = table(Neighboring.REPLACE_ONE)
+    pipeline = loop(
+        scorer=ScreeningScorer(rule=rule), regressor=FrankWolfeRegressor(form="gram", rounds=30, every=3)
+    )
+    release = pipeline.plan(schema, BUDGET).run(data)
+    assert verify(release).confirmed
+
+
+def test_events_of_the_stages_take_turns() -> None:
+    data, schema = table()
+    plan = loop(regressor=FrankWolfeRegressor(rounds=10, every=4)).plan(schema, BUDGET)
+    selection, regression = plan.stage("selection"), plan.stage("regression")
+    assert plan.iterates.after == (4, 8)
+    picks = list(expand(selection.plan.events))
+    assert [(e.candidates, e.sensitivity) for e in picks] == [(9, pytest.approx(2.0, rel=2**-9))] * 2
+    assert all(isinstance(event, ExponentialMechanism) for event in picks)
+    assert len(list(expand(regression.plan.events))) == 10
+    assert "2 iterates of 8 features" in str(plan)
+    release = plan.run(data)
+    stages = [item.stage for item in release.certificate.events]
+    assert stages == ["selection", "selection", "regression"]
+
+
+def test_a_threshold_drops_by_noise_for_all_scores() -> None:
+    _, schema = table()
+    plan = loop("gaussian_threshold", regressor=FrankWolfeRegressor(rounds=10, every=5)).plan(schema, BUDGET)
+    for event in expand(plan.stage("selection").plan.events):
+        assert isinstance(event, Gaussian)
+        assert event.shape == (8,)  # none is above no threshold
+        assert event.sensitivity == pytest.approx(np.sqrt(8) * 1.5, rel=2**-9)
+
+
+def test_k_is_refused() -> None:
+    _, schema = table()
+    with pytest.raises(CannotCompose, match="k is 3, but scorer screening drops features"):
+        loop().plan(schema, BUDGET, k=3)
+
+
+@pytest.mark.parametrize("regressor", ["adassp", None])
+def test_a_scorer_of_iterates_is_refused_elsewhere_and_told_who_has_some(regressor: str | None) -> None:
+    _, schema = table()
+    with pytest.raises(CannotCompose, match="use one that has iterates: frank_wolfe"):
+        loop(regressor=regressor).plan(schema, BUDGET)
+
+
+def test_why_a_rule_is_not_proved_is_said() -> None:
+    _, schema = table()
+    pipeline = loop(scorer=ScreeningScorer(rule="exact"), regressor=FrankWolfeRegressor(form="gram"))
+    with pytest.raises(CannotCompose, match="root of the number of records"):
+        pipeline.plan(schema, BUDGET)
+
+
+def test_scorers_of_tables_select_before_frank_wolfe() -> None:
+    data, schema = table()
+    release = (
+        compose(scorer="correlation", selector="peel", regressor="frank_wolfe")
+        .plan(schema, BUDGET, k=2)
+        .run(data)
+    )
+    assert set(release.selected) == set(release.model.features)
+    assert len(release.selected) == 2
+
+
+def test_a_plan_of_a_loop_is_read_again(tmp_path: Any) -> None:
+    data, schema = table()
+    plan = loop().plan(schema, BUDGET)
+    write_plan(plan, tmp_path / "plan.toml")
+    again = read_plan(tmp_path / "plan.toml")
+    assert again.events == plan.events
+    one, other = (p.run(data, randomness=Randomness.from_seed(1)) for p in (plan, again))
+    assert json.dumps(one.model.to_document()) == json.dumps(other.model.to_document())
+
+
+def test_sparse_records_go_through_the_loop_as_they_are() -> None:
+    data, schema = table()
+    X = np.where(np.abs(data.X) > 0.7, data.X, 0.0)
+    plan = loop().plan(schema, BUDGET)
+    assert "sparse" in plan.assembly.forms
+    models = [
+        plan.run(records, randomness=Randomness.from_seed(2)).model.to_document()
+        for records in (
+            Dataset.from_arrays(X, data.y, schema),
+            SparseDataset.from_arrays(sparse.csr_array(X), data.y, schema),
+        )
+    ]
+    assert models[0] == models[1]
+
+
+def test_a_third_party_can_write_the_rule() -> None:
+    data, schema = table()
+    release = loop(scorer=Bystander()).plan(schema, BUDGET).run(data)
+    assert verify(release).confirmed
+
+
+@attrs.frozen
+class Broken(Bystander):
+    """Returns what ``answer`` says instead of scores."""
+
+    answer: str = "raise"
+
+    def iterate_scores(self, state: IterateState, facts: IterateFacts, /) -> Any:
+        if self.answer == "raise":
+            raise ValueError(f"the gradient is {state.gradient}")
+        return {"short": np.zeros(1), "nan": np.full(facts.features, np.nan)}[self.answer]
+
+
+@attrs.frozen
+class Forgiving:
+    """Goes on after a failure in the loop, or shows other iterates than it says."""
+
+    api: ClassVar[int] = 2
+
+    inner: FrankWolfeRegressor = attrs.field(factory=partial(FrankWolfeRegressor, rounds=4, every=2))
+    fault: str = "forgives"
+
+    def plan(self, request: Any, /) -> Any:
+        return self.inner.plan(request)
+
+    def iterate_facts(self, schema: Any, /) -> IterateFacts:
+        return self.inner.iterate_facts(schema)
+
+    def fit(self, data: Any, plan: Any, meter: Any, /) -> Any:
+        return self.inner.fit(data, plan, meter)
+
+    def fit_iterates(self, data: Any, plan: Any, meter: Any, screen: Any, /) -> Any:
+        def shown(state: IterateState) -> tuple[int, ...]:
+            match self.fault:
+                case "never":
+                    return ()
+                case "twice":
+                    screen(state)
+                case "other":
+                    state = attrs.evolve(state, weights=state.weights[1:])
+                case _:
+                    pass
+            try:
+                found: tuple[int, ...] = screen(state)
+            except (PlanViolation, PartFailed):
+                return ()
+            return found
+
+        return self.inner.fit_iterates(data, plan, meter, shown)
+
+
+@pytest.mark.parametrize("regressor", [FrankWolfeRegressor(rounds=4, every=2), Forgiving()])
+@pytest.mark.parametrize("answer", ["raise", "short", "nan"])
+def test_a_failure_of_the_scorer_is_its_own_and_says_nothing(answer: str, regressor: Any) -> None:
+    data, schema = table()
+    plan = loop(scorer=Broken(answer), regressor=regressor).plan(schema, BUDGET)
+    with pytest.raises((PartFailed, PlanViolation), match="scorer Broken") as caught:
+        plan.run(data)
+    assert "gradient" not in str(caught.value)
+
+
+@pytest.mark.parametrize("fault", ["never", "twice", "other"])
+def test_a_regressor_shows_what_it_planned(fault: str) -> None:
+    data, schema = table()
+    plan = loop(scorer=Bystander(), regressor=Forgiving(fault=fault)).plan(schema, BUDGET)
+    with pytest.raises(PlanViolation, match="Nothing is released"):
+        plan.run(data)
+
+
+@attrs.frozen
+class Odd:
+    """A selector that returns what it was told to."""
+
+    api: ClassVar[int] = 2
+
+    inner: PeelSelector = attrs.field(factory=PeelSelector)
+    returned: tuple[int, ...] = ()
+
+    def plan(self, request: Any, /) -> Any:
+        return self.inner.plan(request)
+
+    def select(self, scores: Any, k: int, plan: Any, meter: Any, /) -> Any:
+        self.inner.select(scores, k, plan, meter)
+        return self.returned
+
+
+@pytest.mark.parametrize("returned", [(), (0, 1), (-1,), (9,), (8, 8)])
+def test_a_selector_picks_one_of_the_candidates(returned: tuple[int, ...]) -> None:
+    data, schema = table()
+    regressor = FrankWolfeRegressor(rounds=4, every=2)
+    plan = loop(Odd(returned=returned), regressor=regressor).plan(schema, BUDGET)
+    with pytest.raises(PlanViolation, match="distinct candidates"):
+        plan.run(data)
+
+
+@attrs.frozen
+class Silent(Bystander):
+    """Prefers dropping everything, and offers nothing else."""
+
+    none: ClassVar[bool] = False
+
+    def iterate_scores(self, state: IterateState, facts: IterateFacts, /) -> Any:
+        return np.full(facts.features, -1.0)
+
+
+def test_without_none_something_is_dropped_where_there_is_something() -> None:
+    data, schema = table()
+    regressor = FrankWolfeRegressor(rounds=1, every=1, intercept=False)
+    budget = Budget(1e6, 1e-4)  # where none is a candidate, it wins
+    kept = loop(scorer=Silent(), regressor=regressor)
+    assert not any(kept.plan(schema, budget).run(data).model.coefficients)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("selector", ["peel", "gaussian_threshold"])
+@pytest.mark.parametrize("neighboring", Neighboring)
+def test_no_loop_betrays_more_than_its_certificate_says(
+    neighboring: Neighboring, selector: str, loss: str
+) -> None:
+    schema = box(2, neighboring)
+    regressor = FrankWolfeRegressor(rounds=4, every=2, form="gram", radius=1.0)
+    if loss == "logistic":
+        schema = attrs.evolve(schema, target=Column("y", "categorical", categories=("no", "yes")))
+        regressor = FrankWolfeRegressor(rounds=4, every=2, loss=loss, residual_clip=1.0)
+    plan = loop(selector, regressor=regressor).plan(schema, Budget(2.0, 1e-2), select_share=0.5)
+    suspects = find_suspects(plan, sizes=(2, 5))
+    found = audit_composition(plan, suspects, samples=1000)
+    assert not found.finding.violated, found.finding.describe()
+
+
+def test_logistic_loss_finds_the_boundary() -> None:
+    rng = np.random.default_rng(4)
+    target = Column("y", "categorical", categories=("no", "yes"))
+    schema = Schema(tuple(Column(f"x{j}", lower=-1, upper=1) for j in range(6)), target)
+    X = rng.uniform(-1, 1, (3000, 6))
+    y = (X[:, 0] - X[:, 2] + 0.3 * rng.normal(size=3000) > 0).astype(float)
+    plan = compose(regressor="frank_wolfe", options={"regressor": {"loss": "logistic"}}).plan(schema, BUDGET)
+    release = plan.run(Dataset.from_arrays(X, y, schema), randomness=Randomness.from_seed(1))
+    probabilities = release.predict(X)
+    assert ((probabilities > 0.5) == y).mean() > 0.88  # of .9, with this noise
+    assert ((probabilities >= 0) & (probabilities <= 1)).all()
+
+
+def test_observers_are_told_of_a_loop_like_of_any_run() -> None:
+    data, schema = table()
+    release = loop().plan(schema, BUDGET).run(data, observers=Observers.none())
+    assert {part.name for part in release.certificate.parts} == {"screening", "peel", "frank_wolfe", "rdp"}

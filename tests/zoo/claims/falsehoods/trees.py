@@ -1,0 +1,62 @@
+"""Boosted trees whose leaves, thresholds or clip depend on the data in a way that nothing pays for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpkit_core import Neighboring
+from dpkit_core.testing import box
+
+from .specimen import statistic
+
+AR, RO = Neighboring
+
+
+def sums_in_leaves(data, threshold=0.0, clip=1.0):
+    """Return the sums of clipped residuals left and right of a threshold, in units of the clip."""
+    left = data.X[:, 0] <= threshold
+    residuals = np.clip(data.y / clip, -1, 1)
+    return np.array([residuals[left].sum(), residuals[~left].sum()])
+
+
+def means_times_public_size(data):
+    left = data.X[:, 0] <= 0
+    counts = np.array([left.sum(), (~left).sum()])
+    return sums_in_leaves(data) / np.maximum(counts, 1) * len(data.y) / 2
+
+
+def sums_beside_the_median(data):
+    return sums_in_leaves(data, threshold=float(np.median(data.X[:, 0])))
+
+
+def sums_in_units_of_a_quantile(data):
+    return sums_in_leaves(data, clip=max(float(np.quantile(np.abs(data.y), 0.8)), 1e-9))
+
+
+SPECIMENS = (
+    statistic(
+        "leaf divided by its exact count",
+        "A leaf is the mean of its residuals, said to move as if each leaf held its even share of records.",
+        "a habit: the leaves of CART",
+        schema=box(1, RO),
+        false=(means_times_public_size, {"l2": 2}),
+        true=(sums_in_leaves, {"l2": 2}),
+    ),
+    statistic(
+        "thresholds from quantiles of the data",
+        "Trees split at the exact median: one record moves it, and others change leaves.",
+        "a habit: histogram boosting",
+        schema=box(1, RO),
+        false=(sums_beside_the_median, {"l2": 2}),
+        true=(sums_in_leaves, {"l2": 2}),
+        samples=1000,
+    ),
+    statistic(
+        "clip at a quantile of the data",
+        "Residuals are clipped to the exact quantile of their size, and released in its units.",
+        "a habit: adaptive clipping without noise",
+        schema=box(1, AR),
+        false=(sums_in_units_of_a_quantile, {"l2": 1}),
+        true=(sums_in_leaves, {"l2": 1}),
+    ),
+)
