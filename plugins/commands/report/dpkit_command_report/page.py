@@ -7,13 +7,14 @@ itself, at the release's whole delta; together they cost less than the sum, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import attrs
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dpkit_core import Certificate, Release, Verification, verify
-from dpkit_core.data.schema import Schema
+from dpkit_core.data.schema import EPOCH, Column, Schema
 from dpkit_core.errors import DpkitError, InvalidRelease
 from dpkit_core.privacy.budget import rounded_up
 from dpkit_core.privacy.totals import TOTALS
@@ -109,13 +110,21 @@ def intervals(release: Release) -> Intervals | str | None:
 def facts(schema: Schema) -> Iterator[Fact]:
     """Yield what the schema says of each column."""
     for column in (schema.target, *schema.columns):
+        noun = "date" if column.kind == "date" else "number"
         if column.kind == "categorical":
             says = f"one of {', '.join(column.categories)}"
         elif column.bounds is not None:
-            says = f"a number from {column.bounds[0]:g} to {column.bounds[1]:g}"
+            lower, upper = (_bound(column, bound) for bound in column.bounds)
+            says = f"a {noun} from {lower} to {upper}"
         else:
-            says = "a number; no bounds are public"
+            says = f"a {noun}; no bounds are public"
+        if column.rule is not None:
+            says += f"; {column.rule}"
         yield Fact(column.name, "target" if column is schema.target else "feature", says)
+
+
+def _bound(column: Column, bound: float) -> str:
+    return str(EPOCH + timedelta(days=bound)) if column.kind == "date" else f"{bound:g}"
 
 
 def bars(certificate: Certificate) -> list[Bar]:

@@ -2,15 +2,16 @@
 
 import re
 import subprocess
+from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
 
 import attrs
 import pytest
-from dpkit_command_report.page import bars, page
+from dpkit_command_report.page import bars, facts, page
 from typer.testing import CliRunner
 
-from dpkit_core import Budget, Release, compose
+from dpkit_core import Budget, Column, Release, Schema, compose
 from dpkit_core.cli.app import app
 from dpkit_core.release.models import OpaqueModel
 
@@ -73,6 +74,16 @@ def test_it_says_how_sure_the_line_is_or_why_that_cannot_be_said(release, data):
         assert " ".join(row) in Read(page(release, "release.json")).text
     plan = compose(regressor="mean").plan(release.certificate.schema, Budget(2.0))
     assert "There are no intervals for this release" in page(plan.run(data), "release.json")
+
+
+def test_dates_and_rules_for_missing_values_are_facts():
+    schema = Schema(
+        (Column("day", "date", date(2020, 1, 1), date(2020, 12, 31)), Column("size", missing="drop")),
+        Column("y"),
+    )
+    says = {fact.name: fact.says for fact in facts(schema)}
+    assert says["day"] == "a date from 2020-01-01 to 2020-12-31"
+    assert says["size"].startswith("a number; no bounds are public; ")
 
 
 def test_names_of_columns_are_text_and_no_markup(release):
