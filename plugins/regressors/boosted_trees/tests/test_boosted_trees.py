@@ -50,6 +50,7 @@ Few = partial(BoostedTreesRegressor, trees=4)
 Fewer = partial(BoostedTreesRegressor, trees=2)
 
 
+@pytest.mark.slow
 @parametrize_with_checks([Fewer])
 def test_conforms(check: Callable[[], None]) -> None:
     check()
