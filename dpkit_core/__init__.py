@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dpkit_core.mechanisms.scores import FixedScores as FixedScores
     from dpkit_core.noise.randomness import Randomness as Randomness
     from dpkit_core.noise.sampler import Sampler as Sampler
+    from dpkit_core.pipeline.comparison import Comparison as Comparison
     from dpkit_core.pipeline.compose import Pipeline as Pipeline
     from dpkit_core.pipeline.compose import compose as compose
     from dpkit_core.pipeline.plan import Plan as Plan
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from dpkit_core.protocols import API_FLOOR as API_FLOOR
     from dpkit_core.protocols import Accountant as Accountant
     from dpkit_core.protocols import Custom as Custom
+    from dpkit_core.protocols import Forecast as Forecast
+    from dpkit_core.protocols import Forecaster as Forecaster
     from dpkit_core.protocols import IterateFacts as IterateFacts
     from dpkit_core.protocols import IterateScorer as IterateScorer
     from dpkit_core.protocols import IterateState as IterateState
@@ -75,6 +78,7 @@ if TYPE_CHECKING:
     from dpkit_core.protocols import TopKSelector as TopKSelector
     from dpkit_core.release.certificate import Certificate as Certificate
     from dpkit_core.release.models import LinearModel as LinearModel
+    from dpkit_core.release.models import NoisyMoments as NoisyMoments
     from dpkit_core.release.models import RowClippedLinearModel as RowClippedLinearModel
     from dpkit_core.release.models import WinsorizedLinearModel as WinsorizedLinearModel
     from dpkit_core.release.release import Release as Release
@@ -92,18 +96,19 @@ _HOMES = {
     "mechanisms.scores": "FixedScores",
     "noise.randomness": "Randomness",
     "noise.sampler": "Sampler",
+    "pipeline.comparison": "Comparison",
     "pipeline.compose": "Pipeline compose",
     "pipeline.plan": "Plan",
     "plugins.registry": "Registry",
     "privacy.budget": "Budget Neighboring Sensitivity",
     "protocols": (
-        "API API_FLOOR Accountant Custom IterateFacts IterateScorer IterateState IterativeRegressor Meter "
-        "Model PreparedScores RecordAccountant RecordAccounts Refusal RegressionRequest Regressor "
-        "ReleasingScorer Scorer Scores ScoringRequest Screen SelectionRequest StagePlan StreamRegressor "
-        "ThresholdSelector TopKSelector"
+        "API API_FLOOR Accountant Custom Forecast Forecaster IterateFacts IterateScorer IterateState "
+        "IterativeRegressor Meter Model PreparedScores RecordAccountant RecordAccounts Refusal "
+        "RegressionRequest Regressor ReleasingScorer Scorer Scores ScoringRequest Screen SelectionRequest "
+        "StagePlan StreamRegressor ThresholdSelector TopKSelector"
     ),
     "release.certificate": "Certificate",
-    "release.models": "LinearModel RowClippedLinearModel WinsorizedLinearModel",
+    "release.models": "LinearModel NoisyMoments RowClippedLinearModel WinsorizedLinearModel",
     "release.release": "Release",
     "release.trees": "TreesModel",
     "release.verify": "Verification verify",

@@ -30,6 +30,7 @@ the certificate names the assumption.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from fractions import Fraction
@@ -109,6 +110,50 @@ class StagePlan:
                 "a part can only run a plan of its own"
             )
         return self.settings
+
+
+def _finite(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{attribute.name} is {value}; it must be a finite number of at least 0")
+
+
+@attrs.frozen
+class Forecast:
+    """What a part expects of a run, from public facts alone, for whoever decides about the budget.
+
+    Attributes
+    ----------
+    sentence
+        Without a full stop, such as "the private test passes with probability .95 from 2 000 records on".
+    records
+        From about how many records on the budget is well spent; None where that cannot be said. A plan warns
+        if the schema's ``records`` or ``records_about`` is below.
+    remedy
+        What would help with fewer.
+    """
+
+    sentence: str = attrs.field(converter=exact_text)
+    records: float | None = attrs.field(default=None, validator=attrs.validators.optional(_finite))
+    remedy: str = attrs.field(default="", converter=exact_text)
+
+
+@runtime_checkable
+class Forecaster(Protocol):
+    """A selector, scorer that releases something, or regressor that foretells what its plan is good for."""
+
+    def forecast(self, plan: StagePlan, schema: Schema, k: int, /) -> Sequence[Forecast]:
+        """Return what is expected of a run of ``plan``.
+
+        Parameters
+        ----------
+        plan
+            What this part planned.
+        schema
+            The public facts.
+        k
+            How many features are selected, or given to the regressor.
+        """
+        ...
 
 
 @attrs.frozen

@@ -214,7 +214,7 @@ def compose(
     from dpkit_core.files.documents import to_toml
     from dpkit_core.files.writing import reserved
     from dpkit_core.pipeline.compose import DEFAULT_SELECT_SHARE
-    from dpkit_core.pipeline.planfile import plan_document
+    from dpkit_core.pipeline.planfile import forecast_document, plan_document
     from dpkit_core.pipeline.recipes import Recipe, find_recipe
 
     budget = Budget(epsilon, delta)
@@ -257,7 +257,11 @@ def compose(
         if format is Format.TABLE:
             _execute.show_plan(plan, paid_by)
         elif release is None:
-            document = {"plan": plan_document(plan), "warnings": list(plan.warnings)}
+            document = {
+                "plan": plan_document(plan),
+                "forecasts": [forecast_document(found) for found in plan.forecasts],
+                "warnings": list(plan.warnings),
+            }
             print(json.dumps(document, indent=2, allow_nan=False))
         if release is not None and records is not None:
             _execute.execute(

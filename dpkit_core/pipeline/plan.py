@@ -15,8 +15,9 @@ from dpkit_core.data.dataset import AnyDataset, Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.ledger.ledger import Payer
 from dpkit_core.noise.randomness import Randomness
+from dpkit_core.pipeline.forecasts import StageForecast, forecasts_of
 from dpkit_core.pipeline.parts import Assembly, Part, Selection
-from dpkit_core.pipeline.words import plan_in_words
+from dpkit_core.pipeline.words import plan_as_html, plan_in_words
 from dpkit_core.privacy.budget import Budget, Sensitivity, vacuous
 from dpkit_core.privacy.events import Event, expand
 from dpkit_core.protocols import Accountant, IterateFacts, StagePlan
@@ -134,10 +135,20 @@ class Plan:
                 f"{regressor} uses no features, so the selection takes {100 * self.select_share:.3g}% of the "
                 "budget from it and gives it nothing; leave scorer and selector out"
             )
+        warned = (forecast.warning(self.schema.size) for forecast in self.forecasts)
+        found += [warning for warning in warned if warning is not None]
         return tuple(found)
+
+    @property
+    def forecasts(self) -> tuple[StageForecast, ...]:
+        """What can be told of a run from public facts, stage by stage: see ``dpkit_core.Forecast``."""
+        return tuple(found for stage in self.stages for found in forecasts_of(stage, self.schema, self.k))
 
     def __str__(self) -> str:
         return plan_in_words(self)
+
+    def _repr_html_(self) -> str:
+        return plan_as_html(self)
 
     def stage(self, name: str) -> Stage | None:
         """Return the stage of that name, if the plan has it."""

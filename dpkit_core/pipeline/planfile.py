@@ -23,6 +23,7 @@ from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import Fields, read_toml, require_version, to_toml
 from dpkit_core.files.writing import write_whole
 from dpkit_core.pipeline.compose import compose
+from dpkit_core.pipeline.forecasts import StageForecast
 from dpkit_core.pipeline.observers import warn
 from dpkit_core.pipeline.parts import Part
 from dpkit_core.pipeline.plan import Plan
@@ -35,6 +36,11 @@ from dpkit_core.validators import thawed
 
 FORMAT = "dpkit-plan"
 FORMAT_VERSION = 1
+
+
+def forecast_document(found: StageForecast) -> dict[str, Any]:
+    """Return a forecast of a plan as plain data."""
+    return {"stage": found.stage, "part": found.part, **attrs.asdict(found.forecast)}
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:

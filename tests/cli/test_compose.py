@@ -319,3 +319,17 @@ categories = ["no", "yes"]
     assert [line == "nan" for line in lines] == [False, False, False, True] * 20
     assert lines[1] != lines[0]
     assert "20 of 80 records lack a value" in predicted.stderr
+
+
+def test_a_dry_run_foretells_and_warns_by_the_public_number_of_records(dpkit, folder):
+    (folder / "facts.toml").write_text("records_about = 40\n" + (folder / "facts.toml").read_text())
+    parts = ("--scorer", "kendall", "--selector", "peel", "--epsilon", "0.1")
+    command = ("compose", "--schema", "facts.toml", "--dry-run", *parts)
+    document = json.loads(dpkit(*command, "-k", "2", "--format", "json").stdout)
+    (foretold,) = document["forecasts"]
+    assert foretold["part"] == "peel"
+    assert foretold["records"] > 40
+    assert "the budget of peel will likely be wasted" in document["warnings"][0]
+    shown = " ".join(dpkit(*command, "-k", "2").stdout.split())
+    assert f"Forecast of peel: {foretold['sentence']}." in shown
+    assert "Warning: the budget of peel will likely be wasted" in shown

@@ -61,6 +61,7 @@ import numpy.typing as npt
 from dpkit_core import (
     Custom,
     Dataset,
+    Forecast,
     LinearModel,
     Matrix,
     Meter,
@@ -68,6 +69,7 @@ from dpkit_core import (
     Refusal,
     RegressionRequest,
     Regressor,
+    Schema,
     StagePlan,
     calibrate_events,
 )
@@ -96,6 +98,12 @@ MODEL_LIMIT = 2**20
 DELTA_SHARE = 0.99
 DELTA_LIMIT = 0.25
 LEAST_DELTA = 1e-30  # what rounding may cost, below m e^-128, is paid from a small part of delta
+
+#: How sure a forecast is of the test, how fine the grid is beside the spread of models, and what is tried.
+PASSING = 0.95
+RELATIVE_RESOLUTION = 2.0**-40
+MOST_FORETOLD = 2**24
+STEP = 1.05
 
 GROUPS_AT_ONCE = 4096  # keeps the stacked matrices within the processor's cache
 
@@ -266,6 +274,26 @@ class TukeyRegressor:
             rows_per_model=request.k + 1 + self.surplus_rows,
         )
 
+    def forecast(self, plan: StagePlan, schema: Schema, k: int, /) -> tuple[Forecast, ...]:
+        """Return from how many records on the private test passes with probability .95, in a model case."""
+        needed = records_to_pass(plan.settings_as(TukeySettings), k + 1, self.surplus_rows)
+        if needed is None:
+            return (
+                Forecast(
+                    f"the private test does not pass with any number of records up to {MOST_FORETOLD}",
+                    records=MOST_FORETOLD,
+                    remedy="use fewer features, a larger budget, or a regressor without a test",
+                ),
+            )
+        return (
+            Forecast(
+                f"the private test passes with probability {PASSING:g} from about {needed} records on where "
+                "errors are normal and columns not collinear, and refuses with far fewer",
+                records=needed,
+                remedy="use fewer features, a larger budget, or a regressor without a test",
+            ),
+        )
+
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> LinearModel | Refusal:
         """Return the released model, or a refusal if there are few models or the test fails."""
         settings = plan.settings_as(TukeySettings)
@@ -289,6 +317,36 @@ class TukeyRegressor:
                 float(step) * self.resolution for step in draw_point(boxes, depth, eta, sampler)
             )
         return LinearModel(data.names, coefficients, intercept)
+
+
+def records_to_pass(settings: TukeySettings, coordinates: int, surplus: int) -> int | None:
+    """Return from how many records on the test passes with probability ``PASSING``; None if not below 2^24.
+
+    In the model case that errors are normal and columns not collinear, a coefficient fitted to p + surplus
+    records varies by Student's law with surplus + 1 degrees of freedom. With the quantiles of that law as the
+    models' coefficients, the distance of Lemma 2 is a number, to which the noise adds ``log(2 (1 - PASSING))
+    / e_t`` at least, with that probability. The scale of the law cancels.
+    """
+    from scipy.special import stdtrit  # noqa: PLC0415 - planning without a forecast needs no SciPy
+
+    needed = 2.0
+    while needed < MOST_FORETOLD:
+        records = math.ceil(needed)
+        models, _ = settings.partition(records)
+        depth = models // MODELS_PER_DEPTH
+        if depth >= LEAST_DEPTH:
+            ranks = (np.arange((models + 1) // 2) + 0.5) / models
+            widths = -2 * stdtrit(surplus + 1, ranks) / RELATIVE_RESOLUTION
+            kappa = rounding(models, coordinates, settings.depth_epsilon / 2)
+            eta = settings.depth_epsilon / 2 - 2 * kappa
+            if kappa <= settings.depth_epsilon / 16:
+                volumes = coordinates * np.log1p(np.maximum(widths, 0.0))
+                distance = distance_to_unsafe(volumes, depth, eta, settings.delta, kappa)
+                noise = math.log(2 * (1 - PASSING)) / settings.test_epsilon
+                if distance + noise > settings.test_threshold:
+                    return math.ceil(records + settings.count_margin)
+        needed *= STEP
+    return None
 
 
 def _records(data: Dataset, settings: TukeySettings, meter: Meter) -> float:

@@ -18,6 +18,7 @@ from dpkit_core import (
     RegressionRequest,
     Sampler,
     Schema,
+    compose,
 )
 from dpkit_core.errors import CalibrationFailed, Unsuitable
 from dpkit_core.noise.grid import laplace_grid
@@ -351,3 +352,21 @@ def test_a_column_that_is_nearly_always_zero_gets_a_coefficient_near_zero():
     model, _, _ = run(Dataset.from_arrays(X, data.X[:, 0] + 0.1 * rng.normal(size=12000), schema()))
     assert isinstance(model, LinearModel)
     np.testing.assert_allclose(model.coefficients, [1.0, 0.0], atol=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [2, 5])
+def test_the_test_passes_as_often_as_foretold_and_rarely_with_far_fewer_records(k):
+    schema = Schema.numeric([f"x{j}" for j in range(k)], "y")
+    plan = compose(regressor="tukey").plan(schema, Budget(1.0, 1e-5))
+    needed = plan.forecasts[0].forecast.records
+
+    def passed(n, seed):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n, k))
+        data = Dataset.from_arrays(X, X.sum(axis=1) + rng.normal(size=n), schema)
+        return plan.run(data, randomness=Randomness.from_seed(seed)).model is not None
+
+    # Of 30 at .95, fewer than 25 have a probability of .002; it is foretold to a twentieth.
+    assert sum(passed(math.ceil(1.1 * needed), seed) for seed in range(30)) >= 25
+    assert sum(passed(math.ceil(0.6 * needed), seed) for seed in range(30)) <= 15

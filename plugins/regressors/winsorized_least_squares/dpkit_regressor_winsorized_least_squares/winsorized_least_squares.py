@@ -60,12 +60,15 @@ import numpy as np
 from dpkit_core import (
     AnyDataset,
     Block,
+    Forecast,
     Matrix,
     Meter,
     Neighboring,
+    NoisyMoments,
     Refusal,
     RegressionRequest,
     Regressor,
+    Schema,
     StagePlan,
     Vector,
     WinsorizedLinearModel,
@@ -87,6 +90,7 @@ from dpkit_core.mechanisms.quantiles import (
     private_fences,
     private_quantile,
     quantile_event,
+    records_needed,
 )
 from dpkit_core.privacy.events import Event
 from dpkit_core.validators import fraction
@@ -100,6 +104,10 @@ NORM = math.sqrt(7.0)
 TARGET_WEIGHT = 2.0
 
 RADIUS_RANK = 15 / 16
+
+#: For forecasts: where fences of a normal column are, and which R^2 noise may cost before a run is wasted.
+SPREADS = 3.0
+NOISE_ALLOWED = 0.5
 
 #: Candidates for the radius, in units of the largest length.
 RADII = np.exp2(np.arange(-40, 1) / 8)
@@ -223,6 +231,33 @@ class WinsorizedLeastSquaresRegressor:
         refusals = {} if chosen.target_epsilon is None else MISSED_TARGET
         return StagePlan(chosen.events, settings=chosen, refusals=refusals)
 
+    def forecast(self, plan: StagePlan, schema: Schema, k: int, /) -> tuple[Forecast, ...]:
+        """Return what noise alone adds to a coefficient, and from how many records on the fit is trusted."""
+        settings = plan.settings_as(WinsorizedSettings)
+        noise = coefficient_noise(settings)
+        useful = noise * math.sqrt(settings.features / NOISE_ALLOWED)
+        records = schema.size or useful
+        found = [
+            Forecast(
+                f"with {_rounded(records)} records, noise alone moves a coefficient by about "
+                f"{noise / records:.2g} standard deviations of the target per one of its feature, where "
+                "columns are much like normal ones",
+                records=useful,
+                remedy="use fewer features, give public bounds, or a larger budget",
+            )
+        ]
+        if settings.target_epsilon is not None:
+            needed = records_needed(settings.target_epsilon, settings.neighboring)
+            found.append(
+                Forecast(
+                    f"below {_rounded(needed)} records, it refuses, because it cannot tell where the target "
+                    "lies",
+                    records=needed,
+                    remedy="give public bounds of the target in the schema, or a larger budget",
+                )
+            )
+        return tuple(found)
+
     def fit(self, data: AnyDataset, plan: StagePlan, meter: Meter, /) -> WinsorizedLinearModel | Refusal:
         """Return a linear model between fences, or a refusal where records are too few to find a center."""
         settings = plan.settings_as(WinsorizedSettings)
@@ -262,6 +297,9 @@ class WinsorizedLeastSquaresRegressor:
                 return refusal
         intercept, slopes = solve(noisy, deviation)
         unit = target.width / LABEL_WEIGHT
+        # Post-processing: the matrix is released, so it may stay beside what was computed from it.
+        kept = len(fences) <= NoisyMoments.MOST_FEATURES
+        moments = NoisyMoments(noisy[np.triu_indices(len(noisy))], deviation, weight, target.center, unit)
         return WinsorizedLinearModel(
             data.names,
             [f.center for f in fences],
@@ -270,6 +308,7 @@ class WinsorizedLeastSquaresRegressor:
             unit * (weight * slopes),
             target.center + unit * intercept,
             target.interval,
+            moments if kept else None,
         )
 
     def _feature_fences(self, data: AnyDataset, settings: WinsorizedSettings, meter: Meter) -> list[Fences]:
@@ -314,6 +353,26 @@ def _only_feature(block: Block) -> Vector:
 
 def _target(block: Block) -> Vector:
     return block.y
+
+
+def _rounded(records: float) -> str:
+    return f"{float(f'{records:.2g}'):.0f}"
+
+
+def coefficient_noise(settings: WinsorizedSettings) -> float:
+    """Return what noise alone adds to a standardized coefficient, times the number of records.
+
+    Columns like normal ones have fences at ``SPREADS`` deviations. Then z has variance 1 / SPREADS^2 in each
+    direction, its length a 15/16-quantile R = sqrt(chi2) / SPREADS, and n (2 / R)^2 / SPREADS^2 is what the
+    matrix has on the diagonal. Beside the target, noise has a deviation of s / sqrt(2); the quotient is a
+    slope of sqrt(2) y on 2 z / R, and times (2 / R) / sqrt(2) the one of standardized columns.
+    """
+    from scipy.special import chdtri  # noqa: PLC0415 - planning without a forecast needs no SciPy
+
+    deviation = settings.noise_multiplier * second_moment_sensitivity(NORM, settings.neighboring)
+    length = math.sqrt(float(chdtri(settings.features, 1 - RADIUS_RANK)))
+    weight = FEATURE_WEIGHT / min(length / SPREADS, math.sqrt(settings.features))
+    return deviation / math.sqrt(2) * SPREADS**2 / (weight * LABEL_WEIGHT)
 
 
 def solve(moments: Matrix, deviation: float) -> tuple[float, Vector]:
