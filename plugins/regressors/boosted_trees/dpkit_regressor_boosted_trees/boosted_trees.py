@@ -45,11 +45,12 @@ released and of public coins: F of a record, the leaf it falls into and its clip
 functions, computed entry by entry or along rows. So they compose adaptively (Dong, Roth and Su 2022, Theorem
 4, where the accountant knows that all are Gaussian). L2 sensitivities, add-remove and replace-one:
 
-- a count of cells in u columns: sqrt(u) and sqrt(2 u); - (n / 2, sum z): |(1/2, z)| <= sqrt(5) / 2, and 2,
-because n stays; - a histogram, of lengths and of residuals: 1 and sqrt(2); - the matrix: 7 and 7 sqrt(2)
-(``dpkit_core.mechanisms.moments``); - the leaves of a tree, in steps: 2^15, since a record adds at most 2^15
-to one of them; and 2^16, attained where
-  a record is replaced by one in the same leaf with the opposite residual.
+- a count of cells in u columns: sqrt(u) and sqrt(2 u);
+- (n / 2, sum z): |(1/2, z)| <= sqrt(5) / 2, and 2, because n stays;
+- a histogram, of lengths and of residuals: 1 and sqrt(2);
+- the matrix: 7 and 7 sqrt(2) (``dpkit_core.mechanisms.moments``);
+- the leaves of a tree, in steps: 2^15, since a record adds at most 2^15 to one of them; and 2^16, attained
+  where a record is replaced by one in the same leaf with the opposite residual.
 
 All are attained. Which columns are in use is not known when the fit is planned: counts are planned for as
 many columns as may need them, and those of columns that are not there are zeros with noise. Number of trees,
