@@ -33,7 +33,7 @@ def in_words(event: Event, count: int = 1) -> str:
     >>> in_words(Laplace(20.0))
     '1 release with Laplace noise, scale 20 x sensitivity'
     >>> in_words(Filtered(Gaussian(30.0), rounds=100, charged=80)).partition("; ")[2]
-    'no record in more than 80 rounds may cost'
+    'each record pays for at most 80 of them'
     """
     match event:
         case Repeated():
@@ -42,7 +42,7 @@ def in_words(event: Event, count: int = 1) -> str:
             return f"{in_words(event.event, count)}, on a random fraction {event.rate:.3g} of the records"
         case Filtered():
             rounds = in_words(event.event, count * event.rounds)
-            return f"{rounds}; no record in more than {count * event.charged} rounds may cost"
+            return f"{rounds}; each record pays for at most {count * event.charged} of them"
         case Disjoint():
             return f"{in_words(event.event, count * event.parts)}, on {event.parts} disjoint sets of records"
         case Sequence():

@@ -95,7 +95,7 @@ class TreesModel:
 
     features: tuple[str, ...] = attrs.field(converter=frozen_tuple)
     shape: str
-    splits: tuple[tuple[Split, ...], ...] = attrs.field(converter=_splits, repr=False)
+    splits: tuple[tuple[tuple[int, float | None], ...], ...] = attrs.field(converter=_splits, repr=False)
     leaves: tuple[tuple[float, ...], ...] = attrs.field(converter=_leaves, repr=False)
     initial: float = attrs.field(default=0.0, converter=float)
     link: str = "identity"

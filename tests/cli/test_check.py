@@ -74,7 +74,28 @@ def test_json_is_the_report_and_nothing_else_is_on_standard_output(dpkit, liar):
     assert document["checks"] == len(document["results"]) == len(checks_for("scorer"))
     # Half of the declared 2 happens to be right for replacing a record.
     failed = {r["check"] for r in document["results"] if r["status"] == "failed"}
-    assert failed == {"check_sensitivity_add_remove"}
+    assert failed == {"check_sensitivity_add_remove", "check_sensitivity_in_corners"}
+
+
+def test_what_failed_is_written_and_replayed(dpkit, liar, folder):
+    assert dpkit("check", liar, "--witness", "found.json").exit_code == 2
+    told = json.loads((folder / "found.json").read_text())
+    assert told["checks"] == ["check_sensitivity_add_remove", "check_sensitivity_in_corners"]
+    result = dpkit("check", "--replay", "found.json", "--format", "json")
+    again = json.loads(result.stdout)
+    assert result.exit_code == 2
+    assert [r["detail"].splitlines() for r in again["results"]] == [
+        found["detail"] for found in told["found"]
+    ]
+    (folder / "liar.py").write_text(PART.replace("FACTOR", "1.0"))
+    assert dpkit("check", "--replay", "found.json").exit_code == 0
+
+
+def test_a_file_that_is_no_witness_is_refused(dpkit, folder):
+    (folder / "none.json").write_text('{"format": "something"}')
+    result = dpkit("check", "--replay", "none.json")
+    assert result.exit_code != 0
+    assert "witness" in result.stderr
 
 
 def test_a_report_page_is_written(dpkit, honest, folder):

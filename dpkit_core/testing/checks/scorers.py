@@ -53,7 +53,7 @@ MANY_ROUNDS = 7
 # Record counts, of which each is one side of some threshold; the sides of others are found by watching.
 COUNTS = (1, 12, 26, 60, 101, 130, 201, 260, 420, 700, 1000)
 WATCHED = 1024
-GROWN = 48
+GROWN = 64
 
 
 @check("numerical", kinds=("scorer",))
@@ -326,10 +326,13 @@ def _corners(make: Factory[Scorer], rng: np.random.Generator, trial: Trial) -> I
 def _growing(schema: Schema, rng: np.random.Generator) -> list[Pair]:
     """Return pairs of every size up to a limit, of records at corners in random order."""
     corners = np.array(Population(schema).corners())
-    table = corners[rng.integers(len(corners), size=GROWN + 1)]
     replaced = schema.neighboring is Neighboring.REPLACE_ONE
-    others = corners[rng.integers(len(corners), size=GROWN + 1)]
-    return [Pair(table[: n + 1], n, others[n].copy() if replaced else None) for n in range(1, GROWN + 1)]
+    pairs = []
+    for _ in range(2):
+        table, others = corners[rng.integers(len(corners), size=(2, GROWN + 1))]
+        for n in range(1, GROWN + 1):
+            pairs.append(Pair(table[: n + 1], n, others[n].copy() if replaced else None))
+    return pairs
 
 
 def _serves(scorer: Scorer, schema: Schema) -> bool:

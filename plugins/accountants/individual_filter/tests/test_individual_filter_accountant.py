@@ -24,6 +24,7 @@ FRESH = IndividualFilterAccountant()
 ROUND = PoissonSampled(0.3, NonSphericalGaussian((80.0, 60.0)))
 
 
+@pytest.mark.slow
 @parametrize_with_checks([IndividualFilterAccountant])
 def test_keeps_every_promise_of_its_kind(check):
     check()

@@ -461,6 +461,7 @@ def test_what_is_dropped_is_charged():
 # The contract
 
 
+@pytest.mark.slow
 @parametrize_with_checks([TightAccountant])
 def test_conforms(check):
     check()

@@ -46,7 +46,7 @@ functions, computed entry by entry or along rows. So they compose adaptively (Do
 4, where the accountant knows that all are Gaussian). L2 sensitivities, add-remove and replace-one:
 
 - a count of cells in u columns: sqrt(u) and sqrt(2 u);
-- (n / 2, sum z): |(1/2, z)| <= sqrt(5) / 2, and 2, because n stays;
+- (n / 2, sum z): sqrt(5) / 2, the length of (1/2, 1), and 2, because n stays;
 - a histogram, of lengths and of residuals: 1 and sqrt(2);
 - the matrix: 7 and 7 sqrt(2) (``dpkit_core.mechanisms.moments``);
 - the leaves of a tree, in steps: 2^15, since a record adds at most 2^15 to one of them; and 2^16, attained

@@ -28,6 +28,7 @@ BOUNDS = {"a": (0.0, 1.0), "b": (0.0, 1.0), "y": (-1.0, 1.0)}
 SCHEMA = Schema.numeric(["a", "b"], "y", BOUNDS)
 
 
+@pytest.mark.slow
 @parametrize_with_checks([lambda: DpboostRegressor(trees=2, depth=1)])
 def test_keeps_every_promise_of_its_kind(check):
     check()

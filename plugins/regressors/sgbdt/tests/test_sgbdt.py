@@ -46,6 +46,7 @@ def quick(**options):
     return SgbdtRegressor(**{"rounds": 5, "depth": 2, **options})
 
 
+@pytest.mark.slow
 @parametrize_with_checks([lambda: SgbdtRegressor(rounds=2, depth=2)])
 def test_keeps_every_promise_of_its_kind(check):
     check()

@@ -62,6 +62,7 @@ def plan_of(scorer, schema, epsilon=1.0):
     return scorer.plan(ScoringRequest(schema, 2, Budget(epsilon), accountant))
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         CorrelationScorer,

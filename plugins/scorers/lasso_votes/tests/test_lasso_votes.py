@@ -23,6 +23,7 @@ AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE
 
 
+@pytest.mark.slow
 @parametrize_with_checks([LassoVotesScorer])
 def test_the_scorer_keeps_its_promises(check):
     check()

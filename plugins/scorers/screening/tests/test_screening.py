@@ -28,6 +28,7 @@ AR, RO = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
 Array = npt.NDArray[np.float64]
 
 
+@pytest.mark.slow
 @parametrize_with_checks([ScreeningScorer, partial(ScreeningScorer, rule="exact")])
 def test_conforms(check: Callable[[], None]) -> None:
     check()

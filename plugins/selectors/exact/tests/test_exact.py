@@ -39,6 +39,7 @@ def test_more_picks_than_features_are_refused():
         planned((6,))
 
 
+@pytest.mark.slow
 @parametrize_with_checks([ExactSelector])
 def test_conforms(check):
     check()
