@@ -43,11 +43,15 @@ nitpick_ignore = [
     # The types of a part, and of the settings of its plan.
     ("py:class", "dpkit_core.pipeline.parts.T"),
     ("py:class", "dpkit_core.protocols.S"),
+    # What a reader of text files, a forecast and a tree are told or made of, without a page of their own.
+    ("py:class", "dpkit_core.data.readers.Dialect"),
+    ("py:class", "dpkit_core.pipeline.forecasts.StageForecast"),
+    ("py:class", "Split"),
 ]
 nitpick_ignore_regex = [
     (
         r"py:.*",
-        r"(attrs?|collections|contextlib|fractions|importlib|np|npt|numpy|pathlib|pluggy|sklearn|sparse|typer|typing)\..*",
+        r"(attrs?|collections|contextlib|datetime|fractions|importlib|np|npt|numpy|pathlib|pluggy|sklearn|sparse|typer|typing)\..*",
     ),
 ]
 

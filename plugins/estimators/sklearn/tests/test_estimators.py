@@ -306,3 +306,15 @@ def test_an_exhausted_budget_is_seen_through_error_score(table, payer):
     with pytest.raises(OverBudget):
         cross_val_score(model, *table, cv=6, error_score="raise")
     assert len(charges(ledger)) == 4
+
+
+def test_of_a_categorical_target_trees_predict_the_probability(table):
+    X, y = table
+    bounded = tuple(Column(name, lower=-4, upper=4) for name in NAMES)
+    schema = Schema(bounded, Column("sold", "categorical", categories=("no", "yes")))
+    sold = np.where(y > 0, "yes", "no")
+    predicted = (
+        PrivateRegressor(regressor="boosted_trees", schema=schema, epsilon=3.0).fit(X, sold).predict(X)
+    )
+    assert ((predicted >= 0) & (predicted <= 1)).all()
+    assert np.mean((predicted > 0.5) == (y > 0)) > 0.8
