@@ -278,7 +278,10 @@ def oracle(world: World, seed: int) -> tuple[Array, Array]:
 
 
 def preselect(regressor: str, world: World, seed: int) -> tuple[Array, Array]:
-    """Return the fit to as many features as the Lasso has, selected by their correlations."""
+    """Return the fit to as many features as the Lasso has, selected by their correlations.
+
+    The recipe selects by ``kendall``, which needs no bounds and more noise.
+    """
     parts = compose(scorer="correlation", selector="peel", regressor=regressor)
     return fitted(parts, world, seed, k=int((world.truth != 0).sum()), share=0.2)
 
@@ -303,7 +306,7 @@ REAL: dict[str, Fit] = {
     "**proved**: T = 10": pipeline({"rounds": 10}),
     "**proved**: `rnm-screen`": pipeline({}, {}),
     "**proved**: `adp-screen`": pipeline({"every": 50}, {}, "gaussian_threshold", share=0.5),
-    "**proved**: `preselect-k`": partial(preselect, "frank_wolfe"),
+    "**proved**: correlation + peel + `frank_wolfe`": partial(preselect, "frank_wolfe"),
     "**proved**: correlation + peel + `winsorized_least_squares`": partial(
         preselect, "winsorized_least_squares"
     ),

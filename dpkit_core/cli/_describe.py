@@ -16,6 +16,7 @@ import attrs
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import DpkitError
 from dpkit_core.pipeline.parts import Option, option_fields
+from dpkit_core.plugins.kinds import protocol_of
 from dpkit_core.plugins.registry import ComponentRef, Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
@@ -33,6 +34,8 @@ from dpkit_core.privacy.events import (
 from dpkit_core.privacy.words import events_in_words
 from dpkit_core.protocols import (
     Accountant,
+    IterateFacts,
+    IterateScorer,
     RegressionRequest,
     ReleasingScorer,
     ScoringRequest,
@@ -163,6 +166,8 @@ def _asked(ask: Callable[[Neighboring, Budget, Schema], Any], what: str) -> Fact
 
 def _scorer(component: type[Any]) -> Facts:
     scorer = component()
+    if protocol_of("scorers", component) is IterateScorer:
+        return _scorer_of_iterates(scorer)
 
     def sensitivity(relation: Neighboring, budget: Budget, schema: Schema) -> Facts:
         first, later = (scorer.sensitivity(schema, r) for r in (0, 1))
@@ -180,6 +185,18 @@ def _scorer(component: type[Any]) -> Facts:
             facts["needs"][relation] = list(dict.fromkeys([*facts["needs"][relation], *sentences]))
         if any(release["events"].values()):
             facts["events"] = release["events"]
+    return facts
+
+
+def _scorer_of_iterates(scorer: IterateScorer) -> Facts:
+    def sensitivity(relation: Neighboring, budget: Budget, schema: Schema) -> Facts:
+        d = len(schema.features)
+        clipped = IterateFacts("squared", 1.0, 0.25, d, (1,), relation, schema.records)
+        value = scorer.iterate_sensitivity(clipped)
+        return {"every iterate": {"linf": value.linf, "range": value.range}}
+
+    facts = _asked(sensitivity, "sensitivity")
+    facts["scores"] = "are of the iterates of a regressor, such as frank_wolfe"
     return facts
 
 

@@ -22,13 +22,13 @@ def _names(incomplete: str) -> list[str]:
 
 def check(
     part: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="PART",
             help="An installed NAME, module:Class, path.py, or path.py:Class.",
             autocompletion=_names,
         ),
-    ],
+    ] = None,
     *,
     kind: Annotated[
         str | None,
@@ -54,6 +54,16 @@ def check(
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Also write an HTML report.")
     ] = None,
+    witness: Annotated[
+        Path | None,
+        typer.Option("--witness", metavar="FILE", help="Also write what failed, to be replayed."),
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            "--replay", metavar="FILE", help="Only what failed in the run that wrote this witness, again."
+        ),
+    ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Try every promise of a PART. Exit code 0 if all checks passed, 2 if one failed."""
@@ -63,11 +73,20 @@ def check(
 
     from dpkit_core.cli._execute import require_elsewhere
     from dpkit_core.commands import render
+    from dpkit_core.errors import InvalidOption
     from dpkit_core.files.writing import reserved
     from dpkit_core.testing import checks_for, run_checks
     from dpkit_core.testing.locate import find_part
     from dpkit_core.testing.page import report_page
+    from dpkit_core.testing.witness import read_witness, witness_of
 
+    only: list[str] = []
+    if replay is not None:
+        told = read_witness(replay)
+        part, kind, seed = part or told.part, kind or told.kind, told.seed
+        only, thorough = list(told.checks), told.thorough
+    if part is None:
+        raise InvalidOption("no PART is given; name one, or give the --replay of a witness")
     if report is not None:
         require_elsewhere(report, [Path(part.partition(":")[0])])
     with contextlib.redirect_stdout(sys.stderr):
@@ -82,18 +101,23 @@ def check(
                 expected_failures=expected,
                 thorough=thorough,
                 seed=seed,
+                only=only,
                 progress=lambda one, done, steps: told(stage, done, steps),
             )
 
     with contextlib.ExitStack() as stack:
         page = None if report is None else stack.enter_context(reserved(report, replace=True))
-        outcome = run("checks", thorough=False)
-        if thorough and outcome.ok:
+        kept = None if witness is None else stack.enter_context(reserved(witness, replace=True))
+        outcome = run("checks", thorough=thorough and replay is not None)
+        if thorough and outcome.ok and replay is None:
             note(f"all checks passed; the thorough run will take about {render.duration(outcome.forecast)}")
             outcome = run("thorough checks", thorough=True)
         if page is not None:
             page.write(report_page(outcome))
             note(f"wrote {report}")
+        if kept is not None and not outcome.ok:
+            kept.write(witness_of(part, outcome))
+            note(f"wrote {witness}: dpkit check --replay {witness} tries what failed again")
     if format is Format.JSON:
         print(json.dumps(outcome.to_document(), indent=2))
     else:

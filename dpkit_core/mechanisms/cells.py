@@ -15,8 +15,10 @@ columns: sqrt(u) in L2. A replaced record takes 1 from one and adds it to anothe
 attained. Counts are sums over records (``dpkit_core.data.sums``), exact and the same in every form of data.
 
 *Estimate.* Post-processing. Of octaves, most of which are empty, what is above 3 times the deviation s of the
-noise is believed; if none is, the largest. Within a cell, parts are believed relative to each other, with 2 s
-added to each, so that noise alone leaves values spread evenly.
+noise is believed; if none is, the largest. Their parts are moved to the mean of their cell as far as noise
+explains their differences (James and Stein 1961), and what is then within 1.5 s is taken for empty. So a
+column whose values are close together far from 0 is still resolved, and one of which nothing can be said is
+spread evenly. Of bounded columns, 2 s are added to each count.
 """
 
 from __future__ import annotations
@@ -46,9 +48,11 @@ PARTS = 16
 BOUNDED_STEPS = 1
 UNBOUNDED_STEPS = 3
 
-#: In deviations of the noise: an octave holds records from here on, and what is added to each part of a cell.
+#: In deviations of the noise: from where on an octave holds records, what is added to each count between
+#: bounds, and up to where a part of an octave is empty.
 BELIEVED = 3.0
 SMOOTHING = 2.0
+EMPTY = 1.5
 
 #: Thresholds that are even reach from this rank to its complement.
 TAIL = 0.005
@@ -186,12 +190,13 @@ def private_cells(
     weights = [weight / weight.sum() for weight in weights]
     steps = BOUNDED_STEPS if bounded else UNBOUNDED_STEPS
     finer = _of_steps(noise_multiplier, steps)
+    divide = _smoothed if bounded else _shrunk
     for _ in range(steps):
         split = [np.sort(np.argsort(-weight, kind="stable")[:SPLIT]) for weight in weights]
         edges = [_refined(*column) for column in zip(edges, split, strict=True)]
         counts = released(edges, [_places(chosen) for chosen in split], SPLIT * PARTS, finer)
         weights = [
-            _divided(weight, chosen, _smoothed(parts.reshape(SPLIT, PARTS), finer * sensitivity))
+            _divided(weight, chosen, divide(parts.reshape(SPLIT, PARTS), finer * sensitivity))
             for weight, chosen, parts in zip(weights, split, counts, strict=True)
         ]
     largest = [float(counts.max()) for counts in first]
@@ -231,6 +236,18 @@ def _believed(counts: Vector, noise: float) -> Vector:
 def _smoothed(counts: Vector, noise: float) -> Vector:
     weights: Vector = np.maximum(counts, 0.0) + SMOOTHING * noise
     return weights
+
+
+def _shrunk(counts: Vector, noise: float) -> Vector:
+    """Return counts of the parts of each cell (a row) moved to their mean as far as noise explains them.
+
+    The estimate of James and Stein; what is then left within the noise is taken for empty.
+    """
+    mean = np.maximum(counts.mean(axis=1, keepdims=True), 0.0)
+    squares = np.square(counts - mean).sum(axis=1, keepdims=True)
+    trust = np.maximum(0.0, 1 - (PARTS - 1) * noise**2 / np.maximum(squares, noise**2))
+    weights: Vector = np.maximum(mean * (1 - trust) + trust * (counts - EMPTY * noise), 0.0)
+    return np.where(weights.any(axis=1, keepdims=True), weights, 1.0)
 
 
 def _refined(edges: Vector, split: Integers) -> Vector:

@@ -209,14 +209,19 @@ def claiming(cases: Iterable[P]) -> Iterator[P]:
     """
     claimed, reason = False, ""
     for case in cases:
-        denied = [e.reason for event in case.plan.events for e in walk(event) if isinstance(e, NonPrivate)]
-        if denied:
-            reason = denied[0]
+        if denied := denial(case.plan):
+            reason = denied
         else:
             claimed = True
             yield case
     if reason and not claimed:
         raise NotApplicable(f"{UNCLAIMED}, and its certificate says why: {reason}")
+
+
+def denial(plan: StagePlan) -> str:
+    """Return why ``plan`` claims no privacy; nothing where it claims it."""
+    events = (e for event in plan.events for e in walk(event))
+    return next((e.reason for e in events if isinstance(e, NonPrivate)), "")
 
 
 def draws(plan: StagePlan) -> int:
@@ -230,6 +235,8 @@ def claimed_mu(events: Iterable[Event]) -> float | None:
     It is a sharper claim than any one (epsilon, delta), and far fewer runs refute it.
     """
     events = list(events)
+    if not events:
+        return None
     accountant = ReferenceAccountant(events[0].neighboring)
     if not all(map(accountant.supports, events)):
         return None

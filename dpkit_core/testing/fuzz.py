@@ -82,7 +82,7 @@ class SensitivityAttack:
             return f"largest {what}, over {self.evaluations} pairs"
         return (
             f"{what} ({self.ratio:.3g} times), after {self.found_after} pairs, between neighbors with "
-            f"{len(first.y)} and {len(second.y)} records:\n{_side_by_side(first, second)}"
+            f"{len(first.y)} and {len(second.y)} records:\n{side_by_side(first, second)}"
         )
 
 
@@ -95,6 +95,7 @@ def attack_sensitivity(
     sizes: Sequence[int] = SIZES,
     beyond: bool = True,
     seed: int = 0,
+    starts: Sequence[Pair] = (),
 ) -> SensitivityAttack:
     """Return the pair of neighbors under ``schema.neighboring`` that strains the claim most.
 
@@ -114,6 +115,8 @@ def attack_sensitivity(
         Whether data may leave the bounds of the schema, as real data do.
     seed
         Seed of the search.
+    starts
+        Pairs to evaluate first.
 
     Examples
     --------
@@ -128,7 +131,8 @@ def attack_sensitivity(
             raise ValueError(f"the sensitivity holds for {declared.neighboring.value}, the schema does not")
         declared = {"linf": declared.linf, "range": declared.range}
     population = Population(schema, beyond=beyond)
-    return _Search(statistic, declared, population, evaluations=evaluations, sizes=sizes, seed=seed).run()
+    search = _Search(statistic, declared, population, evaluations=evaluations, sizes=sizes, seed=seed)
+    return search.run(starts)
 
 
 class _Search:
@@ -154,8 +158,10 @@ class _Search:
         self.found_after: int | None = None
         self.worst: tuple[float, str, float, Pair] | None = None
 
-    def run(self) -> SensitivityAttack:
+    def run(self, starts: Sequence[Pair] = ()) -> SensitivityAttack:
         start = time.perf_counter()
+        for pair in starts:
+            self._strain(pair)
         norms = list(self.declared)
         climbs = 0
         while self.evaluations < self.limit:
@@ -219,7 +225,7 @@ class _Search:
         return strains
 
 
-def _side_by_side(first: Dataset, second: Dataset) -> str:
+def side_by_side(first: Dataset, second: Dataset) -> str:
     """Return the first table, equal records in a row together, and what is otherwise in the second."""
     rows, others = (np.column_stack((data.X, data.y)) for data in (first, second))
     changed = next((i for i, other in enumerate(others) if (rows[i] != other).any()), len(others))

@@ -10,8 +10,9 @@ not obliged to keep them.
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 import numpy as np
@@ -40,6 +41,46 @@ def schemas(neighboring: Neighboring) -> Mapping[str, Schema]:
         "unbounded": Schema.numeric("abcd", "y", neighboring=neighboring),
         "categorical": Schema(mixed, Column("y", lower=-1.0, upper=1.0), neighboring),
     }
+
+
+def lattice(neighboring: Neighboring) -> Mapping[str, Schema]:
+    """Return the corners of what a schema may say, beside ``schemas``: what is tried there is little each.
+
+    One column or more than a hundred; bounds for some columns, or for the target alone, or for all but it;
+    categories alone; a target that is one; widths tiny and huge; a number of records that is known.
+    """
+    unit, wide = (-1.0, 1.0), (-1e6, 3e6)
+
+    def numeric(features: str, bounds: Mapping[str, tuple[float, float]]) -> Schema:
+        return Schema.numeric(features, "y", dict(bounds), neighboring)
+
+    def number(name: str, bounds: tuple[float, float] | None) -> Column:
+        return Column(name) if bounds is None else Column(name, lower=bounds[0], upper=bounds[1])
+
+    two, five = (Column(n, "categorical", categories=tuple(c)) for n, c in (("s", "mf"), ("t", "uvwxz")))
+    yes = Column("y", "categorical", categories=("no", "yes"))
+    many = [f"x{j}" for j in range(130)]
+    found = {
+        "one column": numeric("a", {"a": (0.0, 10.0), "y": (-3.0, 1.0)}),
+        "one category": Schema((two,), number("y", unit), neighboring),
+        "130 columns": Schema.numeric(many, "y", dict.fromkeys([*many, "y"], unit), neighboring),
+        "a target without bounds": numeric("ab", {"a": unit, "b": (5.0, 6.0)}),
+        "a target alone with bounds": numeric("ab", {"y": (1.0, 3.0)}),
+        "a feature without bounds": numeric("abc", {"a": unit, "b": (0.0, 2.0), "y": (0.0, 7.0)}),
+        "one bound of two": Schema(
+            (Column("a", lower=0.0), number("b", unit)), number("y", unit), neighboring
+        ),
+        "categories alone": Schema((two, five), number("y", (0.0, 20.0)), neighboring),
+        "a target that is a category": Schema((number("a", unit), five), yes, neighboring),
+        "a category and no bounds": Schema((number("a", None), two), number("y", unit), neighboring),
+        "wide and narrow": numeric("ab", {"a": wide, "b": (1.0, 1.0 + 1e-6), "y": wide}),
+        "from zero to one": numeric("ab", dict.fromkeys("aby", (0.0, 1.0))),
+    }
+    if neighboring is Neighboring.REPLACE_ONE:
+        found["a known number of records"] = attrs.evolve(found["from zero to one"], records=7)
+    else:
+        found["about so many records"] = attrs.evolve(found["from zero to one"], records_about=1000)
+    return found
 
 
 def box(features: int, neighboring: Neighboring, half_width: float = 1.0) -> Schema:
@@ -127,6 +168,44 @@ class Population:
                 above = table[pair.row, cells] >= sum(column.bounds) / 2
                 table[pair.row, cells] = np.where(above, sys.float_info.max, -sys.float_info.max)
         return attrs.evolve(pair, table=table)
+
+    def corners(self) -> list[Vector]:
+        """Return the records that are alike in all columns: at the bounds, between them, and beyond them."""
+
+        def record(entry: Callable[[float, float], float], hot: int) -> Vector:
+            cells = []
+            for column in self._columns:
+                if column.categories:
+                    n = len(column.categories)
+                    cells += [float(j == hot % (n + 1)) for j in range(n)]
+                else:
+                    cells.append(entry(*(column.bounds or (-1.0, 1.0))))
+            return np.array(cells)
+
+        beyond = 12.0 if self._beyond else 0.0
+        return [
+            record(lambda low, high: high, 0),
+            record(lambda low, high: low, 1),
+            record(lambda low, high: (low + high) / 2, -1),
+            record(lambda low, high: high + beyond * (high - low), -2),
+            record(lambda low, high: low - beyond * (high - low), 0),
+            record(lambda low, high: 0.0, 1),
+        ]
+
+    def corner_pairs(self, records: int) -> Iterator[Pair]:
+        """Yield pairs of tables of at most two different records, and one unlike both that comes or goes.
+
+        The smaller dataset has ``records`` records.
+        """
+        corners = self.corners()
+        replace = self.schema.neighboring is Neighboring.REPLACE_ONE
+        for (i, rest), (j, one) in itertools.product(enumerate(corners), repeat=2):
+            table = np.tile(rest, (records if replace else records + 1, 1))
+            table[: len(table) // 4] = corners[(i + j) % len(corners)]
+            row = len(table) - 1 if (i + j) % 3 else 0  # what depends on places breaks at the first
+            table[row] = one
+            other = corners[(j + 1) % len(corners)] if j % 2 else corners[j - 1]
+            yield Pair(table, row, other.copy() if replace else None)
 
     def vary(self, pair: Pair, rng: np.random.Generator) -> Pair:
         """Return ``pair`` after one small step: the move of the hill climb."""

@@ -84,7 +84,9 @@ def test_every_regressor_follows_a_selection(regressor, accountant, neighboring,
     try:
         plan = pipeline.plan(schema, Budget(4.0, 1e-5), k=2)
     except CannotCompose as error:
-        assert all("account" in problem for problem in error.problems), error  # noqa: PT017
+        # Another good reason: a relation for which nothing is proved.
+        reasons = ("account", "use add-remove")
+        assert all(any(reason in problem for reason in reasons) for problem in error.problems), error  # noqa: PT017
         return
     release = plan.run(data, randomness=Randomness.from_seed(3))
     assert (release.model is None) == (release.refusal is not None)

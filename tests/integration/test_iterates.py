@@ -31,6 +31,7 @@ from dpkit_core import (
 from dpkit_core.errors import CannotCompose, PartFailed, PlanViolation
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.planfile import read_plan, write_plan
+from dpkit_core.pipeline.recipes import find_recipe
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, expand
 from dpkit_core.testing.compositions import audit_composition, find_suspects
 from dpkit_core.testing.worlds import box
@@ -317,6 +318,21 @@ def test_logistic_loss_finds_the_boundary() -> None:
     probabilities = release.predict(X)
     assert ((probabilities > 0.5) == y).mean() > 0.88  # of .9, with this noise
     assert ((probabilities >= 0) & (probabilities <= 1)).all()
+
+
+@pytest.mark.parametrize("name", ["rnm-screen", "adp-screen", "np-fw", "preselect-k"])
+def test_recipes_need_no_bounds(name: str) -> None:
+    rng = np.random.default_rng(0)
+    schema = Schema.numeric(["a", "b"], "y")
+    X = rng.normal(size=(2000, 2)) * [1.0, 50.0]
+    recipe = find_recipe(name)
+    options = {role: dict(values) for role, values in recipe.options.items()}
+    options.setdefault("regressor", {})["rounds"] = 20
+    options["regressor"]["every"] = 10
+    plan = compose(**recipe.parts, options=options).plan(schema, BUDGET, k=None)
+    release = plan.run(Dataset.from_arrays(X, X[:, 0] + 0.1 * rng.normal(size=2000), schema))
+    assert release.certificate.private == (name != "np-fw")
+    assert verify(release).confirmed
 
 
 def test_observers_are_told_of_a_loop_like_of_any_run() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import inspect
 import json
@@ -9,7 +10,10 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
 
 import attrs
 
@@ -18,6 +22,7 @@ from dpkit_core.plugins import kinds
 from dpkit_core.plugins.kinds import ROLES
 from dpkit_core.plugins.signatures import departures
 from dpkit_core.protocols import API, API_FLOOR
+from dpkit_core.testing import elsewhere
 from dpkit_core.testing.check import check
 from dpkit_core.testing.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial, require
 
@@ -25,7 +30,7 @@ from dpkit_core.testing.trial import AnyPart, CheckFailed, Evidence, Factory, No
 PROTOCOLS: Mapping[str, type[AnyPart]] = {role: kinds.PROTOCOLS[kind] for role, kind in ROLES.items()}
 
 # Each takes longer to import than everything that a part needs.
-SLOW_TO_IMPORT = ("scipy.stats", "sklearn", "pandas", "matplotlib", "dp_accounting")
+SLOW_TO_IMPORT = elsewhere.SLOW_TO_IMPORT
 
 # The method that no other kind has.
 _SIGNS = {"scorer": "prepare", "selector": "select", "accountant": "compose", "regressor": "fit"}
@@ -123,20 +128,104 @@ def check_import_is_cheap(make: Factory[AnyPart], trial: Trial) -> Evidence:
     cheap, scipy.stats is not.
     """
     module = class_of(make).__module__
-    code = (
-        f"import sys, json, importlib; importlib.import_module({module!r}); "
-        f"print(json.dumps([m for m in {SLOW_TO_IMPORT!r} if m in sys.modules]))"
-    )
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
+    found = _elsewhere(_Request.of(make))
+    if found is None:
         raise NotApplicable(f"module {module} cannot be imported by name in a process of its own")
-    loaded = json.loads(done.stdout.splitlines()[-1])
-    require(not loaded, f"importing {module} loads {', '.join(loaded)}")
+    require(not found["slow"], f"importing {module} loads {', '.join(found['slow'])}")
     return Evidence(f"{module} loads none of {', '.join(SLOW_TO_IMPORT)}")
+
+
+@check("privacy")
+def check_nothing_leaves_beside_the_release(make: Factory[AnyPart], trial: Trial) -> Evidence:
+    """Composed and run in a process of its own, it writes no file, starts nothing, and logs the same for all.
+
+    What one run leaves behind in a module does not change the next.
+
+    If this fails: whatever depends on records leaves through the release alone. Log public facts only, write
+    no file, keep nothing from run to run.
+    """
+    told = _told(make)
+    require(not told["opened"], f"while it ran, it {'; '.join(told['opened'][:3])}")
+    require(not told["environment"], f"it changed the environment: {', '.join(told['environment'])}")
+    logged, results = told["logged"], told["results"]
+    for name in results:
+        stem, _, table = name.rpartition(": ")
+        if table == "a neighbor":
+            one, other = logged[f"{stem}: a table"], logged[name]
+            require(one == other, f"{stem}: it logs {one} for one table and {other} for its neighbor")
+        if table == "a table again":
+            one, other = results[f"{stem}: a table"], results[name]
+            require(one == other, f"{stem}: after a run on another table, {one} became {other}")
+    return Evidence(f"{len(results)} runs in a process of its own", len(results))
+
+
+@check("composition")
+def check_it_is_the_same_where_nobody_tests(make: Factory[AnyPart], trial: Trial) -> Evidence:
+    """A process that has not heard of the kit gets the same plans and, by one seed, the same releases.
+
+    If this fails: the part knows that it is tested: by loaded modules, the stack, arguments, the environment,
+    or what it kept from earlier runs.
+    """
+    cls = class_of(make)
+    theirs = _told(make)["results"]
+    if not any(theirs.values()):
+        raise NotApplicable("it composes with no small part")
+    ours = json.loads(json.dumps(elsewhere.told(make, kind_of(make))["results"]))
+    for name, result in theirs.items():
+        require(
+            result == ours[name],
+            f"{name}: {cls.__qualname__} gave {ours[name]} under the kit, and {result} in another process",
+        )
+    return Evidence(f"{len(theirs)} plans, totals and releases", len(theirs))
+
+
+@attrs.frozen
+class _Request:
+    """What a process of its own is asked: which module to import, and the part as a pickle."""
+
+    module: str
+    file: str
+    part: str
+    kind: str
+
+    @classmethod
+    def of(cls, make: Factory[AnyPart]) -> Self:
+        module = class_of(make).__module__
+        try:
+            part = base64.b64encode(pickle.dumps(make)).decode()
+        except (pickle.PicklingError, AttributeError, TypeError):
+            part = ""
+        kinds = [kind for kind in _kinds(class_of(make)) if kind in PROTOCOLS]
+        return cls(module, getattr(sys.modules.get(module), "__file__", None) or "", part, kinds[0])
+
+
+def _told(make: Factory[AnyPart]) -> dict[str, Any]:
+    found = _elsewhere(_Request.of(make))
+    if found is None or found.get("told") is None:
+        raise NotApplicable("the part cannot be made in a process of its own")
+    told: dict[str, Any] = found["told"]
+    return told
+
+
+@functools.lru_cache(maxsize=8)
+def _elsewhere(request: _Request) -> dict[str, Any] | None:
+    """Return what a process that has not heard of the kit says; None where it cannot import the part."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    asked = {**attrs.asdict(request), "path": [entry or os.getcwd() for entry in sys.path]}
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", Path(elsewhere.__file__).read_text(encoding="utf-8")],
+            input=json.dumps(asked) + "\n",
+            env={**environment, "TMPDIR": folder},
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode or not done.stdout.strip():
+        return None
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def _protocol(kind: str, cls: type[object]) -> type[object]:

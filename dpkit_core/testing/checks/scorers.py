@@ -8,18 +8,26 @@ from collections.abc import Callable, Iterator, Sequence
 import attrs
 import numpy as np
 
-from dpkit_core.data.dataset import AnyDataset, Dataset, Vector
+from dpkit_core.data.dataset import AnyDataset, Dataset, Matrix, Vector
 from dpkit_core.data.schema import Schema
-from dpkit_core.errors import Unsuitable
+from dpkit_core.errors import CalibrationFailed, Unsuitable, UnsupportedEvent
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import StageMeter
-from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.protocols import ReleasingScorer, Scorer
 from dpkit_core.testing.check import check
 from dpkit_core.testing.checks.parts import class_of
-from dpkit_core.testing.drive import keeping_plan, preparer, require_workers_differ, scoring_plan
+from dpkit_core.testing.drive import (
+    denial,
+    keeping_plan,
+    preparer,
+    require_workers_differ,
+    scoring_plan,
+)
 from dpkit_core.testing.forms import FORMS, accepted_forms
 from dpkit_core.testing.fuzz import SensitivityAttack, attack_sensitivity
+from dpkit_core.testing.options import variants
+from dpkit_core.testing.replay import ReplayingMeter, Transcript, require_covered
 from dpkit_core.testing.trace import trace_difference
 from dpkit_core.testing.trial import (
     CheckFailed,
@@ -30,14 +38,22 @@ from dpkit_core.testing.trial import (
     global_generators,
     require,
 )
-from dpkit_core.testing.worlds import SIZES, Population, box, schemas
+from dpkit_core.testing.worlds import SIZES, Pair, Population, box, lattice, schemas
 
 ROUNDS = 3
-EVALUATIONS = 240
+EVALUATIONS = 110
 TABLES = 8
 LARGER_SIZES = (50, 120, 300)
 # Pairs whose smaller table has a single record, where what divides by n - 1 goes wrong.
 ONE_RECORD = 24
+# What is tried in each corner: pairs of tables of few different records, then a short search.
+CORNER_PAIRS, CORNER_SEARCH = 12, 8
+# Features and rounds: more than are picked by default.
+MANY_ROUNDS = 7
+# Record counts, of which each is one side of some threshold; the sides of others are found by watching.
+COUNTS = (1, 12, 26, 60, 101, 130, 201, 260, 420, 700, 1000)
+WATCHED = 1024
+GROWN = 48
 
 
 @check("numerical", kinds=("scorer",))
@@ -77,15 +93,19 @@ def check_scores_follow_the_features(make: Factory[Scorer], trial: Trial) -> Evi
         turned = attrs.evolve(schema, columns=tuple(schema.columns[i] for i in order))
         names = [feature.name for feature in schema.features]
         columns = [names.index(feature.name) for feature in turned.features]
+        seen, moved = [], ""
         for data in _tables(schema, trial):
             other = Dataset.from_arrays(data.X[:, columns], data.y, turned)
             scores = preparer(scorer, schema)(data).scores(())
             again = preparer(scorer, turned)(other).scores(())
             samples += 1
-            require(
-                np.allclose(scores[columns], again, rtol=1e-9, atol=1e-9 * (1 + np.abs(scores).max())),
-                f"scores {scores[columns]} became {again} when columns were put in the order {columns}",
-            )
+            seen.append(scores)
+            if not np.allclose(scores[columns], again, rtol=1e-9, atol=1e-9 * (1 + np.abs(scores).max())):
+                moved = (
+                    f"scores {scores[columns]} became {again} when columns were put in the order {columns}"
+                )
+        # Scores that are the same for every table say nothing of the records, in whatever order.
+        require(not moved or all(np.array_equal(seen[0], other) for other in seen), moved)
     return Evidence(f"{samples} tables", samples)
 
 
@@ -224,6 +244,185 @@ def check_sensitivity_replace_one(make: Factory[Scorer], trial: Trial) -> Eviden
     of adding. Return ``2 * linf`` for this relation or raise ``Unsuitable``.
     """
     return _attack(make, trial, Neighboring.REPLACE_ONE)
+
+
+@check("privacy", kinds=("scorer",))
+def check_sensitivity_in_corners(make: Factory[Scorer], trial: Trial) -> Evidence:
+    """Nor is one found in the corners of what may be asked for, with a few pairs of tables in each.
+
+    One column, more than a hundred, bounds for some, categories alone; every round to the seventh, after
+    prefixes of several kinds; up to a thousand records, on both sides of where scores begin to behave
+    otherwise; records alike in all columns; and every option at other values.
+
+    If this fails: the sensitivity that was proved is not that of this corner. The message holds the schema's
+    bounds, the round and two datasets.
+    """
+    rng = np.random.default_rng(trial.seed)
+    worst, evaluations, named = None, 0, ""
+    for name, scorer, schema, selected, sizes, starts in _corners(make, rng, trial):
+        try:
+            declared = scorer.sensitivity(schema, len(selected))
+            plan = scoring_plan(scorer, schema)
+        except (Unsuitable, CalibrationFailed):
+            continue
+        if plan is not None and denial(plan):
+            continue
+        attack = _attack_round(
+            scorer,
+            schema,
+            selected,
+            seed=trial.seed,
+            evaluations=len(starts) + CORNER_SEARCH * trial.effort * bool(sizes),
+            sizes=sizes or SIZES,
+            starts=starts,
+            declared=declared,
+        )
+        evaluations += attack.evaluations
+        if attack.violated:
+            raise CheckFailed(f"{name}, round {len(selected)}: {attack.describe()}", samples=evaluations)
+        if worst is None or attack.ratio > worst:
+            worst, named = attack.ratio, name
+    if worst is None:
+        raise NotApplicable("the scorer calls every corner unsuitable")
+    return Evidence(f"{worst:.3f} of the sensitivity reached ({named})", evaluations)
+
+
+_Corner = tuple[str, Scorer, Schema, tuple[int, ...], tuple[int, ...], list[Pair]]
+
+
+def _corners(make: Factory[Scorer], rng: np.random.Generator, trial: Trial) -> Iterator[_Corner]:
+    """Yield what is asked for, the sizes to search in, and pairs to try first."""
+    scorer = scorer_of_tables(make)
+
+    def some(schema: Schema, records: int, count: int) -> list[Pair]:
+        pairs = list(Population(schema).corner_pairs(records))
+        return [pairs[i] for i in rng.permutation(len(pairs))[: count * trial.effort]]
+
+    for neighboring in Neighboring:
+        plain = schemas(neighboring)
+        for name, schema in plain.items():
+            yield name, scorer, schema, (), (), list(Population(schema).corner_pairs(4))
+        for name, schema in lattice(neighboring).items():
+            sizes = (schema.records or 6,)
+            yield name, scorer, schema, (), sizes, some(schema, sizes[0], CORNER_PAIRS)
+        rounds = box(MANY_ROUNDS, neighboring)
+        for r in range(1, MANY_ROUNDS) if scorer.adaptive else ():
+            for prefix in (tuple(range(r)), tuple(rng.permutation(MANY_ROUNDS)[:r].tolist())):
+                yield "one more round", scorer, rounds, prefix, (9,), some(rounds, 9, CORNER_PAIRS // 2)
+        small = next((s for s in plain.values() if _serves(scorer, s)), None)
+        if small is not None:
+            for records in COUNTS:
+                yield f"{records} records", scorer, small, (), (), some(small, records, 4)
+            yield "one more record at a time", scorer, small, (), (), _growing(small, rng)
+            if neighboring is Neighboring.ADD_OR_REMOVE_ONE:
+                yield "where scores jump", scorer, small, (), (), _jumps(scorer, small, rng)
+        for name, other in variants(make):
+            for schema in plain.values():
+                yield name, other(), schema, (), (5,), some(schema, 5, CORNER_PAIRS)
+                if scorer.adaptive:
+                    yield name, other(), schema, (0,), (5,), some(schema, 5, CORNER_PAIRS // 2)
+
+
+def _growing(schema: Schema, rng: np.random.Generator) -> list[Pair]:
+    """Return pairs of every size up to a limit, of records at corners in random order."""
+    corners = np.array(Population(schema).corners())
+    table = corners[rng.integers(len(corners), size=GROWN + 1)]
+    replaced = schema.neighboring is Neighboring.REPLACE_ONE
+    others = corners[rng.integers(len(corners), size=GROWN + 1)]
+    return [Pair(table[: n + 1], n, others[n].copy() if replaced else None) for n in range(1, GROWN + 1)]
+
+
+def _serves(scorer: Scorer, schema: Schema) -> bool:
+    try:
+        scorer.sensitivity(schema, 0)
+    except Unsuitable:
+        return False
+    return True
+
+
+def _jumps(scorer: Scorer, schema: Schema, rng: np.random.Generator) -> list[Pair]:
+    """Return pairs of consecutive sizes between which scores move most, found by halving.
+
+    If a table that grows by m records moves its scores by more than m times as far as one record may, one of
+    the steps between moves them too far; the half that moves further holds one.
+    """
+    population = Population(schema)
+    prepare = preparer(scorer, schema)
+    corners = population.corners()
+    found = []
+    for rows in (
+        [corners[0]],
+        [corners[1]],
+        [corners[0], corners[4]],
+        [population.record(rng) for _ in "abc"],
+    ):
+        table = np.array(rows)[np.arange(WATCHED + 1) % len(rows)]
+        known: dict[int, Vector] = {}
+
+        def scores(n: int, table: Matrix = table, known: dict[int, Vector] = known) -> Vector:
+            if n not in known:
+                known[n] = prepare(population.dataset(table[:n])).scores(())
+            return known[n]
+
+        def moved(a: int, b: int) -> float:
+            return float(np.abs(scores(b) - scores(a)).max()) / (b - a)
+
+        spans = itertools.pairwise([2**i for i in range(11)])
+        low, high = max(spans, key=lambda span: moved(*span))
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = max((low, middle), (middle, high), key=lambda span: moved(*span))
+        found.append(Pair(table[:high], high - 1, None))
+    return found
+
+
+@check("privacy", kinds=("scorer",))
+def check_own_release_is_covered(make: Factory[Scorer], trial: Trial) -> Evidence:
+    """What a scorer asks noise for before it scores moves no further than the sensitivity that it planned.
+
+    If this fails: each noisy number needs the sensitivity of what is under its noise, for values at and
+    beyond the bounds of the schema.
+    """
+    rng = np.random.default_rng(trial.seed)
+    worst, samples = 0.0, 0
+    for scorer, schema in _releasing(make):
+        plan = scoring_plan(scorer, schema)
+        if plan is None or not plan.events or not isinstance(scorer, ReleasingScorer) or denial(plan):
+            continue
+        population = Population(schema)
+        pairs = list(population.corner_pairs(6))
+        pairs = [pairs[i] for i in rng.permutation(len(pairs))[: CORNER_PAIRS * trial.effort]]
+        pairs += [population.pair(rng, 8) for _ in range(6 * trial.effort)]
+        for pair in pairs:
+            first = Transcript()
+            second = Transcript(first.answers)
+            for data, transcript in zip(population.datasets(pair), (first, second), strict=True):
+                meter = ReplayingMeter(transcript, trial.seed, plan, schema.neighboring)
+                meter.arrive(data.records)
+                with keeping_plan():
+                    scorer.prepare_released(data, plan, meter.window)
+            samples += 1
+            worst = max(worst, require_covered(first, second, population.datasets(pair)))
+    if not samples:
+        raise NotApplicable("the scorer releases nothing of its own")
+    return Evidence(f"{worst:.3f} of a planned sensitivity reached", samples)
+
+
+def _releasing(make: Factory[Scorer]) -> Iterator[tuple[Scorer, Schema]]:
+    """Yield the scorer, also with other options, and each schema for which it plans."""
+    for one in (make, *(other for _, other in variants(make))):
+        scorer = scorer_of_tables(one)
+        if not isinstance(scorer, ReleasingScorer):
+            return
+        for neighboring in Neighboring:
+            for schema in (*schemas(neighboring).values(), *lattice(neighboring).values()):
+                try:
+                    scorer.sensitivity(schema, 0)
+                    scoring_plan(scorer, schema)
+                except (Unsuitable, CalibrationFailed, UnsupportedEvent):
+                    continue
+                if schema.records is None and len(schema.features) < 100:
+                    yield scorer, schema
 
 
 @check("privacy", kinds=("scorer",), thorough_only=True)
@@ -381,8 +580,10 @@ def _attack_round(
     evaluations: int,
     form: _Form = _dense,
     sizes: Sequence[int] = SIZES,
+    starts: Sequence[Pair] = (),
+    declared: Sensitivity | None = None,
 ) -> SensitivityAttack:
-    declared = scorer.sensitivity(schema, len(selected))
+    declared = declared or scorer.sensitivity(schema, len(selected))
     require(
         getattr(declared, "neighboring", None) is schema.neighboring,
         f"sensitivity is {declared!r}; it must hold for {schema.neighboring.value}",
@@ -395,5 +596,11 @@ def _attack_round(
         return scores
 
     return attack_sensitivity(
-        candidate_scores, declared, schema, evaluations=evaluations, sizes=sizes, seed=seed
+        candidate_scores,
+        declared,
+        schema,
+        evaluations=evaluations,
+        sizes=sizes,
+        seed=seed,
+        starts=starts,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -16,7 +17,8 @@ from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.pipeline.planner import other_sensitivity, unstated
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
-from dpkit_core.protocols import Accountant, SelectionRequest, StagePlan, TopKSelector
+from dpkit_core.privacy.events import ExponentialMechanism, PermuteAndFlip, PureDP
+from dpkit_core.protocols import Accountant, Scores, SelectionRequest, StagePlan, TopKSelector
 from dpkit_core.testing.audit import Audit, audit, clopper_pearson, strain
 from dpkit_core.testing.check import check
 from dpkit_core.testing.drive import (
@@ -24,13 +26,18 @@ from dpkit_core.testing.drive import (
     Rounds,
     claimed_mu,
     claiming,
+    denial,
+    keeping_plan,
     pick,
     quick_meters,
     require_workers_differ,
     seeded_meter,
 )
 from dpkit_core.testing.exact import NotEnumerable, enumerate_law, hockey_stick, max_log_ratio, same_law
+from dpkit_core.testing.options import variants
+from dpkit_core.testing.probe import NotProbed, Script, ScriptedNoise, chances, largest_ratio
 from dpkit_core.testing.reference import ReferenceAccountant
+from dpkit_core.testing.replay import ReplayingMeter, Transcript
 from dpkit_core.testing.trace import trace_difference
 from dpkit_core.testing.trial import (
     CheckFailed,
@@ -46,6 +53,10 @@ from dpkit_core.testing.trial import (
 SHAPES = ((5, (2,)), (5, (1, 1)))
 # Few outcomes betray more: one pick among two strains most mechanisms to their very bound.
 SMALL_SHAPES = ((2, (1,)), (3, (2,)))
+# Many candidates, one law with hardly any budget.
+WIDE_SHAPES, WIDE_RUNS = ((120, (2,)),), 240
+# Nearly all that there are, in one round: what a claim for one pick says of five.
+DEEP_SHAPES, DEEP_RUNS = ((6, (5,)),), 2000
 # For the thorough run.
 LARGER_SHAPES = ((12, (4,)), (30, (1, 1, 1)))
 PAIRS = 24
@@ -111,7 +122,6 @@ def check_plans_keep_the_budget(make: Factory[TopKSelector], trial: Trial) -> Ev
             require(other is None, f"planned for sensitivity {other}, not that of the scores")
             accountant = accountant.compose(event)
         spent, budget = accountant.epsilon(case.request.budget.delta), case.request.budget
-        require(case.plan.events, "the plan has no event, so nothing would be charged")
         require(
             spent <= budget.epsilon * (1 + 1e-9),
             f"the plan costs epsilon {spent:.6g} where {budget.epsilon:.6g} was given ({_name(case)})",
@@ -220,7 +230,9 @@ def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) 
         for case in reversed(sampled)
         if case.request.budget.epsilon == largest
     }
-    finding = _audit_worst(list(once.values()), rng, trial)
+    half = attrs.evolve(trial, error=trial.error / 2)
+    finding = _audit_worst(list(once.values()), rng, half)
+    _audit_deep(make, rng, half)
     return Evidence(
         f"{finding.describe()}" + f"; {_reached(strongest)}" * bool(exact),
         finding.samples + len(pairs),
@@ -231,6 +243,183 @@ def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) 
 def _reached(strongest: float) -> str:
     beyond = ", as its delta allows" if strongest > 1 else ""
     return f"exact epsilon reaches {strongest:.3f} of the budget{beyond}"
+
+
+@check("privacy", kinds=("selector",))
+def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Trial) -> Evidence:
+    """A pick by noise of the selector's own has chances, found exactly, that its event covers.
+
+    In the first and in later rounds, with two candidates left and with many, for sensitivities tiny and huge,
+    for scores close together, at a distance, and far apart.
+
+    If this fails: the noise is not that of the event where the message says: less in a later round, cut in
+    its tails, of a scale that is rounded or follows the scores, or left out for a clear winner.
+    """
+    selector: TopKSelector = make()
+    tried, worst, found = 0, 0.0, False
+    for variant, (budget, left, rounds, moves, places) in itertools.product(
+        (selector, *(other() for _, other in variants(make))), PROBES
+    ):
+        case = _probed_case(variant, budget, left, rounds, moves)
+        if case is None or denial(case.plan):
+            continue
+        found = True
+        epsilon = _claimed_epsilon(case.plan)
+        if epsilon is None:
+            continue
+        try:
+            known = {place: chances(partial(_last_wins, case, place), left) for place in places}
+        except NotProbed:
+            continue
+        for near, far in itertools.combinations(places, 2):
+            if abs(near - far) > 1 + 1e-9:
+                continue
+            ratio = largest_ratio([(known[near], known[far])])
+            tried, worst = tried + 1, max(worst, ratio / epsilon)
+            require(
+                ratio <= epsilon * (1 + 1e-3) + 2e-3,
+                f"round {rounds - 1}, {left} candidates left: where the last score is {near:g} and {far:g} "
+                f"range sensitivities above all others, it is picked with chances {known[near][0]:.6g} and "
+                f"{known[far][0]:.6g}, a loss of {ratio:.4g}; the event says {epsilon:.4g} ({_name(case)})",
+            )
+    if not found:
+        raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
+    if not tried:
+        raise NotApplicable("it draws nothing of its own of a law that the kit can choose")
+    return Evidence(f"{worst:.3f} of an event's epsilon reached", tried)
+
+
+# Budget, candidates that are left, rounds, sensitivities, and by how many ranges the last one is ahead.
+_CLOSE = (-21.0, -20.0, -5.0, -4.0, -0.5, 0.5, 8.0, 9.0)
+# Scores of either sign hide alike: the others are at so many ranges.
+LEVEL = -3.0
+PROBES = (
+    (BUDGETS[1], 2, 1, (1.0, 2.0), _CLOSE),
+    (BUDGETS[1], 2, 3, (1e-7, 2e-7), _CLOSE),
+    (BUDGETS[1], 2, 6, (1.0, 1.0), (-12.0, -11.0, 0.0, 1.0)),
+    (BUDGETS[1], 2, 1, (1e9, 2e9), (-5.0, -4.0, 0.0, 1.0)),
+    (BUDGETS[1], 40, 1, (1.0, 2.0), (-6.0, -5.0, -0.6, -0.1, 0.1, 0.4)),
+    (NO_BUDGET, 2, 1, (1.0, 2.0), (-20001.0, -20000.0, -101.0, -100.0, -24.0, -23.0, 30.0, 31.0)),
+)
+
+
+def _probed_case(
+    selector: TopKSelector, budget: Budget, left: int, rounds: int, moves: tuple[float, float]
+) -> _Case | None:
+    relation = Neighboring.ADD_OR_REMOVE_ONE
+    sensitivities = (Sensitivity(*moves, relation),) * rounds
+    features = left + rounds - 1
+    for maker in accountants():
+        accountant = maker(relation)
+        request = SelectionRequest(features, (1,) * rounds, sensitivities, budget, accountant)
+        try:
+            return _Case(selector, request, selector.plan(request))
+        except (Unsuitable, CalibrationFailed, UnsupportedEvent):
+            continue
+    return None
+
+
+def _claimed_epsilon(plan: StagePlan) -> float | None:
+    """Return the epsilon of the event of the last round; None where it claims another curve."""
+    match plan.events[-1] if plan.events else None:
+        case PureDP() | ExponentialMechanism() | PermuteAndFlip() as event:
+            return event.epsilon
+        case _:
+            return None
+
+
+def _last_wins(case: _Case, place: float, script: Script) -> bool:
+    """Return whether the last candidate wins the last round, where it is so many ranges ahead."""
+    rounds, features = len(case.request.picks), case.features
+    meter: ScriptedNoise | None = None
+    spread = case.sensitivities[0].range
+    candidates = np.ones(features, dtype=bool)
+    early = Script(np.arange(features), np.zeros(features))
+    meter = ScriptedNoise(script, case.plan, case.request.neighboring)
+    window = meter.window
+    for r in range(rounds):
+        values = np.full(features, LEVEL * spread)
+        if r == rounds - 1:
+            values[-1] += place * spread
+        else:  # who is picked before is up to the noise: the first that is left
+            early = Script(np.arange(features - r), np.zeros(features - r))
+            early.noise[0] = 50.0
+        meter.follow(script if r == rounds - 1 else early)
+        scores = Scores(values, case.sensitivities[r], candidates.copy(), r)
+        meter.offer(case.sensitivities[r])
+        with keeping_plan():
+            (chosen,) = case.selector.select(scores, 1, case.plan, window)
+        if r < rounds - 1 and int(chosen) >= rounds - 1:
+            raise NotProbed
+        candidates[int(chosen)] = False
+    return int(chosen) == features - 1
+
+
+@check("privacy", kinds=("selector",))
+def check_picks_follow_from_answers(make: Factory[TopKSelector], trial: Trial) -> Evidence:
+    """With the same answers of the meter, scores that share nothing have the same picks, however many.
+
+    If this fails: something reaches the picks around the meter: candidates that are left out by their scores,
+    an order, a tie, a default.
+    """
+    rng = np.random.default_rng(trial.seed)
+    tried, found = 0, False
+    for variant in (make(), *(other() for _, other in variants(make))):
+        for features, picks in ((300, (3,)), (40, (1, 1, 1, 1, 1)), (6, (5,))):
+            case = _answered_case(variant, features, picks)
+            if case is None or denial(case.plan):
+                continue
+            found = True
+            for number in range(4 * trial.effort):
+                worlds = _far_worlds(case, rng, number)
+                transcripts = [Transcript()]
+                transcripts.append(Transcript(transcripts[0].answers))
+                outcomes = [
+                    pick(
+                        variant,
+                        case.plan,
+                        case.rounds(values),
+                        partial(ReplayingMeter, transcript, trial.seed),
+                    )[0]
+                    for values, transcript in zip(worlds, transcripts, strict=True)
+                ]
+                if transcripts[0].opaque or transcripts[1].opaque:
+                    break
+                tried += 1
+                require(
+                    outcomes[0] == outcomes[1],
+                    f"with the same answers of the meter, {outcomes[0]} and {outcomes[1]} were picked "
+                    f"({_name(case)})",
+                )
+    if not found:
+        raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
+    if not tried:
+        raise NotApplicable("it draws by a sampler of its own")
+    return Evidence(f"{tried} selections", tried)
+
+
+def _answered_case(selector: TopKSelector, features: int, picks: tuple[int, ...]) -> _Case | None:
+    relation = Neighboring.ADD_OR_REMOVE_ONE
+    sensitivities = (Sensitivity(1.0, 2.0, relation),) * len(picks)
+    for maker in accountants():
+        request = SelectionRequest(features, picks, sensitivities, BUDGETS[1], maker(relation))
+        try:
+            return _Case(selector, request, selector.plan(request))
+        except (Unsuitable, CalibrationFailed, UnsupportedEvent):
+            continue
+    return None
+
+
+def _far_worlds(case: _Case, rng: np.random.Generator, number: int) -> list[list[Vector]]:
+    """Return scores of all rounds for two datasets that share nothing: clear winners, ties, all orders."""
+    d = case.features
+
+    def world() -> Vector:
+        kind = [np.zeros(d), 1000.0 * (np.arange(d) == rng.integers(d)), rng.permutation(d) * 5.0]
+        chosen: Vector = kind[int(rng.integers(3))] + 0.0
+        return chosen
+
+    return [[world() for _ in case.request.picks] for _ in range(2)]
 
 
 @check("privacy", kinds=("selector",), statistical=True, thorough_only=True)
@@ -258,10 +447,10 @@ def check_no_budget_tells_nothing(make: Factory[TopKSelector], trial: Trial) -> 
 
     If this fails: something reaches the output around the noise: an order, a class, a tie, a default.
     """
-    groups = _alike(_distinct(claiming(_cases(make, budgets=(NO_BUDGET,)))))
+    groups = _alike(_distinct(claiming(_cases(make, budgets=(NO_BUDGET,), shapes=(*SHAPES, *WIDE_SHAPES)))))
     samples, sampled = 0, False
     for number, cases in enumerate(groups):
-        if _enumerable(cases[0]):
+        if cases[0].features <= SHAPES[0][0] and _enumerable(cases[0]):
             for case in cases:
                 ratio = max_log_ratio(*(case.law(values) for values in _worlds_apart(case)))
                 samples += 1
@@ -270,7 +459,8 @@ def check_no_budget_tells_nothing(make: Factory[TopKSelector], trial: Trial) -> 
                 )
             continue
         sampled = True
-        runs = -(-METAMORPHIC_RUNS // len(cases)) * trial.effort
+        wanted = METAMORPHIC_RUNS if cases[0].features <= SHAPES[0][0] else WIDE_RUNS
+        runs = -(-wanted // len(cases)) * trial.effort
         one, other = (
             [
                 picks
@@ -279,6 +469,10 @@ def check_no_budget_tells_nothing(make: Factory[TopKSelector], trial: Trial) -> 
             ]
             for world in (0, 1)
         )
+        if cases[0].features > SHAPES[0][0]:  # by the half that the first pick is in, so that few runs tell
+            half = cases[0].features // 2
+            one = [(int(picks[0] < half), *picks[:0]) for picks in one]
+            other = [(int(picks[0] < half), *picks[:0]) for picks in other]
         p = same_law(one, other)
         samples += len(one)
         require(p > trial.error / len(groups), f"two worlds differ in law, p = {p:.2g} ({_name(cases[0])})")
@@ -397,6 +591,7 @@ def _score_pairs(
         lambda: np.eye(d)[rng.integers(d)],
         lambda: rng.uniform(0, 2, d),
         lambda: rng.uniform(0, 20, d),
+        lambda: rng.uniform(-9, -4, d),
     )
     for number in range(count):
         first, second = [], []
@@ -426,9 +621,9 @@ def _moves(case: _Case) -> list[tuple[float, float]]:
 
 
 def _worlds_apart(case: _Case) -> list[list[Vector]]:
-    """Return the scores of two datasets that share nothing: one order, and its reverse."""
+    """Return the scores of two datasets that share nothing: one order, and its reverse below zero."""
     ups = [spread * np.arange(case.features, dtype=np.float64) for _, spread in _moves(case)]
-    return [ups, [up[::-1].copy() for up in ups]]
+    return [ups, [up[::-1] - 3 * up.max() - 1 for up in ups]]
 
 
 def _enumerable(case: _Case) -> bool:
@@ -468,6 +663,32 @@ class _Suspect:
         rising = change > change.min()
         one, other = (np.array([rising[list(p)] for p in s], dtype=float) for s in self.sample(runs, seed))
         return strain(one, other, self.case.request.budget, mu=claimed_mu(self.case.plan.events))
+
+
+def _audit_deep(make: Factory[TopKSelector], rng: np.random.Generator, trial: Trial) -> None:
+    """Fail if a round of nearly all candidates is refuted: those that rise come first, in whatever order."""
+    found = [c for c in claiming(_cases(make, budgets=BUDGETS[-1:], shapes=DEEP_SHAPES)) if c.plan.events]
+    if not found:
+        return
+    case = found[0]
+    d = case.features
+    rising = np.arange(d) < d - 1
+    ((linf, spread),) = _moves(case)
+    first = [np.where(rising, 0.0, 0.5 * spread)]
+    second = [first[0] + np.where(rising, linf, linf - spread)]
+    last = [
+        np.array([[float(d - 1 not in picks)] for picks in case.sample(values, runs, seed)])
+        for values, runs, seed in (
+            (w, DEEP_RUNS * trial.effort, [trial.seed, 77, i]) for i, w in enumerate((first, second))
+        )
+    ]
+    finding = audit(last[0], last[1], case.request.budget, confidence=1 - trial.error)
+    if finding.violated:
+        raise CheckFailed(
+            f"{finding.describe()} ({_name(case)}), of the event that {d - 1} candidates that rise are ahead",
+            samples=DEEP_RUNS,
+            confidence=finding.confidence,
+        )
 
 
 def _audit_worst(cases: Sequence[_Case], rng: np.random.Generator, trial: Trial) -> Audit:

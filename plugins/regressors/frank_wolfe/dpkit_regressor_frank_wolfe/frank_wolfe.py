@@ -205,7 +205,8 @@ class FrankWolfeRegressor:
     calibration
         ``proved``, as above. ``published``: Laplace noise of 2 sqrt(8 T ln(1 / delta)) / epsilon on each
         entry of the gradient, as in the authors' code, whose loss is no such loss; ``none``: no noise. Both
-        are for comparison, with form gram, and certified as not private.
+        are for comparison, take bounds from the data where they are not public, and are certified as not
+        private.
     constant_work
         Whether to pick in a time that does not depend on the data, however many columns there are.
     """
@@ -281,12 +282,6 @@ class FrankWolfeRegressor:
         return StagePlan(chosen.events, settings=chosen)
 
     def _baseline(self, request: RegressionRequest) -> StagePlan:
-        schema = request.schema
-        if None in {schema.target.bounds, *(feature.bounds for feature in schema.features)}:
-            raise Unsuitable(
-                f"calibration = {self.calibration} is for public bounds of all columns; give them in the "
-                "schema, or leave calibration at proved"
-            )
         budget, scale = request.budget, 0.0
         if self.calibration == "published":
             if not budget.delta:
@@ -330,7 +325,7 @@ class FrankWolfeRegressor:
         """
         self._require_target(schema)
         unbounded = sum(feature.bounds is None for feature in schema.features)
-        fences = 3 * (unbounded + (schema.target.bounds is None))
+        fences = 3 * (unbounded + (schema.target.bounds is None)) if self.calibration == "proved" else 0
         return self._facts(len(schema.features), schema.neighboring, schema.records, fences)
 
     def _facts(
@@ -436,6 +431,11 @@ class FrankWolfeRegressor:
 
     def _feature_fences(self, data: AnyDataset, settings: FrankWolfeSettings, meter: Meter) -> list[Fences]:
         """Return the fences of each column; the planned selections go to columns without bounds first."""
+        if isinstance(settings.vertex, NonPrivate):
+            return [
+                _largest(data.select([j]), _only_feature) if f.bounds is None else Fences.between(*f.bounds)
+                for j, f in enumerate(data.features)
+            ]
         private: dict[int, Fences] = {}
         if settings.columns:
             columns = sorted(range(len(data.features)), key=lambda j: data.features[j].bounds is not None)
@@ -449,6 +449,8 @@ class FrankWolfeRegressor:
         ]
 
     def _target_fences(self, data: AnyDataset, settings: FrankWolfeSettings, meter: Meter) -> Fences:
+        if isinstance(settings.vertex, NonPrivate) and data.target_bounds is None:
+            return _largest(data.select(()), _target)
         if settings.target_epsilon is None:
             assert data.target_bounds is not None  # the plan was made for the same schema
             return Fences.between(*data.target_bounds)
@@ -488,6 +490,13 @@ def _linear(
         target.center + target.width * weights[-1],
         bounds,
     )
+
+
+def _largest(data: AnyDataset, values: Values) -> Fences:
+    """Return fences at the least and the largest value of the data, for what is not private anyway."""
+    dense = data.dense()
+    found = values(Block(dense.X, dense.y))
+    return Fences.between(float(found.min()), float(found.max()))
 
 
 def _only_feature(block: Block) -> Vector:

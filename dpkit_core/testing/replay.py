@@ -1,0 +1,199 @@
+"""Runs a part on one dataset, and again on another with the same answers of the meter.
+
+What a part releases is made of the meter's answers and of public facts. So two runs with the same answers
+release the same, whatever the records: one difference is a leak, found without statistics. And what the two
+runs of neighbors ask noise for, after the same answers, lies no further apart than the planned sensitivity.
+Where a part draws by a sampler of its own, the answers are not all there is, and nothing can be said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_core.noise.randomness import Randomness
+from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.events import Event
+from dpkit_core.protocols import Accountant, Custom, Scores, StagePlan
+from dpkit_core.testing.drive import QuickMeter, QuickSampler
+from dpkit_core.testing.fuzz import NORMS, ROUNDING, side_by_side
+from dpkit_core.testing.trial import CheckFailed
+
+Floats = npt.NDArray[np.float64]
+
+
+@attrs.frozen(eq=False)
+class Asked:
+    """What the meter was asked to protect: the values, their norm, and how far they were said to move."""
+
+    values: Floats
+    norm: str
+    sensitivity: float
+
+
+@attrs.define(eq=False)
+class Transcript:
+    """What one run asked, and what it was answered.
+
+    Attributes
+    ----------
+    asked
+        Of each draw; None where the values are not seen.
+    answers
+        Of each draw.
+    given
+        Answers to be given instead, those of another run.
+    opaque
+        Whether a draw was made of which neither the values nor the answer are seen.
+    """
+
+    given: Sequence[Any] = ()
+    asked: list[Asked | None] = attrs.field(factory=list)
+    answers: list[Any] = attrs.field(factory=list)
+    opaque: bool = False
+    settling: bool = False
+
+    @contextmanager
+    def seen(self) -> Iterator[None]:
+        """Mark that the meter itself adds the noise, to values that are seen."""
+        self.settling = True
+        try:
+            yield
+        finally:
+            self.settling = False
+
+    def settle(self, asked: Asked | None, drawn: Any) -> Any:
+        """Return the answer to a question: the one of the other run where there is one."""
+        number = len(self.answers)
+        answer = self.given[number] if number < len(self.given) else drawn
+        self.asked.append(None if self.opaque else asked)
+        self.answers.append(answer)
+        return answer
+
+    def moves(self, other: Transcript) -> Iterator[tuple[int, str, float, float]]:
+        """Yield for each draw its number, the norm, how far its values moved, and the sensitivity."""
+        for number, (one, two) in enumerate(zip(self.asked, other.asked, strict=False), start=1):
+            if one is None or two is None or one.values.shape != two.values.shape or not one.values.size:
+                continue
+            finite = bool(np.isfinite((one.values, two.values)).all())
+            slack = ROUNDING * max(np.abs(one.values).max(), np.abs(two.values).max()) if finite else 0.0
+            moved = NORMS[one.norm](one.values - two.values) if finite else np.inf
+            yield number, one.norm, moved - slack, one.sensitivity
+
+
+class ReplayingMeter(QuickMeter):
+    """A quick meter that keeps a transcript, and repeats the answers of another."""
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        seed: int,
+        plan: StagePlan,
+        neighboring: Neighboring,
+        *,
+        accountant: Accountant | None = None,
+    ) -> None:
+        super().__init__(
+            np.random.default_rng([seed, 0]), _NEVER_DRAWN, plan, neighboring, accountant=accountant
+        )
+        self._transcript = transcript
+        self._sampler = _Sampler(self._generator, transcript)
+        self._public = np.random.default_rng([seed, 1])
+
+    @property
+    def coins(self) -> np.random.Generator:
+        """A generator of their own: how much noise was drawn does not move them."""
+        return self._public
+
+    def select(self, scores: Scores, k: int, *, event: Any, constant_work: bool = False) -> tuple[int, ...]:
+        """Return the answer of the other run, or draw."""
+        with self._transcript.seen():
+            drawn = super().select(scores, k, event=event, constant_work=constant_work)
+        values = np.asarray(scores.values, dtype=np.float64)[np.asarray(scores.candidates, dtype=bool)]
+        picks: tuple[int, ...] = self._transcript.settle(Asked(values, "range", event.sensitivity), drawn)
+        return picks
+
+    def sums(self, contributions: Sequence[Any], groups: Any, **options: Any) -> Any:
+        """Return the answer of the other run, or draw; what sums add up has a check of its own."""
+        with self._transcript.seen():
+            drawn = super().sums(contributions, groups, **options)
+        return self._transcript.settle(None, drawn)
+
+    def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Custom]:
+        """Open a mechanism whose values are seen where its sampler adds them to the noise itself."""
+        self._sampler = _Unseen(self._generator, self._transcript)
+        return super().custom(event, proof=proof, arithmetic=arithmetic)
+
+    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
+        """Note that somebody else's noise is not seen."""
+        self._transcript.opaque = True
+        return super().foreign(event, whose=whose, proof=proof)
+
+
+def require_covered(first: Transcript, second: Transcript, pair: tuple[Any, Any]) -> float:
+    """Return which share of a planned sensitivity two runs on neighbors reach at most.
+
+    Raises
+    ------
+    CheckFailed
+        If one is above 1.
+    """
+    worst = 0.0
+    for number, norm, moved, sensitivity in first.moves(second):
+        if moved > sensitivity * (1 + 1e-9):
+            raise CheckFailed(
+                f"draw {number} protects values that move by {moved:.6g} in {norm}, planned for "
+                f"sensitivity {sensitivity:.6g}, between neighbors with {pair[0].records} and "
+                f"{pair[1].records} records:\n"
+                f"{side_by_side(*pair)}"
+            )
+        worst = max(worst, moved / sensitivity)
+    return worst
+
+
+_NEVER_DRAWN = Randomness.from_seed(0)
+
+
+@attrs.frozen
+class _Sampler(QuickSampler):
+    """Repeats answers where the values are handed over; any other use makes the rest opaque."""
+
+    transcript: Transcript
+
+    def laplace_on_grid(self, value: Any, *, sensitivity: float, noise_multiplier: float) -> Any:
+        """Return the answer of the other run, or noise."""
+        with self.transcript.seen():
+            drawn = QuickSampler.laplace_on_grid(
+                self, value, sensitivity=sensitivity, noise_multiplier=noise_multiplier
+            )
+        return self.transcript.settle(Asked(_floats(value), "l1", sensitivity), drawn)
+
+    def gaussian_on_grid(self, value: Any, *, sensitivity: float, noise_multiplier: float) -> Any:
+        """Return the answer of the other run, or noise."""
+        with self.transcript.seen():
+            drawn = QuickSampler.gaussian_on_grid(
+                self, value, sensitivity=sensitivity, noise_multiplier=noise_multiplier
+            )
+        return self.transcript.settle(Asked(_floats(value), "l2", sensitivity), drawn)
+
+
+class _Unseen(_Sampler):
+    """The same inside a mechanism of the part's own: any other use makes what follows opaque."""
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """The generator; whoever draws from it adds noise to values that are not seen."""
+        if not self.transcript.settling:
+            self.transcript.opaque = True
+        generator = self.source
+        assert isinstance(generator, np.random.Generator)
+        return generator
+
+
+def _floats(value: Any) -> Floats:
+    return np.array(value, dtype=np.float64)

@@ -1,0 +1,84 @@
+"""Parts that were written without knowledge of the kit: each false one is rejected, no honest one is.
+
+``verdicts.csv`` has what the kit said of each when it was first asked, before it was repaired.
+"""
+
+import csv
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dpkit_core.testing import run_checks
+from dpkit_core.testing.locate import find_part
+
+HERE = Path(__file__).parent
+MANIFEST = tomllib.loads((HERE / "manifest.toml").read_text(encoding="utf-8"))
+HONEST = [(kind, name) for kind, names in MANIFEST["honest"].items() for name in names]
+FALSE = [(kind, name) for kind, parts in MANIFEST.items() if kind != "honest" for name in parts]
+
+#: One part of each way in which a lie is found, and the check that finds it.
+FAST = {
+    ("scorers", "HalvedForOneColumn"): "check_sensitivity_in_corners",
+    ("scorers", "LouderInLargeTables"): "check_sensitivity_in_corners",
+    ("scorers", "SquaredByOption"): "check_sensitivity_in_corners",
+    ("scorers_later", "ByFirstPick"): "check_sensitivity_in_corners",
+    ("scorers_later", "Trimmed"): "check_sensitivity_in_corners",
+    ("scorers_later", "Fading"): "check_sensitivity_in_corners",
+    ("scorers", "NarrowRelease"): "check_own_release_is_covered",
+    ("scorers", "LogsTheTarget"): "check_nothing_leaves_beside_the_release",
+    ("scorers", "KnowsTheKit"): "check_it_is_the_same_where_nobody_tests",
+    ("selectors", "CutTails"): "check_chosen_noise_hides_the_scores",
+    ("selectors", "QuieterLater"): "check_chosen_noise_hides_the_scores",
+    ("selectors_later", "AllBelowZero"): "check_chosen_noise_hides_the_scores",
+    ("regressors", "RefusesFew"): "check_model_is_made_of_answers",
+    ("regressors", "SharedNoise"): "check_model_is_made_of_answers",
+    ("regressors", "OneNormForAll"): "check_draws_are_covered",
+    ("accountants", "LargerKind"): "check_mixtures_are_never_below",
+    ("accountants", "ShortCounts"): "check_mixtures_are_never_below",
+    ("accountants", "LargestDelta"): "check_mixtures_are_never_below",
+}
+
+
+def checked(kind, name, only=()):
+    make, role = find_part(f"{HERE / kind}.py:{name}")
+    return run_checks(make, role, only=only)
+
+
+@pytest.mark.parametrize(("kind", "name"), FAST, ids=lambda x: x)
+def test_the_check_made_for_a_class_of_lies_finds_it(kind, name):
+    report = checked(kind, name, [FAST[kind, name]])
+    assert not report.ok, report.statement
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("regressors", "ToOneDecimal"), ("accountants", "Decimals"), ("scorers", "FirstColumnsFirst")],
+)
+def test_what_was_once_a_false_alarm_is_none(kind, name):
+    names = {
+        "regressors": ["check_randomness_is_the_meters", "check_model_is_made_of_answers"],
+        "accountants": ["check_epsilon_and_delta_agree", "check_repetition_is_a_loop"],
+        "scorers": ["check_scores_follow_the_features"],
+    }
+    report = checked(kind, name, names[kind])
+    assert report.ok, [r.detail for r in report.results]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "name"), FALSE, ids=lambda x: x)
+def test_the_default_kit_rejects_what_is_false(kind, name):
+    assert not checked(kind, name).ok
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "name"), HONEST, ids=lambda x: x)
+def test_the_default_kit_lets_what_is_honest_pass(kind, name):
+    report = checked(kind, name)
+    assert report.ok, [(r.check, r.detail) for r in report.results if r.status == "failed"]
+
+
+def test_every_part_has_a_verdict():
+    with (HERE / "verdicts.csv").open(encoding="utf-8") as file:
+        rows = [*csv.DictReader(file)]
+    assert {(row["kind"], row["part"]) for row in rows} == {*FALSE, *HONEST}
