@@ -47,7 +47,7 @@ nitpick_ignore = [
 nitpick_ignore_regex = [
     (
         r"py:.*",
-        r"(attrs?|collections|contextlib|datetime|fractions|importlib|np|npt|numpy|pathlib|pluggy|sparse|typer|typing)\..*",
+        r"(attrs?|collections|contextlib|datetime|fractions|importlib|np|npt|numpy|pathlib|pluggy|sklearn|sparse|typer|typing)\..*",
     ),
 ]
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dpkit_core.mechanisms.scores import FixedScores as FixedScores
     from dpkit_core.noise.randomness import Randomness as Randomness
     from dpkit_core.noise.sampler import Sampler as Sampler
+    from dpkit_core.pipeline.comparison import Comparison as Comparison
     from dpkit_core.pipeline.compose import Pipeline as Pipeline
     from dpkit_core.pipeline.compose import compose as compose
     from dpkit_core.pipeline.plan import Plan as Plan
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from dpkit_core.protocols import TopKSelector as TopKSelector
     from dpkit_core.release.certificate import Certificate as Certificate
     from dpkit_core.release.models import LinearModel as LinearModel
+    from dpkit_core.release.models import NoisyMoments as NoisyMoments
     from dpkit_core.release.models import RowClippedLinearModel as RowClippedLinearModel
     from dpkit_core.release.models import WinsorizedLinearModel as WinsorizedLinearModel
     from dpkit_core.release.release import Release as Release
@@ -94,6 +96,7 @@ _HOMES = {
     "mechanisms.scores": "FixedScores",
     "noise.randomness": "Randomness",
     "noise.sampler": "Sampler",
+    "pipeline.comparison": "Comparison",
     "pipeline.compose": "Pipeline compose",
     "pipeline.plan": "Plan",
     "plugins.registry": "Registry",
@@ -105,7 +108,7 @@ _HOMES = {
         "StagePlan StreamRegressor ThresholdSelector TopKSelector"
     ),
     "release.certificate": "Certificate",
-    "release.models": "LinearModel RowClippedLinearModel WinsorizedLinearModel",
+    "release.models": "LinearModel NoisyMoments RowClippedLinearModel WinsorizedLinearModel",
     "release.release": "Release",
     "release.trees": "TreesModel",
     "release.verify": "Verification verify",

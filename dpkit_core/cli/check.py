@@ -75,7 +75,9 @@ def check(
     from dpkit_core.commands import render
     from dpkit_core.errors import InvalidOption
     from dpkit_core.files.writing import reserved
+    from dpkit_core.scaffold.leftovers import leftovers
     from dpkit_core.testing import checks_for, run_checks
+    from dpkit_core.testing.checks.parts import class_of
     from dpkit_core.testing.locate import find_part
     from dpkit_core.testing.page import report_page
     from dpkit_core.testing.witness import read_witness, witness_of
@@ -122,6 +124,8 @@ def check(
         print(json.dumps(outcome.to_document(), indent=2))
     else:
         _print(outcome)
+    for sentence in leftovers(class_of(component)):
+        note(sentence)
     if not outcome.ok:
         raise typer.Exit(2)
 

@@ -19,7 +19,8 @@ Install it, attack its claims, run its tests:
   dpkit check {name}
   python -m pytest {folder}
 
-Then change it into your method. What you publish is a wheel:
+Then change it into your method, and in pyproject.toml the description and the addresses. What you publish
+is a wheel, which .github/workflows/publish.yml builds for a tag:
   python -m pip wheel --no-deps -w dist {folder}"""
 
 _MEMBER = """\
@@ -54,7 +55,7 @@ def new(
         ),
     ] = None,
 ) -> None:
-    """Write a new distribution with one part: package, tests, README.
+    """Write a new distribution with one part: package, tests, README, license, workflows.
 
     The part works and keeps its promises; change it into yours.
     """
@@ -65,7 +66,7 @@ def new(
     checkout = repository(Path.cwd()) if directory is None else None
     if checkout is None:
         folder = directory or Path(blueprint.distribution)
-        scaffold.write(blueprint, folder)
+        scaffold.write(blueprint, folder, alone=True)
         print(_STANDING_ALONE.format(folder=folder, name=name))
         return
     member = scaffold.join(blueprint, checkout)

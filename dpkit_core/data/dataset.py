@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.data.frames import column_feature, frame_matrix, is_frame
+from dpkit_core.data.frames import column_feature, frame_matrix, frame_target, is_frame
 from dpkit_core.data.readers import filled
 from dpkit_core.data.schema import Feature, Schema
 from dpkit_core.data.sums import (
@@ -201,6 +201,26 @@ class Dataset:
         _require_finite(target[:, np.newaxis], [schema.target.name])
         X, y = _read_only(matrix), _read_only(target)
         return cls(X, y, schema.features, schema.target.name, schema.target.bounds)
+
+    @classmethod
+    def from_frame(cls, frame: Any, schema: Schema, *, batch: bool = False) -> Dataset:
+        """Return the dataset of a table that holds features and target.
+
+        Parameters
+        ----------
+        frame
+            Of pandas, polars, pyarrow or any library that speaks Arrow's C stream, as in ``from_arrays``. A
+            categorical target becomes 1 for its positive category and 0 for everything else.
+        schema
+            The public facts; ``Schema.from_frame`` has a start.
+        batch
+            Whether it is one of a stream, which may have no records.
+        """
+        if not is_frame(frame):
+            raise InvalidData(
+                f"a {type(frame).__name__} has no named columns; give a data frame, or use from_arrays"
+            )
+        return cls.from_arrays(frame, frame_target(frame, schema.outcome), schema, batch=batch)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -132,7 +132,7 @@ def _require_records(table: Table, schema: Schema) -> None:
         )
 
 
-def stream(path: Path, schema: Schema) -> StreamedDataset:
+def stream(path: Path | str, schema: Schema) -> StreamedDataset:
     """Return what ``encode`` does for Parquet files, with records that are read in blocks at each pass.
 
     One pass checks the records before this returns, and a pass reads only the columns that it needs. Memory

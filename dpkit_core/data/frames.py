@@ -11,7 +11,7 @@ import difflib
 import math
 import numbers
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.data.readers import (
+    KIND_OF,
     LISTED,
     Table,
     TableColumn,
@@ -28,7 +29,7 @@ from dpkit_core.data.readers import (
     pyarrow,
 )
 from dpkit_core.data.schema import EPOCH
-from dpkit_core.errors import InvalidData, UnusedColumns
+from dpkit_core.errors import InvalidData, InvalidSchema, UnusedColumns
 
 if TYPE_CHECKING:
     from dpkit_core.data.dataset import Matrix, Vector
@@ -80,9 +81,7 @@ def frame_matrix(X: Any, features: Sequence[Feature], *, beside: Sequence[str] =
     UnusedColumns
         If there are other columns.
     """
-    if not hasattr(X, "column_names") and not (hasattr(X, "columns") and hasattr(X, "__len__")):
-        X = _from_stream(X)
-    names = list(X.column_names if hasattr(X, "column_names") else X.columns)
+    X, names = _opened(X)
     known = set(names)
     found = [_of_its_own(feature) if feature.name in known else feature for feature in features]
     needed = list(dict.fromkeys(feature.column for feature in found))
@@ -95,6 +94,56 @@ def frame_matrix(X: Any, features: Sequence[Feature], *, beside: Sequence[str] =
         shown = ", ".join(unused[:LISTED]) + (", ..." if len(unused) > LISTED else "")
         warnings.warn(f"columns of X that are not used: {shown}", UnusedColumns, stacklevel=3)
     return matrix
+
+
+def frame_target(X: Any, outcome: Feature) -> Vector:
+    """Return the target of a table that has it as a column; of a categorical one, 1 where it is positive.
+
+    Raises
+    ------
+    InvalidData
+        If the column is missing, appears twice or does not hold what is needed.
+    """
+    X, names = _opened(X)
+    if names.count(outcome.column) != 1:
+        raise InvalidData(_absent(outcome.column, names))
+    target: Vector = feature_matrix(_table(X, [outcome.column]), [outcome], "target")[:, 0]
+    return target
+
+
+def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
+    """Return the kind of each column of a table, by its type; ``known`` says some of them.
+
+    Raises
+    ------
+    InvalidData
+        If the name of a column is no text.
+    InvalidSchema
+        If columns hold neither numbers nor dates nor what is known: with all their names, and what to say of
+        them.
+    """
+    X, names = _opened(X)
+    if not all(isinstance(name, str) for name in names):
+        shown = ", ".join(map(repr, names[:LISTED]))
+        raise InvalidData(f"the columns of X are named {shown}; give them names that are text")
+    held = {column.name: column.holds for column in _table(X, names).columns}
+    typed = {name: KIND_OF[holds] for name, holds in held.items() if holds in ("numbers", "dates")}
+    unclear = [f"{name!r} ({held[name]})" for name in names if name not in typed and name not in known]
+    if unclear:
+        raise InvalidSchema(
+            f"what may columns {', '.join(unclear[:LISTED])} hold? List their categories, from public "
+            'knowledge and not from the table, as in Schema.from_frame(..., categories={"cut": ["Fair", '
+            '"Good"]}), or leave them out. '
+            "The categories of a data frame's own type do not count: they may have been read off the records"
+        )
+    return {name: known.get(name, typed.get(name, "")) for name in names}
+
+
+def _opened(X: Any) -> tuple[Any, list[Any]]:
+    """Return a table whose columns can be had by name, and their names."""
+    if not hasattr(X, "column_names") and not (hasattr(X, "columns") and hasattr(X, "__len__")):
+        X = _from_stream(X)
+    return X, list(X.column_names if hasattr(X, "column_names") else X.columns)
 
 
 def _of_its_own(feature: Feature) -> Feature:

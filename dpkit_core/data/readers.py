@@ -333,7 +333,7 @@ def _number(category: str) -> float:
         return float("nan")  # equal to no number
 
 
-def read_table(path: Path, *, batch: bool = False, dialect: Dialect = PLAIN) -> Table:
+def read_table(path: Path | str, *, batch: bool = False, dialect: Dialect = PLAIN) -> Table:
     """Return the table in a CSV, TSV, Parquet or NPZ file, or in a folder of Parquet files.
 
     A folder stands for all Parquet files below it, and a pattern such as ``sales/2020-*.parquet`` for those
@@ -352,7 +352,7 @@ def read_table(path: Path, *, batch: bool = False, dialect: Dialect = PLAIN) -> 
             f"{path} is an address; dpkit reads files of this machine. Download it first, or mount what "
             f"{scheme[1]} leads to"
         )
-    table = _read(path, dialect)
+    table = _read(Path(path), dialect)
     if table.rows < 1 and not batch:
         raise InvalidData(f"{path} has column names but no rows; give a table with records")
     return table

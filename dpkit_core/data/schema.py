@@ -360,6 +360,54 @@ class Schema:
             raise InvalidSchema(f"bounds given for {sorted(known)[0]!r}, which is not a column")
         return schema
 
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        target: str,
+        *,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        categories: Mapping[str, Iterable[str]] | None = None,
+        neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE,
+    ) -> Schema:
+        """Return the schema of a data frame: its names and types, and what you say of them.
+
+        No value is looked at for it: bounds and categories are public only if somebody says them.
+
+        Parameters
+        ----------
+        frame
+            Of pandas, polars, pyarrow or any library that speaks Arrow's C stream. All columns but the target
+            become features.
+        target
+            The column to be predicted; of two categories the second.
+        bounds
+            Lower and upper bounds of numeric columns, where they are public.
+        categories
+            The categories of columns that hold text, from public knowledge.
+        neighboring
+            The relation to protect.
+
+        Raises
+        ------
+        InvalidSchema
+            If a column is neither numeric nor described, or a name is that of no column.
+        """
+        from dpkit_core.data.frames import frame_kinds  # noqa: PLC0415 - a schema is read without numpy
+
+        listed = {name: tuple(values) for name, values in (categories or {}).items()}
+        limits = dict(bounds or {})
+        kinds = frame_kinds(frame, dict.fromkeys(listed, "categorical"))
+        for name in (target, *listed, *limits):
+            if name not in kinds:
+                raise InvalidSchema(f"the data frame has no column {name!r}; it has {', '.join(kinds)}")
+
+        def column(name: str) -> Column:
+            lower, upper = limits.get(name, (None, None))
+            return Column(name, kinds[name], lower, upper, listed.get(name, ()))
+
+        return cls(tuple(column(name) for name in kinds if name != target), column(target), neighboring)
+
     @property
     def features(self) -> tuple[Feature, ...]:
         """Every feature after one-hot encoding, in the order of the columns and categories."""

@@ -17,7 +17,7 @@ from dpkit_core.ledger.ledger import Payer
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.forecasts import StageForecast, forecasts_of
 from dpkit_core.pipeline.parts import Assembly, Part, Selection
-from dpkit_core.pipeline.words import plan_in_words
+from dpkit_core.pipeline.words import plan_as_html, plan_in_words
 from dpkit_core.privacy.budget import Budget, Sensitivity, vacuous
 from dpkit_core.privacy.events import Event, expand
 from dpkit_core.protocols import Accountant, IterateFacts, StagePlan
@@ -146,6 +146,9 @@ class Plan:
 
     def __str__(self) -> str:
         return plan_in_words(self)
+
+    def _repr_html_(self) -> str:
+        return plan_as_html(self)
 
     def stage(self, name: str) -> Stage | None:
         """Return the stage of that name, if the plan has it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dpkit_core import markup
 from dpkit_core.mechanisms.calibration import total
 from dpkit_core.privacy.budget import rounded_up
 from dpkit_core.privacy.events import NonPrivate, walk
@@ -38,6 +39,13 @@ def plan_in_words(plan: Plan) -> str:
 def forecast_lines(plan: Plan) -> list[str]:
     """Return what can be told of a run, from public facts."""
     return [f"Forecast of {found.part}: {found.forecast.sentence}." for found in plan.forecasts]
+
+
+def plan_as_html(plan: Plan) -> str:
+    """Return a plan as what a notebook shows."""
+    header = ("stage", "part", "releases", "epsilon alone", "share")
+    lines = markup.sentences([budget_line(plan), *warning_lines(plan)])
+    return markup.heading(title(plan)) + markup.table(header, stage_rows(plan)) + lines
 
 
 def warning_lines(plan: Plan) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from dpkit_core import markup
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidBudget, InvalidRelease, InvalidSchema
 from dpkit_core.files.documents import Fields
@@ -134,6 +135,9 @@ class Certificate:
 
     def __str__(self) -> str:
         return "\n".join(["Certificate", *indented(self.in_words())])
+
+    def _repr_html_(self) -> str:
+        return markup.heading("Certificate") + markup.sentences(self.in_words())
 
     @property
     def vacuous(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
@@ -58,6 +58,16 @@ class LinearModel:
             )
         if not all(map(math.isfinite, (*self.coefficients, self.intercept))):
             raise ValueError("a coefficient is not finite")
+
+    @property
+    def slopes(self) -> tuple[float, ...]:
+        """The coefficients per unit of each feature."""
+        return self.coefficients
+
+    @property
+    def level(self) -> float:
+        """The intercept: the line's value where every feature is 0."""
+        return self.intercept
 
     def predict(self, X: Matrix, /) -> Vector:
         """Return one prediction per row of ``X``: a matrix (n x number of features) or a table with names."""
@@ -164,12 +174,68 @@ class RowClippedLinearModel:
 
 
 @attrs.frozen
+class NoisyMoments:
+    """The noisy second moments that a line was computed from, as they were released.
+
+    The sum over records of v v^T with v = (1, u, t), under symmetric Gaussian noise; u are the model's
+    clipped features, scaled once more, and t is the clipped target.
+
+    Attributes
+    ----------
+    triangle
+        The upper triangle, row by row.
+    deviation
+        Of the noise on the diagonal; off it 1 / sqrt(2) of that.
+    feature_scale
+        u is this times the clipped features in [-1, 1].
+    label_center, label_scale
+        The target is ``label_center + label_scale * t``.
+    """
+
+    #: With more, the triangle would be most of the release.
+    MOST_FEATURES: ClassVar[int] = 50
+
+    triangle: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    deviation: float = attrs.field(converter=float)
+    feature_scale: float = attrs.field(converter=float)
+    label_center: float = attrs.field(converter=float)
+    label_scale: float = attrs.field(converter=float)
+
+    def __attrs_post_init__(self) -> None:
+        _check_numbers(
+            *self.triangle, self.deviation, self.feature_scale, self.label_center, self.label_scale
+        )
+        _check_positive(self.deviation, self.feature_scale, self.label_scale)
+        if self.size * (self.size + 1) // 2 != len(self.triangle):
+            raise ValueError(f"{len(self.triangle)} numbers are no triangle")
+
+    @property
+    def size(self) -> int:
+        """How many entries v has."""
+        return (math.isqrt(8 * len(self.triangle) + 1) - 1) // 2
+
+    def matrix(self) -> list[list[float]]:
+        """Return the whole matrix, symmetric."""
+        rows, numbers = [[0.0] * self.size for _ in range(self.size)], iter(self.triangle)
+        for i in range(self.size):
+            for j in range(i, self.size):
+                rows[i][j] = rows[j][i] = next(numbers)
+        return rows
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the moments as plain data."""
+        return {**attrs.asdict(self), "triangle": list(self.triangle)}
+
+
+@attrs.frozen
 class WinsorizedLinearModel:
     """A linear model of features clipped to fences and to a radius; its predictions are bounded.
 
     With z the features scaled to [-1, 1] between their fences ``center +- width``, and shrunk to the length
     ``radius`` where they are longer, the prediction is ``intercept + z @ coefficients``, clipped to
     ``bounds``. No input, however far out, takes a prediction further out.
+
+    ``moments`` are what it was computed from, where they were released, too: they say how sure it is.
 
     >>> import numpy as np
     >>> model = WinsorizedLinearModel(("carat",), (1.0,), (2.0,), 1.0, (500.0,), 700.0, (0.0, 1000.0))
@@ -184,8 +250,11 @@ class WinsorizedLinearModel:
     coefficients: tuple[float, ...] = attrs.field(converter=frozen_floats)
     intercept: float = attrs.field(converter=float)
     bounds: tuple[float, float] = attrs.field(converter=interval)
+    moments: NoisyMoments | None = None
 
     def __attrs_post_init__(self) -> None:
+        if self.moments is not None and self.moments.size != len(self.features) + 2:
+            raise ValueError(f"moments of {self.moments.size} columns for {len(self.features)} features")
         _check_columns(self.features, self.centers, self.widths, self.coefficients)
         _check_numbers(
             *self.centers, *self.widths, *self.coefficients, self.radius, self.intercept, *self.bounds
@@ -223,6 +292,7 @@ class WinsorizedLinearModel:
             "radius": self.radius,
             "bounds": list(self.bounds),
             "features": _columns_document(self),
+            **({} if self.moments is None else {"moments": self.moments.to_document()}),
         }
 
     @classmethod
@@ -234,6 +304,7 @@ class WinsorizedLinearModel:
                 radius=document["radius"],
                 intercept=document["intercept"],
                 bounds=document["bounds"],
+                moments=None if (moments := document.get("moments")) is None else NoisyMoments(**moments),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidRelease(f"cannot read the winsorized linear model: {error!r}") from error

@@ -15,13 +15,21 @@ from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import Fields, read_json, require_plain, require_version
 from dpkit_core.files.writing import write_whole
 from dpkit_core.release.certificate import Certificate
-from dpkit_core.release.models import OpaqueModel, canonical, read_model
+from dpkit_core.release.models import (
+    LinearModel,
+    OpaqueModel,
+    RowClippedLinearModel,
+    WinsorizedLinearModel,
+    canonical,
+    read_model,
+)
 from dpkit_core.release.signing import Signature
-from dpkit_core.release.words import release_in_words
+from dpkit_core.release.words import INTERCEPT, release_as_html, release_in_words
 
 if TYPE_CHECKING:
     from dpkit_core.data.dataset import Vector
     from dpkit_core.protocols import Model
+    from dpkit_core.release.intervals import Intervals
 
 FORMAT = "dpkit-release"
 FORMAT_VERSION = 1
@@ -58,6 +66,9 @@ class Release:
     def __str__(self) -> str:
         return release_in_words(self)
 
+    def _repr_html_(self) -> str:
+        return release_as_html(self)
+
     def predict(self, X: Any) -> Vector:
         """Return one prediction per row of ``X``.
 
@@ -66,9 +77,9 @@ class Release:
         X
             A matrix whose columns are ``model.features``, in order. Or a table of pandas, polars, pyarrow or
             any library that speaks Arrow's C stream: its columns are found by name, and those of categories
-            by the schema. Other columns are left out, with an ``UnusedColumns`` warning. What is missing is
-            treated by the rules of the schema; where that leaves something missing, and the model cannot do
-            without, the prediction is NaN.
+            by the schema. Columns that the schema does not name are left out, with an ``UnusedColumns``
+            warning. What is missing is treated by the rules of the schema; where that leaves something
+            missing, and the model cannot do without, the prediction is NaN.
 
         Raises
         ------
@@ -90,12 +101,44 @@ class Release:
         schema = self.certificate.schema
         known = {feature.name: feature for feature in schema.features}
         features = [known.get(name, Feature(name, name)) for name in self.model.features]
-        matrix = matrix_of(X, features, beside=[schema.target.name])
+        matrix = matrix_of(X, features, beside=[column.name for column in (*schema.columns, schema.target)])
         predicted = self.model.predict(matrix)
         lacking = np.isnan(matrix).any(axis=1)
         if lacking.any() and not getattr(self.model, "takes_missing", False):
             predicted = np.where(lacking, math.nan, predicted)
         return predicted
+
+    def coefficients(self) -> dict[str, float]:
+        """Return the coefficients of a linear model per unit of the data, and ``(intercept)``.
+
+        The line that they describe is the model where nothing is clipped; ``print`` shows the clips.
+
+        Raises
+        ------
+        InvalidRelease
+            If there is no model, or none that is linear.
+        """
+        if not isinstance(self.model, LinearModel | RowClippedLinearModel | WinsorizedLinearModel):
+            kind = (
+                "no model" if self.model is None else f"a model of kind {self.model.to_document()['kind']!r}"
+            )
+            raise InvalidRelease(f"the release has {kind}, and only linear models have coefficients")
+        return {**dict(zip(self.model.features, self.model.slopes, strict=True)), INTERCEPT: self.model.level}
+
+    def intervals(self, level: float = 0.95) -> Intervals:
+        """Return standard errors and intervals of the line's coefficients, by released numbers alone.
+
+        For models of ``winsorized_least_squares``; it costs no budget. ``dpkit_core.release.intervals`` says
+        what is estimated, and how.
+
+        Raises
+        ------
+        InvalidRelease
+            If the model does not keep its noisy moments, or the noise is too large beside them.
+        """
+        from dpkit_core.release.intervals import intervals_of  # noqa: PLC0415 - as with predictions
+
+        return intervals_of(self.model, self.certificate.schema.target.name, level)
 
     def to_document(self) -> dict[str, Any]:
         """Return the release as plain data."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from dpkit_core import markup
 from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
 from dpkit_core.release.trees import TreesModel
 from dpkit_core.text import columns, indented
@@ -63,6 +64,17 @@ def release_in_words(release: Release) -> str:
         rows = columns(table.header, table.rows) if table.header else []
         texts.append("\n".join([section.heading, *rows, *indented(table.sentences)]))
     return "\n\n".join(texts)
+
+
+def release_as_html(release: Release) -> str:
+    """Return a release as what a notebook shows."""
+    parts = []
+    for section in sections(release):
+        table = section.table
+        parts.append(markup.heading(section.heading))
+        parts += [markup.table(table.header, table.rows)] if table.header else []
+        parts += [markup.sentences(table.sentences)] if table.sentences else []
+    return "".join(parts)
 
 
 def shown(model: Model) -> Shown:

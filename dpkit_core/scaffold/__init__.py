@@ -29,6 +29,33 @@ _METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "accountant": ("Sums of the epsilons of pure events", ("attrs",)),
     "regressor": ("Least squares from noisy sums within public bounds", ("attrs", "numpy")),
 }
+# Path in a folder that stands alone -> template: what the checkout of dpkit has once for all its plugins.
+_ALONE: Mapping[str, str] = {
+    "LICENSE": "LICENSE",
+    ".gitignore": "gitignore",
+    ".github/workflows/test.yml": "test.yml",
+    ".github/workflows/publish.yml": "publish.yml",
+}
+
+#: Where a new distribution says that its source is, until its author says where it really is.
+PLACEHOLDER = "https://example.com"
+
+_PUBLISHING = """\
+license-files = ["LICENSE"]
+keywords = ["differential privacy", "dpkit", "{role}"]
+classifiers = [
+    "Development Status :: 3 - Alpha",
+    "Intended Audience :: Science/Research",
+    "Programming Language :: Python :: 3",
+    "Topic :: Scientific/Engineering",
+    "Typing :: Typed",
+]
+"""
+_ADDRESSES = """
+[project.urls]
+Source = "{placeholder}/{distribution}"
+Issues = "{placeholder}/{distribution}/issues"
+"""
 _FLOORS = {"attrs": "attrs>=23.1", "numpy": "numpy>=2.0"}
 
 
@@ -64,10 +91,18 @@ class Blueprint:
         """The class of the part."""
         return "".join(word.capitalize() for word in (*self.name.split("_"), self.role))
 
-    def files(self) -> dict[str, str]:
-        """Return the text of every file by its path in the new folder."""
+    def files(self, *, alone: bool = False) -> dict[str, str]:
+        """Return the text of every file by its path in the new folder.
+
+        Parameters
+        ----------
+        alone
+            Whether it will be a repository of its own, with license, addresses and workflows.
+        """
+        more = {path: self._filled(template) for path, template in _ALONE.items()} if alone else {}
         return {
-            "pyproject.toml": self._filled("pyproject.toml"),
+            **more,
+            "pyproject.toml": self._filled("pyproject.toml", alone=alone),
             "README.md": self._filled(f"{self.role}/README.md"),
             f"{self.package}/__init__.py": self._filled("__init__.py"),
             f"{self.package}/{self.name}.py": self._filled(f"{self.role}/module.py"),
@@ -75,8 +110,14 @@ class Blueprint:
             f"tests/test_{self.name}.py": self._filled(f"{self.role}/test.py"),
         }
 
-    def _filled(self, template: str) -> str:
+    @property
+    def summary(self) -> str:
+        """What the template's method is."""
+        return _METHODS[self.role][0]
+
+    def _filled(self, template: str, *, alone: bool = False) -> str:
         summary, libraries = _METHODS[self.role]
+        addresses = _ADDRESSES.format(placeholder=PLACEHOLDER, distribution=self.distribution)
         dependencies = ["dpkit>=0.1", *(_FLOORS[library] for library in libraries)]
         text = importlib.resources.files(__name__).joinpath(f"templates/{template}.template")
         return Template(text.read_text(encoding="utf-8")).substitute(
@@ -87,6 +128,8 @@ class Blueprint:
             package=self.package,
             class_name=self.class_name,
             summary=summary,
+            publishing=_PUBLISHING.format(role=self.role) if alone else "",
+            addresses=addresses if alone else "",
             dependencies=", ".join(f'"{dependency}"' for dependency in dependencies),
         )
 
@@ -133,7 +176,7 @@ def join(blueprint: Blueprint, checkout: Path) -> Path:
     return member
 
 
-def write(blueprint: Blueprint, folder: Path, stage: Path | None = None) -> None:
+def write(blueprint: Blueprint, folder: Path, stage: Path | None = None, *, alone: bool = False) -> None:
     """Write the distribution as ``folder``, all of it or nothing.
 
     Parameters
@@ -146,6 +189,8 @@ def write(blueprint: Blueprint, folder: Path, stage: Path | None = None) -> None
         An existing folder of the same file system in which the files are gathered, the new folder's parent by
         default. In a uv workspace it must lie outside the members: uv refuses every command while one of
         them lacks its pyproject.toml.
+    alone
+        Whether it is a repository of its own, with license, addresses and workflows.
 
     Raises
     ------
@@ -157,7 +202,7 @@ def write(blueprint: Blueprint, folder: Path, stage: Path | None = None) -> None
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".dpkit-new-", dir=stage or folder.parent) as temporary:
         gathered = Path(temporary) / blueprint.distribution
-        for path, text in blueprint.files().items():
+        for path, text in blueprint.files(alone=alone).items():
             file = gathered / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")

@@ -39,7 +39,10 @@ class Member:
     def read(cls, kind: str, pyproject: str) -> Member:
         """Return the plugin in the folder of ``kind`` whose pyproject file has this text."""
         project = tomllib.loads(pyproject)["project"]
-        name, *_ = project["entry-points"][f"dpkit.{kind}"]
+        # Estimators are imported by name, and no entry point announces them.
+        name, *_ = project.get("entry-points", {}).get(
+            f"dpkit.{kind}", [project["name"].removeprefix("dpkit-")]
+        )
         return cls(kind, name, project["name"], project["description"])
 
 

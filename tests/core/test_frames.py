@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from dpkit_core import Budget, Column, Dataset, LinearModel, Schema, compose
-from dpkit_core.errors import InvalidData, UnusedColumns
+from dpkit_core.errors import InvalidData, InvalidSchema, UnusedColumns
 from dpkit_core.release.models import RowClippedLinearModel, WinsorizedLinearModel
 
 SCHEMA = Schema(
@@ -170,3 +170,79 @@ def test_a_release_predicts_for_raw_tables_in_any_order():
         release.predict(raw[["cut"]])
     with pytest.raises(InvalidData, match="uses 3 features"):
         release.predict(np.zeros((4, 7)))
+
+
+WITH_TARGET = {**COLUMNS, "price": Y}
+
+
+@each_library
+def test_a_frame_that_holds_the_target_is_a_dataset(library):
+    data = Dataset.from_frame(LIBRARIES[library](WITH_TARGET), SCHEMA)
+    assert np.array_equal(data.X, X)
+    assert data.y.tolist() == Y
+    assert data.target_bounds == (0, 100)
+
+
+@each_library
+def test_a_categorical_target_is_one_where_it_is_positive(library):
+    schema = Schema(
+        (Column("carat"), Column("depth")), Column("cut", "categorical", categories=("Fair", "Good"))
+    )
+    frame = LIBRARIES[library]({name: COLUMNS[name] for name in ("carat", "cut", "depth")})
+    assert Dataset.from_frame(frame, schema).y.tolist() == [1.0, 0.0, 0.0, 0.0]
+
+
+@each_library
+def test_a_schema_takes_names_and_types_from_a_frame_and_facts_from_a_person(library):
+    schema = Schema.from_frame(
+        LIBRARIES[library](WITH_TARGET),
+        "price",
+        bounds={"carat": (0, 5), "price": (0, 100)},
+        categories={"cut": ["Fair", "Good"]},
+    )
+    assert schema == SCHEMA.restrict(["depth", "cut", "carat"])
+
+
+@each_library
+def test_a_schema_asks_for_categories_and_never_reads_them_off_the_records(library):
+    with pytest.raises(InvalidSchema, match=r"'cut' \(text\).*from public knowledge"):
+        Schema.from_frame(LIBRARIES[library](WITH_TARGET), "price")
+
+
+def test_a_schema_of_a_frame_depends_on_no_value():
+    one, other = pd.DataFrame({"a": [1.0, 2.0], "y": [0.0, 0.0]}), pd.DataFrame({"a": [-9e9], "y": [7.0]})
+    assert Schema.from_frame(one, "y") == Schema.from_frame(other, "y") == Schema.numeric(["a"], "y")
+
+
+def test_dates_are_dates_and_other_types_are_named_with_what_is_to_be_done():
+    frame = pd.DataFrame({"day": pd.to_datetime(["2020-01-01"]), "y": [1.0]})
+    assert Schema.from_frame(frame, "y").columns == (Column("day", "date"),)
+    with pytest.raises(InvalidSchema, match=r"'long' \(timedelta64"):
+        Schema.from_frame(frame.assign(long=pd.to_timedelta([1], unit="D")), "y")
+
+
+@pytest.mark.parametrize("facts", [{"bounds": {"hue": (0, 1)}}, {"categories": {"hue": ["a"]}}])
+def test_facts_about_a_column_that_is_not_there_are_refused(facts):
+    with pytest.raises(InvalidSchema, match=r"no column 'hue'; it has carat, depth"):
+        Schema.from_frame(pd.DataFrame({"carat": [1.0], "depth": [2.0]}), "depth", **facts)
+
+
+def test_names_that_are_no_text_and_targets_that_are_missing_are_refused():
+    with pytest.raises(InvalidData, match="named 0, 1; give them names"):
+        Schema.from_frame(pd.DataFrame([[1.0, 2.0]]), "y")
+    with pytest.raises(InvalidSchema, match="no column 'prize'"):
+        Schema.from_frame(pd.DataFrame(WITH_TARGET), "prize", categories={"cut": ["Fair"]})
+    with pytest.raises(InvalidData, match="no column 'price'"):
+        Dataset.from_frame(pd.DataFrame(COLUMNS), SCHEMA)
+    with pytest.raises(InvalidData, match="ndarray has no named columns"):
+        Dataset.from_frame(X, SCHEMA)
+
+
+def test_columns_that_the_schema_names_are_passed_over_without_a_warning():
+    pipeline = compose(scorer="kendall", selector="peel", regressor="mean")
+    release = pipeline.plan(SCHEMA, Budget(1.0, 0.01), k=1).run(
+        Dataset.from_frame(pd.DataFrame(WITH_TARGET), SCHEMA)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert release.predict(pd.DataFrame(WITH_TARGET)).shape == (4,)

@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/architecture.md"
 
 
-def drawing() -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location("drawing", ROOT / "docs/architecture_picture.py")
+def drawing(name: str = "architecture") -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location("drawing", ROOT / f"docs/{name}_picture.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -20,9 +20,10 @@ def drawing() -> types.ModuleType:
     return module
 
 
-def test_the_picture_is_drawn_from_the_code() -> None:
-    drawn = (ROOT / "docs/architecture.svg").read_text(encoding="utf-8")
-    assert drawn == drawing().picture(), "run docs/architecture_picture.py"
+@pytest.mark.parametrize("name", ["architecture", "pipeline"])
+def test_a_picture_is_drawn_from_the_code(name: str) -> None:
+    drawn = (ROOT / f"docs/{name}.svg").read_text(encoding="utf-8")
+    assert drawn == drawing(name).picture(), f"run docs/{name}_picture.py"
 
 
 def test_the_row_passes_rooms_that_exist() -> None:

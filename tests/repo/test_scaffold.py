@@ -18,8 +18,10 @@ from typer.testing import CliRunner
 
 from dpkit_core.cli.app import app
 from dpkit_core.plugins.kinds import KINDS
+from dpkit_core.plugins.registry import Registry
 from dpkit_core.scaffold import Blueprint, write
 from dpkit_core.scaffold.checkout import register
+from dpkit_core.scaffold.leftovers import leftovers
 from dpkit_core.testing import run_checks
 
 ROOT = Path(__file__).parents[2]
@@ -150,7 +152,89 @@ def test_elsewhere_it_stands_alone_and_says_what_to_do_next(tmp_path: Path) -> N
         "dpkit_scorer_own/own.py",
         "dpkit_scorer_own/py.typed",
         "tests/test_own.py",
+        "LICENSE",
+        ".gitignore",
+        ".github/workflows/test.yml",
+        ".github/workflows/publish.yml",
     }
+    project = tomllib.loads((tmp_path / "dpkit-scorer-own/pyproject.toml").read_text())["project"]
+    assert project["license-files"] == ["LICENSE"]
+    assert "Typing :: Typed" in project["classifiers"]
+    assert set(project["urls"]) == {"Source", "Issues"}
+    assert project["entry-points"] == {"dpkit.scorers": {"own": "dpkit_scorer_own:OwnScorer"}}
+    workflow = (tmp_path / "dpkit-scorer-own/.github/workflows/test.yml").read_text()
+    assert "${{ matrix.python-version }}" in workflow
+    assert "dpkit check own --kind scorer" in workflow
+
+
+def test_the_license_of_a_new_distribution_is_that_of_this_repository(tmp_path: Path) -> None:
+    write(Blueprint("scorer", "own"), tmp_path / "own", alone=True)
+    assert (tmp_path / "own/LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+
+
+# What is left of it
+
+
+def installed(folder: Path, blueprint: Blueprint, monkeypatch: pytest.MonkeyPatch) -> type[Any]:
+    """Return the part of a folder as if it had been installed from there."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    info = folder / f"{blueprint.package}-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.4\nName: {project['name']}\nVersion: 0.1.0\nSummary: {project['description']}\n"
+        + "".join(f"Project-URL: {name}, {url}\n" for name, url in project["urls"].items())
+        + "\n"
+        + (folder / "README.md").read_text()
+    )
+    target = f"{blueprint.package}:{blueprint.class_name}"
+    (info / "entry_points.txt").write_text(f"[dpkit.{blueprint.kind}]\n{blueprint.name} = {target}\n")
+    monkeypatch.syspath_prepend(folder)
+    cls: type[Any] = getattr(importlib.import_module(blueprint.package), blueprint.class_name)
+    return cls
+
+
+@each_role
+def test_a_new_part_has_no_stale_text(role: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blueprint = Blueprint(role, f"fresh_{role}")
+    write(blueprint, tmp_path / "fresh", alone=True)
+    assert leftovers(installed(tmp_path / "fresh", blueprint, monkeypatch)) == []
+
+
+@each_role
+def test_text_that_stays_when_the_code_changes_is_noticed(
+    role: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blueprint, folder = Blueprint(role, f"stale_{role}"), tmp_path / "stale"
+    write(blueprint, folder, alone=True)
+    module = folder / blueprint.package / f"{blueprint.name}.py"
+    module.write_text(module.read_text() + "\nCHANGED = True\n")
+    found = leftovers(installed(folder, blueprint, monkeypatch))
+    for number, what in enumerate(("the description", "the docstring", "a paragraph", "an address")):
+        assert found[number].startswith(what)
+
+
+def test_what_the_author_has_rewritten_is_no_leftover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blueprint, folder = Blueprint("scorer", "rewritten"), tmp_path / "own"
+    write(blueprint, folder, alone=True)
+    module, pyproject = folder / blueprint.package / "rewritten.py", folder / "pyproject.toml"
+    changed = (
+        module.read_text().replace('    """Scores', '    """Chatterjee\'s xi: scores') + "\nCHANGED = True\n"
+    )
+    module.write_text(changed)
+    text = pyproject.read_text().replace(blueprint.summary, "Chatterjee's xi")
+    pyproject.write_text(text.replace("https://example.com", "https://xi.example"))
+    readme = (folder / "README.md").read_text().split("\n\n")
+    commands = [text for text in readme if text.startswith(("    ", "`dpkit"))]
+    (folder / "README.md").write_text("\n\n".join(["# Chatterjee's xi", *commands]))
+    assert leftovers(installed(folder, blueprint, monkeypatch)) == []
+
+
+@pytest.mark.parametrize("name", ["kendall", "correlation"])
+def test_the_parts_of_this_repository_have_no_leftovers(name: str) -> None:
+    registry = Registry()
+    assert leftovers(registry.load(registry.find("scorer", name))) == []
 
 
 def test_it_goes_where_it_is_told(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from dpkit_core.scaffold.checkout import members, registration
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
-KINDS = {"accountants", "commands", "ledgers", "regressors", "scorers", "selectors"}
+KINDS = {"accountants", "commands", "estimators", "ledgers", "regressors", "scorers", "selectors"}
+# Imported by name: no entry point announces them, and their names do without the kind.
+LIBRARIES = {"estimators"}
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -29,11 +31,13 @@ def singular(folder: Path) -> str:
 
 
 def distribution(folder: Path) -> str:
+    if folder.parent.name in LIBRARIES:
+        return f"dpkit-{folder.name}"
     return f"dpkit-{singular(folder)}-{folder.name}".replace("_", "-")
 
 
 def package(folder: Path) -> str:
-    return f"dpkit_{singular(folder)}_{folder.name}"
+    return distribution(folder).replace("-", "_")
 
 
 each_plugin = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -49,6 +53,9 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
     project = document["project"]
     free = {key: project.pop(key) for key in ("description", "dependencies")}
     project.pop("optional-dependencies", None)
+    if folder.parent.name in LIBRARIES:
+        assert "entry-points" not in project
+        project["entry-points"] = {f"dpkit.{folder.parent.name}": {folder.name: package(folder)}}
     own = project["entry-points"][f"dpkit.{folder.parent.name}"]
     for group in ("dpkit.recipes", "dpkit.suites", "dpkit.generators", "dpkit.models"):  # ship with it
         assert all(
@@ -79,7 +86,7 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
 @each_plugin
 def test_dependencies_have_a_floor_and_no_cap(folder: Path) -> None:
     for dependency in read(folder / "pyproject.toml")["project"]["dependencies"]:
-        assert re.fullmatch(r"[a-z-]+>=[0-9.]+", dependency), dependency
+        assert re.fullmatch(r"[a-z0-9-]+>=[0-9.]+", dependency), dependency
 
 
 @each_plugin
@@ -102,7 +109,7 @@ def test_installing_with_starter_installs_every_part(root: dict[str, Any]) -> No
     starter = extras["starter"]
     # Commands are extras of their own, and so are parts that need what is too much for everybody.
     others = {name for extra, names in extras.items() if extra != "starter" for name in names}
-    parts = [folder for folder in FOLDERS if folder.parent.name != "commands"]
+    parts = [folder for folder in FOLDERS if folder.parent.name not in {"commands", *LIBRARIES}]
     assert set(starter) == {"dpkit[tables]", *map(distribution, parts)} - others
     assert starter[1:] == sorted(starter[1:])
 

@@ -87,6 +87,10 @@ UNITS = 2**15
 #: Coefficients in X w are whole multiples of 2^-32 of the radius.
 WEIGHT_UNITS = 2.0**32
 
+#: Beyond these, the rounding of the gradient of a single record would not be covered.
+LARGEST_RADIUS = 2.0**19
+MOST_ROUNDS = 2**17
+
 #: Smaller coefficients, in units of the radius, are what rounding leaves of 0.
 LEAST_WEIGHT = 2.0**-40
 
@@ -223,12 +227,19 @@ class FrankWolfeRegressor:
         "Frank-Wolfe Iterations"
     )
 
-    radius: float = attrs.field(default=4.0, converter=float, validator=positive)
+    radius: float = attrs.field(
+        default=4.0, converter=float, validator=[positive, attrs.validators.le(LARGEST_RADIUS)]
+    )
     form: str = attrs.field(default="residuals", validator=attrs.validators.in_(("residuals", "gram")))
     residual_clip: float = attrs.field(default=0.25, converter=float, validator=positive)
     intercept: bool = attrs.field(default=True, validator=attrs.validators.instance_of(bool))
     rounds: int = attrs.field(
-        default=100, validator=[attrs.validators.instance_of(int), attrs.validators.ge(1)]
+        default=100,
+        validator=[
+            attrs.validators.instance_of(int),
+            attrs.validators.ge(1),
+            attrs.validators.le(MOST_ROUNDS),
+        ],
     )
     steps: str = attrs.field(default="average", validator=attrs.validators.in_(tuple(STEPS)))
     loss: str = attrs.field(default="squared", validator=attrs.validators.in_(("squared", "logistic")))
@@ -275,8 +286,11 @@ class FrankWolfeRegressor:
                 "some"
             )
 
+        # Once: features of a schema are made anew at each look, and calibration looks often.
+        columns = min(request.k, sum(feature.bounds is None for feature in request.schema.features))
+
         def settings(scale: float) -> FrankWolfeSettings:
-            return self._settings(request, scale)
+            return self._settings(request, columns, scale)
 
         chosen = settings(calibrate_events(lambda s: settings(s).events, request, relative_error=1e-6))
         return StagePlan(chosen.events, settings=chosen)
@@ -291,11 +305,9 @@ class FrankWolfeRegressor:
         settings = FrankWolfeSettings(request.k, 0, 0.0, None, step, self.rounds, scale)
         return StagePlan(settings.events, settings=settings, arithmetic=[WITHOUT_PRIVACY])
 
-    def _settings(self, request: RegressionRequest, scale: float) -> FrankWolfeSettings:
+    def _settings(self, request: RegressionRequest, columns: int, scale: float) -> FrankWolfeSettings:
         """Return the settings that cost ``scale``^2 in zero-concentrated privacy, at epsilon^2 / 8 a pick."""
-        schema = request.schema
-        columns = min(request.k, sum(feature.bounds is None for feature in schema.features))
-        target = schema.target.bounds is None
+        target = request.schema.target.bounds is None
         selections = 3 * columns + 3 * TARGET_WEIGHT**2 * target
         share = self.fence_share * selections / (3 * request.k + 3 * TARGET_WEIGHT**2)
         epsilon = scale * math.sqrt(8 * share / selections) if selections else 0.0
@@ -562,8 +574,9 @@ class Columns:
 
     def total(self, of: Callable[[AnyBlock], Integers], shape: tuple[int, ...]) -> Vector:
         """Return a sum over records of products of whole units, in real units."""
-        # What is stored sparsely is up to 2 away from the offset: twice in the products of two columns.
-        what = Sum(of, shape, bound=4 * UNITS**2, of_sparse=of)
+        # What is stored sparsely is up to 2 away from the offset, so that partial sums are up to 8 times what
+        # a record adds in the end.
+        what = Sum(of, shape, bound=8 * UNITS**2, of_sparse=of)
         return np.asarray(self.data.sum(what) / UNITS**2, dtype=np.float64)
 
     def products(self, block: AnyBlock, w: Vector) -> Vector:
@@ -631,7 +644,8 @@ class Residuals:
 
         def share(block: AnyBlock) -> Vector:
             u = unit * (self.columns.products(block, whole[:-1]) + UNITS * whole[-1])
-            residuals = self.residuals(u, self.target.scale(block.y)) / self.clip
+            with np.errstate(over="ignore"):
+                residuals = self.residuals(u, self.target.scale(block.y)) / self.clip
             r = np.trunc(UNITS * np.clip(residuals, -1.0, 1.0))
             return self.columns.transposed(block, r)
 

@@ -412,3 +412,22 @@ def test_batches_are_refused_by_what_learns_from_one_table(files):
     result = run_command("--batches", *files, "--target", "y", "--regressor", "mean")
     assert result.exit_code != 0
     assert "batches" in str(result.output) + str(result.exception)
+
+
+def test_a_target_of_text_is_predicted_from_a_schema_alone(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{a:.3f},{'x' if a > 0.5 else 'z'},{'yes' if a > 0.4 else 'no'}" for a in rng.random(2000)]
+    data, output = tmp_path / "table.csv", tmp_path / "release.json"
+    data.write_text("\n".join(["a,b,sold", *rows]) + "\n", encoding="utf-8")
+    (tmp_path / "table.schema.toml").write_text(
+        'target = "sold"\n[columns.a]\nkind = "numeric"\n[columns.b]\nkind = "categorical"\n'
+        'categories = ["x", "z"]\n[columns.sold]\nkind = "categorical"\ncategories = ["no", "yes"]\n',
+        encoding="utf-8",
+    )
+    loss = ["--set", "regressor.loss=logistic", "--set", "regressor.rounds=100", "--epsilon", 5]
+    result = run_command(data, "--regressor", "sgbdt", *loss, "--output", output)
+    assert result.exit_code == 0, result.output
+    model = Release.read(output).model
+    low, high = model.predict(np.array([[0.1, 0, 1], [0.9, 1, 0]]))
+    assert 0 <= low < 0.4
+    assert 0.6 < high <= 1

@@ -64,6 +64,7 @@ from dpkit_core import (
     Matrix,
     Meter,
     Neighboring,
+    NoisyMoments,
     Refusal,
     RegressionRequest,
     Regressor,
@@ -296,6 +297,9 @@ class WinsorizedLeastSquaresRegressor:
                 return refusal
         intercept, slopes = solve(noisy, deviation)
         unit = target.width / LABEL_WEIGHT
+        # Post-processing: the matrix is released, so it may stay beside what was computed from it.
+        kept = len(fences) <= NoisyMoments.MOST_FEATURES
+        moments = NoisyMoments(noisy[np.triu_indices(len(noisy))], deviation, weight, target.center, unit)
         return WinsorizedLinearModel(
             data.names,
             [f.center for f in fences],
@@ -304,6 +308,7 @@ class WinsorizedLeastSquaresRegressor:
             unit * (weight * slopes),
             target.center + unit * intercept,
             target.interval,
+            moments if kept else None,
         )
 
     def _feature_fences(self, data: AnyDataset, settings: WinsorizedSettings, meter: Meter) -> list[Fences]:

@@ -315,3 +315,44 @@ def test_noise_moves_coefficients_about_as_far_as_foretold():
     assert foretold.forecast.records == pytest.approx(expected * n * math.sqrt(2 * k))
     assert "refuses" in refused.forecast.sentence
     assert plan.warnings == ()
+
+
+def projection(model, X, y):
+    """Return slopes and level of the line that intervals are about, over a population."""
+    z = np.clip((X - list(model.centers)) / list(model.widths), -1, 1)
+    z *= np.minimum(1, model.radius / np.sqrt(np.square(z).sum(axis=1, keepdims=True)))
+    line = np.linalg.lstsq(np.column_stack([np.ones(len(z)), z]), np.clip(y, *model.bounds))[0]
+    slopes = line[1:] / list(model.widths)
+    return np.append(slopes, line[0] - slopes @ list(model.centers))
+
+
+@pytest.mark.slow
+def test_intervals_of_releases_hold_the_projection_that_they_are_about():
+    def table(n, rng):
+        X = rng.normal(size=(n, 2)) * [1, 5] + [0, 10]
+        return X, X @ [2.0, -0.5] + rng.normal(0, 2, n)
+
+    schema = Schema.numeric(["a", "b"], target="y")
+    plan = compose(regressor="winsorized_least_squares").plan(schema, Budget(1.0, 1e-6))
+    population, held = table(200_000, np.random.default_rng(0)), []
+    for run in range(120):
+        data = Dataset.from_arrays(*table(10_000, np.random.default_rng(1 + run)), schema)
+        release = plan.run(data, randomness=Randomness.from_seed(run))
+        intervals, truth = release.intervals(), projection(release.model, *population)
+        held.append((intervals.bounds[:, 0] <= truth) & (truth <= intervals.bounds[:, 1]))
+    assert 0.91 <= np.mean(held) <= 0.99  # 120 runs; docs/results/intervals.md has 300 of each table
+
+
+def test_the_noisy_matrix_stays_with_the_model_but_for_many_features():
+    few, many = ([f"x{j}" for j in range(k)] for k in (2, 51))
+    for names, kept in ((few, True), (many, False)):
+        schema = Schema.numeric(names, target="y", bounds=dict.fromkeys([*names, "y"], (-1.0, 1.0)))
+        X = np.random.default_rng(0).uniform(-1, 1, size=(200, len(names)))
+        plan = compose(regressor="winsorized_least_squares").plan(schema, Budget(1.0, 1e-6))
+        release = plan.run(Dataset.from_arrays(X, X[:, 0], schema))
+        assert (release.model.moments is not None) is kept
+        if kept:  # the noise is that of the event that the certificate lists
+            (event,) = (
+                item.event for item in release.certificate.events if hasattr(item.event, "noise_multiplier")
+            )
+            assert release.model.moments.deviation == event.noise_multiplier * event.sensitivity

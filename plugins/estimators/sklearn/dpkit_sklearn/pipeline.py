@@ -1,0 +1,217 @@
+"""What the estimators share: parameters that reach the options of parts, and a fit that is a private run.
+
+*What is public.* With a schema, what it says. Without, the names of the columns and their number, and nothing
+else: no bound, category or count is taken from the table. An attribute of a fitted estimator is one of these
+or was released.
+
+*What is spent.* Each ``fit`` spends ``epsilon`` and ``delta``. An estimator keeps no account, because
+scikit-learn copies estimators freely: a ledger does (``ledger.payer(...)``), which copies share.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import attrs
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from dpkit_core import Budget, Dataset, Matrix, Plan, Registry, Release, Schema, compose
+from dpkit_core.data.frames import frame_kinds, is_frame
+from dpkit_core.errors import DpkitError, InvalidOption
+from dpkit_core.ledger.ledger import Payer
+from dpkit_core.pipeline.parts import option_fields
+
+#: The name of the target where nobody names it; the second, if a feature has the first.
+TARGETS = ("y", "target")
+
+
+class ExactScore(UserWarning):
+    """A score computed from records without noise: a release that no certificate covers."""
+
+
+class PipelineEstimator(BaseEstimator):
+    """An estimator whose ``fit`` plans a pipeline of parts and runs it.
+
+    The constructor of a subclass stores its parameters: ``schema``, ``ledger``, ``options``, ``epsilon``,
+    ``delta``, ``k``, and one for each of ``_roles``, a part or its name.
+    """
+
+    _roles: ClassVar[tuple[str, ...]]
+
+    k: int | None
+    epsilon: float
+    delta: float
+    schema: Any
+    ledger: Any
+    options: Mapping[str, Mapping[str, Any]] | None
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, and with ``deep`` also ``role__option`` for each option of each part."""
+        params: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            for role in self._roles:
+                options = self._options_of(role, params[role])
+                params |= {f"{role}__{name}": value for name, value in options.items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``role__option`` sets an option of a part."""
+        super().set_params(**{name: value for name, value in params.items() if "__" not in name})
+        for name, value in params.items():
+            role, _, option = name.partition("__")
+            if option:
+                self._set_option(role, option, value)
+        return self
+
+    def _options_of(self, role: str, part: Any) -> dict[str, Any]:
+        """Return the options of a part: as they are set, or their defaults."""
+        if not isinstance(part, str):
+            return {field.name: getattr(part, field.name) for field in option_fields(type(part))}
+        registry = Registry()
+        try:
+            fields = option_fields(registry.load(registry.find(role, part)))
+        except DpkitError:  # which ``fit`` will say
+            return {}
+        given = _mapping(_mapping(self.options).get(role))
+        return {field.name: given.get(field.name, _default(field.default)) for field in fields}
+
+    def _set_option(self, role: str, option: str, value: Any) -> None:
+        part: Any = getattr(self, role) if role in self._roles else None
+        known = self._options_of(role, part)
+        if option not in known:
+            raise ValueError(
+                f"{type(self).__name__} has no parameter {role}__{option}; "
+                + (f"{role} {part!r} has {', '.join(known) or 'no options'}" if part else "nor such a part")
+            )
+        if isinstance(part, str):
+            options = _mapping(self.options)
+            self.options = {**options, role: {**_mapping(options.get(role)), option: value}}
+        elif attrs.has(type(part)):
+            setattr(self, role, attrs.evolve(part, **{option: value}))
+        else:
+            setattr(self, role, dataclasses.replace(part, **{option: value}))
+
+    def plan(self, X: Any = None, y: Any = None) -> Plan:
+        """Return what a fit will spend, and on what; nothing is spent.
+
+        Parameters
+        ----------
+        X, y
+            Of which the names of columns are read, and nothing else; may be left out where there is a
+            schema.
+        """
+        if self.schema is None and X is None:
+            raise InvalidOption(
+                "without a schema, a plan needs the names of columns: give X, or set the schema"
+            )
+        return self._plan(self._schema(() if X is None else _names(X), y))
+
+    def _plan(self, schema: Schema) -> Plan:
+        parts = {role: getattr(self, role) for role in self._roles}
+        return compose(**parts, options=self.options).plan(
+            schema,
+            Budget(epsilon=self.epsilon, delta=self.delta),
+            k=self.k,
+            **({"select_share": self.select_share} if hasattr(self, "select_share") else {}),
+        )
+
+    def _schema(self, names: Sequence[str], y: Any) -> Schema:
+        """Return the public facts: the schema, or the names of the columns of a table."""
+        given = self.schema
+        if isinstance(given, Schema):
+            return given
+        if isinstance(given, str | Path):
+            return Schema.read(given)
+        if given is not None:
+            raise InvalidOption(f"schema is {given!r}; give a Schema, or the path of one")
+        called = getattr(y, "name", None)
+        unused = (name for name in TARGETS if name not in names)
+        return Schema.numeric(names, target=called if isinstance(called, str) else next(unused, TARGETS[0]))
+
+    def _release(self, X: Any, y: Any, fit_params: Mapping[str, Any]) -> Self:
+        """Run the plan on records that are checked first, and keep what was released."""
+        _require_none(fit_params)
+        payer = self._payer()
+        if is_frame(X) and self.schema is not None:  # columns are the schema's, found by name
+            validate_data(self, X, y, skip_check_array=True)
+            records, target = X, column_or_1d(y, warn=True)
+        elif self.schema is not None:  # which says what stands for a missing value, and what a text means
+            records = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
+            target = column_or_1d(y, warn=True)
+        else:
+            if is_frame(X):
+                _require_numbers(X)
+            records, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        schema = self._schema([name if isinstance(name, str) else f"x{name}" for name in names], y)
+        data = Dataset.from_arrays(records, target, schema)
+        release = self._plan(schema).run(data, paid_by=payer)
+        self.release_ = release
+        self.certificate_ = release.certificate
+        return self
+
+    def _payer(self) -> Payer | None:
+        if self.ledger is None or isinstance(self.ledger, Payer):
+            return self.ledger
+        raise InvalidOption(f"ledger is {self.ledger!r}; give one of its accounts, as ledger.payer(ACCOUNT)")
+
+    def _records(self, X: Any) -> Any:
+        """Return new records for the released model: a table as it is, or the matrix of all features."""
+        check_is_fitted(self, "release_")
+        if is_frame(X) and self.schema is not None:
+            return X
+        finite = True if self.schema is None else "allow-nan"
+        return validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=finite)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # there is no seed to set: one would make the noise removable
+        tags.target_tags.required = True
+        return tags
+
+
+def positions(release: Release, names: tuple[str, ...]) -> list[int]:
+    """Return where ``names`` are among the features of a release's schema."""
+    known = {feature.name: j for j, feature in enumerate(release.certificate.schema.features)}
+    return [known[name] for name in names]
+
+
+def columns_of(X: Matrix, release: Release, names: tuple[str, ...]) -> Matrix:
+    """Return some columns of a matrix of all features."""
+    return X[:, positions(release, names)]
+
+
+def _names(X: Any) -> list[str]:
+    if is_frame(X):
+        return [str(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns)]
+    return [f"x{j}" for j in range(np.shape(X)[1])]
+
+
+def _require_numbers(X: Any) -> None:
+    others = [name for name, kind in frame_kinds(X, {}).items() if kind != "numeric"]
+    if others:
+        raise InvalidOption(f"column {others[0]!r} holds dates; say so in a schema, as by Schema.from_frame")
+
+
+def _require_none(fit_params: Mapping[str, Any]) -> None:
+    if fit_params.get("sample_weight") is not None:
+        raise InvalidOption(
+            "sample_weight is not accepted: a weight multiplies how far one record can move what is "
+            "released, and the noise is made for records that all count once. Leave it out"
+        )
+    unknown = sorted(set(fit_params) - {"sample_weight"})
+    if unknown:
+        raise TypeError(f"fit() has no parameter {unknown[0]!r}; it takes X and y")
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _default(default: Any) -> Any:
+    return None if default is attrs.NOTHING or hasattr(default, "takes_self") else default

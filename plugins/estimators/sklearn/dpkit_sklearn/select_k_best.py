@@ -1,0 +1,120 @@
+"""Private selection of features as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dpkit_core import Accountant, Schema, Scorer, TopKSelector
+from dpkit_core.errors import InvalidOption
+from dpkit_core.ledger.ledger import Payer
+from dpkit_sklearn.pipeline import PipelineEstimator, positions
+
+
+class PrivateSelectKBest(SelectorMixin, PipelineEstimator):
+    """Keeps the k features that a private selection has released, as ``sklearn`` selectors do.
+
+    Each ``fit`` spends ``epsilon`` and ``delta``. What comes after it in a pipeline sees the records, so the
+    pipeline as a whole is as private as that: put a ``PrivateRegressor`` there, and its price is added.
+
+    Parameters
+    ----------
+    scorer, selector
+        Parts, or their names.
+    accountant
+        A name, or an accountant of the schema's relation.
+    k
+        How many features to select; 5, or all where there are fewer.
+    epsilon, delta
+        What one fit may spend.
+    schema
+        The public facts, or the path of a schema file. All its columns must be numeric.
+    ledger
+        Who pays: ``ledger.payer("account")``.
+    options
+        Options of parts that are given by name, role -> option -> value; also as parameters such as
+        ``scorer__penalty``.
+
+    Attributes
+    ----------
+    release_
+        What was released; ``release_.selected`` has the names in the order of the selection.
+    certificate_
+        The certificate of ``release_``.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(2000, 3))
+    >>> selector = PrivateSelectKBest(k=1, epsilon=3.0).fit(X, X[:, 1])
+    >>> selector.transform(X).shape
+    (2000, 1)
+    """
+
+    _roles: ClassVar[tuple[str, ...]] = ("scorer", "selector", "accountant")
+
+    def __init__(
+        self,
+        *,
+        scorer: Scorer | str = "kendall",
+        selector: TopKSelector | str = "peel",
+        accountant: Accountant | str = "rdp",
+        k: int | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        schema: Schema | Path | str | None = None,
+        ledger: Payer | None = None,
+        options: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        self.scorer = scorer
+        self.selector = selector
+        self.accountant = accountant
+        self.k = k
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.ledger = ledger
+        self.options = options
+
+    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
+        """Plan, pay and run.
+
+        Parameters
+        ----------
+        X, y
+            The private records and their targets.
+        fit_params
+            None is accepted; ``sample_weight`` is refused with the reason.
+
+        Raises
+        ------
+        DpkitError
+            As ``Pipeline.plan`` and ``Plan.run``.
+        """
+        if self.schema is not None:
+            _require_numeric(self._schema((), y))
+        return self._release(X, y, fit_params)
+
+    def _get_support_mask(self) -> npt.NDArray[np.bool_]:
+        check_is_fitted(self, "release_")
+        mask = np.zeros(len(self.certificate_.schema.features), dtype=bool)
+        mask[positions(self.release_, self.release_.selected)] = True
+        return mask
+
+
+def _require_numeric(schema: Schema) -> None:
+    categorical = [column.name for column in schema.columns if column.kind != "numeric"]
+    if categorical:
+        raise InvalidOption(
+            f"column {categorical[0]!r} is categorical: a scikit-learn selector keeps or drops whole "
+            "columns, dpkit selects categories. Encode it first by OneHotEncoder with categories that are "
+            "public, or use PrivateRegressor, which does both"
+        )

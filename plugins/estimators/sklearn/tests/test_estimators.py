@@ -1,0 +1,308 @@
+"""The estimators keep scikit-learn's contract, and a fit is a private run whoever calls it."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from dpkit_scorer_kendall import KendallScorer
+from dpkit_sklearn import ExactScore, PrivateRegressor, PrivateSelectKBest
+from dpkit_sklearn.pipeline import PipelineEstimator
+from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dpkit_core import Account, Budget, Column, Ledger, Schema, verify
+from dpkit_core.errors import CannotCompose, InvalidOption, InvalidRelease, InvalidSchema, OverBudget
+
+pytestmark = pytest.mark.filterwarnings(f"ignore::{ExactScore.__module__}.{ExactScore.__name__}")
+
+# scikit-learn's tables have thirty records; this part never refuses, whatever their number.
+NEVER_REFUSES = {"regressor": "adassp", "options": {"regressor": {"feature_norm": 5.0, "label_norm": 20.0}}}
+NOISE = "two fits of one table differ by their noise, and there is no seed to set"
+DIFFERENT_FITS = {
+    "check_fit_idempotent": NOISE,
+    "check_regressor_data_not_an_array": NOISE,
+    "check_regressors_int": NOISE,
+    "check_supervised_y_2d": NOISE,
+}
+
+
+def departures(estimator: PipelineEstimator) -> dict[str, str]:
+    return DIFFERENT_FITS if isinstance(estimator, PrivateRegressor) else {}
+
+
+@parametrize_with_checks(
+    [
+        PrivateRegressor(**NEVER_REFUSES),
+        PrivateRegressor(scorer="kendall", selector="peel", k=1, **NEVER_REFUSES),
+        PrivateSelectKBest(),
+    ],
+    expected_failed_checks=departures,
+    xfail_strict=True,
+)
+def test_scikit_learn_finds_what_it_expects(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(3000, 4))
+    return X, X @ [2.0, 0.0, -1.0, 0.0] + 0.1 * rng.normal(size=3000)
+
+
+NAMES = ["a", "b", "c", "d"]
+SCHEMA = Schema.numeric(NAMES, target="y")
+
+
+@pytest.fixture
+def payer(tmp_path):
+    def account(epsilon):
+        ledger = Ledger.create(str(tmp_path / "ledger.db"))
+        ledger.add(Account("table", SCHEMA, Budget(epsilon, 1e-3)))
+        return ledger.payer("table")
+
+    return account
+
+
+def charges(payer):
+    return [entry for entry in payer.ledger.entries() if entry.kind == "reserved"]
+
+
+def test_a_fit_is_a_private_run_of_what_the_parameters_say(table):
+    X, y = table
+    model = PrivateRegressor(scorer="kendall", selector="peel", k=2, epsilon=2.0, delta=1e-5).fit(X, y)
+    assert verify(model.release_).private
+    assert model.certificate_.budget == Budget(2.0, 1e-5)
+    assert set(model.get_feature_names_out()) == {"x0", "x2"}
+    roles = {part.role: part.name for part in model.certificate_.parts}
+    assert roles == {
+        "scorer": "kendall",
+        "selector": "peel",
+        "regressor": "winsorized_least_squares",
+        "accountant": "rdp",
+    }
+    expected = model.release_.predict(X[:, [int(name[1]) for name in model.release_.model.features]])
+    assert np.array_equal(model.predict(X), expected)
+    assert np.corrcoef(model.predict(X), y)[0, 1] > 0.9
+
+
+def test_two_fits_draw_different_noise_and_numpys_seed_changes_nothing(table):
+    predictions = []
+    for _ in range(2):
+        np.random.seed(0)  # noqa: NPY002 - on purpose: what scikit-learn would listen to
+        predictions.append(PrivateRegressor().fit(*table).predict(table[0]))
+    assert not np.array_equal(*predictions)
+    assert "random_state" not in PrivateRegressor().get_params()
+
+
+def test_without_a_schema_names_are_public_and_nothing_else(table):
+    X, y = table
+    certificate = (
+        PrivateRegressor().fit(pd.DataFrame(X, columns=NAMES), pd.Series(y, name="price")).certificate_
+    )
+    assert certificate.schema == Schema.numeric(NAMES, target="price")
+
+
+def test_what_a_fitted_estimator_holds_is_public_or_released(table):
+    X, y = table
+    few, many = (PrivateRegressor().fit(X[:n], y[:n]) for n in (1500, 3000))
+    public = set(vars(few)) - {"release_", "certificate_"}
+    assert {name: vars(few)[name] for name in public} == {name: vars(many)[name] for name in public}
+    assert public == {*few.get_params(deep=False), "n_features_in_"}
+    assert few.certificate_.schema == many.certificate_.schema
+    assert few.certificate_.events == many.certificate_.events
+
+
+def test_a_part_that_needs_bounds_asks_for_them(table):
+    with pytest.raises(CannotCompose, match="no public bounds"):
+        PrivateRegressor(regressor="adassp").fit(*table)
+
+
+def test_a_column_of_text_asks_for_its_categories(table):
+    frame = pd.DataFrame({"a": table[0][:, 0], "cut": "Fair"}).astype({"cut": "category"})
+    with pytest.raises(InvalidSchema, match=r"'cut'.*from public knowledge"):
+        PrivateRegressor().fit(frame, table[1])
+
+
+@pytest.mark.parametrize(
+    "library", [lambda f: f, pl.from_pandas, pa.Table.from_pandas], ids=["pandas", "polars", "arrow"]
+)
+def test_frames_are_read_by_name(library, table):
+    X, y = table
+    frame = pd.DataFrame(X, columns=NAMES).assign(cut=np.where(y > 0, "Good", "Fair"))
+    columns = (*(Column(name) for name in NAMES), Column("cut", "categorical", categories=("Fair", "Good")))
+    model = PrivateRegressor(schema=Schema(columns, Column("y")), epsilon=5.0).fit(library(frame), y)
+    assert list(model.get_feature_names_out()) == [*NAMES, "cut=Fair", "cut=Good"]
+    turned = library(frame[frame.columns[::-1]])
+    assert np.array_equal(model.predict(turned), model.predict(library(frame)))
+    numeric = library(frame[NAMES])
+    unasked = PrivateRegressor().fit(numeric, y)
+    assert list(unasked.feature_names_in_) == NAMES
+    assert unasked.predict(numeric).shape == y.shape
+
+
+def test_a_schema_may_be_a_file_and_a_target_text(table, tmp_path):
+    X, y = table
+    path = tmp_path / "schema.toml"
+    path.write_text(
+        'target = "sold"\n[columns.a]\n[columns.b]\n[columns.c]\n[columns.d]\n'
+        '[columns.sold]\nkind = "categorical"\ncategories = ["no", "yes"]\n'
+    )
+    sold = pd.Series(np.where(y > 0, "yes", "no"))
+    model = PrivateRegressor(schema=str(path), epsilon=5.0).fit(pd.DataFrame(X, columns=NAMES), sold)
+    assert np.corrcoef(model.predict(pd.DataFrame(X, columns=NAMES)), y)[0, 1] > 0.8
+
+
+def test_a_plan_shows_the_price_before_anything_is_spent(table, payer):
+    ledger = payer(3.0)
+    model = PrivateRegressor(ledger=ledger, schema=SCHEMA, epsilon=1.0)
+    assert model.plan().epsilon <= 1.0
+    assert PrivateRegressor(epsilon=1.0).plan(table[0]).epsilon <= 1.0
+    with pytest.raises(InvalidOption, match="names of columns"):
+        PrivateRegressor().plan()
+    assert not charges(ledger)
+
+
+def test_options_of_parts_are_parameters(table):
+    model = PrivateRegressor(regressor="adassp")
+    assert model.get_params()["regressor__feature_norm"] is None
+    model.set_params(regressor__feature_norm=3.0, regressor__label_norm=5.0)
+    assert model.options == {"regressor": {"feature_norm": 3.0, "label_norm": 5.0}}
+    assert clone(model).get_params()["regressor__label_norm"] == 5.0
+    model.fit(*table)
+    assert model.certificate_.parts[0].options == {"feature_norm": 3.0, "label_norm": 5.0}
+    with pytest.raises(ValueError, match="no parameter regressor__norm; regressor 'adassp' has feature_norm"):
+        model.set_params(regressor__norm=1.0)
+    with pytest.raises(ValueError, match="no parameter kernel__x"):
+        model.set_params(kernel__x=1.0)
+
+
+def test_options_of_an_instance_are_set_on_a_copy():
+    scorer = KendallScorer()
+    selector = PrivateSelectKBest(scorer=scorer).set_params(scorer__penalty="mean")
+    assert (selector.scorer.penalty, scorer.penalty) == ("mean", "max")
+    assert selector.get_params()["scorer__penalty"] == "mean"
+
+
+def test_an_unknown_part_is_said_by_fit(table):
+    model = PrivateRegressor(regressor="adasp")
+    assert "regressor__feature_norm" not in model.get_params()
+    with pytest.raises(Exception, match="Did you mean 'adassp'"):
+        model.fit(*table)
+
+
+@pytest.mark.parametrize("estimator", [PrivateRegressor(), PrivateSelectKBest()])
+def test_sample_weight_is_refused_with_the_reason(estimator, table, payer):
+    ledger = payer(3.0)
+    estimator = clone(estimator).set_params(ledger=ledger, schema=SCHEMA)
+    with pytest.raises(InvalidOption, match="a weight multiplies how far one record can move"):
+        estimator.fit(*table, sample_weight=np.ones(3000))
+    with pytest.raises(TypeError, match="no parameter 'groups'"):
+        estimator.fit(*table, groups=None)
+    assert not charges(ledger)
+
+
+def test_a_refusal_is_charged_and_predicts_nothing(table, payer):
+    ledger = payer(3.0)
+    model = PrivateRegressor(epsilon=0.01, ledger=ledger, schema=SCHEMA).fit(table[0][:20], table[1][:20])
+    assert model.release_.refusal
+    assert len(charges(ledger)) == 1
+    with pytest.raises(InvalidRelease, match="no model to predict with"):
+        model.predict(table[0])
+
+
+def test_an_estimator_that_is_not_fitted_says_so(table):
+    for use in (PrivateRegressor().predict, PrivateSelectKBest().transform):
+        with pytest.raises(NotFittedError):
+            use(table[0])
+
+
+def test_fitted_estimators_are_pickled_with_their_certificate(table):
+    model = PrivateRegressor().fit(*table)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.certificate_ == model.certificate_
+    assert np.array_equal(again.predict(table[0]), model.predict(table[0]))
+
+
+def test_selection_and_regression_in_a_pipeline_are_charged_both(table, payer):
+    ledger = payer(3.5)
+    pipeline = make_pipeline(
+        PrivateSelectKBest(k=2, epsilon=1.0, schema=SCHEMA, ledger=ledger),
+        PrivateRegressor(epsilon=2.0, ledger=ledger),
+    )
+    pipeline.set_output(transform="pandas")
+    pipeline.fit(pd.DataFrame(table[0], columns=NAMES), table[1])
+    assert list(pipeline[0].get_feature_names_out()) == ["a", "c"]
+    assert list(pipeline[-1].feature_names_in_) == ["a", "c"]
+    assert pipeline[0].release_.selected == ("a", "c")  # the order of their weights
+    assert len(charges(ledger)) == 2
+    with pytest.raises(OverBudget):
+        pipeline.fit(pd.DataFrame(table[0], columns=NAMES), table[1])
+
+
+def test_a_selector_refuses_a_schema_with_categories(table):
+    schema = Schema((Column("a"), Column("cut", "categorical", categories=("Fair", "Good"))), Column("y"))
+    with pytest.raises(InvalidOption, match="'cut' is categorical"):
+        PrivateSelectKBest(schema=schema).fit(*table)
+
+
+def test_a_ledger_without_an_account_is_refused(table, payer):
+    with pytest.raises(InvalidOption, match=r"ledger\.payer\(ACCOUNT\)"):
+        PrivateRegressor(ledger=payer(3.0).ledger, schema=SCHEMA).fit(*table)
+
+
+def test_an_exact_score_says_that_no_certificate_covers_it(table):
+    model = PrivateRegressor().fit(*table)
+    with pytest.warns(ExactScore, match="no certificate covers it"):
+        model.score(*table)
+
+
+def test_clones_pay_from_one_account(table, payer):
+    ledger = payer(3.0)
+    model = PrivateRegressor(ledger=ledger, schema=SCHEMA, epsilon=1.0)
+    for copy in (model, clone(model)):
+        copy.fit(*table)
+    assert [entry.kind for entry in charges(ledger)] == ["reserved"] * 2
+    assert clone(model).ledger.ledger.id == ledger.ledger.id
+
+
+def test_five_folds_in_two_processes_are_charged_five_times(table, payer):
+    ledger = payer(10.0)
+    model = PrivateRegressor(ledger=ledger, schema=SCHEMA, epsilon=1.0)
+    scores = cross_val_score(model, *table, cv=5, n_jobs=2)
+    assert (scores > 0.5).all()
+    assert len(charges(ledger)) == 5
+
+
+def test_a_ledger_in_memory_does_not_go_to_other_processes(table):
+    ledger = Ledger.in_memory()
+    ledger.add(Account("table", SCHEMA, Budget(10.0, 1e-3)))
+    model = PrivateRegressor(ledger=ledger.payer("table"), schema=SCHEMA, epsilon=1.0)
+    with pytest.raises(Exception, match=r"in memory cannot go to another process|[Pp]ickle"):
+        cross_val_score(model, *table, cv=2, n_jobs=2)
+    assert not charges(model.ledger)
+
+
+def test_a_search_is_charged_for_each_fold_and_the_refit(table, payer):
+    ledger = payer(10.0)
+    model = PrivateRegressor(ledger=ledger, schema=SCHEMA, epsilon=1.0)
+    search = GridSearchCV(model, {"regressor__fence_share": [0.2, 0.4]}, cv=3).fit(*table)
+    assert len(charges(ledger)) == 2 * 3 + 1
+    assert search.best_estimator_.certificate_.private
+
+
+def test_an_exhausted_budget_is_seen_through_error_score(table, payer):
+    ledger = payer(4.0)
+    model = PrivateRegressor(ledger=ledger, schema=SCHEMA, epsilon=1.0)
+    with pytest.warns(FitFailedWarning, match=r"(?s)2 fits failed.*OverBudget"):
+        scores = cross_val_score(model, *table, cv=6)
+    assert np.isnan(scores).tolist() == [False] * 4 + [True] * 2
+    with pytest.raises(OverBudget):
+        cross_val_score(model, *table, cv=6, error_score="raise")
+    assert len(charges(ledger)) == 4

@@ -1,0 +1,130 @@
+"""Standard errors are those of least squares where there is no noise, and count the noise where there is."""
+
+import attrs
+import numpy as np
+import pytest
+
+from dpkit_core import LinearModel, NoisyMoments, WinsorizedLinearModel
+from dpkit_core.errors import InvalidOption, InvalidRelease
+from dpkit_core.mechanisms.moments import unflatten
+from dpkit_core.release.intervals import Intervals, intervals_of
+
+CENTERS, WIDTHS = np.array([3.0, -1.0]), np.array([2.0, 0.5])
+FEATURE_SCALE, LABEL_CENTER, LABEL_SCALE = 1.5, 10.0, 4.0
+SLOPES, LEVEL = np.array([1.5, -2.0]), 7.0
+
+
+def records(n, rng):
+    X = CENTERS + WIDTHS * rng.uniform(-1, 1, size=(n, 2))
+    return X, LEVEL + X @ SLOPES + rng.normal(0, 0.7, n)
+
+
+def symmetric_noise(size, deviation, rng):
+    return unflatten(rng.normal(0, deviation, size * (size + 1) // 2), size)
+
+
+def model_of(table, deviation, rng):
+    X, y = table
+    u = FEATURE_SCALE * (X - CENTERS) / WIDTHS
+    v = np.column_stack([np.ones(len(X)), u, (y - LABEL_CENTER) / LABEL_SCALE])
+    noisy = v.T @ v + symmetric_noise(v.shape[1], deviation, rng)
+    return WinsorizedLinearModel(
+        ("a", "b"), CENTERS, WIDTHS, 2.0, (1.0, 1.0), 0.0, (-99.0, 99.0),
+        NoisyMoments(noisy[np.triu_indices(len(noisy))], deviation, FEATURE_SCALE, LABEL_CENTER, LABEL_SCALE),
+    )  # fmt: skip
+
+
+def test_without_noise_they_are_those_of_least_squares():
+    rng = np.random.default_rng(0)
+    X, y = records(500, rng)
+    intervals = intervals_of(model_of((X, y), 1e-9, rng), "y")
+    rows = np.column_stack([X, np.ones(len(X))])
+    line, (squares,), _, _ = np.linalg.lstsq(rows, y)
+    np.testing.assert_allclose(intervals.estimates, line, rtol=1e-8)
+    classical = squares / (500 - 3) * np.linalg.inv(rows.T @ rows)
+    np.testing.assert_allclose(intervals.covariance, classical, rtol=1e-6)
+    assert intervals.names == ("a", "b", "(intercept)")
+
+
+def test_the_covariance_of_the_noise_is_the_one_that_is_derived():
+    rng, s, beta = np.random.default_rng(1), 0.7, np.array([0.5, -2.0, 1.0])
+    drawn = []
+    for _ in range(40_000):
+        E = symmetric_noise(4, s, rng)
+        drawn.append(E[:3, 3] - E[:3, :3] @ beta)
+    derived = s**2 / 2 * ((1 + beta @ beta) * np.eye(3) + np.outer(beta, beta))
+    np.testing.assert_allclose(np.cov(np.array(drawn).T), derived, atol=0.03 * derived.max())
+
+
+# Noise alone, both about equal, sampling alone.
+@pytest.mark.parametrize(("n", "deviation"), [(2000, 25.0), (1000, 7.0), (1000, 0.1)])
+def test_between_93_and_98_of_100_intervals_hold_the_truth(n, deviation):
+    rng, held, wide = np.random.default_rng(2), [], []
+    for _ in range(1000):
+        intervals = intervals_of(model_of(records(n, rng), deviation, rng), "y")
+        ends, truth = intervals.bounds, np.append(SLOPES, LEVEL)
+        held.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
+        lower, upper = intervals.of_line(CENTERS[np.newaxis])[0, 1:]
+        wide.append(lower <= LEVEL + CENTERS @ SLOPES <= upper)
+    assert 0.93 <= np.mean(held) <= 0.98
+    assert 0.93 <= np.mean(wide) <= 0.98
+
+
+def test_to_second_order_noise_does_not_bend_the_estimates():
+    rng, n, deviation = np.random.default_rng(3), 1000, 20.0
+    X, y = records(n, rng)
+    estimates = [intervals_of(model_of((X, y), deviation, rng), "y").estimates for _ in range(2000)]
+    exact = intervals_of(model_of((X, y), 1e-9, rng), "y").estimates
+    error = np.std(estimates, axis=0) / np.sqrt(len(estimates))
+    assert (np.abs(np.mean(estimates, axis=0) - exact) < 4 * error).all()
+
+
+def test_a_higher_level_is_wider():
+    rng = np.random.default_rng(4)
+    model = model_of(records(2000, rng), 10.0, rng)
+    narrow, wide = (np.diff(intervals_of(model, "y", level).bounds) for level in (0.9, 0.99))
+    np.testing.assert_allclose(wide / narrow, 2.5758 / 1.6449, rtol=1e-3)
+    for level in (0.0, 1.0, 95):
+        with pytest.raises(InvalidOption, match="above 0 and below 1"):
+            intervals_of(model, "y", level)
+
+
+def test_noise_that_is_too_large_is_refused():
+    rng = np.random.default_rng(5)
+    with pytest.raises(InvalidRelease, match="the noise is too large beside"):
+        intervals_of(model_of(records(100, rng), 20.0, rng), "y")
+
+
+def test_features_that_add_up_to_a_constant_are_refused():
+    rng = np.random.default_rng(6)
+    X, y = records(50_000, rng)
+    X[:, 1] = CENTERS[1] + WIDTHS[1] * (X[:, 0] - CENTERS[0]) / WIDTHS[0]
+    with pytest.raises(InvalidRelease, match="leave one out"):
+        intervals_of(model_of((X, y), 5.0, rng), "y")
+
+
+@pytest.mark.parametrize("model", [None, LinearModel(("a",), (1.0,))])
+def test_other_models_have_none(model):
+    with pytest.raises(InvalidRelease, match="does not keep the noisy numbers"):
+        intervals_of(model, "y")
+
+
+def test_moments_are_written_and_read_with_the_model():
+    rng = np.random.default_rng(7)
+    model = model_of(records(2000, rng), 10.0, rng)
+    again = WinsorizedLinearModel.from_document(model.to_document())
+    assert again == model
+    assert "moments" not in attrs.evolve(model, moments=None).to_document()
+    document = model.to_document()
+    for broken in ({"triangle": [1.0, 2.0]}, {"deviation": 0.0}, {"triangle": [1.0, 2.0, 3.0]}, {"more": 1}):
+        with pytest.raises(InvalidRelease, match="cannot read the winsorized"):
+            WinsorizedLinearModel.from_document(document | {"moments": document["moments"] | broken})
+
+
+def test_they_are_shown_with_what_is_estimated():
+    intervals = Intervals(("a", "(intercept)"), np.array([2.0, 1.0]), np.diag([0.25, 1.0]), 0.95, "price")
+    assert intervals.rows[0] == ("a", "2", "0.5", "1.02", "2.98")
+    assert "the line that predicts price, clipped" in " ".join(str(intervals).split())
+    assert "<td>0.5</td>" in intervals._repr_html_()
+    with pytest.raises(InvalidOption, match="give one for each"):
+        intervals.of_line(np.ones((1, 2)))
