@@ -106,9 +106,9 @@ class Echo:
 def ratios(a: Dataset, b: Dataset, plan: StagePlan, seed: int) -> list[float]:
     """Return, for each release, the distance between two tables over the sensitivity, past releases alike."""
     first = Echo(None, seed)
-    Few().fit(a, plan, first)  # type: ignore[arg-type]
+    Few().fit(a, plan, first)
     second = Echo(iter(first.given), seed)
-    Few().fit(b, plan, second)  # type: ignore[arg-type]
+    Few().fit(b, plan, second)
     return [
         float(np.linalg.norm(u - v)) / sensitivity
         for (u, sensitivity), (v, _) in zip(first.asked, second.asked, strict=True)
@@ -345,4 +345,4 @@ def test_a_refusal_is_in_the_plan() -> None:
 )
 def test_options_are_checked(option: str, value: object) -> None:
     with pytest.raises(ValueError, match=option):
-        BoostedTreesRegressor(**{option: value})  # type: ignore[arg-type]
+        BoostedTreesRegressor(**{option: value})
