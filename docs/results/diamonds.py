@@ -34,6 +34,12 @@ PIPELINES = {
         "regressor": "winsorized_least_squares",
     },
     "`winsorized_least_squares`, all features": {"regressor": "winsorized_least_squares"},
+    "`kendall` + `peel` + `boosted_trees`, 5 features": {
+        "scorer": "kendall",
+        "selector": "peel",
+        "regressor": "boosted_trees",
+    },
+    "`boosted_trees`, all features": {"regressor": "boosted_trees"},
     "least squares, no privacy": {"regressor": "ols"},
 }
 

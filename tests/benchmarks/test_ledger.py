@@ -5,50 +5,22 @@ uv run pytest -n0 tests/benchmarks/test_ledger.py --benchmark-only
 
 import shutil
 import sqlite3
-import time
 from contextlib import closing
 
 import attrs
 import pytest
+from many_entries import filled, seconds
 
 from dpkit_core.ledger.audit import audit
-from dpkit_core.ledger.entries import Entry
 from dpkit_core.ledger.ledger import Ledger
 from dpkit_core.testing import ledger as suite
 
 ENTRIES = 100_000
 
 
-def filled(ledger, entries=ENTRIES):
-    """Fill a ledger as so many charges and settlements would have, in one transaction."""
-    ledger.add(suite.account(epsilon=1e6))
-    cost = (100_000_000, 0)
-    with ledger.store.transaction(write=True) as transaction:
-        last, total = transaction.last(), 0
-        while last.sequence < entries:
-            total += cost[0]
-            charge = suite.charge()
-            body = charge.to_document(cost)
-            facts = {"account": "diamonds", "charge": charge.id, "total": (total, 0)}
-            reserved = Entry.after(last, "reserved", body, **facts)
-            last = Entry.after(reserved, "released", {"at": "", "release": None}, **facts)
-            transaction.append(reserved)
-            transaction.append(last)
-    return ledger
-
-
 @pytest.fixture(scope="module")
 def ledger(tmp_path_factory):
-    return filled(Ledger.create(str(tmp_path_factory.mktemp("ledger") / "ledger.db")))
-
-
-def seconds(action, times):
-    measured = []
-    for _ in range(times):
-        start = time.perf_counter()
-        action()
-        measured.append(time.perf_counter() - start)
-    return sorted(measured)[times // 2]
+    return filled(Ledger.create(str(tmp_path_factory.mktemp("ledger") / "ledger.db")), ENTRIES)
 
 
 def test_a_charge(benchmark, ledger, tmp_path):

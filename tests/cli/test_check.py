@@ -66,6 +66,7 @@ def test_half_the_sensitivity_is_found_and_ends_with_2(dpkit, liar):
     assert "What to do:" in result.stdout
 
 
+@pytest.mark.slow
 def test_json_is_the_report_and_nothing_else_is_on_standard_output(dpkit, liar):
     result = dpkit("check", liar, "--format", "json")
     document = json.loads(result.stdout)  # though the part prints while it is checked
@@ -77,6 +78,7 @@ def test_json_is_the_report_and_nothing_else_is_on_standard_output(dpkit, liar):
     assert failed == {"check_sensitivity_add_remove", "check_sensitivity_in_corners"}
 
 
+@pytest.mark.slow
 def test_what_failed_is_written_and_replayed(dpkit, liar, folder):
     assert dpkit("check", liar, "--witness", "found.json").exit_code == 2
     told = json.loads((folder / "found.json").read_text())
@@ -98,6 +100,7 @@ def test_a_file_that_is_no_witness_is_refused(dpkit, folder):
     assert "witness" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_report_page_is_written(dpkit, honest, folder):
     assert dpkit("check", honest, "--report", "out.html").exit_code == 0
     page = (folder / "out.html").read_text()
@@ -123,7 +126,7 @@ def test_an_installed_name_is_found_and_a_class_in_a_module(dpkit, parts):
         assert (document["part"], document["kind"]) == ("tiny_parts:Large", "scorer")
         # It counts values, which all move one way under add/remove and both ways under replace-one.
         failed = [r["check"] for r in document["results"] if r["status"] == "failed"]
-        assert failed == ["check_sensitivity_replace_one"]
+        assert set(failed) == {"check_sensitivity_in_corners", "check_sensitivity_replace_one"}
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,7 @@ def test_a_part_that_never_ends_its_import_is_given_up(site):
     assert diagnosis.seconds is None
 
 
+@pytest.mark.slow
 def test_noise_of_compiled_code_is_noticed_and_large_imports_are_told(site):
     source = "import os, numpy\nos.write(1, b'from below')\n" + SCORER
     points = {"dpkit.scorers": {"below": "below:Scorer"}}

@@ -92,6 +92,7 @@ def schema_of(bounds, relation):
     )
 
 
+@pytest.mark.slow
 @RELATIONS
 @pytest.mark.parametrize("regressor", REGRESSORS)
 def test_a_model_does_not_depend_on_the_form_or_order_of_the_records(regressor, bounds, relation, forms):

@@ -23,6 +23,9 @@ from dpkit_core.ledger.sqlite import SqliteStore, file_system
 from dpkit_core.ledger.store import InDoubt
 from dpkit_core.testing import ledger as suite
 
+# Many processes, each of which imports dpkit.
+HEAVY = {suite.check_killed_at_any_moment, suite.check_killed_runs_are_charged}
+
 
 @pytest.fixture
 def files(tmp_path):
@@ -32,10 +35,7 @@ def files(tmp_path):
 
 @pytest.mark.parametrize(
     "check",
-    [
-        pytest.param(check, marks=[pytest.mark.slow] if check is suite.check_killed_at_any_moment else [])
-        for check in suite.CHECKS
-    ],
+    [pytest.param(check, marks=[pytest.mark.slow] if check in HEAVY else []) for check in suite.CHECKS],
     ids=lambda check: check.__name__,
 )
 def test_a_file_of_sqlite_keeps_every_promise(check, files):

@@ -93,6 +93,7 @@ def test_new_code_and_its_tests_are_completely_typed(made: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "role",
     ["accountant", *(pytest.param(r, marks=pytest.mark.slow) for r in ("scorer", "selector", "regressor"))],

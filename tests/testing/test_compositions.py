@@ -111,6 +111,7 @@ def test_an_honest_regressor_is_not_and_half_of_its_epsilon_is_found(suspects: S
     assert "proves nothing" in outcome.statement
 
 
+@pytest.mark.slow
 def test_refusals_are_counted_and_said(suspects: Suspects) -> None:
     outcome = audit_composition(planned(1.0, regressor=Total(refuse=True)), suspects, samples=100)
     assert outcome.refused == 1

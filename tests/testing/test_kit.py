@@ -114,6 +114,7 @@ def result(report, name):
     return next(r for r in report.results if r.check == name)
 
 
+@pytest.mark.slow
 def test_a_faultless_part_passes_and_every_check_of_its_kind_is_reported():
     report = run_checks(Constant)
     assert report.ok, report.statement
@@ -164,6 +165,7 @@ def test_a_release_with_noise_scaled_by_the_data_fails():
         run_one(ScaledByTheCount, "check_release_keeps_its_plan", Trial())
 
 
+@pytest.mark.slow
 def test_an_expected_failure_must_fail_and_progress_is_told_before_each_check():
     expected, other, _ = FORGETFUL
     told = []
@@ -177,6 +179,7 @@ def test_an_expected_failure_must_fail_and_progress_is_told_before_each_check():
     assert told == [(i, checks) for i in range(checks)]
 
 
+@pytest.mark.slow
 def test_the_reference_accountant_passes_and_an_expected_failure_that_passes_is_one():
     name = "check_repetition_is_a_loop"
     honest = partial(ReferenceAccountant, neighboring=Neighboring.ADD_OR_REMOVE_ONE)

@@ -36,6 +36,7 @@ def test_a_later_part_runs_the_kit_in_its_own_tests(ref):
     assert any("parametrize_with_checks" in path.read_text(encoding="utf-8") for path in tests)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ref",
     [
@@ -76,6 +77,7 @@ def test_no_seed_raises_a_false_alarm(ref, seed):
     assert report.ok, failures(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["exact", pytest.param("ols", marks=pytest.mark.slow)])
 def test_a_part_that_claims_no_privacy_passes_and_the_report_says_so(name):
     ref = next(ref for ref in SHIPPED if ref.name == name)

@@ -133,6 +133,7 @@ SOME = st.one_of(
 DELTAS = (0.0, 1e-13, 1e-9, 1e-6, 1e-4, 1e-2)
 
 
+@pytest.mark.slow
 @given(events=st.lists(EVENTS, min_size=1, max_size=4), count=st.sampled_from([1, 3, 20]))
 @settings(max_examples=40, deadline=None)
 def test_without_samples_it_is_between_accountant_tight_and_renyi_divergences(events, count):
@@ -251,6 +252,7 @@ def test_a_negative_epsilon_is_refused():
         FRESH.delta(-1.0)
 
 
+@pytest.mark.slow
 @given(
     kind=st.sampled_from([Laplace, Gaussian, ExponentialMechanism, PureDP]),
     exponent=st.floats(-320.0, 308.0),

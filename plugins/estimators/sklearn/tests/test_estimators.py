@@ -36,6 +36,7 @@ def departures(estimator: PipelineEstimator) -> dict[str, str]:
     return DIFFERENT_FITS if isinstance(estimator, PrivateRegressor) else {}
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         PrivateRegressor(**NEVER_REFUSES),
@@ -280,6 +281,7 @@ def test_five_folds_in_two_processes_are_charged_five_times(table, payer):
     assert len(charges(ledger)) == 5
 
 
+@pytest.mark.slow
 def test_a_ledger_in_memory_does_not_go_to_other_processes(table):
     ledger = Ledger.in_memory()
     ledger.add(Account("table", SCHEMA, Budget(10.0, 1e-3)))
@@ -289,6 +291,7 @@ def test_a_ledger_in_memory_does_not_go_to_other_processes(table):
     assert not charges(model.ledger)
 
 
+@pytest.mark.slow
 def test_a_search_is_charged_for_each_fold_and_the_refit(table, payer):
     ledger = payer(10.0)
     model = PrivateRegressor(ledger=ledger, schema=SCHEMA, epsilon=1.0)
@@ -297,6 +300,7 @@ def test_a_search_is_charged_for_each_fold_and_the_refit(table, payer):
     assert search.best_estimator_.certificate_.private
 
 
+@pytest.mark.slow
 def test_an_exhausted_budget_is_seen_through_error_score(table, payer):
     ledger = payer(4.0)
     model = PrivateRegressor(ledger=ledger, schema=SCHEMA, epsilon=1.0)

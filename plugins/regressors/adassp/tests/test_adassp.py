@@ -92,6 +92,7 @@ def test_norms_at_which_arithmetic_fails_are_refused(option, norm):
         AdasspRegressor(**{option: norm})
 
 
+@pytest.mark.slow
 @RELATIONS
 def test_statistics_reach_their_sensitivity_and_never_pass_it(relation):
     rng = np.random.default_rng(1)

@@ -117,6 +117,7 @@ def projected(w: Array, radius: float) -> Array:
     return np.sign(w) * np.maximum(np.abs(w) - sums[last] / (last + 1), 0.0)
 
 
+@pytest.mark.slow
 def test_a_thousand_screens_in_random_worlds_are_safe() -> None:
     rng = np.random.default_rng(11)
     dropped = 0
