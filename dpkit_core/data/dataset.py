@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.data.frames import column_feature, frame_matrix, frame_target, is_frame
+from dpkit_core.data.frames import column_feature, frame_matrix, frame_target, is_frame, typed
 from dpkit_core.data.readers import filled
 from dpkit_core.data.schema import Feature, Schema
 from dpkit_core.data.sums import (
@@ -52,6 +52,11 @@ class AnyDataset(Protocol):
     @property
     def target(self) -> str:
         """The name of the target."""
+        ...
+
+    @property
+    def outcome(self) -> Feature | None:
+        """By which rule the target became a number, as ``Schema.outcome``; None where it was given as one."""
         ...
 
     @property
@@ -102,11 +107,11 @@ def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
         raise InvalidData(f"{what} holds complex numbers; give real ones, such as their two parts")
     try:
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError):  # whose text has a value in it
         raise InvalidData(
-            f"{what} holds values that are not numbers ({error}); give numbers, or declare the column "
-            "categorical in the schema"
-        ) from error
+            f"{what} holds values that are not numbers; give numbers, or declare the column categorical in "
+            "the schema"
+        ) from None
     if array.ndim != dimensions:
         raise InvalidData(f"{what} has {array.ndim} dimensions; it must have {dimensions}")
     return _read_only(array)
@@ -116,9 +121,15 @@ def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
     """Return the target as numbers, 1 for the positive category where it is text."""
     called = f"target {schema.target.name!r}"
     if schema.target.positive_category is not None or schema.target.kind == "date":
-        array = np.asarray(y)
+        # Each entry by itself: a common type of all would let one record change what another's entry means.
+        array = np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
         if array.ndim == 1 and array.dtype.kind in "OUTM":
-            return column_feature(array, schema.outcome, called)
+            held = typed(schema.target.name, array)
+            if held.dtype.kind == "O" and any(isinstance(entry, float) for entry in held):
+                raise InvalidData(f"{called} holds numbers and text; make it one of them")
+            if held.dtype.kind in "OM":
+                return column_feature(held, schema.outcome, called)
+            y = held
     return filled(_numbers(y, called, 1)[:, np.newaxis], [schema.outcome])[:, 0]
 
 
@@ -167,6 +178,7 @@ class Dataset:
     features: tuple[Feature, ...]
     target: str = "y"
     target_bounds: tuple[float, float] | None = None
+    outcome: Feature | None = None
 
     @classmethod
     def from_arrays(
@@ -200,7 +212,7 @@ class Dataset:
         _require_finite(matrix, [feature.name for feature in schema.features])
         _require_finite(target[:, np.newaxis], [schema.target.name])
         X, y = _read_only(matrix), _read_only(target)
-        return cls(X, y, schema.features, schema.target.name, schema.target.bounds)
+        return cls(X, y, schema.features, schema.target.name, schema.target.bounds, schema.outcome)
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema, *, batch: bool = False) -> Dataset:
@@ -278,6 +290,7 @@ class SparseDataset:
     features: tuple[Feature, ...]
     target: str = "y"
     target_bounds: tuple[float, float] | None = None
+    outcome: Feature | None = None
 
     @classmethod
     def from_arrays(cls, X: Any, y: npt.ArrayLike, schema: Schema) -> SparseDataset:
@@ -302,7 +315,7 @@ class SparseDataset:
                 "rules for missing values are for dense data and files"
             )
         _require_finite(target[:, np.newaxis], [schema.target.name])
-        return cls(matrix, target, schema.features, schema.target.name, schema.target.bounds)
+        return cls(matrix, target, schema.features, schema.target.name, schema.target.bounds, schema.outcome)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -348,7 +361,7 @@ class SparseDataset:
     def dense(self) -> Dataset:
         """Return the records as a matrix, which may take far more memory."""
         X = _read_only(np.asarray(self.X.toarray(order="C"), dtype=np.float64))
-        return Dataset(X, self.y, self.features, self.target, self.target_bounds)
+        return Dataset(X, self.y, self.features, self.target, self.target_bounds, self.outcome)
 
 
 @attrs.frozen(eq=False)
@@ -372,6 +385,7 @@ class StreamedDataset:
     features: tuple[Feature, ...]
     target: str = "y"
     target_bounds: tuple[float, float] | None = None
+    outcome: Feature | None = None
 
     @classmethod
     def from_blocks(
@@ -423,7 +437,8 @@ class StreamedDataset:
                     "the same, so let `blocks` open its source anew at each call, and leave files as they are"
                 )
 
-        return cls(checked, records, schema.features, schema.target.name, schema.target.bounds)
+        target = schema.target
+        return cls(checked, records, schema.features, target.name, target.bounds, schema.outcome)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -455,7 +470,8 @@ class StreamedDataset:
             part = slice(start, start + len(block))
             X[part], y[part] = block.X, block.y
             start += len(block)
-        return Dataset(_read_only(X), _read_only(y), self.features, self.target, self.target_bounds)
+        facts = self.features, self.target, self.target_bounds, self.outcome
+        return Dataset(_read_only(X), _read_only(y), *facts)
 
 
 def _require_shape(shape: tuple[int, ...], targets: int, schema: Schema, least: int = 1) -> None:

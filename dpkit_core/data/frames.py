@@ -178,7 +178,7 @@ def _from_stream(X: Any) -> Any:
 
 def column_feature(values: npt.NDArray[Any], feature: Feature, called: str) -> Vector:
     """Return the feature that a single column of text or dates makes."""
-    table = _held(called, [feature.column], [_array(feature.column, values)], len(values))
+    table = _held(called, [feature.column], [typed(feature.column, values)], len(values))
     column: Vector = feature_matrix(table, [feature])[:, 0]
     return column
 
@@ -188,7 +188,7 @@ def _table(X: Any, names: Sequence[str]) -> Table:
         arrow = pyarrow()
         table = X if isinstance(X, arrow.Table) else arrow.Table.from_batches([X])
         return arrow_table(_CALLED, table.select(names))
-    return _held(_CALLED, names, [_array(name, X[name]) for name in names], len(X))
+    return _held(_CALLED, names, [typed(name, X[name]) for name in names], len(X))
 
 
 def _held(called: str, names: Sequence[str], held: Sequence[npt.NDArray[Any]], rows: int) -> Table:
@@ -217,11 +217,16 @@ def _held(called: str, names: Sequence[str], held: Sequence[npt.NDArray[Any]], r
 
 def _days(array: npt.NDArray[Any]) -> Vector:
     """Return dates as days since 1970, the time of day as a fraction, NaN where one is missing."""
-    days: Vector = (array - np.datetime64(EPOCH)) / np.timedelta64(1, "D")
+    since, day = array - np.datetime64(EPOCH), np.timedelta64(1, "D")
+    absent = np.isnat(since)
+    since = np.where(absent, np.timedelta64(0), since)
+    # Whole days first: so an instant is one number in every unit, and the unit depends on all records.
+    days: Vector = since // day + (since % day) / day
+    days[absent] = math.nan
     return days
 
 
-def _array(name: str, column: Any) -> npt.NDArray[Any]:
+def typed(name: str, column: Any) -> npt.NDArray[Any]:
     """Return a column as numbers, NaN where one is missing, as text, None where it is, or as dates."""
     array = np.asarray(column)
     if array.dtype.kind not in "OUT":

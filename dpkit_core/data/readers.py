@@ -641,7 +641,14 @@ def _days_of(stored: Any) -> npt.NDArray[Any]:
         in_a_day, whole = 86_400_000, arrow.int64()
     else:
         in_a_day, whole = 86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit], arrow.int64()
-    days: npt.NDArray[Any] = _numbers_of(stored.cast(whole)) / in_a_day
+    ticks = stored.cast(whole)
+    absent = np.asarray(ticks.is_null().to_numpy(zero_copy_only=False), dtype=np.bool_)
+    whole_days, rest = np.divmod(
+        np.asarray(ticks.fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64), in_a_day
+    )
+    # Whole days first: so an instant is one number in every unit, and the unit depends on all records.
+    days: npt.NDArray[Any] = whole_days + rest / in_a_day
+    days[absent] = math.nan
     return days
 
 

@@ -222,7 +222,8 @@ def _counts(
 
 def _between(lower: float, upper: float) -> Vector:
     ranks = np.arange(SPLIT + 1) / SPLIT
-    return lower * (1 - ranks) + upper * ranks
+    # Rounding can turn neighbors around, and a search in what is not sorted depends on the records before.
+    return np.sort(lower * (1 - ranks) + upper * ranks)
 
 
 def _believed(counts: Vector, noise: float) -> Vector:

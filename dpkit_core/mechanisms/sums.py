@@ -261,6 +261,9 @@ def _active(
         return within
     costs: Integers = np.broadcast_to(tick_costs(contributions, event), (records,))
     within = costs <= TICKS
+    _, sensitivities, *_ = noise_of(event)
+    for column, sensitivity in zip(contributions, sensitivities, strict=True):  # which is the limit here
+        within = within & (-int(sensitivity) <= column) & (column <= int(sensitivity))
     # An accountant that is mistaken can only let fewer take part.
     return within if admit is None else within & admit(costs)
 

@@ -135,6 +135,13 @@ def _require_same_facts(schema: Schema, data: AnyDataset) -> None:
                 f"the dataset was made with another rule for {its.name} than the plan: another kind of "
                 "column, or another way with missing values. Make the plan from the dataset's schema"
             )
+    rule = data.outcome or Feature(data.target, data.target)
+    if attrs.evolve(schema.outcome, bounds=None) != attrs.evolve(rule, bounds=None):
+        raise InvalidData(
+            f"the dataset was made with another rule for target {data.target} than the plan: another kind of "
+            "column, another positive category, or another way with missing values. Make the plan from the "
+            "dataset's schema"
+        )
     ours = (*schema.features, Feature(data.target, data.target, bounds=schema.target.bounds))
     theirs = (*data.features, Feature(data.target, data.target, bounds=data.target_bounds))
     for mine, its in zip(ours, theirs, strict=True):
@@ -378,7 +385,8 @@ class _Run:
 
     def _call(self, part: Part[Any], action: Callable[[], T], meter: StageMeter | None = None) -> T:
         """Return what a part returns; whatever else it does ends here."""
-        with confined() as sink, at_work() as attempts:
+        # Overflow is silent even where the caller turned warnings into errors: it depends on the data.
+        with confined() as sink, at_work() as attempts, np.errstate(all="ignore"):
             try:
                 returned = action()
             except KeyboardInterrupt:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dpkit_core import Dataset, Neighboring, Randomness, Schema, StagePlan
+from dpkit_core.mechanisms import cells
 from dpkit_core.mechanisms.cells import (
     PARTS,
     SPLIT,
@@ -113,3 +114,12 @@ def test_octaves_cover_all_magnitudes_of_both_signs():
     low, high = cells.quantiles(np.array([0.25, 0.75]))
     assert low < -(2.0**50)
     assert high > 2.0**50
+
+
+def test_edges_are_in_order_however_close_the_bounds_are():
+    """A search in what is not sorted depends on the records before, and a count would move by all of them."""
+    rng = np.random.default_rng(0)
+    for lower in (0.09439395310866783, 2.734841653999038e17, *rng.normal(size=50)):
+        for steps in range(1, 20):
+            upper = lower + steps * np.spacing(abs(lower))
+            assert (np.diff(cells._between(lower, upper)) >= 0).all()

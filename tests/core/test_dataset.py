@@ -1,7 +1,11 @@
+import math
+
+import attrs
 import numpy as np
 import pytest
 
-from dpkit_core import Dataset, Schema
+from dpkit_core import Budget, Dataset, Schema, compose
+from dpkit_core.data.schema import Column
 from dpkit_core.errors import InvalidData
 
 SCHEMA = Schema.numeric(["a", "b"], target="y")
@@ -156,3 +160,40 @@ def test_complex_numbers_are_refused_in_every_form():
     ):
         with pytest.raises(InvalidData, match="complex"):
             make()
+
+
+@pytest.mark.parametrize("entry", [None, math.nan, True, "yes", "other"])
+def test_no_record_changes_what_the_target_of_another_means(entry):
+    """The type of an array is that of all its entries: 1 meant nothing any more beside text."""
+    for rest in ([1, 0], [True, False], [1.0, 0.0], ["yes", "no"]):
+        target = Column("sold", "categorical", categories=("no", "yes"), missing="drop")
+        schema = attrs.evolve(Schema.numeric("x", "sold"), target=target)
+        before = Dataset.from_arrays([[0.0]] * 2, rest, schema)
+        try:
+            after = Dataset.from_arrays([[0.0]] * 3, [*rest, entry], schema)
+        except InvalidData:
+            continue
+        assert after.y[:2].tolist() == before.y.tolist() == [1.0, 0.0]
+
+
+def test_a_plan_for_another_rule_of_the_target_is_refused():
+    column = Column("y", "categorical", categories=("no", "yes"), positive="no")
+    made = attrs.evolve(Schema.numeric("x", "y"), target=column)
+    planned = attrs.evolve(made, target=attrs.evolve(column, positive="yes"))
+    data = Dataset.from_arrays([[0.0]] * 3, ["no", "yes", "no"], made)
+    with pytest.raises(InvalidData, match="another rule for target y"):
+        compose(regressor="mean").plan(planned, Budget(1.0, 1e-6)).run(data)
+
+
+def test_an_instant_is_one_number_in_every_unit():
+    pyarrow = pytest.importorskip("pyarrow")
+    target = Column("y")
+    schema = attrs.evolve(Schema.numeric("x", "y"), columns=(Column("x", "date"),), target=target)
+    stamps = np.array(["2200-01-01T00:59:07", "2210-05-03T11:13:17", "NaT"], dtype="M8[s]")
+    found = {
+        unit: Dataset.from_arrays(
+            pyarrow.table({"x": pyarrow.array(stamps[:2].astype(f"M8[{unit}]"))}), [0.0, 0.0], schema
+        ).X.tolist()
+        for unit in ("s", "ms", "us", "ns")
+    }
+    assert found["s"] == found["ms"] == found["us"] == found["ns"]

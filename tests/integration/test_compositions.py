@@ -16,7 +16,11 @@ REGISTRY = Registry()
 NAMES = {kind: [ref.qualified for ref in REGISTRY.refs(kind)] for kind in ("scorers", "selectors")}
 REGRESSORS = [ref.qualified for ref in REGISTRY.refs("regressors")]
 ACCOUNTANTS = [ref.name for ref in REGISTRY.refs("accountants")]
-SELECTIONS = list(itertools.product(NAMES["scorers"], NAMES["selectors"]))
+# Scorers of iterates go with regressors that have them: ``test_iterates.py``.
+SCORERS = [
+    name for name in NAMES["scorers"] if hasattr(REGISTRY.load(REGISTRY.find("scorers", name)), "prepare")
+]
+SELECTIONS = list(itertools.product(SCORERS, NAMES["selectors"]))
 TERMS = list(itertools.product(ACCOUNTANTS, Neighboring))
 
 

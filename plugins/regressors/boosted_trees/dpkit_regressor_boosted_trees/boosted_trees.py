@@ -89,6 +89,7 @@ from dpkit_core.data.sums import rows_of
 from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.cells import Cells, cells_events, counts_sensitivity, private_cells
 from dpkit_core.mechanisms.moments import (
+    LARGEST,
     MOST_RECORDS,
     ROUNDING,
     UNITS,
@@ -331,7 +332,7 @@ class KnownColumn:
             # Four quartile ranges to each side, or twice the reach of nine tenths.
             width = 2 * max(2 * (center - lower), 2 * (upper - center), center - low, high - center)
         else:
-            width = bounds[1] - bounds[0]
+            width = min(bounds[1] - bounds[0], LARGEST)
         return cls(cells.thresholds(MOST_THRESHOLDS), Fences(center, max(width, LEAST_WIDTH)))
 
 
@@ -382,7 +383,8 @@ class LogisticResiduals:
 
     def whole(self) -> Integers:
         """As ``Residuals`` says."""
-        residuals = self.labels - 1 / (1 + np.exp(-self.scores))
+        with np.errstate(over="ignore"):  # no warning may tell of a record
+            residuals = self.labels - 1 / (1 + np.exp(-self.scores))
         steps: Integers = np.trunc(np.clip(residuals * STEPS, -STEPS, STEPS))
         return steps
 

@@ -307,7 +307,8 @@ class DpboostRegressor:
                 here = (owner == tree) & ((np.abs(gradients) <= 1) | (not self.filter_gradients))
                 own = np.trunc(np.clip(gradients, -1, 1) * UNITS).astype(np.int64)
                 chosen = self._grown(cells[here], own[here], settings, meter)
-                bound = 2 * (1 - self.learning_rate) ** len(splits)
+                # A larger clip is covered as well: the unit follows it.
+                bound = max(2 * (1 - self.learning_rate) ** len(splits), 2.0**-900)
                 unit = min(1 / (1 + settings.ridge), 2 * bound)
                 leaf = _leaf(cells, chosen, self.depth)
                 sums = np.bincount(leaf[here], own[here], minlength=2**self.depth) / UNITS

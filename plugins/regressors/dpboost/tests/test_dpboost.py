@@ -159,3 +159,11 @@ def test_leaf_clipping_halves_the_noise_of_late_trees():
     # In units of the smaller sensitivity, a clipped leaf is at most half of one.
     assert all(np.abs(value).max() <= 0.5 + 1e-9 for value, _ in values[2:])
     assert math.isclose(2 * 0.1**2, 0.02)
+
+
+def test_more_trees_than_clips_that_floats_can_tell_apart():
+    data = Dataset.from_arrays(np.zeros((30, 2)), np.zeros(30), SCHEMA)
+    plan = compose(regressor=DpboostRegressor(trees=400, depth=1, learning_rate=0.9)).plan(
+        SCHEMA, Budget(1.0)
+    )
+    assert plan.run(data, randomness=Randomness.from_seed(0)).model is not None

@@ -78,7 +78,7 @@ from dpkit_core.privacy.events import (
     NonPrivate,
     Repeated,
 )
-from dpkit_core.validators import fraction, positive
+from dpkit_core.validators import fraction, length
 from dpkit_regressor_frank_wolfe.logistic import WinsorizedLogisticModel
 
 #: Features, and residuals in units of the clip, are whole multiples of 2^-15.
@@ -228,10 +228,10 @@ class FrankWolfeRegressor:
     )
 
     radius: float = attrs.field(
-        default=4.0, converter=float, validator=[positive, attrs.validators.le(LARGEST_RADIUS)]
+        default=4.0, converter=float, validator=[length, attrs.validators.le(LARGEST_RADIUS)]
     )
     form: str = attrs.field(default="residuals", validator=attrs.validators.in_(("residuals", "gram")))
-    residual_clip: float = attrs.field(default=0.25, converter=float, validator=positive)
+    residual_clip: float = attrs.field(default=0.25, converter=float, validator=length)
     intercept: bool = attrs.field(default=True, validator=attrs.validators.instance_of(bool))
     rounds: int = attrs.field(
         default=100,

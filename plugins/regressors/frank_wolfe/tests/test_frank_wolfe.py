@@ -318,3 +318,10 @@ def test_without_noise_the_steps_are_the_published_ones() -> None:
         shown = iterates(regressor, Dataset.from_arrays(X, y, schema), schema)
         for state, step in zip(shown, golden["steps"], strict=True):
             assert state.weights == pytest.approx(step["w"], abs=1e-9)
+
+
+@pytest.mark.parametrize("option", ["radius", "residual_clip"])
+def test_lengths_are_no_subnormal_numbers(option: str) -> None:
+    """Rounded to whole multiples of the smallest float, gradients moved by twice their sensitivity."""
+    with pytest.raises(ValueError, match=option):
+        FrankWolfeRegressor(**{option: 5e-324})

@@ -568,7 +568,10 @@ class _Learner:
         """Learn one round after another from the records that are there."""
         settings, present = self.settings, self.present
         codes, scores, labels = self.codes[:, present], self.scores[present], self.labels[present]
-        counts = [np.full(labels.size, UNITS)] if len(noise_of(settings.round)[0]) > 1 else []
+        # One number for all records, where no other came before them, as the event says of replaced ones.
+        alike = settings.neighboring is Neighboring.REPLACE_ONE
+        count = np.array(UNITS) if alike else np.full(labels.size, UNITS)
+        counts = [count] if len(noise_of(settings.round)[0]) > 1 else []
         step = self._step()
         for t in range(self.learned, self.learned + settings.rounds):
             leaf = leaves_of_tree(codes, self.trees, t)

@@ -432,3 +432,12 @@ def test_a_target_of_text_is_predicted_from_a_schema_alone(tmp_path):
     low, high = model.predict(np.array([[0.1, 0, 1], [0.9, 1, 0]]))
     assert 0 <= low < 0.4
     assert 0.6 < high <= 1
+
+
+def test_noisy_counts_are_those_of_the_plan_under_either_relation():
+    rng = np.random.default_rng(0)
+    for neighboring in Neighboring:
+        schema = Schema.numeric(["a", "b"], "y", BOUNDS, neighboring)
+        data = Dataset.from_arrays(rng.uniform(size=(200, 2)), rng.uniform(size=200), schema)
+        plan = compose(regressor=SgbdtRegressor(rounds=3, depth=2, count_share=0.3)).plan(schema, BUDGET)
+        assert plan.run(data, randomness=Randomness.from_seed(0)).model is not None

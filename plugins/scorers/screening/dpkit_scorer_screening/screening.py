@@ -64,7 +64,7 @@ import numpy as np
 
 from dpkit_core import IterateFacts, IterateScorer, IterateState, Neighboring, Sensitivity, Vector
 from dpkit_core.errors import Unsuitable
-from dpkit_core.validators import fraction, positive
+from dpkit_core.validators import fraction
 
 #: Covers what rounding adds to a distance: gradients and sums are within 2^-13 of what one record moves them.
 ROUNDING = 1 + 2.0**-10
@@ -116,7 +116,12 @@ class ScreeningScorer:
 
     rule: str = attrs.field(default="aligned", validator=attrs.validators.in_(RULES))
     theta: float = attrs.field(default=0.5, converter=float, validator=fraction)
-    kappa: float = attrs.field(default=0.5, converter=float, validator=positive)
+    # Far inside the range of floats, so that no score of any table overflows.
+    kappa: float = attrs.field(
+        default=0.5,
+        converter=float,
+        validator=[attrs.validators.ge(2.0**-40), attrs.validators.le(2.0**40)],
+    )
 
     calibration: str = attrs.field(default="proved", validator=attrs.validators.in_(("proved", "published")))
 

@@ -219,3 +219,9 @@ def test_a_coefficient_that_the_gradient_pushes_back_is_above_none() -> None:
     assert on == pytest.approx(-1.0)
     assert (ScreeningScorer(rule="smallest").iterate_scores(state, about) == -2.0).all()
     assert not ScreeningScorer(rule="smallest").none
+
+
+def test_options_leave_every_score_finite() -> None:
+    for kappa in (5e306, 1e-300):
+        with pytest.raises(ValueError, match="kappa"):
+            ScreeningScorer(rule="relaxed", kappa=kappa)
