@@ -155,7 +155,9 @@ def test_what_cannot_be_found_is_a_sentence_and_exit_2(dpkit, honest, arguments,
     "name", ["sensitivity_add_remove", pytest.param("check_sensitivity_add_remove", marks=pytest.mark.slow)]
 )
 def test_an_expected_failure_has_a_reason_and_must_fail(dpkit, liar, honest, name):
-    expected = ("--expect-failure", f"{name}=replacing only, by plan", "--format", "json")
+    reason = "replacing only, by plan"
+    corners = ("--expect-failure", f"sensitivity_in_corners={reason}")
+    expected = ("--expect-failure", f"{name}={reason}", *corners, "--format", "json")
     document = json.loads(dpkit("check", liar, *expected).stdout)
     (found,) = (r for r in document["results"] if r["check"] == "check_sensitivity_add_remove")
     assert document["ok"] is True

@@ -65,13 +65,13 @@ def test_what_was_once_a_false_alarm_is_none(kind, name):
     assert report.ok, [r.detail for r in report.results]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # with HONEST, a quarter of an hour of processor time
 @pytest.mark.parametrize(("kind", "name"), FALSE, ids=lambda x: x)
 def test_the_default_kit_rejects_what_is_false(kind, name):
     assert not checked(kind, name).ok
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("kind", "name"), HONEST, ids=lambda x: x)
 def test_the_default_kit_lets_what_is_honest_pass(kind, name):
     report = checked(kind, name)

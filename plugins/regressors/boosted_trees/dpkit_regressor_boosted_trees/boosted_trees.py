@@ -437,7 +437,10 @@ class BoostedTreesRegressor:
         default=1000, validator=[attrs.validators.instance_of(int), attrs.validators.in_(range(1, 4097))]
     )
     depth: int | None = attrs.field(
-        default=None, validator=attrs.validators.optional(attrs.validators.in_(range(1, DEEPEST + 1)))
+        default=None,
+        validator=attrs.validators.optional(
+            [attrs.validators.instance_of(int), attrs.validators.in_(range(1, DEEPEST + 1))]
+        ),
     )
     travel: float | None = attrs.field(
         default=None,
