@@ -371,7 +371,8 @@ def test_order_and_grouping_of_events_do_not_matter(events, data):
 def test_every_event_costs_and_every_delta_helps(events, more):
     spent = FRESH.compose(Sequence(events))
     after = spent.compose(more)
-    assert all(spent.epsilon(delta) <= after.epsilon(delta) for delta in DELTAS)
+    # Where a profile is straight, a small event costs nothing, up to rounding.
+    assert all(spent.epsilon(delta) <= after.epsilon(delta) * (1 + 2.0**-40) for delta in DELTAS)
     totals = [after.epsilon(delta) for delta in DELTAS]
     assert totals == sorted(totals, reverse=True)
     losses = [after.delta(epsilon) for epsilon in (0.0, 0.3, 1.0, 5.0, 20.0)]
