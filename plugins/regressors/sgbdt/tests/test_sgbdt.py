@@ -410,7 +410,9 @@ def test_several_tables_that_are_not_said_to_be_batches_are_refused(files):
 
 
 def test_batches_are_refused_by_what_learns_from_one_table(files):
-    result = run_command("--batches", *files, "--target", "y", "--regressor", "mean")
+    result = run_command(
+        "--batches", *files, "--target", "y", "--regressor", "mean", "--output", f"{files[0]}.release.json"
+    )
     assert result.exit_code != 0
     assert "batches" in str(result.output) + str(result.exception)
 
