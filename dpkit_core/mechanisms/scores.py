@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from dpkit_core.data.dataset import Vector
+from dpkit_core.data.arrays import Vector
 
 
 def _frozen_vector(values: Any) -> Vector:

@@ -28,8 +28,9 @@ from dpkit_core.mechanisms.calibration import calibrate, total
 from dpkit_core.noise.grid import check_range, gaussian_grid, laplace_grid
 from dpkit_core.noise.selection import SMALLEST_EPSILON
 from dpkit_core.pipeline.parts import Assembly, Iteration, Part, Selection, make_part
-from dpkit_core.pipeline.plan import UNPROTECTED, Plan, Stage, picks_of
+from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.runner import run
+from dpkit_core.pipeline.stages import UNPROTECTED, Stage, picks_of
 from dpkit_core.plugins.kinds import protocol_of
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity

@@ -18,8 +18,10 @@ import attrs
 import numpy as np
 
 from dpkit_core._version import __version__
-from dpkit_core.data.dataset import AnyDataset, Vector
-from dpkit_core.data.schema import Feature, Schema
+from dpkit_core.data.arrays import Vector
+from dpkit_core.data.dataset import AnyDataset
+from dpkit_core.data.features import Feature
+from dpkit_core.data.schema import Schema
 from dpkit_core.errors import (
     Declined,
     InvalidData,
@@ -37,18 +39,9 @@ from dpkit_core.pipeline.meter import StageMeter, at_work, require_nobody_at_wor
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.parts import Iteration, Part, Selection, forms_of
 from dpkit_core.pipeline.payment import Payment
-from dpkit_core.pipeline.plan import (
-    LOOP,
-    UNPROTECTED,
-    Audience,
-    Outcome,
-    Plan,
-    Progress,
-    Records,
-    Stage,
-    loop_of,
-)
+from dpkit_core.pipeline.plan import Audience, Outcome, Plan, Progress, Records
 from dpkit_core.pipeline.policy import Policy
+from dpkit_core.pipeline.stages import LOOP, UNPROTECTED, Stage, loop_of
 from dpkit_core.privacy.budget import Sensitivity
 from dpkit_core.protocols import (
     IterateFacts,
@@ -64,7 +57,7 @@ from dpkit_core.protocols import (
     ThresholdSelector,
 )
 from dpkit_core.release.certificate import Certificate
-from dpkit_core.release.models import rebuilt
+from dpkit_core.release.kinds import rebuilt
 from dpkit_core.release.release import Release
 
 T = TypeVar("T")
@@ -98,7 +91,10 @@ def run(
     payer = policy.payer(paid_by)
     observers = Observers.installed() if observers is None else observers
     execution = _Run(plan, data, randomness, observers, progress)
-    policy.require_run(plan, execution.certificate())
+    policy.require_budget(plan.budget)
+    for part in plan.parts:
+        policy.require_part(part.role, part.name, part.distribution, part.version)
+    policy.require_private(execution.certificate())
     observers.planned(plan)
     outcome: Outcome = "failed"
     try:

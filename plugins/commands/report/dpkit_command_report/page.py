@@ -14,7 +14,8 @@ import attrs
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dpkit_core import Certificate, Release, Verification, verify
-from dpkit_core.data.schema import EPOCH, Column, Schema
+from dpkit_core.data.features import EPOCH
+from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import DpkitError, InvalidRelease
 from dpkit_core.privacy.budget import rounded_up
 from dpkit_core.privacy.totals import TOTALS
