@@ -6,7 +6,7 @@ The planner makes it, the runner runs it, observers are told of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import attrs
 
@@ -17,7 +17,7 @@ from dpkit_core.ledger.ledger import Payer
 from dpkit_core.mechanisms.calibration import total
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.forecasts import StageForecast, forecasts_of
-from dpkit_core.pipeline.parts import Assembly, Part
+from dpkit_core.pipeline.parts import Assembly, Component, Part
 from dpkit_core.pipeline.stages import Stage
 from dpkit_core.privacy.budget import Budget, rounded_up, vacuous
 from dpkit_core.privacy.events import NonPrivate, walk
@@ -73,7 +73,7 @@ class Plan:
     _runner: Runner = attrs.field(repr=False, eq=False)
 
     @property
-    def parts(self) -> tuple[Part[Any], ...]:
+    def parts(self) -> tuple[Part[Component], ...]:
         """Every part, the accountant last."""
         return (*self.assembly.chosen, self.accountant)
 

@@ -131,7 +131,7 @@ class Rules:
         return f"{self.path} says [{table}] {key} = {shown}"
 
 
-def _fits(table: str, key: str, value: Any) -> bool:
+def _fits(table: str, key: str, value: object) -> bool:
     if table == "distributions":
         return value == _ANY or (_are_texts(value) and bool(value))
     match key:
@@ -145,7 +145,7 @@ def _fits(table: str, key: str, value: Any) -> bool:
             return isinstance(value, str) and bool(value)
 
 
-def _are_texts(value: Any) -> bool:
+def _are_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 

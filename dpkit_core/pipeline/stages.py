@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import attrs
 
-from dpkit_core.pipeline.parts import Part, Selection
+from dpkit_core.pipeline.parts import Component, Part, Selection
 from dpkit_core.privacy.budget import Budget, Sensitivity
 from dpkit_core.privacy.events import Event, expand
 from dpkit_core.protocols import IterateFacts, StagePlan
@@ -43,7 +42,7 @@ class Stage:
     """
 
     name: str
-    part: Part[Any]
+    part: Part[Component]
     share: float
     budget: Budget
     plan: StagePlan

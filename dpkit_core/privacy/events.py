@@ -395,7 +395,7 @@ Event = (
     | NonPrivate
 )
 
-EVENT_TYPES: Mapping[str, type[Any]] = {
+EVENT_TYPES: Mapping[str, type[Event]] = {
     event.__name__: event
     for event in (
         Laplace,
@@ -559,7 +559,7 @@ def event_from_json(document: Mapping[str, Any]) -> Event:
     }
     fields.close()
     try:
-        event: Event = EVENT_TYPES[name](**facts)
+        event = EVENT_TYPES[name](**facts)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidRelease(f"cannot read event {name}: {error}") from error
     return event

@@ -91,7 +91,7 @@ CORE_KINDS: Mapping[str, Reader] = {
 }
 
 
-def canonical(value: Any, depth: int = DEPTH) -> Any:
+def canonical(value: object, depth: int = DEPTH) -> Any:
     """Return plain data in the one form in which it leaves: numbers as finite floats, minus zero as zero.
 
     >>> canonical({"a": (1, -0.0, True, None)})
@@ -131,7 +131,7 @@ def _float(value: float) -> float:
         return math.inf
 
 
-def _key(key: Any, depth: int) -> str:
+def _key(key: object, depth: int) -> str:
     if not isinstance(key, str):
         raise InvalidRelease(f"a document has a key that is no text but a {type(key).__name__}")
     text: str = canonical(key, depth)
@@ -179,7 +179,7 @@ def _reader(kind: str) -> Reader:
     return made
 
 
-def rebuilt(model: Any) -> Model:
+def rebuilt(model: Model) -> Model:
     """Return the model that is made of ``model``'s document, and of nothing else that it holds.
 
     Raises
