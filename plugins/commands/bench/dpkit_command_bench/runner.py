@@ -134,8 +134,8 @@ def _interrupts_ignored() -> Iterator[None]:
 def _lost_work_ignored() -> Iterator[None]:
     """Keep quiet about the trials that a shutdown throws away.
 
-    The thread of loky's executor drops the work that waits, and then, if some was handed in just before, looks
-    for it once more: a KeyError there, after the workers are killed, which would be printed as a traceback.
+    The thread of loky's executor drops the work that waits, and then, if some was handed in just before,
+    looks for it once more: a KeyError there, after the workers are killed, which would print a traceback.
     """
     before = threading.excepthook
 
