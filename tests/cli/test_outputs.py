@@ -166,6 +166,7 @@ def test_of_two_writers_the_second_one_spends_nothing(start, folder, force):
     assert "release.json.part" not in files(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("waiting")
 def test_what_somebody_else_writes_meanwhile_is_kept_and_so_is_the_release(start, folder):
     process = start(*compose("--regressor", "waiting"))
