@@ -117,7 +117,7 @@ def elements(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
             epsilon, delta = known
             leaked = add_up(0.0, Fraction(event.rate), delta)
             yield _approximate(amplified(event.rate, epsilon), leaked, event), count
-        case _:
+        case Renyi() | Filtered() | NonPrivate() | _:
             yield event, count
 
 
@@ -222,7 +222,7 @@ def pair_of(event: Event) -> tuple[float, float]:
         case PoissonSampled():
             epsilon, delta = pair_of(event.event)
             return amplified(event.rate, epsilon), add_up(0.0, Fraction(event.rate), delta)
-        case _:
+        case Gaussian() | NonSphericalGaussian() | Renyi() | Filtered() | NonPrivate() | _:
             raise UnsupportedEvent(f"no pair of epsilon and delta is known for {event}")
 
 
