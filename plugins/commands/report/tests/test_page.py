@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from dpkit_core import Budget, Column, Release, Schema, compose
 from dpkit_core.cli.app import app
-from dpkit_core.release.models import OpaqueModel
+from dpkit_core.release.kinds import OpaqueModel
 
 EMPTY = {"meta", "rect"}
 
