@@ -171,6 +171,7 @@ def test_a_browser_shows_it_without_errors_requests_or_overflow(browser, any_rel
     assert "CONSOLE" not in said
 
 
+@pytest.mark.slow
 def test_a_telephone_shows_it_without_overflow(browser, release, tmp_path):
     sizes = "[document.documentElement.clientWidth, document.documentElement.scrollWidth].join(' ')"
     text = page(release, "release.json").replace("style-src", "script-src 'unsafe-inline'; style-src")
