@@ -42,14 +42,14 @@ from scipy import optimize
 from dpkit_accountant_tight.pairs import Pair, laplace, responses
 from dpkit_accountant_tight.picks import PICKS_LIMIT, TOTAL_LIMIT, optimum
 from dpkit_core import Accountant, Neighboring
-from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy import profiles
 from dpkit_core.privacy.composition import (
+    counted,
     elements,
     obstacle,
-    require_count,
     require_delta,
     require_epsilon,
+    require_supported,
     round_up,
 )
 from dpkit_core.privacy.events import (
@@ -67,7 +67,7 @@ from dpkit_core.privacy.events import (
     Sequence,
     walk,
 )
-from dpkit_core.privacy.renyi import RenyiCurve, curve_of
+from dpkit_core.privacy.renyi import RenyiCurve, curve_of_all
 
 Classes: TypeAlias = dict[float, int]
 """How many mechanisms of each epsilon."""
@@ -83,13 +83,6 @@ _LEAST, _MOST = 1e-24, 1e12
 
 # Relative; above all errors of arithmetic.
 _SLACK = 2.0**-32
-
-
-def _sorted(spent: Iterable[tuple[Event, int]]) -> tuple[tuple[Event, int], ...]:
-    total: Counter[Event] = Counter()
-    for event, count in spent:
-        total[event] += count
-    return tuple(sorted(total.items(), key=repr))
 
 
 @attrs.frozen
@@ -141,7 +134,7 @@ class TightAccountant:
 
     neighboring: Neighboring = attrs.field(default=Neighboring.ADD_OR_REMOVE_ONE, converter=Neighboring)
     spent: tuple[tuple[Event, int], ...] = attrs.field(
-        default=(), converter=_sorted, kw_only=True, metadata={"state": True}
+        default=(), converter=counted, kw_only=True, metadata={"state": True}
     )
 
     def supports(self, event: Event, /) -> bool:
@@ -156,10 +149,7 @@ class TightAccountant:
         UnsupportedEvent
             Where ``supports`` is false; the message names the event inside that is at fault.
         """
-        why = obstacle(event, self.neighboring, _unknown)
-        if why is not None:
-            raise UnsupportedEvent(f"accountant tight cannot account for {why}")
-        require_count(count)
+        require_supported("tight", event, count, self.neighboring, _unknown)
         return attrs.evolve(self, spent=itertools.chain(self.spent, elements(event, count)))
 
     def epsilon(self, delta: float, /) -> float:
@@ -196,10 +186,7 @@ class TightAccountant:
 
     @property
     def _curve(self) -> RenyiCurve:
-        total = RenyiCurve.nothing()
-        for event, count in self.spent:
-            total = total.then(curve_of(event), count)
-        return total
+        return curve_of_all(self.spent)
 
 
 def _unknown(event: Event) -> str | None:
