@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dpkit_core.plugins.kinds import role_of
 from dpkit_core.scaffold.checkout import members, registration
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +28,7 @@ def root() -> dict[str, Any]:
 
 
 def singular(folder: Path) -> str:
-    return folder.parent.name.removesuffix("s")
+    return role_of(folder.parent.name)
 
 
 def distribution(folder: Path) -> str:
