@@ -410,12 +410,19 @@ def _trees(document: Mapping[str, Any]) -> Model:
     return TreesModel.from_document(document)
 
 
+def _class_trees(document: Mapping[str, Any]) -> Model:
+    from dpkit_core.release.trees import ClassTreesModel  # noqa: PLC0415 - likewise
+
+    return ClassTreesModel.from_document(document)
+
+
 #: The kinds of the core and who reads them.
 CORE_KINDS: Mapping[str, Reader] = {
     "linear": LinearModel.from_document,
     "row-clipped linear": RowClippedLinearModel.from_document,
     "winsorized linear": WinsorizedLinearModel.from_document,
     "trees": _trees,
+    "class trees": _class_trees,
 }
 
 
