@@ -5,7 +5,9 @@ records of whole numbers, or of products on a grid, with Gaussian noise.
 
 *1. Where values lie.* Columns and a target without public bounds, and columns with them, are cut into cells
 by noisy counts (``dpkit_core.mechanisms.cells``). A column's thresholds are the quantiles that these counts
-say, 254 of them; an indicator of a category has the one threshold 1/2. The target's reach is from the first
+say, 254 of them; the indicator of a category, or of missing values, has the one threshold 1/2 and is not
+counted. So a column whose schema has a rule for missing values, ``missing = "indicator"``, has a branch for
+them in every tree that asks about it. The target's reach is from the first
 to the last cell that holds records; values beyond are moved there. With c the center and w half the width of
 that interval, z = (y - c) / w is in [-1, 1].
 
@@ -86,6 +88,7 @@ from dpkit_core import (
     AnyDataset,
     Block,
     ClassTreesModel,
+    Feature,
     Integers,
     Matrix,
     Meter,
@@ -365,8 +368,13 @@ class KnownColumn:
         return cls(cells.thresholds(MOST_THRESHOLDS), Fences(center, max(width, LEAST_WIDTH)))
 
 
-#: The indicator of a category: all is known.
+#: The indicator of a category, or of missing values: all is known.
 INDICATOR = KnownColumn(np.array([0.5]), Fences(0.0, 1.0))
+
+
+def known(feature: Feature) -> bool:
+    """Return whether a feature is 0 or 1 by its definition, so that nothing needs to be counted."""
+    return feature.category is not None or feature.indicator
 
 
 class Residuals(Protocol):
@@ -541,7 +549,7 @@ class BoostedTreesRegressor:
         features = request.schema.features
         fitted = BoostedTreesSettings(
             features=request.k,
-            bounded=min(request.k, sum(f.category is None and f.bounds is not None for f in features)),
+            bounded=min(request.k, sum(not known(f) and f.bounds is not None for f in features)),
             unbounded=min(request.k, sum(f.bounds is None for f in features)),
             target_bounds=target.bounds,
             loss=loss,
@@ -696,7 +704,7 @@ def _columns(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> 
         here = [
             j
             for j, feature in enumerate(data.features)
-            if feature.category is None and (feature.bounds is not None) == bounded
+            if not known(feature) and (feature.bounds is not None) == bounded
         ]
         bounds = [data.features[j].bounds for j in here]
         found = private_cells(

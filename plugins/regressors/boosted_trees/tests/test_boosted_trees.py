@@ -232,6 +232,24 @@ def test_columns_that_need_no_counts_cost_nothing() -> None:
     assert settings.shares["trees"] == pytest.approx(1 - 0.03 - 0.06 - LINE_SHARE)
 
 
+def test_missing_values_have_a_branch_of_their_own_that_costs_nothing() -> None:
+    facts = Schema(
+        (Column("x", lower=-1, upper=1, missing="indicator"), Column("z", missing="indicator", fill=0.0)),
+        Column("y", lower=-1, upper=1),
+    )
+    settings = planned(facts).settings_as(BoostedTreesSettings)
+    assert (settings.bounded, settings.unbounded) == (1, 1)
+    rng = np.random.default_rng(6)
+    X, y = rng.uniform(-1, 1, (3000, 4)), rng.uniform(-0.1, 0.1, 3000)
+    X[:, 1], X[:, 3] = rng.random((2, 3000)) < 0.3
+    X[X[:, 1] == 1, 0] = 0.0
+    y += np.where(X[:, 1] == 1, 0.7, 0.5 * (X[:, 0] > 0.2))
+    release = released(X, y, facts, epsilon=10.0, trees=200)
+    assert r_squared(y, release.predict(X)) > 0.85
+    assert isinstance(release.model, TreesModel)
+    assert max(release.model.importances, key=release.model.importances.__getitem__) == "x is missing"
+
+
 def test_the_budget_is_that_of_one_gaussian() -> None:
     # Balle and Wang 2018: the multiplier of a Gaussian at (1, 1e-5) is 3.7304.
     assert 1 / planned(schema(bounds=True)).settings_as(BoostedTreesSettings).mu == pytest.approx(
