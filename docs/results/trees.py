@@ -4,8 +4,8 @@ python docs/results/trees.py FOLDER RESULTS.jsonl [SPLITS] [METHODS] [LARGEST]
 
 reads every Parquet file below FOLDER, of at most LARGEST records and with the target as last column, and
 prints a table in Markdown: mean test R^2 over the first splits of 5-fold cross-validations, in which every
-method sees the same records; after five splits, records are dealt anew. METHODS are headings,
-with "; " between them; all by default. Noise is seeded, which is research and not a release. What has been computed is
+method sees the same records; after five splits, records are dealt anew. METHODS are headings, with "; "
+between them; all by default. Noise is seeded, which is research and not a release. What has been computed is
 kept in RESULTS.jsonl and not computed again. One split takes about a quarter of an hour on an idle processor.
 """
 
