@@ -16,6 +16,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
@@ -60,12 +61,12 @@ def read(path: Path, *, ranges: bool) -> tuple[Array, Array, Schema]:
 def private(
     name: str,
     *,
-    selection: dict[str, str] | None = None,
+    selection: dict[str, Any] | None = None,
     neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE,
 ) -> Fit:
     """Return the fit of an installed regressor on all features, or on the five of a selection."""
     pipeline = compose(regressor=name, accountant="tight", **(selection or {}))
-    choice = {"k": K, "select_share": SELECT_SHARE} if selection else {}
+    choice: dict[str, Any] = {"k": K, "select_share": SELECT_SHARE} if selection else {}
 
     def fit(X: Array, y: Array, schema: Schema, epsilon: float, seed: int) -> Callable[[Array], Array]:
         schema = attrs.evolve(schema, neighboring=neighboring)
