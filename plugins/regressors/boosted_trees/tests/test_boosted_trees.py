@@ -172,7 +172,7 @@ def test_sensitivities_of_classes_are_reached_and_never_passed(relation: Neighbo
         for added in ([own], [other] if relation is RO else []):
             y = [*rest, *added]
             tables.append(Dataset.from_arrays(np.append(x, x[0])[: len(y), np.newaxis], y, facts))
-        for step, ratio in zip(names, ratios(*tables, plan, seed), strict=True):
+        for step, ratio in zip(names, ratios(tables[0], tables[1], plan, seed), strict=True):
             assert ratio <= 1 + 1e-12, (step, ratio)
             largest[step] = max(largest[step], ratio)
     assert largest["start"] > 0.999
