@@ -48,7 +48,7 @@ from dpkit_core.testing.trial import (
     global_generators,
     require,
 )
-from dpkit_core.testing.worlds import Population, box, lattice, schemas
+from dpkit_core.testing.worlds import Population, box, classified, lattice, schemas
 
 # A small budget for tiny tables, and a large one under which methods with thresholds release a model, too.
 BUDGETS = ((Budget(1.0, 1e-6), (2, 3, 8, 20)), (Budget(6.0, 0.1), (300,)))
@@ -184,8 +184,12 @@ def check_models_have_one_shape(make: Factory[Regressor], trial: Trial) -> Evide
                 models += 1
                 require(outcome.features == data.names, f"a model for {outcome.features}, not {data.names}")
                 prediction = outcome.predict(np.clip(data.X, -10, 10))
+                classes = case.schema.target.classes
+                named = getattr(outcome, "classes", ())
+                require(classes == named, f"a model of classes {named}, where the schema has {classes}")
                 require(
-                    np.shape(prediction) == data.y.shape and np.isfinite(prediction).all(),
+                    np.shape(prediction) == (*data.y.shape, *([len(classes)] if classes else []))
+                    and np.isfinite(prediction).all(),
                     f"predictions are {prediction} for {len(data.y)} records",
                 )
                 numbers = released_numbers(outcome)
@@ -377,7 +381,11 @@ def check_draws_are_covered(make: Factory[Regressor], trial: Trial) -> Evidence:
     """
     rng = np.random.default_rng(trial.seed)
     worst, samples = 0.0, 0
-    main = [schema for neighboring in Neighboring for schema in schemas(neighboring).values()]
+    main = [
+        schema
+        for neighboring in Neighboring
+        for schema in (*schemas(neighboring).values(), classified(neighboring))
+    ]
     for case in claiming(_every_case(make)):
         population = case.population
         pairs = list(population.corner_pairs(case.schema.records or 5))
@@ -457,6 +465,7 @@ def _every_case(make: Factory[Regressor]) -> Iterator[Case]:
             if not place:
                 worlds += [schemas(neighboring)["categorical"], *lattice(neighboring).values()]
                 worlds += [box(20, neighboring)]
+                worlds += [classified(neighboring)] if _takes_classes(regressor) else []
             for schema in worlds:
                 if len(schema.features) > 20:
                     continue
@@ -562,6 +571,8 @@ def cases_of(
         far = (20, 20) if neighboring is Neighboring.REPLACE_ONE else (20, 40)
         budgets = ((NO_BUDGET, far),) if no_budget else BUDGETS
         worlds = [box(2, neighboring), *(schemas(neighboring).values() if every_schema else ())]
+        if every_schema and _takes_classes(regressor):
+            worlds.append(classified(neighboring))
         if off_center and neighboring is Neighboring.ADD_OR_REMOVE_ONE:
             # An added record counts by its largest value, here thrice the width of its bounds.
             worlds.append(Schema.numeric("ab", "y", {"a": (2, 3), "b": (-3, -2), "y": (2, 3)}, neighboring))
@@ -584,6 +595,10 @@ def cases_of(
                     yield from _filtered(Case(regressor, request, plan, sizes))
     if not plans:
         raise NotApplicable(f"the regressor calls every request of the kit unsuitable: {reasons[0]}")
+
+
+def _takes_classes(regressor: Regressor) -> bool:
+    return bool(getattr(type(regressor), "takes_classes", False))
 
 
 def _filtered(case: Case) -> Iterator[Case]:
