@@ -43,10 +43,11 @@ is that of James and Stein in the metric of P: without it the steps of a table t
 
 *6. What cannot be told.* If the target's noisy sum of squares about its mean is within 2 s of nothing, the
 solution of step 4 is that mean, or the center of the fences where the sum of the target is within 4
-deviations of nothing as well: fences that are far too wide, with noise that is as wide, must not speak. If
-the number of records, as released, is too small for the selections of step 1 to be trusted, or if their
-mean, as released, says that the fences of the target missed it, there is a refusal: without bounds and
-without records there is nothing to say. With public bounds of the target there is never a refusal.
+deviations of nothing as well: fences that are far too wide, with noise that is as wide, must not speak.
+Steps of refits are then drawn and not used. If the number of records, as released, is too small for the
+selections of step 1 to be trusted, or if their mean, as released, says that the fences of the target missed
+it, there is a refusal: without bounds and without records there is nothing to say. With public bounds of the
+target there is never a refusal.
 
 *Privacy.* Steps 1 and 2 are exponential mechanisms, each with its sensitivity in ``mechanisms.quantiles``;
 each sees columns transformed by earlier releases, record by record, and step 3 is one Gaussian mechanism on
@@ -68,7 +69,7 @@ median test R^2 moved by less than .004 for shares of fences from .08 to .3, rid
 whole of the spectral norm, and ranks of the radius from 3/4 to 15/16; all noise together costs .004 there.
 The share .3 is what tables of 500 records want. There, on eleven other tables, the mean of the medians was
 .20 for selections of the target with twice the epsilon of the others, .19 for 1.5 times, .15 for three times.
-Those of refits were set on synthetic tables alone (``docs/results/refits.md``).
+Those of refits were set on synthetic tables alone (``docs/decisions/0043-residuals-are-fitted-again.md``).
 """
 
 from __future__ import annotations
@@ -378,7 +379,8 @@ class WinsorizedLeastSquaresRegressor:
                 return refusal
         line = solve(noisy, deviation)
         if settings.refits:
-            line = _refitted(MappedRecords(data, rows), noisy, line, settings, meter)
+            refitted = _refitted(MappedRecords(data, rows), noisy, line, settings, meter)
+            line = refitted if stands_out(noisy, deviation) else line  # what is drawn is drawn
         intercept, slopes = float(line[0]), line[1:]
         unit = target.width / LABEL_WEIGHT
         # Post-processing: the matrix is released, so it may stay beside what was computed from it.
@@ -483,6 +485,15 @@ def solve(moments: Matrix, deviation: float) -> Vector:
     shrunk = covariances[:-1, -1] * _shrinkage(covariances[:-1, -1], variance)
     slopes = axes @ ((axes.T @ shrunk) / (np.maximum(eigenvalues, 0.0) + ridge))
     return np.append(means[-1] - means[:-1] @ slopes, slopes)
+
+
+def stands_out(moments: Matrix, deviation: float) -> bool:
+    """Return whether the target's noisy sum of squares about its mean is more than noise."""
+    count = moments[0, 0]
+    if count <= 2 * deviation:
+        return False
+    mean = np.clip(moments[0, -1] / count, -FEATURE_WEIGHT, FEATURE_WEIGHT)
+    return bool(moments[-1, -1] - count * mean**2 > 2 * deviation)
 
 
 def _shrinkage(estimate: Vector, variance: float) -> float:
