@@ -29,14 +29,15 @@ Table = tuple[Array, Array]
 
 DELTA, SPLITS = 1e-5, 5
 EPSILONS = (0.1, math.log(3), 10.0)
-METHODS = {"none": 0, "rule": None}
+METHODS: dict[str, int | str] = {"none": 0, "rule": "auto"}
 
 
 def linear(X: Array, noise: Array) -> Array:
     """Return a target of which a linear function of the first five columns explains most."""
     weights = np.array([1.0, -0.5, 0.8, -0.7, 0.3])[: X.shape[1]]
     signal: Array = X[:, : weights.size] @ weights
-    return signal / signal.std() + noise
+    target: Array = signal / signal.std() + noise
+    return target
 
 
 def shapes(rng: np.random.Generator) -> Iterator[tuple[str, Table]]:
@@ -104,7 +105,7 @@ def splits(data: Table) -> Iterator[tuple[int, Table, Table]]:
         yield split, (X[train], y[train]), (X[test], y[test])
 
 
-def fit(schema: Schema, refits: int | None, epsilon: float) -> Callable[[int, Table, Table], float]:
+def fit(schema: Schema, refits: int | str, epsilon: float) -> Callable[[int, Table, Table], float]:
     """Return what releases a model of a split and scores it; NaN for a refusal."""
     plan = compose(
         regressor="winsorized_least_squares",

@@ -30,8 +30,9 @@ the means pay for it; they have precision to spare.
 
 *5. Refits.* From eight features on, unless the option says otherwise, half of what fences and radius leave is
 kept for three steps that look at residuals, which are smaller than targets. With x = (1, 2 z / R), |x|^2 <=
-5, and r = sqrt(2) y - x . beta the residual of the line beta = (intercept, theta), a private 31/32-quantile C
-of |r| is the clip, and each step releases
+5, and r = sqrt(2) y - x . beta the residual of the line beta = (intercept, theta), the clip C is the private
+reach of |r|: doubling it must bring in w sqrt(k + 1) / 2 records, half the length of the noise below, so that
+clipping hides about as much from a gradient as noise adds to it. Each step releases
 
     g = sum of x clip(r / C, -1, 1) + noise,    beta <- beta + t C P g,
 
@@ -56,13 +57,13 @@ are in use is known when the fit starts, but not when it is planned: fences are 
 as might need them, and selections that are not needed are made and not used.
 
 In step 5, r is a function of one record, the fences, R and beta, all released before; it is computed entry
-by entry and along rows. C is an exponential mechanism on the values |r|. A record adds x clip(r / C, -1, 1)
-to g, a vector no longer than sqrt(5), truncated towards zero to the grid of ``mechanisms.moments``, which
-makes neither factor longer. So the L2 sensitivity of g is sqrt(5) if records join or leave and 2 sqrt(5) if
-they are replaced, attained by a record on the sphere whose residual changes from C to -C; whatever C is, so
-the events are known when the fit is planned. Each g sees the beta of the one before: Gaussian mechanisms on
-functions of one record and of earlier releases, which compose adaptively like the rest. P, t and the number
-of steps are post-processing or public.
+by entry and along rows. C is an exponential mechanism on counts of the values |r|. A record adds x clip(r /
+C, -1, 1) to g, a vector no longer than sqrt(5), truncated towards zero to the grid of
+``mechanisms.moments``, which makes neither factor longer. So the L2 sensitivity of g is sqrt(5) if records
+join or leave and 2 sqrt(5) if they are replaced, attained by a record on the sphere whose residual changes
+from C to -C; whatever C is, so the events are known when the fit is planned. Each g sees the beta of the one
+before: Gaussian mechanisms on functions of one record and of earlier releases, which compose adaptively like
+the rest. P, t and the number of steps are post-processing or public.
 
 *Defaults.* On eleven tables of the benchmark of DPKendall, at epsilon ln 3 and 5 features, the mean of the
 median test R^2 moved by less than .004 for shares of fences from .08 to .3, ridges from a quarter to the
@@ -116,7 +117,9 @@ from dpkit_core.mechanisms.quantiles import (
     missed_target,
     private_fences,
     private_quantile,
+    private_reach,
     quantile_event,
+    reach_event,
     records_needed,
 )
 from dpkit_core.privacy.events import Event, Gaussian, Repeated
@@ -132,8 +135,9 @@ TARGET_WEIGHT = 2.0
 
 RADIUS_RANK = 15 / 16
 
-#: The share of residuals within the clip of refits, and candidates for it, in the units of sqrt(2) y.
-CLIP_RANK = 31 / 32
+#: Candidates for the clip of refits, in the units of sqrt(2) y, and how many records doubling it must bring
+#: in, in lengths of the noise of a gradient.
+CLIP_PRICE = 0.5
 CLIPS = 2 * LABEL_WEIGHT * np.exp2(np.arange(-48, 1) / 4)
 
 #: Of what is left after fences and radius, what refits get together.
@@ -141,6 +145,7 @@ REFIT_SHARE = 0.5
 
 #: How many refits there are by default, from how many features on, and how many there may be: each gets the
 #: noisier the more there are.
+BY_RULE = "auto"
 REFITS = 3
 MANY_FEATURES = 8
 MOST_REFITS = 16
@@ -224,6 +229,11 @@ class WinsorizedSettings:
         return self.noise_multiplier * second_moment_sensitivity(NORM, self.neighboring)
 
     @property
+    def gradient_noise(self) -> float:
+        """Deviation of the noise in an entry of a gradient, in units of the clip; 0 without refits."""
+        return (self.refit_multiplier or 0.0) * gradient_sensitivity(self.neighboring)
+
+    @property
     def events(self) -> tuple[Event, ...]:
         """What the fit will emit, in order."""
         fences: list[Event] = []
@@ -243,7 +253,7 @@ class WinsorizedSettings:
                 shape=(self.features + 1,),
             )
             refits = [
-                quantile_event(self.epsilon, self.neighboring, CLIP_RANK, CLIPS.size),
+                reach_event(self.epsilon, self.neighboring, CLIPS.size),
                 Repeated(gradient, self.refits),
             ]
         radius = quantile_event(self.epsilon, self.neighboring, RADIUS_RANK, RADII.size)
@@ -255,7 +265,7 @@ class WinsorizedLeastSquaresRegressor:
     """Fits a linear model between private fences; needs no bounds, and uses those that are public.
 
     Neighboring relation: both. Sensitivities: of the median and of the spread 1 and 5/4 (2 and 2 under
-    replace-one), of the reach 1, of the radius 15/8 (2), of the clip of refits 31/16 (2), all in range; of
+    replace-one), of the reach 1, of the radius 15/8 (2), of the clip of refits 1, all in range; of
     the matrix 7 (7 sqrt(2)) and of the gradient of a refit sqrt(5) (2 sqrt(5)) in L2.
 
     Events: ``ExponentialMechanism`` three times for each selected column that may lack bounds, three times
@@ -270,7 +280,8 @@ class WinsorizedLeastSquaresRegressor:
     constant_work
         Whether to find fences in a time that does not depend on the data.
     refits
-        How many steps on clipped residuals follow, up to 16: by default 3 from eight features on, else none.
+        How many steps on clipped residuals follow, up to 16; or ``auto``: 3 from eight features on, else
+        none.
     """
 
     api: ClassVar[int] = 2
@@ -288,11 +299,12 @@ class WinsorizedLeastSquaresRegressor:
 
     fence_share: float = attrs.field(default=0.3, converter=float, validator=fraction)
     constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
-    refits: int | None = attrs.field(
-        default=None,
-        validator=attrs.validators.optional(
-            [attrs.validators.instance_of(int), attrs.validators.in_(range(MOST_REFITS + 1))]
-        ),
+    refits: int | str = attrs.field(
+        default=BY_RULE,
+        validator=[
+            attrs.validators.instance_of((int, str)),
+            attrs.validators.in_((BY_RULE, *range(MOST_REFITS + 1))),
+        ],
     )
 
     def plan(self, request: RegressionRequest, /) -> StagePlan:
@@ -303,7 +315,7 @@ class WinsorizedLeastSquaresRegressor:
         Unsuitable
             If delta is 0 or the accountant does not know Gaussian noise.
         """
-        refits = refits_for(request.k) if self.refits is None else self.refits
+        refits = refits_for(request.k) if self.refits == BY_RULE else int(self.refits)
 
         def settings(scale: float) -> WinsorizedSettings:
             return WinsorizedSettings.of(request, self.fence_share, refits, scale)
@@ -452,14 +464,15 @@ def coefficient_noise(settings: WinsorizedSettings) -> float:
     direction, its length a 15/16-quantile R = sqrt(chi2) / SPREADS, and n (2 / R)^2 / SPREADS^2 is what the
     matrix has on the diagonal. Beside the target, noise has a deviation of s / sqrt(2); the quotient is a
     slope of sqrt(2) y on 2 z / R, and times (2 / R) / sqrt(2) the one of standardized columns. After refits,
-    what is left is the noise of the last gradient, for a clip where no feature explains anything.
+    what is left is the noise of the last gradient, for a clip where no feature explains anything: about the
+    15/16-quantile of the target.
     """
     from scipy.special import chdtri, ndtri  # noqa: PLC0415 - planning without a forecast needs no SciPy
 
     noise = settings.deviation / math.sqrt(2)
     if settings.refit_multiplier is not None:
-        clip = LABEL_WEIGHT * float(ndtri((1 + CLIP_RANK) / 2)) / SPREADS
-        noise = clip * settings.refit_multiplier * gradient_sensitivity(settings.neighboring)
+        clip = LABEL_WEIGHT * float(ndtri((1 + RADIUS_RANK) / 2)) / SPREADS
+        noise = clip * settings.gradient_noise
     length = math.sqrt(float(chdtri(settings.features, 1 - RADIUS_RANK)))
     weight = FEATURE_WEIGHT / min(length / SPREADS, math.sqrt(settings.features))
     return noise * SPREADS**2 / (weight * LABEL_WEIGHT)
@@ -529,17 +542,16 @@ def _refitted(
         return residual
 
     first = line
-    clip = private_quantile(
+    clip = private_reach(
         meter,
         records,
         lambda block: np.abs(residuals(block, first)),
-        CLIP_RANK,
-        grid=CLIPS,
+        CLIPS,
+        price=CLIP_PRICE * settings.epsilon * settings.gradient_noise * math.sqrt(line.size) / 4,
         epsilon=settings.epsilon,
         neighboring=settings.neighboring,
     )
-    sensitivity = gradient_sensitivity(settings.neighboring)
-    noise = clip * settings.refit_multiplier * sensitivity
+    sensitivity, noise = gradient_sensitivity(settings.neighboring), clip * settings.gradient_noise
     weights, axes = preconditioner(noisy[:-1, :-1], settings.deviation)
     for _ in range(settings.refits):
 

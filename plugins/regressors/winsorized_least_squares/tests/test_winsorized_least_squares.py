@@ -398,7 +398,7 @@ def test_refits_are_paid_for_and_draw_what_is_declared(relation):
     assert isinstance(clip, ExponentialMechanism)
     assert gradients == Repeated(Gaussian(stage.settings.refit_multiplier, relation), 3)
     *_, selected, first, second, third = meter.draws
-    assert selected.scale * stage.settings.epsilon == pytest.approx(31 / 16 if relation is AR else 2.0)
+    assert selected.scale * stage.settings.epsilon == pytest.approx(1.0)
     factor = math.sqrt(5) * (1 if relation is AR else 2)
     for draw in (first, second, third):
         assert draw.scale == pytest.approx(factor * stage.settings.refit_multiplier, rel=1e-5)
