@@ -126,6 +126,21 @@ def chosen_k(features: int, planned: Callable[[int], Plan]) -> Plan:
     return min(wanting, key=_wanted)
 
 
+def k_in_words(plan: Plan) -> str:
+    """Return how many features a plan for ``auto`` uses, and why, in a sentence."""
+    every, size = len(plan.schema.features), plan.schema.size
+    if plan.k < every:
+        return (
+            f"k by the public facts: {plan.k} of {every}; for more, forecasts want more than {size} records."
+        )
+    why = (
+        "the schema does not say (records_about) that there are too few records for them"
+        if size is None
+        else f"no forecast wants more than {size} records for them"
+    )
+    return f"k by the public facts: all {every} features, because {why}."
+
+
 def _wanted(plan: Plan) -> float:
     """Return how many records the forecasts of a plan want."""
     return max((found.forecast.records or 0.0 for found in plan.forecasts), default=0.0)
