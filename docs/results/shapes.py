@@ -41,12 +41,8 @@ def linear(X: Array, noise: Array) -> Array:
 
 
 def shapes(rng: np.random.Generator) -> Iterator[tuple[str, Table]]:
-    """Yield synthetic tables, each of 8000 records and ten columns unless it says otherwise."""
-
-    def normal(n: int = 8000, d: int = 10) -> Array:
-        return rng.normal(size=(n, d))
-
-    X = normal()
+    """Yield synthetic tables: 8000 records and ten columns, or about."""
+    X = rng.normal(size=(8000, 10))
     y = linear(X, 0.5 * rng.normal(size=len(X)))
     yield "normal", (X, y)
     yield "half of the target is 0", (X, np.maximum(y, np.median(y)) - np.median(y))
@@ -59,13 +55,11 @@ def shapes(rng: np.random.Generator) -> Iterator[tuple[str, Table]]:
     codes = np.floor(np.exp(1.5 * X))
     yield "codes and counts", (codes, np.floor(np.exp(0.5 * y)))
     yield "dates in seconds", (np.column_stack([X[:, :-1], 1.6e9 + 3e7 * rng.random(len(X))]), y)
-    factors = normal(d=3)
+    factors = rng.normal(size=(len(X), 3))
     groups = np.repeat(factors, 4, axis=1) + 0.1 * rng.normal(size=(len(X), 12))
     yield "groups of near copies", (groups, linear(groups[:, ::4], 0.5 * rng.normal(size=len(X))))
     yield "flipped duplicates", (np.column_stack([X, -X]), y)
     yield "300 records", (X[:300], y[:300])
-    large = normal(60_000, 30)
-    yield "60 000 records, 30 columns", (large, linear(large, 0.5 * rng.normal(size=len(large))))
 
 
 def tables(folder: Path) -> Iterator[tuple[str, Table, Schema]]:
