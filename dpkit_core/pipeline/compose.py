@@ -24,6 +24,7 @@ from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.planner import Planner
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.plugins.kinds import ROLES
+from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.protocols import Accountant, Regressor, Scorer, TopKSelector
 
@@ -128,15 +129,16 @@ def compose(
                 f"options {sorted(values)} are given for {role}, "
                 + ("which is not part of this pipeline" if instance is None else "which is an instance")
             )
+    registry = Registry()
     parts = {
-        role: None if part is None else make_part(role, part, settings.get(role))
+        role: None if part is None else make_part(role, part, settings.get(role), registry)
         for role, part in given.items()
     }
     assembly = Assembly(
         parts["scorer"],
         parts["selector"],
         parts["regressor"],
-        accountant if isinstance(accountant, str) else make_part("accountant", accountant),
+        accountant if isinstance(accountant, str) else make_part("accountant", accountant, None, registry),
         settings.get("accountant", {}),
     )
     return Pipeline(assembly)

@@ -256,8 +256,12 @@ def _plain(what: str, value: Any) -> Any:  # noqa: PLR0911 - one line for each k
     )
 
 
-def make_part(role: str, given: Any, options: Mapping[str, Any] | None = None) -> Part[Any]:
+def make_part(
+    role: str, given: Any, options: Mapping[str, Any] | None = None, registry: Registry | None = None
+) -> Part[Any]:
     """Return the part for an instance, or for the name of an installed component.
+
+    A ``registry`` that is given has read the environment once for several parts.
 
     Raises
     ------
@@ -266,7 +270,7 @@ def make_part(role: str, given: Any, options: Mapping[str, Any] | None = None) -
     AgainstPolicy
         If the site does not allow the component; it is not loaded then.
     """
-    registry = Registry()
+    registry = registry or Registry()
     kind = ROLES[role]
     _require_part(role, given)
     if isinstance(given, str):

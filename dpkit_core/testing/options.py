@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -14,12 +15,18 @@ from dpkit_core.testing.trial import Factory
 MOST = 6
 
 
-def variants(make: Factory[Any]) -> Iterator[tuple[str, Factory[Any]]]:
-    """Yield what makes the part with another value of one option, and which that is.
+@functools.lru_cache(maxsize=16)
+def variants(make: Factory[Any]) -> tuple[tuple[str, Factory[Any]], ...]:
+    """Return what makes the part with another value of one option, and which that is.
 
-    Values come from the validator where it lists them, else from the default and its type. What the part
-    refuses when it is made is left out.
+    One and the same each time, so that what was planned for it need not be planned again. Values come from
+    the validator where it lists them, else from the default and its type. What the part refuses when it is
+    made is left out.
     """
+    return tuple(_variants(make))
+
+
+def _variants(make: Factory[Any]) -> Iterator[tuple[str, Factory[Any]]]:
     try:
         part = make()
     except TypeError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -16,7 +17,7 @@ from dpkit_core.pipeline.meter import Draw, StageMeter
 from dpkit_core.pipeline.planner import unstated
 from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.privacy.events import Filtered
-from dpkit_core.protocols import Refusal, RegressionRequest, Regressor, StagePlan
+from dpkit_core.protocols import Accountant, Refusal, RegressionRequest, Regressor, StagePlan
 from dpkit_core.release.models import canonical
 from dpkit_core.testing.audit import audit
 from dpkit_core.testing.check import check
@@ -111,7 +112,21 @@ class Case:
 
     def sample(self, data: Dataset, seeds: Iterable[int]) -> Vector:
         """Return one row per run: whether it was refused, then all released numbers (0 after a refusal)."""
-        numbers = [released_numbers(outcome) for outcome, _ in self.fits(data, seeds)]
+        meters = quick_meters(self.request.accountant)
+        numbers = [
+            None if isinstance(outcome, Refusal) else outcome
+            for outcome, _ in (
+                fit(
+                    self.regressor,
+                    self.plan,
+                    data,
+                    self.schema.neighboring,
+                    meters(seed),
+                    leave=released_numbers,
+                )
+                for seed in seeds
+            )
+        ]
         width = max((len(row) for row in numbers if row is not None), default=0)
         blank = np.zeros(width)
         return np.array(
@@ -142,6 +157,26 @@ def check_plans_keep_the_budget(make: Factory[Regressor], trial: Trial) -> Evide
     return Evidence(f"{plans} plans", plans)
 
 
+_Run = tuple[Any, tuple[Draw, ...]]
+
+
+@functools.lru_cache(maxsize=4)
+def _fitted(
+    make: Factory[Regressor], trial: Trial
+) -> tuple[tuple[Case, tuple[Dataset, Dataset], tuple[_Run, _Run]], ...]:
+    """Return neighbors on every schema and a fit to both by one seed, made once for several checks."""
+    rng = np.random.default_rng(trial.seed)
+    made = (
+        (case, pair)
+        for case in cases_of(make, every_schema=True)
+        for pair in case.pairs(rng, TABLE_PAIRS * trial.effort)
+    )
+    return tuple(
+        (case, pair, (next(case.fits(pair[0], [number])), next(case.fits(pair[1], [number]))))
+        for number, (case, pair) in enumerate(made)
+    )
+
+
 @check("privacy", kinds=("regressor",))
 def check_noise_is_the_same_for_neighbors(make: Factory[Regressor], trial: Trial) -> Evidence:
     """A fit emits the planned events, all of them, in order, with scales and shapes that no record decides.
@@ -149,15 +184,12 @@ def check_noise_is_the_same_for_neighbors(make: Factory[Regressor], trial: Trial
     If this fails: a scale divided by the number of records, a round skipped, a shape that follows the data.
     Replace the private number by a public one, or release it with noise first.
     """
-    rng = np.random.default_rng(trial.seed)
     samples = 0
-    for case in cases_of(make, every_schema=True):
-        for pair in case.pairs(rng, TABLE_PAIRS * trial.effort):
-            runs = [next(case.fits(data, [samples])) for data in pair]
-            refused = any(isinstance(outcome, Refusal) for outcome, _ in runs)
-            difference = trace_difference(runs[0][1], runs[1][1], refused=refused)
-            samples += 1
-            require(difference is None, f"between neighbors, {difference} ({name_of(case)})")
+    for case, _, runs in _fitted(make, trial):
+        refused = any(isinstance(outcome, Refusal) for outcome, _ in runs)
+        difference = trace_difference(runs[0][1], runs[1][1], refused=refused)
+        samples += 1
+        require(difference is None, f"between neighbors, {difference} ({name_of(case)})")
     return Evidence(f"{samples} pairs of traces", samples)
 
 
@@ -170,25 +202,23 @@ def check_models_have_one_shape(make: Factory[Regressor], trial: Trial) -> Evide
     If this fails: return a default model, or a ``Refusal`` under a private test, where there is nothing to
     fit; clip what comes in and what goes out.
     """
-    rng = np.random.default_rng(trial.seed)
     models = 0
-    for case in cases_of(make, every_schema=True):
-        shapes = set()
-        for pair in case.pairs(rng, TABLE_PAIRS * trial.effort):
-            for data in pair:
-                outcome, _ = next(case.fits(data, [models]))
-                if isinstance(outcome, Refusal):
-                    continue
-                models += 1
-                require(outcome.features == data.names, f"a model for {outcome.features}, not {data.names}")
-                prediction = outcome.predict(np.clip(data.X, -10, 10))
-                require(
-                    np.shape(prediction) == data.y.shape and np.isfinite(prediction).all(),
-                    f"predictions are {prediction} for {len(data.y)} records",
-                )
-                numbers = released_numbers(outcome)
-                shapes.add(0 if numbers is None else len(numbers))
-        require(len(shapes) <= 1, f"released models hold {sorted(shapes)} numbers, depending on the data")
+    shapes: dict[int, set[int]] = {}
+    for case, pair, runs in _fitted(make, trial):
+        for data, (outcome, _) in zip(pair, runs, strict=True):
+            if isinstance(outcome, Refusal):
+                continue
+            models += 1
+            require(outcome.features == data.names, f"a model for {outcome.features}, not {data.names}")
+            prediction = outcome.predict(np.clip(data.X, -10, 10))
+            require(
+                np.shape(prediction) == data.y.shape and np.isfinite(prediction).all(),
+                f"predictions are {prediction} for {len(data.y)} records",
+            )
+            numbers = released_numbers(outcome)
+            found = shapes.setdefault(id(case), set())
+            found.add(0 if numbers is None else len(numbers))
+            require(len(found) <= 1, f"released models hold {sorted(found)} numbers, depending on the data")
     return Evidence(f"{models} models", models)
 
 
@@ -289,21 +319,17 @@ def check_forms_agree(make: Factory[Regressor], trial: Trial) -> Evidence:
     ``forms`` that you do not need.
     """
     others = accepted_forms(class_of(make))
-    rng = np.random.default_rng(trial.seed)
     fits = 0
-    for case in cases_of(make, every_schema=True):
-        for pair in case.pairs(rng, TABLE_PAIRS * trial.effort):
-            for form in others:
-                data = FORMS[form](pair[0], case.schema)
-                one, other = (
-                    released_numbers(next(case.fits(records, [fits]))[0]) for records in (pair[0], data)
-                )
-                fits += 2
-                require(
-                    (one is None and other is None)
-                    or (one is not None and other is not None and np.array_equal(one, other)),
-                    f"the model {one} of dense data became {other} when {form} ({name_of(case)})",
-                )
+    for number, (case, pair, runs) in enumerate(_fitted(make, trial)):
+        one = released_numbers(runs[0][0])
+        for form in others:
+            other = released_numbers(next(case.fits(FORMS[form](pair[0], case.schema), [number]))[0])
+            fits += 1
+            require(
+                (one is None and other is None)
+                or (one is not None and other is not None and np.array_equal(one, other)),
+                f"the model {one} of dense data became {other} when {form} ({name_of(case)})",
+            )
     return Evidence(f"{', '.join(others)}: {fits} fits", fits)
 
 
@@ -449,7 +475,6 @@ def _every_case(make: Factory[Regressor]) -> Iterator[Case]:
     found = False
     budget, _ = BUDGETS[1]
     for place, one in enumerate((make, *(other for _, other in variants(make)))):
-        regressor: Regressor = one()
         for neighboring in Neighboring if not place else tuple(Neighboring)[place % 2 :][:1]:
             worlds = [schemas(neighboring)[name] for name in ("bounded", "unbounded")]
             if not place:
@@ -458,16 +483,10 @@ def _every_case(make: Factory[Regressor]) -> Iterator[Case]:
             for schema in worlds:
                 if len(schema.features) > 20:
                     continue
-                for maker in accountants():
-                    accountant = maker(neighboring)
-                    request = RegressionRequest(schema, len(schema.features), budget, accountant)
-                    try:
-                        plan = regressor.plan(request)
-                    except (Unsuitable, CalibrationFailed, UnsupportedEvent):
-                        continue
+                case = _served(one, schema, budget)
+                if isinstance(case, Case):
                     found = True
-                    yield Case(regressor, request, plan, (5, 20))
-                    break
+                    yield attrs.evolve(case, sizes=(5, 20))
     if not found:
         raise NotApplicable("the regressor calls every request of the kit unsuitable")
 
@@ -551,10 +570,8 @@ def cases_of(
     make: Factory[Regressor], *, every_schema: bool = False, no_budget: bool = False, off_center: bool = False
 ) -> Iterator[Case]:
     """Yield a plan for each relation, schema and budget, with the first accountant that can serve it."""
-    regressor: Regressor = make()
     reasons: list[str] = []
     plans = 0
-    makers = accountants()
     for neighboring in Neighboring:
         # Under replace-one both worlds must have one size, and any two sizes do under add/remove.
         far = (20, 20) if neighboring is Neighboring.REPLACE_ONE else (20, 40)
@@ -565,35 +582,52 @@ def cases_of(
             worlds.append(Schema.numeric("ab", "y", {"a": (2, 3), "b": (-3, -2), "y": (2, 3)}, neighboring))
         for schema in worlds:
             for budget, sizes in budgets:
-                for maker in makers:
-                    accountant = maker(neighboring)
-                    request = RegressionRequest(schema, len(schema.features), budget, accountant)
-                    try:
-                        plan = regressor.plan(request)
-                    except (Unsuitable, CalibrationFailed, UnsupportedEvent) as error:
-                        reasons.append(str(error))
-                        continue
-                    plans += 1
-                    yield Case(regressor, request, plan, sizes)
-                    break
-                else:
+                case = _served(make, schema, budget)
+                if isinstance(case, str):
+                    reasons.append(case)
                     continue
+                plans += 1
+                case = attrs.evolve(case, sizes=sizes)
+                yield case
                 if schema is worlds[0]:
-                    yield from _filtered(Case(regressor, request, plan, sizes))
+                    yield from _filtered(make, case)
     if not plans:
         raise NotApplicable(f"the regressor calls every request of the kit unsuitable: {reasons[0]}")
 
 
-def _filtered(case: Case) -> Iterator[Case]:
+def _filtered(make: Factory[Regressor], case: Case) -> Iterator[Case]:
     """Yield what the regressor plans for an accountant with accounts of records, if that is a filter."""
     for maker in accountants(("individual_filter",))[1:]:
-        request = attrs.evolve(case.request, accountant=maker(case.schema.neighboring))
-        try:
-            plan = case.regressor.plan(request)
-        except (Unsuitable, CalibrationFailed, UnsupportedEvent):
-            continue
-        if any(isinstance(event, Filtered) for event in plan.events):
-            yield attrs.evolve(case, request=request, plan=plan)
+        found = _planned(make, maker, case.schema, case.request.k, case.request.budget)
+        if isinstance(found, Case) and any(isinstance(event, Filtered) for event in found.plan.events):
+            yield attrs.evolve(found, sizes=case.sizes)
+
+
+def _served(make: Factory[Regressor], schema: Schema, budget: Budget) -> Case | str:
+    """Return the plan for the first accountant that can serve it; or why there is none."""
+    found: Case | str = ""
+    for maker in accountants():
+        found = _planned(make, maker, schema, len(schema.features), budget)
+        if isinstance(found, Case):
+            break
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _planned(
+    make: Factory[Regressor],
+    maker: Callable[[Neighboring], Accountant],
+    schema: Schema,
+    k: int,
+    budget: Budget,
+) -> Case | str:
+    """Return the plan for a request, calibrated once for all checks; or why there is none."""
+    regressor: Regressor = make()
+    request = RegressionRequest(schema, k, budget, maker(schema.neighboring))
+    try:
+        return Case(regressor, request, regressor.plan(request), ())
+    except (Unsuitable, CalibrationFailed, UnsupportedEvent) as error:
+        return str(error)
 
 
 @attrs.frozen(eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -255,10 +256,9 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
     If this fails: the noise is not that of the event where the message says: less in a later round, cut in
     its tails, of a scale that is rounded or follows the scores, or left out for a clear winner.
     """
-    selector: TopKSelector = make()
     tried, worst, found = 0, 0.0, False
     for variant, (budget, left, rounds, moves, places) in itertools.product(
-        (selector, *(other() for _, other in variants(make))), PROBES
+        (make, *(other for _, other in variants(make))), PROBES
     ):
         case = _probed_case(variant, budget, left, rounds, moves)
         if case is None or denial(case.plan):
@@ -304,19 +304,13 @@ PROBES = (
 
 
 def _probed_case(
-    selector: TopKSelector, budget: Budget, left: int, rounds: int, moves: tuple[float, float]
+    make: Factory[TopKSelector], budget: Budget, left: int, rounds: int, moves: tuple[float, float]
 ) -> _Case | None:
     relation = Neighboring.ADD_OR_REMOVE_ONE
     sensitivities = (Sensitivity(*moves, relation),) * rounds
     features = left + rounds - 1
-    for maker in accountants():
-        accountant = maker(relation)
-        request = SelectionRequest(features, (1,) * rounds, sensitivities, budget, accountant)
-        try:
-            return _Case(selector, request, selector.plan(request))
-        except (Unsuitable, CalibrationFailed, UnsupportedEvent):
-            continue
-    return None
+    cases = (_planned(make, maker, features, (1,) * rounds, sensitivities, budget) for maker in accountants())
+    return next((case for case in cases if not isinstance(case, str)), None)
 
 
 def _claimed_epsilon(plan: StagePlan) -> float | None:
@@ -364,7 +358,7 @@ def check_picks_follow_from_answers(make: Factory[TopKSelector], trial: Trial) -
     """
     rng = np.random.default_rng(trial.seed)
     tried, found = 0, False
-    for variant in (make(), *(other() for _, other in variants(make))):
+    for variant in (make, *(other for _, other in variants(make))):
         for features, picks in ((300, (3,)), (40, (1, 1, 1, 1, 1)), (6, (5,))):
             case = _answered_case(variant, features, picks)
             if case is None or denial(case.plan):
@@ -376,7 +370,7 @@ def check_picks_follow_from_answers(make: Factory[TopKSelector], trial: Trial) -
                 transcripts.append(Transcript(transcripts[0].answers))
                 outcomes = [
                     pick(
-                        variant,
+                        case.selector,
                         case.plan,
                         case.rounds(values),
                         partial(ReplayingMeter, transcript, trial.seed),
@@ -398,16 +392,10 @@ def check_picks_follow_from_answers(make: Factory[TopKSelector], trial: Trial) -
     return Evidence(f"{tried} selections", tried)
 
 
-def _answered_case(selector: TopKSelector, features: int, picks: tuple[int, ...]) -> _Case | None:
-    relation = Neighboring.ADD_OR_REMOVE_ONE
-    sensitivities = (Sensitivity(1.0, 2.0, relation),) * len(picks)
-    for maker in accountants():
-        request = SelectionRequest(features, picks, sensitivities, BUDGETS[1], maker(relation))
-        try:
-            return _Case(selector, request, selector.plan(request))
-        except (Unsuitable, CalibrationFailed, UnsupportedEvent):
-            continue
-    return None
+def _answered_case(make: Factory[TopKSelector], features: int, picks: tuple[int, ...]) -> _Case | None:
+    sensitivities = (Sensitivity(1.0, 2.0, Neighboring.ADD_OR_REMOVE_ONE),) * len(picks)
+    cases = (_planned(make, maker, features, picks, sensitivities, BUDGETS[1]) for maker in accountants())
+    return next((case for case in cases if not isinstance(case, str)), None)
 
 
 def _far_worlds(case: _Case, rng: np.random.Generator, number: int) -> list[list[Vector]]:
@@ -525,39 +513,58 @@ def _cases(
     shapes: Sequence[tuple[int, tuple[int, ...]]] = SHAPES,
 ) -> Iterator[_Case]:
     """Yield every plan that the selector agrees to make: accountants, budgets, rounds, sensitivities."""
-    selector: TopKSelector = make()
     reasons: list[str] = []
     plans = 0
     makers = accountants()
     for neighboring in relations:
-        fresh = [maker(neighboring) for maker in makers]
-        choices = itertools.product(fresh, budgets, shapes, range(len(MOVES)))
-        for accountant, budget, (features, picks), first in choices:
+        choices = itertools.product(makers, budgets, shapes, range(len(MOVES)))
+        for maker, budget, (features, picks), first in choices:
             sensitivities = tuple(
                 Sensitivity(*MOVES[(first + r) % len(MOVES)], neighboring) for r in range(len(picks))
             )
-            request = SelectionRequest(features, picks, sensitivities, budget, accountant)
-            try:
-                plan = selector.plan(request)
-            except (Unsuitable, CalibrationFailed, UnsupportedEvent) as error:
-                reasons.append(str(error))
+            case = _planned(make, maker, features, picks, sensitivities, budget)
+            if isinstance(case, str):
+                reasons.append(case)
             else:
                 plans += 1
-                yield _Case(selector, request, plan)
+                yield case
     if not plans:
         raise NotApplicable(f"the selector calls every request of the kit unsuitable: {reasons[0]}")
 
 
+@functools.lru_cache(maxsize=1024)
+def _planned(  # noqa: PLR0917 - what is kept is known by them
+    make: Factory[TopKSelector],
+    maker: Callable[[Neighboring], Accountant],
+    features: int,
+    picks: tuple[int, ...],
+    sensitivities: tuple[Sensitivity, ...],
+    budget: Budget,
+) -> _Case | str:
+    """Return the plan for a request, calibrated once for all checks; or why there is none."""
+    selector: TopKSelector = make()
+    accountant = maker(sensitivities[0].neighboring)
+    request = SelectionRequest(features, picks, sensitivities, budget, accountant)
+    try:
+        return _Case(selector, request, selector.plan(request))
+    except (Unsuitable, CalibrationFailed, UnsupportedEvent) as error:
+        return str(error)
+
+
 def accountants(names: Sequence[str] = ("basic", "rdp")) -> list[Callable[[Neighboring], Accountant]]:
     """Return what makes accountants: the kit's own, and those of ``names`` that are installed."""
-    found: list[Callable[[Neighboring], Accountant]] = [ReferenceAccountant]
+    installed = (_installed_accountant(name) for name in names)
+    return [ReferenceAccountant, *(maker for maker in installed if maker is not None)]
+
+
+@functools.lru_cache(maxsize=16)
+def _installed_accountant(name: str) -> Callable[[Neighboring], Accountant] | None:
+    """Return what makes an accountant; to look for it costs more than most plans."""
     registry = Registry()
-    for name in names:
-        try:
-            found.append(registry.load(registry.find("accountants", name)))
-        except DpkitError:
-            continue  # not installed, or broken: its own check says so
-    return found
+    try:
+        return registry.load(registry.find("accountants", name))
+    except DpkitError:
+        return None  # not installed, or broken: its own check says so
 
 
 def _distinct(cases: Iterator[_Case]) -> list[_Case]:
