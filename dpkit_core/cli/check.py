@@ -34,6 +34,14 @@ def check(
         str | None,
         typer.Option("--kind", help="scorer, selector, accountant or regressor.", autocompletion=kinds),
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="OPTION=VALUE",
+            help="Attack the part with this value of an option, such as trees=50. Repeatable.",
+        ),
+    ] = None,
     thorough: Annotated[
         bool,
         typer.Option(
@@ -72,6 +80,7 @@ def check(
     import sys
 
     from dpkit_core.cli._execute import require_elsewhere
+    from dpkit_core.cli._options import parse_options
     from dpkit_core.commands import render
     from dpkit_core.errors import InvalidOption
     from dpkit_core.files.writing import reserved
@@ -79,6 +88,7 @@ def check(
     from dpkit_core.testing import checks_for, run_checks
     from dpkit_core.testing.checks.parts import class_of
     from dpkit_core.testing.locate import find_part
+    from dpkit_core.testing.options import with_options
     from dpkit_core.testing.page import report_page
     from dpkit_core.testing.witness import read_witness, witness_of
 
@@ -93,12 +103,13 @@ def check(
         require_elsewhere(report, [Path(part.partition(":")[0])])
     with contextlib.redirect_stdout(sys.stderr):
         component, role = find_part(part, kind)
+    made = with_options(component, parse_options(settings or []))
     expected = _expected(expect_failure or [], [one.name for one in checks_for(role)])
 
     def run(stage: str, *, thorough: bool) -> Report:
         with contextlib.redirect_stdout(sys.stderr), render.progress() as told:
             return run_checks(
-                component,
+                made,
                 role,
                 expected_failures=expected,
                 thorough=thorough,

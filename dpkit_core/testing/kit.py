@@ -24,6 +24,7 @@ from dpkit_core.testing.checks import (
 )
 from dpkit_core.testing.checks.parts import PROTOCOLS, class_of, kind_of
 from dpkit_core.testing.drive import UNCLAIMED
+from dpkit_core.testing.options import options_of
 from dpkit_core.testing.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial
 
 KINDS = tuple(PROTOCOLS)
@@ -96,6 +97,8 @@ class Report:
         Whether the thorough effort was made.
     seed
         Seed of everything drawn.
+    options
+        With which the part was made, others than its defaults.
     """
 
     part: str
@@ -103,6 +106,7 @@ class Report:
     results: tuple[Result, ...]
     thorough: bool
     seed: int
+    options: Mapping[str, Any] = attrs.field(factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -134,9 +138,16 @@ class Report:
         return (
             f"{len(self.results)} checks of kind {self.kind} ({effort} effort, seed {self.seed}): "
             f"{self.count('passed')} passed, {self.count('failed')} failed, {self.count('xfail')} failed as "
-            f"expected, {self.count('skipped')} skipped, in {self.seconds:.1f} s. {self._unclaimed}"
+            f"expected, {self.count('skipped')} skipped, in {self.seconds:.1f} s. {self._made}{self._unclaimed}"
             f"A faultless part fails such a run with probability at most {FALSE_ALARM:g}. {LIMITS}"
         )
+
+    @property
+    def _made(self) -> str:
+        if not self.options:
+            return ""
+        options = ", ".join(f"{name} = {value!r}" for name, value in self.options.items())
+        return f"Attacked with {options}, and not with the defaults alone. "
 
     @property
     def _unclaimed(self) -> str:
@@ -153,6 +164,7 @@ class Report:
             "ok": self.ok,
             "thorough": self.thorough,
             "seed": self.seed,
+            "options": {name: _plain(value) for name, value in self.options.items()},
             "seconds": self.seconds,
             "checks": len(self.results),
             "statement": self.statement,
@@ -248,7 +260,12 @@ def run_checks(
     # Fewer results than checks would be a report on something else than was promised.
     assert len(results) == len(checks)
     cls = class_of(make)
-    return Report(f"{cls.__module__}:{cls.__qualname__}", kind, tuple(results), thorough, seed)
+    name = f"{cls.__module__}:{cls.__qualname__}"
+    return Report(name, kind, tuple(results), thorough, seed, options_of(make))
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | None) else repr(value)
 
 
 def _require_reasons(expected: Mapping[str, str], checks: Sequence[Check]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -58,7 +59,7 @@ SCREENING_RUNS = 12
 RUNS = 1200
 # The plan whose worst pair strains its budget most gets RUNS, every other a sixth of them.
 OTHER_RUNS = 200
-METAMORPHIC_RUNS = 400
+METAMORPHIC_RUNS = 300
 RANDOMNESS_RUNS = 12
 # A fit that asks the meter more often than this is run less often, down to a fifth: it takes so long.
 EASY_DRAWS = 25
@@ -523,6 +524,9 @@ def check_neighbors_cannot_be_told_apart(make: Factory[Regressor], trial: Trial)
     for i, suspect in enumerate(suspects):
         case, pair = suspect.case, suspect.pair
         runs = case.affordable(RUNS if i == first else OTHER_RUNS) * trial.effort
+        mu, error = claimed_mu(case.plan.events), trial.error / len(suspects)
+        if i != first and mu is None and case.request.budget.epsilon > _provable(runs, error):
+            continue
         outputs = [
             case.sample(data, range(1000 + s * runs, 1000 + (s + 1) * runs)) for s, data in enumerate(pair)
         ]
@@ -531,8 +535,8 @@ def check_neighbors_cannot_be_told_apart(make: Factory[Regressor], trial: Trial)
             one,
             other,
             case.request.budget,
-            mu=claimed_mu(case.plan.events),
-            confidence=1 - trial.error / len(suspects),
+            mu=mu,
+            confidence=1 - error,
         )
         samples += runs
         if finding.violated:
@@ -637,6 +641,14 @@ class _Suspect:
     case: Case
     pair: tuple[Dataset, Dataset]
     strain: float
+
+
+def _provable(runs: int, error: float) -> float:
+    """Return an epsilon above all that so many runs prove: half of them count how often an event comes.
+
+    If it never does, its chance may still be ``log(1 / error) / (runs / 2)``, nearly.
+    """
+    return math.log(max(runs / 2, 1) / math.log(1 / error)) + 1 / 2
 
 
 def _worst_pair(case: Case, rng: np.random.Generator, count: int) -> _Suspect:

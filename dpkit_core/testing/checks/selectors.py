@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -60,14 +61,15 @@ WIDE_SHAPES, WIDE_RUNS = ((120, (2,)),), 240
 DEEP_SHAPES, DEEP_RUNS = ((6, (5,)),), 2000
 # For the thorough run.
 LARGER_SHAPES = ((12, (4,)), (30, (1, 1, 1)))
-PAIRS = 24
+# Pairs of scores whose exact laws are compared, of all plans of one shape and sensitivity; and of each plan.
+PAIRS, FEWEST_PAIRS = 24, 6
 # Which pairs are tried in turn, with ever more runs for ever fewer of them; the last is audited.
 SUSPECTS, SCREENING = 36, ((40, 8), (150, 3), (400, 1))
 # By how many range sensitivities the scores that will rise are behind.
 GAPS = (0.0, 0.5, 1.0, 2.0, 4.0)
 RUNS = 4000
-TIES = 3000
-METAMORPHIC_RUNS = 3000
+TIES = 2000
+METAMORPHIC_RUNS = 2000
 BUDGETS = (Budget(0.5, 1e-6), Budget(2.0, 1e-6))
 # Sensitivities: the largest change of one score, and of the difference of two. Each round has another.
 MOVES = ((1.0, 2.0), (1.0, 1.0), (30.0, 50.0))
@@ -162,7 +164,7 @@ def check_only_candidates_are_picked(make: Factory[TopKSelector], trial: Trial) 
     for case in _cases(make):
         for scale in (0.0, 1.0, 1e12):
             values = scale * np.arange(case.features, dtype=np.float64)
-            for seed in range(10 * trial.effort):
+            for seed in range(3 * trial.effort):
                 case.picks([values] * len(case.request.picks), seeded_meter(seed))
                 runs += 1
     return Evidence(f"{runs} selections", runs)
@@ -220,17 +222,18 @@ def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) 
     sampled: list[_Case] = []
     for cases in _alike(_distinct(claiming(_cases(make, shapes=(*SMALL_SHAPES, *SHAPES))))):
         (exact if _enumerable(cases[0]) else sampled).extend(cases)
-    pairs = [(case, pair) for case in exact for pair in _score_pairs(case, rng, PAIRS * trial.effort)]
+    alike = Counter(_shape(case) for case in exact)
+    pairs = [
+        (case, pair)
+        for case in exact
+        for pair in _score_pairs(case, rng, max(FEWEST_PAIRS, PAIRS // alike[_shape(case)]) * trial.effort)
+    ]
     strongest = max((_exact_epsilon(case, pair) for case, pair in pairs), default=0.0)
     if not sampled:
         return Evidence(_reached(strongest), len(pairs))
     # Other accountants and budgets give the same law with other noise.
     largest = max(case.request.budget.epsilon for case in sampled)
-    once = {
-        (case.features, case.request.picks, case.sensitivities): case
-        for case in reversed(sampled)
-        if case.request.budget.epsilon == largest
-    }
+    once = {_shape(case): case for case in reversed(sampled) if case.request.budget.epsilon == largest}
     half = attrs.evolve(trial, error=trial.error / 2)
     finding = _audit_worst(list(once.values()), rng, half)
     _audit_deep(make, rng, half)
@@ -239,6 +242,11 @@ def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) 
         finding.samples + len(pairs),
         1 - trial.error,
     )
+
+
+def _shape(case: _Case) -> tuple[Any, ...]:
+    """Return what cases have in common whose laws differ by the noise alone."""
+    return case.features, case.request.picks, case.sensitivities
 
 
 def _reached(strongest: float) -> str:
