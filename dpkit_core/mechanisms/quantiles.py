@@ -427,7 +427,8 @@ def center_scores(counts: Integers, epsilon: float) -> Vector:
     A location whose neighbors have the median between them misses it by ``RECORDS_BETWEEN / epsilon`` at
     most. ``counts`` is the total of ``counts_around``; the sensitivity is that of ``rank_scores``.
     """
-    misses = _misses(*counts[:, :-1], float(counts[0, -1]) / 2, epsilon)
+    below, upto = counts[:, :-1]
+    misses = _misses(below, upto, float(counts[0, -1]) / 2, epsilon)
     return np.negative(np.maximum(misses, 0.0, out=misses), out=misses)
 
 

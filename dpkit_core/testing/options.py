@@ -98,12 +98,14 @@ def with_options(cls: type[Any], given: Mapping[str, Any]) -> Factory[Any]:
         {"neighboring": Neighboring.ADD_OR_REMOVE_ONE} if callable(getattr(cls, "compose", None)) else {}
     )
     try:
-        cls(**options, **relation)
+        made: Factory[Any] = cls
+        make = partial(made, **options)
+        make(**relation)
     except (TypeError, ValueError) as error:
         # Validators of attrs add their own objects to the arguments of an error.
         reason = error.args[0] if error.args else error
         raise InvalidOption(f"{cls.__qualname__} does not accept {options}: {reason}") from error
-    return partial(cls, **options)
+    return make
 
 
 def options_of(make: Factory[Any]) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -20,7 +21,7 @@ from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.privacy.events import Filtered
 from dpkit_core.protocols import Accountant, Refusal, RegressionRequest, Regressor, StagePlan
 from dpkit_core.release.models import canonical
-from dpkit_core.testing.audit import audit
+from dpkit_core.testing.audit import Audit, audit
 from dpkit_core.testing.check import check
 from dpkit_core.testing.checks.parts import class_of
 from dpkit_core.testing.checks.selectors import accountants
@@ -38,6 +39,16 @@ from dpkit_core.testing.exact import same_law
 from dpkit_core.testing.forms import FORMS, accepted_forms
 from dpkit_core.testing.options import variants
 from dpkit_core.testing.replay import ReplayingMeter, Transcript, require_covered
+from dpkit_core.testing.scene import (
+    Replay,
+    budget_document,
+    maker_named,
+    options_document,
+    part_with,
+    staged,
+    table_document,
+    tables_of,
+)
 from dpkit_core.testing.trace import trace_difference
 from dpkit_core.testing.trial import (
     CheckFailed,
@@ -186,11 +197,12 @@ def check_noise_is_the_same_for_neighbors(make: Factory[Regressor], trial: Trial
     Replace the private number by a public one, or release it with noise first.
     """
     samples = 0
-    for case, _, runs in _fitted(make, trial):
+    for case, pair, runs in _fitted(make, trial):
         refused = any(isinstance(outcome, Refusal) for outcome, _ in runs)
         difference = trace_difference(runs[0][1], runs[1][1], refused=refused)
+        with staged(trace_again, partial(_scene, case, pair, seed=samples)):
+            require(difference is None, f"between neighbors, {difference} ({name_of(case)})")
         samples += 1
-        require(difference is None, f"between neighbors, {difference} ({name_of(case)})")
     return Evidence(f"{samples} pairs of traces", samples)
 
 
@@ -411,15 +423,9 @@ def check_draws_are_covered(make: Factory[Regressor], trial: Trial) -> Evidence:
         if case.schema.records is None:
             pairs += [population.pair(rng, int(rng.integers(1, 30))) for _ in range(-(-few // 2))]
         for pair in map(population.datasets, pairs):
-            first = Transcript()
-            second = Transcript(first.answers)
-            for data, transcript in zip(pair, (first, second), strict=True):
-                _replayed(case, data, transcript)
             samples += 1
-            try:
-                worst = max(worst, require_covered(first, second, pair))
-            except CheckFailed as failure:
-                raise CheckFailed(f"{failure} ({name_of(case)})", samples=samples) from failure
+            with staged(draws_again, partial(_scene, case, pair)):
+                worst = max(worst, _reached(case, pair, samples))
     return Evidence(f"{worst:.3f} of a planned sensitivity reached", samples)
 
 
@@ -456,19 +462,120 @@ def check_model_is_made_of_answers(make: Factory[Regressor], trial: Trial) -> Ev
                     table[:] = corners[int(rng.integers(len(corners)))]
                     table[0] = corners[int(rng.integers(len(corners)))]
                 second = Transcript(first.answers)
-                other = _replayed(case, population.dataset(table), second)
+                changed = population.dataset(table)
+                other = _replayed(case, changed, second)
                 fits += 1
-                if second.opaque:
-                    continue
-                require(
-                    _document(outcome) == _document(other),
-                    f"with the same answers of the meter, tables of {size} and {n} records release "
-                    f"{_document(outcome)} and {_document(other)} ({name_of(case)}); the first record of the "
-                    f"second is {table[0]}, its last {table[-1]}",
-                )
+                if not second.opaque:
+                    with staged(answers_again, partial(_scene, case, (base, changed))):
+                        _require_one_document(case, (base, changed), (outcome, other))
     if not fits:
         raise NotApplicable("every fit draws by a sampler of its own")
     return Evidence(f"{fits} fits", fits)
+
+
+def _reached(case: Case, pair: tuple[Dataset, Dataset], samples: int = 1) -> float:
+    """Return which share of a planned sensitivity the draws of fits to neighbors reach."""
+    first = Transcript()
+    second = Transcript(first.answers)
+    for data, transcript in zip(pair, (first, second), strict=True):
+        _replayed(case, data, transcript)
+    try:
+        return require_covered(first, second, pair)
+    except CheckFailed as failure:
+        raise CheckFailed(f"{failure} ({name_of(case)})", samples=samples) from failure
+
+
+def _require_one_document(case: Case, pair: tuple[Dataset, Dataset], outcomes: tuple[Any, Any]) -> None:
+    one, other = map(_document, outcomes)
+    last = pair[1]
+    require(
+        one == other,
+        f"with the same answers of the meter, tables of {pair[0].records} and {last.records} records release "
+        f"{one} and {other} ({name_of(case)}); the first record of the second is {last.X[0]}, {last.y[0]}, "
+        f"its last {last.X[-1]}, {last.y[-1]}",
+    )
+
+
+def _scene(case: Case, pair: tuple[Dataset, Dataset], **more: Any) -> dict[str, Any] | None:
+    options = options_document(case.regressor)
+    if options is None:
+        return None
+    request = case.request
+    return {
+        "options": options,
+        "schema": case.schema.to_document(),
+        "k": request.k,
+        "budget": budget_document(request.budget),
+        "accountant": type(request.accountant).__name__,
+        "tables": [table_document(data) for data in pair],
+        **more,
+    }
+
+
+def _case_of(make: Factory[Regressor], facts: Mapping[str, Any]) -> tuple[Case, tuple[Dataset, Dataset]]:
+    regressor: Regressor = part_with(make, facts)
+    schema = Schema.from_document(facts["schema"])
+    maker = maker_named(accountants(("basic", "rdp", "individual_filter")), facts["accountant"])
+    request = RegressionRequest(schema, facts["k"], Budget(*facts["budget"]), maker(schema.neighboring))
+    case = Case(regressor, request, regressor.plan(request), ())
+    return case, tables_of(facts, schema)
+
+
+def trace_again(make: Factory[Regressor], facts: Mapping[str, Any]) -> Evidence:
+    """Fail if the two tables are fitted with different noise."""
+    case, pair = _case_of(make, facts)
+    runs = [next(case.fits(data, [facts["seed"]])) for data in pair]
+    refused = any(isinstance(outcome, Refusal) for outcome, _ in runs)
+    difference = trace_difference(runs[0][1], runs[1][1], refused=refused)
+    require(difference is None, f"between neighbors, {difference} ({name_of(case)})")
+    return Evidence("one trace", 1)
+
+
+def draws_again(make: Factory[Regressor], facts: Mapping[str, Any]) -> Evidence:
+    """Fail if a draw moves further than planned between the two tables."""
+    return Evidence(f"{_reached(*_case_of(make, facts)):.3f} of a planned sensitivity reached", 1)
+
+
+def answers_again(make: Factory[Regressor], facts: Mapping[str, Any]) -> Evidence:
+    """Fail if the two tables, with the same answers of the meter, release different documents."""
+    case, pair = _case_of(make, facts)
+    first = Transcript()
+    one = _replayed(case, pair[0], first)
+    other = _replayed(case, pair[1], Transcript(first.answers))
+    _require_one_document(case, pair, (one, other))
+    return Evidence("one document", 1)
+
+
+def audit_again(make: Factory[Regressor], facts: Mapping[str, Any]) -> Evidence:
+    """Fail if as many runs on the two tables, by the same seeds, refute the budget again."""
+    case, pair = _case_of(make, facts)
+    return Evidence(_audited(case, pair, facts["runs"], facts["error"]).describe(), facts["runs"])
+
+
+REPLAYS: tuple[Replay, ...] = (trace_again, draws_again, answers_again, audit_again)
+
+
+def _audited(case: Case, pair: tuple[Dataset, Dataset], runs: int, error: float) -> Audit:
+    """Return what so many runs on neighbors prove; a failure where that refutes the budget."""
+    outputs = [
+        case.sample(data, range(1000 + s * runs, 1000 + (s + 1) * runs)) for s, data in enumerate(pair)
+    ]
+    one, other = _same_width(*outputs)
+    finding = audit(
+        one,
+        other,
+        case.request.budget,
+        mu=claimed_mu(case.plan.events),
+        confidence=1 - error,
+    )
+    if finding.violated:
+        raise CheckFailed(
+            f"{finding.describe()} ({name_of(case)}), neighbors with {len(pair[0].y)} and "
+            f"{len(pair[1].y)} records, the last of the first being {pair[0].X[-1]}, {pair[0].y[-1]}",
+            samples=runs,
+            confidence=1 - error,
+        )
+    return finding
 
 
 def _every_case(make: Factory[Regressor]) -> Iterator[Case]:
@@ -527,25 +634,9 @@ def check_neighbors_cannot_be_told_apart(make: Factory[Regressor], trial: Trial)
         mu, error = claimed_mu(case.plan.events), trial.error / len(suspects)
         if i != first and mu is None and case.request.budget.epsilon > _provable(runs, error):
             continue
-        outputs = [
-            case.sample(data, range(1000 + s * runs, 1000 + (s + 1) * runs)) for s, data in enumerate(pair)
-        ]
-        one, other = _same_width(*outputs)
-        finding = audit(
-            one,
-            other,
-            case.request.budget,
-            mu=mu,
-            confidence=1 - error,
-        )
         samples += runs
-        if finding.violated:
-            raise CheckFailed(
-                f"{finding.describe()} ({name_of(case)}), neighbors with {len(pair[0].y)} and "
-                f"{len(pair[1].y)} records, the last of the first being {pair[0].X[-1]}, {pair[0].y[-1]}",
-                samples=samples,
-                confidence=1 - trial.error,
-            )
+        with staged(audit_again, partial(_scene, case, pair, runs=runs, error=error)):
+            finding = _audited(case, pair, runs, error)
         strongest = max(strongest, finding.epsilon)
     return Evidence(f"largest proved epsilon {strongest:.3g}", samples, 1 - trial.error)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -40,6 +40,17 @@ from dpkit_core.testing.options import variants
 from dpkit_core.testing.probe import NotProbed, Script, ScriptedNoise, chances, largest_ratio
 from dpkit_core.testing.reference import ReferenceAccountant
 from dpkit_core.testing.replay import ReplayingMeter, Transcript
+from dpkit_core.testing.scene import (
+    Replay,
+    budget_document,
+    maker_named,
+    options_document,
+    part_with,
+    scores_of,
+    sensitivity_document,
+    sensitivity_of,
+    staged,
+)
 from dpkit_core.testing.trace import trace_difference
 from dpkit_core.testing.trial import (
     CheckFailed,
@@ -228,7 +239,10 @@ def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) 
         for case in exact
         for pair in _score_pairs(case, rng, max(FEWEST_PAIRS, PAIRS // alike[_shape(case)]) * trial.effort)
     ]
-    strongest = max((_exact_epsilon(case, pair) for case, pair in pairs), default=0.0)
+    strongest = 0.0
+    for case, pair in pairs:
+        with staged(law_again, partial(_scene, case, pair)):
+            strongest = max(strongest, _exact_epsilon(case, pair))
     if not sampled:
         return Evidence(_reached(strongest), len(pairs))
     # Other accountants and budgets give the same law with other noise.
@@ -718,22 +732,78 @@ def _audit_worst(cases: Sequence[_Case], rng: np.random.Generator, trial: Trial)
         strains = [suspect.strain(runs, [trial.seed, stage, i]) for i, suspect in enumerate(suspects)]
         suspects = [suspects[i] for i in np.argsort(strains)[::-1][:left]]
     (worst,) = suspects
-    case, runs = worst.case, RUNS * trial.effort
-    first, second = worst.sample(runs, [trial.seed, len(SCREENING)])
+    runs, seed = RUNS * trial.effort, [trial.seed, len(SCREENING)]
+    with staged(
+        picks_again, partial(_scene, worst.case, worst.pair, runs=runs, seed=seed, error=trial.error)
+    ):
+        return _audited(worst, runs, seed, trial.error)
+
+
+def _audited(suspect: _Suspect, runs: int, seed: Sequence[int], error: float) -> Audit:
+    """Return what so many runs on neighboring scores prove; a failure where that refutes the budget."""
+    case, (one, other) = suspect.case, suspect.pair
+    first, second = suspect.sample(runs, seed)
     finding = audit(
         first,
         second,
         case.request.budget,
         mu=claimed_mu(case.plan.events),
-        confidence=1 - trial.error,
+        confidence=1 - error,
     )
     if finding.violated:
         raise CheckFailed(
-            f"{finding.describe()} ({_name(case)}), between scores {worst.pair[0]} and {worst.pair[1]}",
+            f"{finding.describe()} ({_name(case)}), between scores {one} and {other}",
             samples=runs,
             confidence=finding.confidence,
         )
     return finding
+
+
+def _scene(case: _Case, pair: tuple[list[Vector], list[Vector]], **more: Any) -> dict[str, Any] | None:
+    options = options_document(case.selector)
+    if options is None:
+        return None
+    request = case.request
+    return {
+        "options": options,
+        "features": request.features,
+        "picks": list(request.picks),
+        "sensitivities": [sensitivity_document(one) for one in case.sensitivities],
+        "budget": budget_document(request.budget),
+        "accountant": type(request.accountant).__name__,
+        "scores": [[scores.tolist() for scores in side] for side in pair],
+        **more,
+    }
+
+
+def _suspect_of(make: Factory[TopKSelector], facts: Mapping[str, Any]) -> _Suspect:
+    selector: TopKSelector = part_with(make, facts)
+    sensitivities = tuple(sensitivity_of(one) for one in facts["sensitivities"])
+    maker = maker_named(accountants(), facts["accountant"])
+    request = SelectionRequest(
+        facts["features"],
+        tuple(facts["picks"]),
+        sensitivities,
+        Budget(*facts["budget"]),
+        maker(sensitivities[0].neighboring),
+    )
+    first, second = map(scores_of, facts["scores"])
+    return _Suspect(_Case(selector, request, selector.plan(request)), (first, second))
+
+
+def law_again(make: Factory[TopKSelector], facts: Mapping[str, Any]) -> Evidence:
+    """Fail if the exact laws of both scores are further apart than the budget allows."""
+    suspect = _suspect_of(make, facts)
+    return Evidence(_reached(_exact_epsilon(suspect.case, suspect.pair)), 1)
+
+
+def picks_again(make: Factory[TopKSelector], facts: Mapping[str, Any]) -> Evidence:
+    """Fail if as many runs on both scores, by the same seed, refute the budget again."""
+    finding = _audited(_suspect_of(make, facts), facts["runs"], facts["seed"], facts["error"])
+    return Evidence(finding.describe(), finding.samples)
+
+
+REPLAYS: tuple[Replay, ...] = (law_again, picks_again)
 
 
 def _name(case: _Case) -> str:
