@@ -210,6 +210,16 @@ class LessNoise:
         return self.inner.select(shown, k, plan, meter)
 
 
+def test_half_the_noise_of_several_picks_at_once_is_found_by_its_scale():
+    for seed in range(3):
+        with pytest.raises(CheckFailed, match=r"2 picks at once .* loses 4, 2 times as much as one does"):
+            run_one(
+                lambda: LessNoise(OneshotLaplaceSelector(), 1 / 2, picks=2),
+                "chosen_noise_hides_the_scores",
+                trial_for("selector", seed=seed),
+            )
+
+
 # Where several are picked at once: what these draw themselves, no meter compares with the scores.
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -80,12 +80,13 @@ COVERED_PAIRS = 3
 
 @attrs.frozen(eq=False)
 class Case:
-    """One plan of the regressor and the tables to try it on."""
+    """One plan of the regressor and the tables to try it on; ``often``, if not a corner of what is tried."""
 
     regressor: Regressor
     request: RegressionRequest
     plan: StagePlan
     sizes: tuple[int, ...]
+    often: bool = False
 
     @property
     def schema(self) -> Schema:
@@ -414,11 +415,10 @@ def check_draws_are_covered(make: Factory[Regressor], trial: Trial) -> Evidence:
     """
     rng = np.random.default_rng(trial.seed)
     worst, samples = 0.0, 0
-    main = [schema for neighboring in Neighboring for schema in schemas(neighboring).values()]
     for case in claiming(_every_case(make)):
         population = case.population
         pairs = list(population.corner_pairs(case.schema.records or 5))
-        few = max(1, case.affordable(COVERED_PAIRS if case.schema in main else 1)) * trial.effort
+        few = max(1, case.affordable(COVERED_PAIRS if case.often else 1)) * trial.effort
         pairs = [pairs[i] for i in rng.permutation(len(pairs))[:few]]
         if case.schema.records is None:
             pairs += [population.pair(rng, int(rng.integers(1, 30))) for _ in range(-(-few // 2))]
@@ -447,7 +447,7 @@ def check_model_is_made_of_answers(make: Factory[Regressor], trial: Trial) -> Ev
             continue
         population, replaced = case.population, case.schema.neighboring is Neighboring.REPLACE_ONE
         corners = population.corners()
-        for records, others in ((17, 3), (400, 1)):
+        for records, others in ((17, 3), (400, 1)) if case.often else ((17, 2), (400, 1)):
             size = case.schema.records or records
             base = population.dataset(population.table(rng, size))
             first = Transcript()
@@ -585,16 +585,16 @@ def _every_case(make: Factory[Regressor]) -> Iterator[Case]:
     for place, one in enumerate((make, *(other for _, other in variants(make)))):
         for neighboring in Neighboring if not place else tuple(Neighboring)[place % 2 :][:1]:
             worlds = [schemas(neighboring)[name] for name in ("bounded", "unbounded")]
+            common = [] if place else [*worlds, schemas(neighboring)["categorical"]]
             if not place:
-                worlds += [schemas(neighboring)["categorical"], *lattice(neighboring).values()]
-                worlds += [box(20, neighboring)]
+                worlds = [*common, *lattice(neighboring).values(), box(20, neighboring)]
             for schema in worlds:
                 if len(schema.features) > 20:
                     continue
                 case = _served(one, schema, budget)
                 if isinstance(case, Case):
                     found = True
-                    yield attrs.evolve(case, sizes=(5, 20))
+                    yield attrs.evolve(case, sizes=(5, 20), often=schema in common)
     if not found:
         raise NotApplicable("the regressor calls every request of the kit unsuitable")
 
@@ -672,11 +672,14 @@ def cases_of(
         far = (20, 20) if neighboring is Neighboring.REPLACE_ONE else (20, 40)
         budgets = ((NO_BUDGET, far),) if no_budget else BUDGETS
         worlds = [box(2, neighboring), *(schemas(neighboring).values() if every_schema else ())]
+        classes = lattice(neighboring)["a target that is a category"]
+        if every_schema:
+            worlds.append(classes)
         if off_center and neighboring is Neighboring.ADD_OR_REMOVE_ONE:
             # An added record counts by its largest value, here thrice the width of its bounds.
             worlds.append(Schema.numeric("ab", "y", {"a": (2, 3), "b": (-3, -2), "y": (2, 3)}, neighboring))
         for schema in worlds:
-            for budget, sizes in budgets:
+            for budget, sizes in budgets[-1:] if schema is classes else budgets:
                 case = _served(make, schema, budget)
                 if isinstance(case, str):
                     reasons.append(case)

@@ -19,7 +19,7 @@ from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.pipeline.planner import other_sensitivity, unstated
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
-from dpkit_core.privacy.events import ExponentialMechanism, PermuteAndFlip, PureDP
+from dpkit_core.privacy.events import ExponentialMechanism, PermuteAndFlip, PureDP, expand
 from dpkit_core.protocols import Accountant, Scores, SelectionRequest, StagePlan, TopKSelector
 from dpkit_core.testing.audit import Audit, audit, clopper_pearson, strain
 from dpkit_core.testing.check import check
@@ -37,7 +37,15 @@ from dpkit_core.testing.drive import (
 )
 from dpkit_core.testing.exact import NotEnumerable, enumerate_law, hockey_stick, max_log_ratio, same_law
 from dpkit_core.testing.options import variants
-from dpkit_core.testing.probe import NotProbed, Script, ScriptedNoise, chances, largest_ratio
+from dpkit_core.testing.probe import (
+    HALVINGS,
+    PRECISION,
+    NotProbed,
+    Script,
+    ScriptedNoise,
+    chances,
+    largest_ratio,
+)
 from dpkit_core.testing.reference import ReferenceAccountant
 from dpkit_core.testing.replay import ReplayingMeter, Transcript
 from dpkit_core.testing.scene import (
@@ -272,6 +280,8 @@ def _reached(strongest: float) -> str:
 def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Trial) -> Evidence:
     """A pick by noise of the selector's own has chances, found exactly, that its event covers.
 
+    So have several picks at once by one noise for each candidate, whose scale is found.
+
     In the first and in later rounds, with two candidates left and with many, for sensitivities tiny and huge,
     for scores close together, at a distance, and far apart.
 
@@ -304,6 +314,25 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
                 f"range sensitivities above all others, it is picked with chances {known[near][0]:.6g} and "
                 f"{known[far][0]:.6g}, a loss of {ratio:.4g}; the event says {epsilon:.4g} ({_name(case)})",
             )
+    for variant, (left, picks) in itertools.product((make, *(other for _, other in variants(make))), JOINT):
+        case = _joint_case(variant, left, picks)
+        if case is None or denial(case.plan):
+            continue
+        found = True
+        epsilon = _pure_epsilon(case.plan)
+        if epsilon is None:
+            continue
+        try:
+            scale = _joint_scale(case, epsilon)
+        except NotProbed:
+            continue
+        tried, worst = tried + 1, max(worst, picks / scale / epsilon)
+        require(
+            picks / scale <= epsilon * (1 + 1e-3) + 2e-3,
+            f"{picks} picks at once are the best of scores with noise of {scale:.6g} range sensitivities "
+            f"each. Where all that rise are far behind, that loses {picks / scale:.4g}, {picks} times as "
+            f"much as one does; the events say {epsilon:.4g} ({_name(case)})",
+        )
     if not found:
         raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
     if not tried:
@@ -342,6 +371,76 @@ def _claimed_epsilon(plan: StagePlan) -> float | None:
             return event.epsilon
         case _:
             return None
+
+
+# Candidates, and how many of them are picked at once.
+JOINT = ((4, 2), (8, 5))
+JOINT_TRIES = 16
+
+
+def _joint_case(make: Factory[TopKSelector], features: int, picks: int) -> _Case | None:
+    sensitivities = (Sensitivity(1.0, 2.0, Neighboring.ADD_OR_REMOVE_ONE),)
+    cases = (_planned(make, maker, features, (picks,), sensitivities, BUDGETS[1]) for maker in accountants())
+    return next((case for case in cases if not isinstance(case, str)), None)
+
+
+def _pure_epsilon(plan: StagePlan) -> float | None:
+    """Return the epsilon of all events together, by basic composition; None where one is not pure."""
+    total = 0.0
+    for event in expand(plan.events):
+        match event:
+            case PureDP() | ExponentialMechanism() | PermuteAndFlip():
+                total += event.epsilon
+            case _:
+                return None
+    return total or None
+
+
+def _joint_scale(case: _Case, epsilon: float) -> float:
+    """Return the scale of the noise, in range sensitivities, where the picks are the best noisy scores.
+
+    With independent noise whose tail is that of an exponential variable, k candidates that are far behind all
+    get ahead with a chance in proportion to exp(k / scale) for each range sensitivity that they rise.
+
+    Raises
+    ------
+    NotProbed
+        If the selector draws in another way, or picks otherwise.
+    """
+    (k,), d, spread = case.request.picks, case.features, case.sensitivities[0].range
+
+    def chosen(places: Vector, noise: Vector) -> tuple[set[int], str]:
+        script = Script(np.arange(d), noise)
+        picked, _ = pick(
+            case.selector, case.plan, case.rounds([places * spread]), partial(ScriptedNoise, script)
+        )
+        return set(picked), script.law
+
+    def level(behind: float) -> float:
+        """Return the noise from which on the last candidate is picked, so far behind all others."""
+        places, noise = np.zeros(d), np.zeros(d)
+        places[-1], noise[: k - 1] = -behind, 1e3
+        low, high = 0.0, 60.0
+        for _ in range(HALVINGS):
+            noise[-1] = (low + high) / 2
+            low, high = (low, noise[-1]) if d - 1 in chosen(places, noise)[0] else (noise[-1], high)
+        return high
+
+    law = chosen(np.zeros(d), np.arange(d, dtype=np.float64))[1]
+    if law not in {"laplace", "exponential", "gumbel"}:
+        raise NotProbed
+    near, far = 4 * k / epsilon, 8 * k / epsilon
+    steps = level(far) - level(near)
+    if steps <= PRECISION:
+        raise NotProbed
+    scale = (far - near) / steps
+    rng = np.random.default_rng(0)
+    for _ in range(JOINT_TRIES):
+        places, noise = scale * rng.uniform(0, 5, d), rng.uniform(0, 5, d)
+        best = np.argsort(-(places / scale + noise))[:k]
+        if chosen(places, noise)[0] != set(best.tolist()):
+            raise NotProbed
+    return scale
 
 
 def _last_wins(case: _Case, place: float, script: Script) -> bool:
