@@ -103,5 +103,9 @@ def again(replays: Mapping[str, Replay], make: Factory[Any], scene: Mapping[str,
     name = str(scene.get("again"))
     if name not in replays:
         raise InvalidRelease(f"the witness asks for {name!r}; this version knows {', '.join(replays)}")
-    evidence = replays[name](make, scene)
+    try:
+        evidence = replays[name](make, scene)
+    except CheckFailed as failure:
+        failure.scene = scene
+        raise
     return attrs.evolve(evidence, detail=f"replayed: {evidence.detail}")
