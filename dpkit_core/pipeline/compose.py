@@ -130,14 +130,10 @@ def compose(
                 + ("which is not part of this pipeline" if instance is None else "which is an instance")
             )
     registry = Registry()
-    parts = {
-        role: None if part is None else make_part(role, part, settings.get(role), registry)
-        for role, part in given.items()
-    }
     assembly = Assembly(
-        parts["scorer"],
-        parts["selector"],
-        parts["regressor"],
+        None if scorer is None else make_part("scorer", scorer, settings.get("scorer"), registry),
+        None if selector is None else make_part("selector", selector, settings.get("selector"), registry),
+        None if regressor is None else make_part("regressor", regressor, settings.get("regressor"), registry),
         accountant if isinstance(accountant, str) else make_part("accountant", accountant, None, registry),
         settings.get("accountant", {}),
     )

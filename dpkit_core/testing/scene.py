@@ -13,7 +13,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from dpkit_core.data.dataset import Dataset, Vector
+from dpkit_core.data.arrays import Vector
+from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.pipeline.parts import option_fields
