@@ -105,6 +105,8 @@ def canonical(value: object, depth: int = DEPTH) -> Any:
     """
     if depth < 0:
         raise InvalidRelease(f"a document is nested more than {DEPTH} times")
+    if type(value) is float and math.isfinite(value):  # most of a document
+        return value + 0.0
     match value:
         case None | bool():
             return value
@@ -133,6 +135,8 @@ def _float(value: float) -> float:
 
 
 def _key(key: object, depth: int) -> str:
+    if type(key) is str and key.isascii():
+        return key
     if not isinstance(key, str):
         raise InvalidRelease(f"a document has a key that is no text but a {type(key).__name__}")
     text: str = canonical(key, depth)

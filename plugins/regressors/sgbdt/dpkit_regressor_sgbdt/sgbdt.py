@@ -252,10 +252,12 @@ class SgbdtRegressor:
     rounds: int = attrs.field(
         default=800,
         validator=[attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(2**20)],
+        metadata={"checked": 2},
     )
     depth: int = attrs.field(
         default=5,
         validator=[attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(DEEPEST)],
+        metadata={"checked": 2},
     )
     trees: Literal["oblivious", "complete"] = attrs.field(
         default="oblivious", validator=attrs.validators.in_(("oblivious", "complete"))
