@@ -414,7 +414,7 @@ class Work:
         with mpl.rc_context(style):
             width = 5.0 * len(panels) + 1
             figure, axes = plt.subplots(
-                1, len(panels), figsize=(width, 4.2), squeeze=False, layout="constrained"
+                1, len(panels), figsize=(width, 4.8), squeeze=False, layout="constrained"
             )
             for ax, (title, (xs, lines)) in zip(axes[0], panels.items(), strict=True):
                 for (label, values), color, marker in zip(lines.items(), COLORS, MARKERS, strict=False):
@@ -427,7 +427,7 @@ class Work:
                     ax.minorticks_off()
                 if least is not None:
                     ax.set_ylim(bottom=least)
-                ax.legend(fontsize=8)
+                ax.legend(fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.13))
             self.pictures.mkdir(parents=True, exist_ok=True)
             figure.savefig(self.pictures / f"s-gbdt-{name}.svg", metadata={"Date": None})
             plt.close(figure)
@@ -481,7 +481,7 @@ def others(work: Work) -> None:
     size = work.size
     options: dict[str, Any] = {"folds": size.other_folds}
     names = ("sgbdt", "DP-EBM", "DP-EBM, tuned", "dpboost", "winsorized")
-    ahead = dict.fromkeys(names[1:], 0)
+    ahead = {name: 0 for name in names[1:] if dp_ebm.installed() or "EBM" not in name}
     pairs = 0
     for epsilon in size.few_epsilons:
         print(f"\n### Epsilon {epsilon:g}, delta {DELTA:g}, {size.other_folds} of {FOLDS} folds\n")

@@ -5,8 +5,7 @@ python docs/results/trees.py FOLDER RESULTS.jsonl [SPLITS]
 reads every Parquet file below FOLDER, whose last column is the target, and prints a table in Markdown: mean
 test R^2 over the first splits of a 5-fold cross-validation, in which every method sees the same records.
 Noise is seeded, which is research and not a release. What has been computed is kept in RESULTS.jsonl and not
-computed again. It takes about ten minutes on an idle processor. DP-EBM takes part where ``interpret`` is
-installed.
+computed again. It takes about ten minutes on an idle processor.
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import dp_ebm
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
@@ -81,15 +78,6 @@ def gradient_boosting(
     return lambda Z: np.asarray(model.predict(Z))
 
 
-def explainable_boosting(**settings: Any) -> Fit:
-    """Return the fit of DP-EBM with these settings."""
-
-    def fit(X: Array, y: Array, schema: Schema, epsilon: float, seed: int) -> Callable[[Array], Array]:
-        return dp_ebm.fit(X, y, schema, epsilon=epsilon, delta=DELTA, seed=seed, settings=settings)
-
-    return fit
-
-
 #: Heading, whether it is told ranges, how it is fitted, and for which epsilons; none without privacy.
 METHODS: tuple[tuple[str, bool, Fit, tuple[float | None, ...]], ...] = (
     ("OLS", False, least_squares, (None,)),
@@ -98,14 +86,6 @@ METHODS: tuple[tuple[str, bool, Fit, tuple[float | None, ...]], ...] = (
     ("trees, ranges given", True, private("boosted_trees"), EPSILONS),
     ("winsorized", False, private("winsorized_least_squares"), EPSILONS),
 )
-DP_EBM = "DP-EBM, ranges given"
-TUNED = tuple(f"{DP_EBM}, {dict(settings)}" for settings in dp_ebm.SETTINGS)
-if dp_ebm.installed():
-    METHODS += ((DP_EBM, True, explainable_boosting(), EPSILONS),)
-    METHODS += tuple(
-        (name, True, explainable_boosting(**settings), EPSILONS)
-        for name, settings in zip(TUNED, dp_ebm.SETTINGS, strict=True)
-    )
 
 
 def r_squared(y: Array, prediction: Array) -> float:
@@ -150,14 +130,7 @@ def main(folder: str, kept: str, splits: str = "2") -> None:
     print("|---|---|" + "---|" * len(EPSILONS))
     for path in tables(Path(folder)):
         found = scores(path, Path(kept), int(splits))
-        if dp_ebm.installed():
-            for epsilon in EPSILONS:
-                tried = (found[name, epsilon] for name in (DP_EBM, *TUNED))
-                found["DP-EBM, tuned", epsilon] = max(tried, key=statistics.mean)
-        shown_methods = [(name, epsilons) for name, _, _, epsilons in METHODS if name not in TUNED]
-        if dp_ebm.installed():
-            shown_methods.append(("DP-EBM, tuned", EPSILONS))
-        for heading, epsilons in shown_methods:
+        for heading, _, _, epsilons in METHODS:
             means = {e: statistics.mean(found[heading, e]) for e in epsilons}
             cells = [f"{means.get(e, means.get(None, float('nan'))):.3f}" for e in EPSILONS]
             shown = [
