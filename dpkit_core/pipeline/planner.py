@@ -122,6 +122,7 @@ class Planner:
 
     def _plan(self) -> Plan:
         self._check_parts()
+        self._check_classes()
         accountant = self._accountant()
         hopeless = bool(self.problems)
         self._check_k()
@@ -175,6 +176,24 @@ class Planner:
             )
         if assembly.selector and assembly.regressor and not 0 < self.select_share < 1:
             problems.append(f"select_share is {self.select_share}; it must be above 0 and below 1")
+
+    def _check_classes(self) -> None:
+        """Note which parts would take the places of classes for numbers."""
+        target = self.schema.target
+        if not target.classes:
+            return
+        for part in (self.assembly.scorer, self.assembly.regressor):
+            if part is not None and not getattr(type(part.instance), "takes_classes", False):
+                self.problems.append(
+                    f"{part} knows numbers and targets of two categories, and target {target.name!r} has "
+                    f"{len(target.classes)}; name the one to be predicted by positive = "
+                    f'"{target.classes[-1]}" in the schema, or take '
+                    + (
+                        "a regressor that learns classes, such as boosted_trees"
+                        if part.role == "regressor"
+                        else "all features, without a selection"
+                    )
+                )
 
     def _check_stream(self) -> None:
         """Note what cannot learn from records that come in batches."""

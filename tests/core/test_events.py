@@ -57,6 +57,7 @@ PLACES = {
     "dpkit_core/privacy/composition.py pair_of": ("that (epsilon, delta), if it has one", set()),
     "dpkit_core/privacy/composition.py elements": ("of what simple events it is made", set()),
     "dpkit_core/privacy/gaussian_filter.py _unshifted": ("whether it may be added up as a shift", set()),
+    "dpkit_core/privacy/tight.py undominated": ("whether it has a dominating pair", set()),
     "dpkit_core/privacy/words.py in_words": ("that it groups others, in words", set(EVENT_TYPES) - GROUPS),
     "dpkit_core/privacy/words.py _noun_and_cost": ("what it is in words", GROUPS),
     "dpkit_core/privacy/dp_accounting.py to_dp_accounting": ("what Google's library has for it", set()),
