@@ -196,7 +196,7 @@ def fences_event(epsilon: float, neighboring: Neighboring, columns: int = 1) -> 
     locations, _ = location_grid()
     center = quantile_event(epsilon, neighboring, 1 / 2, locations.size)
     spread = quantile_event(epsilon, neighboring, SPREAD_RANK, spread_grid().size)
-    reach = ExponentialMechanism(epsilon, neighboring, sensitivity=1.0, candidates=FENCE_STEPS + 1)
+    reach = reach_event(epsilon, neighboring, FENCE_STEPS + 1)
     return Repeated(Sequence((center, spread, reach)), columns)
 
 
@@ -245,14 +245,62 @@ def private_fences(
     at_mass = spread <= resolution(center)
     reach = magnitudes(center) if at_mass else spread * np.exp2(np.arange(FENCE_STEPS + 1) / 4)
     price = RECORDS_PER_MAGNITUDE if at_mass else RECORDS_PER_DOUBLING / 4
-    pick = _select(
+    width = private_reach(
         meter,
-        reach_scores(data.sum(counts_beyond(distances, reach)), epsilon, price),
-        Sensitivity.monotone(1.0, neighboring),
-        epsilon,
+        data,
+        distances,
+        reach,
+        price=price,
+        epsilon=epsilon,
+        neighboring=neighboring,
         constant_work=constant_work,
     )
-    return Fences(center, float(reach[pick]))
+    return Fences(center, width)
+
+
+def reach_event(epsilon: float, neighboring: Neighboring, candidates: int) -> ExponentialMechanism:
+    """Return what ``private_reach`` over so many candidates will emit."""
+    return ExponentialMechanism(epsilon, neighboring, sensitivity=1.0, candidates=candidates)
+
+
+def private_reach(
+    meter: Meter,
+    data: Summable,
+    magnitudes: Values,
+    candidates: Vector,
+    *,
+    price: float,
+    epsilon: float,
+    neighboring: Neighboring,
+    constant_work: bool = False,
+) -> float:
+    """Return one of the candidates, beyond which are few records.
+
+    The score of candidate j is minus the number of records beyond it, less ``j price / epsilon``: each step
+    must bring in so many. Range sensitivity 1 under both relations; emits ``reach_event``.
+
+    Parameters
+    ----------
+    meter
+        Planned for the event.
+    data
+        The records, read once.
+    magnitudes
+        What is to be within reach.
+    candidates
+        Increasing; public.
+    price
+        Of a step, in units of 1 / ``epsilon``; public.
+    epsilon
+        Of the event.
+    neighboring
+        Under which the event is planned.
+    constant_work
+        As for ``Meter.select``.
+    """
+    scores = reach_scores(data.sum(counts_beyond(magnitudes, candidates)), epsilon, price)
+    sensitivity = Sensitivity.monotone(1.0, neighboring)
+    return float(candidates[_select(meter, scores, sensitivity, epsilon, constant_work=constant_work)])
 
 
 def records_needed(epsilon: float, neighboring: Neighboring) -> float:

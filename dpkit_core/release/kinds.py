@@ -25,7 +25,7 @@ from dpkit_core.errors import DpkitError, InvalidRelease
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource
 from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
-from dpkit_core.release.trees import TreesModel
+from dpkit_core.release.trees import ClassTreesModel, TreesModel
 from dpkit_core.validators import exact_text, frozen_mapping, thawed
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ CORE_KINDS: Mapping[str, Reader] = {
     "row-clipped linear": RowClippedLinearModel.from_document,
     "winsorized linear": WinsorizedLinearModel.from_document,
     "trees": TreesModel.from_document,
+    "class trees": ClassTreesModel.from_document,
 }
 
 

@@ -84,6 +84,15 @@ def lattice(neighboring: Neighboring) -> Mapping[str, Schema]:
     return found
 
 
+def classified(neighboring: Neighboring) -> Schema:
+    """Return a schema whose target has three classes, for parts that learn them.
+
+    They are called by their places, so that the numbers of a table's target mean them.
+    """
+    columns = (Column("a", lower=-1.0, upper=1.0), Column("b"))
+    return Schema(columns, Column("y", "categorical", categories=("1", "2", "3")), neighboring)
+
+
 def box(features: int, neighboring: Neighboring, half_width: float = 1.0) -> Schema:
     """Return a schema of ``features`` numeric columns and a target, all in ``[-half_width, half_width]``."""
     names = [f"x{j}" for j in range(features)]
@@ -306,7 +315,9 @@ _STRUCTURES: tuple[Callable[[Population, np.random.Generator, Matrix], Matrix], 
 
 
 def as_number(target: Column) -> Column:
-    """Return the target as parts see it: a number, from 0 to 1 where it is a category."""
+    """Return the target as parts see it: a number, from 0 to 1 where it is a category, or that of a class."""
+    if target.classes:
+        return Column(target.name, lower=1.0, upper=float(len(target.classes)))
     return target if target.kind == "numeric" else Column(target.name, lower=0.0, upper=1.0)
 
 

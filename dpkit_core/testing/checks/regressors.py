@@ -61,7 +61,7 @@ from dpkit_core.testing.trial import (
     global_generators,
     require,
 )
-from dpkit_core.testing.worlds import Population, box, lattice, schemas
+from dpkit_core.testing.worlds import Population, box, classified, lattice, schemas
 
 # A small budget for tiny tables, and a large one under which methods with thresholds release a model, too.
 BUDGETS = ((Budget(1.0, 1e-6), (2, 3, 8, 20)), (Budget(6.0, 0.1), (300,)))
@@ -227,8 +227,12 @@ def check_models_have_one_shape(make: Factory[Regressor], trial: Trial) -> Evide
             models += 1
             require(outcome.features == data.names, f"a model for {outcome.features}, not {data.names}")
             prediction = outcome.predict(np.clip(data.X, -10, 10))
+            classes = case.schema.target.classes
+            named = getattr(outcome, "classes", ())
+            require(classes == named, f"a model of classes {named}, where the schema has {classes}")
             require(
-                np.shape(prediction) == data.y.shape and np.isfinite(prediction).all(),
+                np.shape(prediction) == (*data.y.shape, *([len(classes)] if classes else []))
+                and np.isfinite(prediction).all(),
                 f"predictions are {prediction} for {len(data.y)} records",
             )
             numbers = released_numbers(outcome)
@@ -589,6 +593,7 @@ def _every_case(make: Factory[Regressor]) -> Iterator[Case]:
             worlds = [schemas(neighboring)[name] for name in ("bounded", "unbounded")]
             common = [] if place else [*worlds, schemas(neighboring)["categorical"]]
             if not place:
+                common += [classified(neighboring)] if _takes_classes(one()) else []
                 worlds = [*common, *lattice(neighboring).values(), box(20, neighboring)]
             for schema in worlds:
                 if len(schema.features) > 20:
@@ -676,7 +681,7 @@ def cases_of(
         worlds = [box(2, neighboring), *(schemas(neighboring).values() if every_schema else ())]
         classes = lattice(neighboring)["a target that is a category"]
         if every_schema:
-            worlds.append(classes)
+            worlds += [classes, *([classified(neighboring)] if _takes_classes(make()) else [])]
         if off_center and neighboring is Neighboring.ADD_OR_REMOVE_ONE:
             # An added record counts by its largest value, here thrice the width of its bounds.
             worlds.append(Schema.numeric("ab", "y", {"a": (2, 3), "b": (-3, -2), "y": (2, 3)}, neighboring))
@@ -693,6 +698,10 @@ def cases_of(
                     yield from _filtered(make, case)
     if not plans:
         raise NotApplicable(f"the regressor calls every request of the kit unsuitable: {reasons[0]}")
+
+
+def _takes_classes(regressor: Regressor) -> bool:
+    return bool(getattr(type(regressor), "takes_classes", False))
 
 
 def _filtered(make: Factory[Regressor], case: Case) -> Iterator[Case]:
