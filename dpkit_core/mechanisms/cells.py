@@ -17,10 +17,10 @@ attained. Counts are sums over records (``dpkit_core.data.sums``), exact and the
 *Estimate.* Post-processing. Of octaves, most of which are empty, what is above 4.5 times the deviation s of
 the noise is believed, and from 3 on what is next to what is believed, or around 0; if none is, the largest
 and what is next to it. Of 200 empty octaves one is above 3 s in every fourth table, and far out it would
-stretch a column a millionfold; 4.5 s are passed in one table of 1500. The parts of those believed are moved to the mean of their cell as far as noise
-explains their differences (James and Stein 1961), and what is then within 1.5 s is taken for empty. So a
-column whose values are close together far from 0 is still resolved, and one of which nothing can be said is
-spread evenly. Of bounded columns, 2 s are added to each count.
+stretch a column a millionfold; 4.5 s are passed in one table of 1500. The parts of those believed are moved
+to the mean of their cell as far as noise explains their differences (James and Stein 1961), and what is then
+within 1.5 s is taken for empty. So a column whose values are close together far from 0 is still resolved, and
+one of which nothing can be said is spread evenly. Of bounded columns, 2 s are added to each count.
 """
 
 from __future__ import annotations
