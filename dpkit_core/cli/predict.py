@@ -12,7 +12,7 @@ from dpkit_core.cli._options import DecimalOption, DelimiterOption, MissingOptio
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpkit_core.data.dataset import Matrix, Vector
+    from dpkit_core.data.arrays import Matrix, Vector
     from dpkit_core.data.readers import Table
     from dpkit_core.release.release import Release
 

@@ -76,6 +76,7 @@ from typing import Any
 
 import attrs
 
+from dpkit_core.data.features import EPOCH, Feature
 from dpkit_core.errors import InvalidSchema
 from dpkit_core.files.documents import flaw_of, read_toml
 from dpkit_core.privacy.budget import Neighboring
@@ -85,9 +86,6 @@ KINDS = ("numeric", "categorical", "date")
 
 #: What may be done about a missing value.
 MISSING = ("drop", "constant", "indicator")
-
-#: Dates are counted from here, in days.
-EPOCH = datetime.date(1970, 1, 1)
 
 #: More records than anybody has, and few enough digits to be shown.
 MOST_RECORDS_ABOUT = 10**18
@@ -250,26 +248,6 @@ class Column:
         if self.lower is None or self.upper is None:
             return None
         return self.lower, self.upper
-
-
-@attrs.frozen
-class Feature:
-    """One number per record, as parts see it: a numeric column or one category of a categorical column.
-
-    ``missing`` is the column's rule for missing values and ``fill`` the number that it puts in their place.
-    ``indicator`` says that the feature is 1 where the column is missing and else 0. ``kind`` is the column's.
-    ``classes`` are those of a target of several: the number is the place of one of them, from 1, or else 0.
-    """
-
-    name: str
-    column: str
-    category: str | None = None
-    bounds: tuple[float, float] | None = None
-    missing: str | None = None
-    fill: float | None = None
-    indicator: bool = False
-    kind: str = "numeric"
-    classes: tuple[str, ...] = ()
 
 
 @attrs.frozen

@@ -11,7 +11,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy.budget import Neighboring
@@ -86,7 +85,7 @@ TOTALS: Mapping[str, Callable[..., float]] = {
 
 def _supported(
     events: Iterable[Event], neighboring: Neighboring, reason: Callable[[Event], str | None]
-) -> tuple[Any, ...]:
+) -> tuple[Event, ...]:
     events = tuple(events)
     for event in events:
         why = obstacle(event, neighboring, reason)

@@ -141,6 +141,15 @@ def test_a_saved_plan_runs_to_the_release_of_the_same_seed(dpkit, folder):
     assert (folder / "again.json").exists()
 
 
+def test_more_tables_than_a_plan_has_batches_are_refused_with_the_remedy(dpkit, folder):
+    dpkit(*FULL, "--dry-run", "--save", "plan.toml")
+    result = dpkit("run", "plan.toml", "diamonds.csv", "missing.csv")
+    assert result.exit_code == 2
+    assert "2 tables are given, and the plan is for one" in result.stderr
+    assert "dpkit compose --batches" in result.stderr
+    assert not (folder / "release.json").exists()
+
+
 def test_predictions_are_printed_or_written(dpkit, folder):
     released = json.loads(dpkit(*FULL, "--format", "json").stdout)
     printed = dpkit("predict", "release.json", "diamonds.csv")

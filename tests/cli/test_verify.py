@@ -117,7 +117,7 @@ def test_what_contradicts_the_schema_or_itself_is_not_confirmed(dpkit, release, 
     assert words in " ".join(answer["problems"])
 
 
-@pytest.mark.parametrize("accountant", ["basic", "rdp", "tight"])
+@pytest.mark.parametrize("accountant", [pytest.param("basic", marks=pytest.mark.slow), "rdp", "tight"])
 def test_a_bare_core_verifies_the_accountants_whose_sums_it_has(dpkit, release, folder, tmp_path, accountant):
     if accountant != "basic":
         found = Release.read(release)

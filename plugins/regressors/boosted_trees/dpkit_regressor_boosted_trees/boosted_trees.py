@@ -499,7 +499,9 @@ class BoostedTreesRegressor:
     )
 
     trees: int = attrs.field(
-        default=1000, validator=[attrs.validators.instance_of(int), attrs.validators.in_(range(1, 4097))]
+        default=1000,
+        validator=[attrs.validators.instance_of(int), attrs.validators.in_(range(1, 4097))],
+        metadata={"checked": 4},
     )
     depth: int | None = attrs.field(
         default=None,
