@@ -16,6 +16,7 @@ class Feature:
 
     ``missing`` is the column's rule for missing values and ``fill`` the number that it puts in their place.
     ``indicator`` says that the feature is 1 where the column is missing and else 0. ``kind`` is the column's.
+    ``classes`` are those of a target of several: the number is the place of one of them, from 1, or else 0.
     """
 
     name: str
@@ -26,3 +27,4 @@ class Feature:
     fill: float | None = None
     indicator: bool = False
     kind: str = "numeric"
+    classes: tuple[str, ...] = ()

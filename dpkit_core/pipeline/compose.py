@@ -25,6 +25,7 @@ from dpkit_core.pipeline.planner import Planner
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.recommend import AUTO, chosen_k
 from dpkit_core.plugins.kinds import ROLES
+from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.protocols import Accountant, Regressor, Scorer, TopKSelector
 
@@ -143,11 +144,12 @@ def compose(
                 f"options {sorted(values)} are given for {role}, "
                 + ("which is not part of this pipeline" if instance is None else "which is an instance")
             )
+    registry = Registry()
     assembly = Assembly(
-        None if scorer is None else make_part("scorer", scorer, settings.get("scorer")),
-        None if selector is None else make_part("selector", selector, settings.get("selector")),
-        None if regressor is None else make_part("regressor", regressor, settings.get("regressor")),
-        accountant if isinstance(accountant, str) else make_part("accountant", accountant),
+        None if scorer is None else make_part("scorer", scorer, settings.get("scorer"), registry),
+        None if selector is None else make_part("selector", selector, settings.get("selector"), registry),
+        None if regressor is None else make_part("regressor", regressor, settings.get("regressor"), registry),
+        accountant if isinstance(accountant, str) else make_part("accountant", accountant, None, registry),
         settings.get("accountant", {}),
     )
     return Pipeline(assembly)
