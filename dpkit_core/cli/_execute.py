@@ -23,7 +23,14 @@ from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.payment import price_in_words
 from dpkit_core.pipeline.plan import Plan, Records
 from dpkit_core.pipeline.policy import Policy
-from dpkit_core.pipeline.words import budget_line, forecast_lines, stage_rows, title, warning_lines
+from dpkit_core.pipeline.words import (
+    budget_line,
+    forecast_lines,
+    reading_lines,
+    stage_rows,
+    title,
+    warning_lines,
+)
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.events import event_to_json
 from dpkit_core.release.release import Release
@@ -168,7 +175,8 @@ def show_plan(plan: Plan, paid_by: Payer | None) -> None:
             numeric=("epsilon alone", "share"),
         )
         print()
-        render.lines([budget_line(plan), *forecast_lines(plan), *warning_lines(plan), *price])
+        lines = [*reading_lines(plan), budget_line(plan), *forecast_lines(plan), *warning_lines(plan)]
+        render.lines([*lines, *price])
         print()
 
 
