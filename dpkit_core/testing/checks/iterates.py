@@ -42,6 +42,7 @@ EVALUATIONS = 200
 RADII = (0.5, 4.0)
 CLIPS = (0.25, None)
 RECORDS = (2, 8)
+SIZES = (2, 3, 8, 16)
 STATES = 40
 PAIRS = 12
 THRESHOLD_ROUNDS = 400
@@ -93,7 +94,7 @@ def check_scores_of_iterates_keep_their_sensitivity(make: Factory[Scorer], trial
             type(declared) is Sensitivity and declared.neighboring is facts.neighboring,
             f"sensitivity is {declared!r}; it must be one for {facts.neighboring.value}",
         )
-        sizes = (2, 3, 8, 16) if facts.records is None else (facts.records,)
+        sizes = _sizes(scorer) if facts.records is None else (facts.records,)
         for weights, intercept in _weights(facts, rng):
 
             def scores(data: Dataset, at: tuple[Vector, float] = (weights, intercept)) -> Vector:
@@ -235,6 +236,12 @@ def check_thresholds_keep_their_budget(make: Factory[TopKSelector], trial: Trial
                 confidence=finding.confidence,
             )
     return Evidence(f"{strongest:.3f} of a claimed epsilon proved", samples, 1 - trial.error)
+
+
+def _sizes(scorer: IterateScorer) -> list[int]:
+    """Return numbers of records for which the scorer says that its proof holds, one more included."""
+    most = getattr(scorer, "most_records", None)
+    return [size for size in SIZES if most is None or size < most] or [1]
 
 
 def _scorer_of_iterates(make: Factory[Scorer]) -> IterateScorer:

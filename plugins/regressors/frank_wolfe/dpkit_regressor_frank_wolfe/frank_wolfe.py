@@ -716,7 +716,12 @@ class Gram:
             self.c = self.c + w[j] * self.column(int(j))
 
     def state(self, step: int, w: Vector) -> IterateState:
-        """Return the iterate with all that a screening rule needs: u'r = w'c, u'u = w'(c + b)."""
+        """Return the iterate with all that a screening rule needs: u'r = w'c, u'u = w'X'X w.
+
+        w'(c + b) would be u'u, too, but rounded in units of the labels, and u may be far smaller.
+        """
+        support = np.flatnonzero(w)
+        square = sum(float(w[j]) * float(w @ self.column(int(j))) for j in support)
         return IterateState(
             step,
             w[:-1].copy(),
@@ -724,7 +729,7 @@ class Gram:
             self.c[:-1].copy(),
             float(np.abs(self.c).max()),
             float(w @ self.c),
-            max(float(w @ (self.c + self.b)), 0.0),
+            max(square, 0.0),
             self.squares[:-1].copy(),
         )
 

@@ -16,8 +16,8 @@ from dpkit_scorer_screening.screening import (
     relaxed_sensitivity,
 )
 
-from dpkit_core import Dataset, IterateFacts, IterateState, Neighboring
-from dpkit_core.errors import Unsuitable
+from dpkit_core import Budget, Dataset, IterateFacts, IterateState, Neighboring, compose
+from dpkit_core.errors import InvalidData, Unsuitable
 from dpkit_core.testing.checks.iterates import reference_state
 from dpkit_core.testing.pytest import parametrize_with_checks
 from dpkit_core.testing.worlds import box
@@ -36,7 +36,11 @@ def test_conforms(check: Callable[[], None]) -> None:
 
 @pytest.mark.slow  # the same checks as of the rules above
 @parametrize_with_checks(
-    [partial(ScreeningScorer, rule="relaxed"), partial(ScreeningScorer, rule="smallest")]
+    [
+        partial(ScreeningScorer, rule="relaxed"),
+        partial(ScreeningScorer, rule="smallest"),
+        partial(ScreeningScorer, rule="exact", most_records=8),
+    ]
 )
 def test_the_other_rules_conform(check: Callable[[], None]) -> None:
     check()
@@ -173,8 +177,31 @@ def test_the_exact_rule_moves_by_most_of_its_sensitivity(records: int, radius: f
         for one in ((1, 1, 1), (1, 1, -1), (fitted / radius, 0, fitted), (0, 0, 0))
         for other in ((1, 1, -1), (-1, -1, 1), (1, 0, -1))
     )
-    declared = exact_sensitivity(radius, radius, records)
+    declared = exact_sensitivity(radius, radius, records, RO)
     assert declared / 3 < change <= declared
+
+
+@pytest.mark.parametrize("radius", [0.25, 0.5, 1.0])
+@pytest.mark.parametrize("records", [2, 10, 1000])
+def test_an_added_record_moves_the_exact_rule_by_all_of_its_sensitivity(records: int, radius: float) -> None:
+    # All other records are fitted, which makes the gap 0, and one comes that is as far out as can be.
+    rows = [(1.0, 1.0, radius)] * (records - 1)
+    change = moved(rows, [*rows, (1.0, 1.0, -1.0)], (radius, 0.0), exact_rule, radius)
+    assert change == pytest.approx(exact_sensitivity(radius, radius, records, AR), rel=1e-9)
+
+
+def test_no_added_record_is_found_that_moves_the_exact_rule_further() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(500):  # 10^5 by hand
+        n, radius = int(rng.integers(1, 9)), float(rng.choice([0.05, 0.5, 1.0, 4.0]))
+        w = rng.dirichlet([0.5, 0.5]) * rng.choice((-1.0, 1.0), 2) * radius * rng.choice([0.2, 1.0])
+        X = rng.choice((-1.0, 0.0, 1.0), (n + 1, 2)) * rng.choice([1.0, rng.random()])
+        fitted = np.clip(X @ w, -1, 1)
+        y = np.where(rng.random(n + 1) < 0.5, fitted, rng.uniform(-1, 1, n + 1))
+        y[n] = rng.choice((-1.0, 1.0, y[n]))
+        table = np.column_stack((X, y))
+        change = moved(table[:n], table, w, exact_rule, radius)
+        assert change <= exact_sensitivity(radius, float(np.abs(w).sum()), n + 1, AR) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("neighboring", Neighboring)
@@ -194,8 +221,12 @@ def test_rules_are_refused_where_nothing_is_proved() -> None:
             scorer.iterate_sensitivity(facts(1.0, 2, clip=0.25))
         with pytest.raises(Unsuitable, match="squared loss"):
             scorer.iterate_sensitivity(IterateFacts("logistic", 1.0, None, 2, (1,), RO, 10))
-    with pytest.raises(Unsuitable, match="root of the number of records"):
+    with pytest.raises(Unsuitable, match=r"root of the number of records.*a public cap as most_records"):
         ScreeningScorer(rule="exact").iterate_sensitivity(facts(1.0, 2))
+    with pytest.raises(Unsuitable, match="root of the number of records"):  # a cap says less than the number
+        ScreeningScorer(rule="exact", most_records=9).iterate_sensitivity(facts(1.0, 2, neighboring=RO))
+    with pytest.raises(ValueError, match="needs no cap"):
+        ScreeningScorer(most_records=9)
     with pytest.raises(Unsuitable, match="more of an iterate"):
         exact_rule(IterateState(1, np.zeros(2), 0.0, np.zeros(2), 0.0), 1.0)
 
@@ -219,6 +250,26 @@ def test_a_coefficient_that_the_gradient_pushes_back_is_above_none() -> None:
     assert on == pytest.approx(-1.0)
     assert (ScreeningScorer(rule="smallest").iterate_scores(state, about) == -2.0).all()
     assert not ScreeningScorer(rule="smallest").none
+
+
+def test_a_cap_is_kept_and_certified() -> None:
+    rng = np.random.default_rng(0)
+    options = {
+        "regressor": {"form": "gram", "rounds": 20},
+        "scorer": {"rule": "exact", "most_records": 30},
+    }
+    parts = compose(scorer="screening", selector="peel", regressor="frank_wolfe", options=options)
+    schema = box(2, AR)
+    plan = parts.plan(schema, Budget(5.0, 1e-5))
+
+    def table(records: int) -> Dataset:
+        return Dataset.from_arrays(rng.uniform(-1, 1, (records, 2)), rng.uniform(-1, 1, records), schema)
+
+    with pytest.raises(InvalidData, match=r"31 records; the proof of .*screening.* is for 30 at most"):
+        plan.run(table(31))
+    release = plan.run(table(30))
+    assert release.certificate.private
+    assert "the table is not empty, and has at most 30 records" in release.certificate.assumptions
 
 
 def test_options_leave_every_score_finite() -> None:
