@@ -199,6 +199,9 @@ SYNTHETIC: dict[str, Fit] = {
     "**proved**: `rnm-screen`, last step": pipeline({"every": 100}, {}),
     "**proved**: `rnm-screen`, smallest gradient": pipeline({}, {"rule": "smallest"}),
     "**proved**: `rnm-screen`, relaxed rule (gram)": pipeline({"form": "gram"}, {"rule": "relaxed"}),
+    "**proved**: `adp-screen` by components (gram), every 50th step": pipeline(
+        {"form": "gram", "every": 50}, {"rule": "components"}, "gaussian_threshold", share=0.5
+    ),
     "**proved**: `adp-screen`, every 50th step": pipeline({"every": 50}, {}, "gaussian_threshold", share=0.5),
 }
 

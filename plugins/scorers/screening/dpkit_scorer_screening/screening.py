@@ -1,4 +1,4 @@
-r"""Screening: which coefficients of an iterate can be dropped, by five rules.
+r"""Screening: which coefficients of an iterate can be dropped, by six rules.
 
 Notation: an iterate w with |w|_1 = q <= L, u = X w, r the derivatives of the loss at u, c = X'r, a_j = |x_j|,
 b = |u|, and the duality gap of the ball of radius L
@@ -65,12 +65,20 @@ at most under add-remove, whatever the number of records, and under replace-one 
 
 Scores are in units of these numbers, which are public at each iterate.
 
+*By components.* (C) S_j grows with |c_j|, u'r, max_l |c_l|, a_j^2 and b^2. One record moves these by at most
+R, max(q R, 1/4), R, 1 and q^2 (replaced: 2 R, q R + 1/4, 2 R, 1 and q^2), each reached where q >= 1/2. In
+these units, which are public, each of the 2 d + 3 numbers moves by 1, and all of them by sqrt(2 d + 3) in L2.
+They are released with Gaussian noise of deviation s, and each is moved up by z s, for z the quantile of 1 -
+risk / 5. The rule made of them is above S_j except with probability ``risk``, and what it drops is then no
+coefficient of the minimizer. There is no root of the number of records in its noise, and nobody has to know
+that number; but there is noise on 2 d + 3 numbers.
+
 *Rounding.* A regressor's gradient is within 2^-13 R of the one of the table (``frank_wolfe``, *Arithmetic*),
 so that u'r and G are within (L + q) 2^-13 R, which is 2^-13 of what one record moves G by, or less. Sums and
 products carry 1 + 2^-10. Of the two roots in the third term of S_j, that of G is then within 2^-6.5 of the
 root of that number, where A is at most (L + q) sqrt(N). The other is the length of u: u'u is to be computed
 from w and X'X w and not as w'(c + X'y), in which what rounding leaves of the labels may be larger than u. So
-it is within 2^-15 q^2 N of the true one, and its root within 2^-7.5 q sqrt(N), where sqrt(G) <= sqrt(N M).
+it is within 2^-15 q^2 of the true one, and its root within 2^-7.5 q, where sqrt(G) <= sqrt(N M).
 For two tables both come to 2 (2^-6.5 + 2^-7.5) < 2^-4 of the third term. Sums of x^2 are exact.
 
 What is dropped where residuals are clipped in the gradient is a heuristic for (A) and (B), and nothing is
@@ -80,12 +88,21 @@ proved of the others there: they are refused.
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import ClassVar
 
 import attrs
 import numpy as np
 
-from dpkit_core import IterateFacts, IterateScorer, IterateState, Neighboring, Sensitivity, Vector
+from dpkit_core import (
+    ComponentScorer,
+    IterateFacts,
+    IterateScorer,
+    IterateState,
+    Neighboring,
+    Sensitivity,
+    Vector,
+)
 from dpkit_core.errors import Unsuitable
 from dpkit_core.validators import fraction
 
@@ -95,7 +112,13 @@ ROUNDING = 1 + 2.0**-10
 #: The same for the exact rule, for both of its roots.
 ROOT_ROUNDING = 1 + 2.0**-4
 
-RULES = ("aligned", "smallest", "exact", "relaxed")
+#: The same for the length of noise, whose grid is that much finer than the noise.
+GRID = 1 + 2.0**-10
+
+#: No smaller unit is taken for b^2, which is a square of public numbers.
+LEAST_SQUARE = 2.0**-80
+
+RULES = ("aligned", "smallest", "exact", "relaxed", "components")
 
 #: Why scores by the printed rule, in units of its printed sensitivity, protect nothing.
 PUBLISHED = (
@@ -112,7 +135,8 @@ class ScreeningScorer:
 
     Sensitivity: in units that the notes of the module derive, 1 for ``exact`` and ``relaxed``; in units of
     the largest residual, 1 for ``smallest`` and 1 + ``theta`` for ``aligned``, with range 2, and twice as
-    much under replace-one; all times 1 + 2^-10 for rounding, and 1 + 2^-4 for ``exact``.
+    much under replace-one; 1 in each of 2 d + 3 numbers for ``components``; all times 1 + 2^-10 for rounding,
+    and 1 + 2^-4 for ``exact``.
 
     Parameters
     ----------
@@ -120,6 +144,8 @@ class ScreeningScorer:
         ``aligned``: what the gradient pushes back, beside dropping nothing, memo form (B). ``smallest``: the
         least gradient, always dropped (A). ``exact``: the rule of Raj, Olbrich, Gaertner, Schoelkopf and
         Jaggi for the radius at hand. ``relaxed``: a safe bound of it whose sensitivity does not grow (D).
+        ``components``: a safe bound of it, made of noisy sums (C); for a selector that reads, such as
+        ``gaussian_threshold``.
     calibration
         ``proved``, as above. ``published``: the rule and the sensitivity as printed, for comparison, and
         certified as not private; ``rule`` is then left at its default.
@@ -127,6 +153,8 @@ class ScreeningScorer:
         How much of the largest gradient speaks against a coefficient, for ``aligned``.
     kappa
         Which of the bounds is taken, for ``relaxed``.
+    risk
+        With what probability a coefficient of the minimizer may be dropped, for ``components``.
     most_records
         A public number of records that no table exceeds, for ``exact`` under add-remove: larger ones are
         refused.
@@ -149,6 +177,7 @@ class ScreeningScorer:
         validator=[attrs.validators.ge(2.0**-40), attrs.validators.le(2.0**40)],
     )
 
+    risk: float = attrs.field(default=0.05, converter=float, validator=fraction)
     calibration: str = attrs.field(default="proved", validator=attrs.validators.in_(("proved", "published")))
     most_records: int | None = attrs.field(
         default=None,
@@ -188,6 +217,9 @@ class ScreeningScorer:
                 moved, apart = 1 + self.theta, 2.0
             case "smallest":
                 moved, apart = 1.0, 2.0
+            case "components":
+                self._require_proved(facts)
+                return Sensitivity.general(ROUNDING, facts.neighboring)
             case _:
                 self._require_proved(facts)
                 return Sensitivity.general(
@@ -222,7 +254,10 @@ class ScreeningScorer:
             )
 
     def iterate_scores(self, state: IterateState, facts: IterateFacts, /) -> Vector:
-        """Return one score per feature: above 0 where the rule says that it can be dropped."""
+        """Return one score per feature, above 0 where the rule says that it can be dropped.
+
+        For ``components`` 2 d + 3 numbers: c, the sums of x_j^2, u'r, max |c| and u'u, in their units.
+        """
         scores: Vector
         if self.calibration == "published":
             scores = -printed_rule(state, facts.radius) / printed_sensitivity(facts.radius)
@@ -237,11 +272,49 @@ class ScreeningScorer:
                 scores = -exact_rule(state, facts.radius) / exact_sensitivity(
                     facts.radius, state.length, self._records(facts) or 0, facts.neighboring
                 )
+            case "components":
+                inner, square, squares = _moments(state)
+                parts = np.concatenate((state.gradient, squares, (inner, state.steepest, square)))
+                scores = parts / component_units(state.length, facts)
             case _:
                 scores = -relaxed_rule(state, facts.radius, self.kappa) / relaxed_sensitivity(
                     facts.radius, state.length, self.kappa, facts.neighboring
                 )
         return scores
+
+    def components(self, facts: IterateFacts, /) -> int:
+        """Return how many numbers are handed over: 2 d + 3 for ``components``."""
+        return 2 * facts.features + 3 if self.rule == "components" else 0
+
+    def read_components(
+        self, noisy: Vector, deviation: float, state: IterateState, facts: IterateFacts, /
+    ) -> Vector:
+        """Return the rule made of noisy components, each moved up, with its sign changed."""
+        margin = -NormalDist().inv_cdf(self.risk / 5) * deviation * GRID
+        units, d = component_units(state.length, facts), facts.features
+        gradient = (np.abs(noisy[:d]) + margin) * units[:d]
+        squares = np.maximum(noisy[d : 2 * d] + margin, 0.0)
+        inner, steepest, square = (noisy[2 * d :] + margin) * units[2 * d :]
+        gap = max(inner + facts.radius * steepest, 0.0)
+        lengths = facts.radius * np.sqrt(squares) + math.sqrt(max(square, 0.0))
+        scores: Vector = -(facts.radius * gradient + inner + lengths * math.sqrt(gap))
+        return scores
+
+
+def component_units(length: float, facts: IterateFacts) -> Vector:
+    """Return how far each component moves between neighbors, at an iterate of this length; shape (2 d + 3,).
+
+    >>> facts = IterateFacts("squared", 2.0, None, 1, (1,), Neighboring.REPLACE_ONE, 9)
+    >>> component_units(0.5, facts).tolist()
+    [3.0, 1.0, 1.0, 3.0, 0.25]
+    """
+    residual, square = length + 1.0, max(length * length, LEAST_SQUARE)
+    d, products = facts.features, length * residual
+    if facts.neighboring is Neighboring.REPLACE_ONE:
+        slope, inner = 2 * residual, products + 0.25
+    else:
+        slope, inner = residual, max(products, 0.25)
+    return np.array([slope] * d + [1.0] * d + [inner, slope, square])
 
 
 def exact_rule(state: IterateState, radius: float) -> Vector:
@@ -312,3 +385,4 @@ def _moments(state: IterateState) -> tuple[float, float, Vector]:
 
 
 _: type[IterateScorer] = ScreeningScorer
+_2: type[ComponentScorer] = ScreeningScorer
