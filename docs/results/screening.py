@@ -138,7 +138,19 @@ def fitted(
     return coefficients, release.predict(world.X[:, places])
 
 
-def printed(world: World, seed: int, *, rounds: int = 1000, every: int = 1, screens: str = "one") -> Any:
+def unwatched(step: int, w: Array) -> None:
+    """Look at no iterate."""
+
+
+def printed(
+    world: World,
+    seed: int,
+    *,
+    rounds: int = 1000,
+    every: int = 1,
+    screens: str = "one",
+    watch: Callable[[int, Array], None] = unwatched,
+) -> Any:
     """Return what the paper's algorithms give with the noise that they print: one a step, or all below 0."""
     rng = np.random.default_rng([seed, 7])
     X, y, L = world.X, world.y, world.radius
@@ -163,6 +175,7 @@ def printed(world: World, seed: int, *, rounds: int = 1000, every: int = 1, scre
         w = (1 - 2 / (t + 2)) * w
         w[vertex % d] += 2 / (t + 2) * L * (1 if vertex < d else -1)
         if t % every:
+            watch(t, w)
             continue
         c, square = gram @ w - products, max(float(w @ gram @ w), 0.0)
         inner = float(w @ c)
@@ -173,6 +186,7 @@ def printed(world: World, seed: int, *, rounds: int = 1000, every: int = 1, scre
             w[worst] *= rule[worst] >= 0
         else:
             w[rule < 0] = 0.0
+        watch(t, w)
     return w, X @ w
 
 
@@ -457,6 +471,76 @@ def show_gaps() -> None:
             print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
+def simulated(world: World, seed: int, rounds: int, watch: Callable[[int, Array], None]) -> None:
+    """Follow the iterates of ``frank_wolfe`` in float64, with the noise of its plan, in units of the data."""
+    rng = np.random.default_rng([seed, 13])
+    plan = compose(regressor="frank_wolfe", options={"regressor": {"rounds": rounds}}).plan(
+        world.schema, world.budget
+    )
+    (stage,) = plan.stages
+    clip, radius = 0.25 * world.bound, 4.0 * world.bound
+    X = np.column_stack((world.X, np.ones(len(world.y))))
+    w, d = np.zeros(X.shape[1]), X.shape[1]
+    for t in range(1, rounds + 1):
+        c = X.T @ np.clip(X @ w - world.y, -clip, clip)
+        noise = rng.gumbel(0, 2 * clip / stage.plan.settings.vertex.epsilon, 2 * d)
+        vertex = int((np.concatenate((-c, c)) + noise).argmax())
+        w = w * t / (t + 1)
+        w[vertex % d] += radius / (t + 1) * (1 if vertex < d else -1)
+        watch(t, w)
+
+
+def show_steps(folder: Path | None) -> None:
+    """Print what iterates have found, or their errors, by step: the paper's Figures 1 to 3."""
+    followed: dict[str, Callable[[World, int, Callable[[int, Array], None]], Any]] = {
+        "paper: RNM-Screen as printed": lambda world, seed, watch: printed(world, seed, watch=watch),
+        "paper: the same, every 50th step": lambda world, seed, watch: printed(
+            world, seed, every=50, watch=watch
+        ),
+        "paper: ADP-Screen as printed, every 50th step": lambda world, seed, watch: printed(
+            world, seed, every=50, screens="all", watch=watch
+        ),
+        "**proved**: `frank_wolfe`, T = 100": lambda world, seed, watch: simulated(world, seed, 100, watch),
+    }
+    found: dict[int, list[Any]] = {}
+    head = " | ".join(map(str, STEPS_SHOWN)) + " |\n|---|" + "---|" * len(STEPS_SHOWN)
+    for correlation, kind in ((0.0, "uncorrelated"), (0.5, "correlated")):
+        print(f"\n### True and false positive rate by step, {kind}\n\n| | {head}")
+        for name, follow in followed.items():
+            found = {}
+            for seed in range(TRIALS):
+                world = synthetic(correlation, seed)
+
+                def watch(t: int, w: Array, world: World = world) -> None:
+                    if t in STEPS_SHOWN:
+                        found.setdefault(t, []).append(rates(w[: world.X.shape[1]], world.truth)[:2])  # noqa: B023
+
+                follow(world, seed, watch)
+            cells = [
+                "{:.2f} / {:.2f}".format(*np.mean(found[t], axis=0)) if t in found else ""
+                for t in STEPS_SHOWN
+            ]
+            print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+    if folder is None:
+        return
+    print(f"\n### Mean squared error by step, with Yeo-Johnson\n\n| | {head}")
+    for path in sorted(folder.glob("*.parquet")):
+        world = table(path, transformed=True)
+        for name in ("paper: RNM-Screen as printed", "**proved**: `frank_wolfe`, T = 100"):
+            found = {}
+
+            def watch_error(t: int, w: Array, world: World = world) -> None:
+                if t in STEPS_SHOWN:
+                    d = world.X.shape[1]
+                    residuals = world.y - world.X @ w[:d] - w[d:].sum()
+                    found.setdefault(t, []).append(float(np.square(residuals).mean()))  # noqa: B023
+
+            for seed in range(TRIALS):
+                followed[name](world, seed, watch_error)
+            cells = [f"{np.mean(found[t]):.3f}" if t in found else "" for t in STEPS_SHOWN]
+            print(f"| {path.stem}, {name} | " + " | ".join(cells) + " |", flush=True)
+
+
 def repeated(fit: Fit, world: World) -> Array:
     """Return mean squared error, F1, share of coefficients and R^2 of chosen on unchosen, over the trials."""
     rows = []
@@ -477,6 +561,7 @@ def main() -> None:
         show_public(Path(sys.argv[1]))
     show_synthetic()
     show_gaps()
+    show_steps(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from dpkit_core.data.readers import read_table
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.data.transforms import MOST_POWER, Transform, yeo_johnson
 from dpkit_core.errors import InvalidData, InvalidSchema
+from dpkit_core.pipeline.planfile import read_plan, write_plan
 
 POWERS = [-MOST_POWER, -1.5, 0.0, 0.3, 1.0, 2.0, 2.7, MOST_POWER]
 VALUES = np.concatenate([np.random.default_rng(0).normal(0, 30, 50), [0.0, 1e-300, -1e-9, 4.0]])
@@ -140,6 +141,8 @@ def test_a_release_takes_raw_tables_and_predicts_in_raw_units(tmp_path):
         words = " ".join(text.split())
         assert rule in words
         assert back in words
+    write_plan(plan, tmp_path / "plan.toml")
+    assert read_plan(tmp_path / "plan.toml").schema == plan.schema
     release = attrs.evolve(release, model=LinearModel(("a",), (0.5,), 0.0))
     release.write(tmp_path / "r.json")
     again = Release.read(tmp_path / "r.json")
