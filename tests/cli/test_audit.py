@@ -101,6 +101,7 @@ def test_an_honest_plan_is_not_refuted_and_json_is_alone_on_standard_output(plan
     assert "proves nothing" in found["statement"]
 
 
+@pytest.mark.slow
 def test_refusals_are_counted(plan_file, dpkit, monkeypatch):
     plan = plan_file(1.0)
     monkeypatch.setattr("total_1_0.LinearModel", lambda *model: Refusal("never"))

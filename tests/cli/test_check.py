@@ -120,6 +120,7 @@ def test_a_report_that_cannot_be_written_is_said_before_anything_is_tried(dpkit,
     assert Path(honest).read_text(encoding="utf-8") == before
 
 
+@pytest.mark.slow
 def test_an_installed_name_is_found_and_a_class_in_a_module(dpkit, parts):
     for spelling in ("dpkit-tiny:large", "tiny_parts:Large"):
         document = json.loads(dpkit("check", spelling, "--format", "json").stdout)

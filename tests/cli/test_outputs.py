@@ -59,6 +59,8 @@ def start(site, folder):
         if before:
             command = ("bash", "-c", f'{before} exec "$@"', "bash", *command)
         environment = {**os.environ, "PYTHONPATH": str(site.folder)}
+        if "ulimit" in before:  # what is reached cannot be noted either
+            environment.pop("COVERAGE_PROCESS_CONFIG", None)
         piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
         process = subprocess.Popen(command, cwd=folder, env=environment, text=True, **piped)
         started.append(process)
@@ -164,6 +166,7 @@ def test_of_two_writers_the_second_one_spends_nothing(start, folder, force):
     assert "release.json.part" not in files(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("waiting")
 def test_what_somebody_else_writes_meanwhile_is_kept_and_so_is_the_release(start, folder):
     process = start(*compose("--regressor", "waiting"))
@@ -205,9 +208,10 @@ def test_no_moment_of_ctrl_c_gives_a_traceback_or_half_a_file(start, folder):
         time.sleep(0.03 * step)
         process.send_signal(signal.SIGINT)
         _, told = process.communicate()
-        assert process.returncode in {0, 4, 130, -signal.SIGINT}, told
-        if process.returncode != -signal.SIGINT:  # else Python itself had not begun
-            assert "Traceback" not in told, (step, told)
+        if process.returncode == -signal.SIGINT or "init_import_site" in told:
+            continue  # Python itself had not begun
+        assert process.returncode in {0, 4, 130}, told
+        assert "Traceback" not in told, (step, told)
         if (folder / "release.json").exists():
             assert isinstance(Release.read(folder / "release.json"), Release)
         assert "release.json.part" not in files(folder)

@@ -310,6 +310,7 @@ class TiesAtRandom(FirstOfTies):
             return sampler.permutation(np.flatnonzero(scores.candidates))[:k].tolist()
 
 
+@pytest.mark.slow
 def test_uneven_ties_are_found_by_sampling():
     run_one(TiesAtRandom, "ties_are_broken_evenly")
     with pytest.raises(CheckFailed, match="among equal scores"):

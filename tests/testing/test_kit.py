@@ -233,6 +233,7 @@ def test_a_forecast_grows_with_what_the_thorough_run_does_again():
     assert report.forecast == pytest.approx(3 + 10 * 2)
 
 
+@pytest.mark.slow
 def test_the_kit_needs_no_pytest():
     code = "import sys, dpkit_core.testing; sys.exit('pytest' in sys.modules or 'scipy.stats' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -101,6 +101,7 @@ def test_a_table_that_is_not_at_hand_is_counted(parts, document, results, tmp_pa
     assert "gone.csv is not in" in ran.skipped["table gone"]
 
 
+@pytest.mark.slow
 def test_a_part_that_is_not_installed_is_counted_and_run_when_it_is(parts, document, results, tmp_path):
     document["compositions"]["missing"] = {**document["compositions"]["selected"], "scorer": "small"}
     suite = Suite.from_document("tiny", document, tmp_path)
@@ -134,6 +135,7 @@ def test_two_runs_cannot_share_a_folder(suite, results):
         run_here(suite, results)
 
 
+@pytest.mark.slow
 def test_packing_that_is_killed_halfway_counts_no_trial_twice(suite, results, numbers):
     run_here(suite, results)
     rows = results.rows()
