@@ -358,7 +358,8 @@ class Sampler:
         """
         half, zooms, upper = self._halves(math.prod(np.broadcast_shapes(size)))
         if not zooms.any():
-            return np.asarray(-np.log(_standard(half, upper))).reshape(size)
+            result = _standard(half, upper)
+            return np.negative(np.log(result, out=result), out=result).reshape(size)
         result = np.empty(half.size)
         result[upper] = -np.log(zooms[upper] * _ZOOM - np.log(half[upper]))
         far = ~upper & (zooms > 0)
@@ -389,7 +390,8 @@ def _standard(half: Floats, upper: Booleans) -> Floats:
 
     Both are computed everywhere, which is quicker than taking an array apart and the same to the last bit.
     """
-    return np.where(upper, -np.log(half), -np.log1p(-half))
+    result = np.where(upper, np.log(half), np.log1p(-half))
+    return np.negative(result, out=result)
 
 
 def finite(value: npt.ArrayLike) -> Floats:
