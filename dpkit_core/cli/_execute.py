@@ -21,9 +21,9 @@ from dpkit_core.ledger.ledger import Ledger, Payer
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.payment import price_in_words
-from dpkit_core.pipeline.plan import Plan, Records
-from dpkit_core.pipeline.policy import Policy
-from dpkit_core.pipeline.words import (
+from dpkit_core.pipeline.plan import (
+    Plan,
+    Records,
     budget_line,
     forecast_lines,
     reading_lines,
@@ -31,11 +31,11 @@ from dpkit_core.pipeline.words import (
     title,
     warning_lines,
 )
+from dpkit_core.pipeline.policy import Policy
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.events import event_to_json
+from dpkit_core.release.keys import SigningKey
 from dpkit_core.release.release import Release
-from dpkit_core.release.signing import SigningKey
-from dpkit_core.release.words import sections
 
 REFUSED = 3
 
@@ -182,7 +182,7 @@ def show_plan(plan: Plan, paid_by: Payer | None) -> None:
 
 def show_release(release: Release) -> None:
     """Print what was released, and the certificate in words."""
-    for number, section in enumerate(sections(release)):
+    for number, section in enumerate(release.sections()):
         if number:
             print()
         render.heading(section.heading)

@@ -10,7 +10,7 @@ import typer
 from dpkit_core.cli._options import DecimalOption, DelimiterOption, MissingOption
 
 if TYPE_CHECKING:
-    from dpkit_core.data.dataset import Matrix, Vector
+    from dpkit_core.data.arrays import Matrix, Vector
     from dpkit_core.data.readers import Table
     from dpkit_core.release.release import Release
 

@@ -15,9 +15,11 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.data.features import Feature
 from dpkit_core.data.frames import column_feature, frame_matrix, frame_target, is_frame, typed
 from dpkit_core.data.readers import filled, transform_matrix
-from dpkit_core.data.schema import Feature, Schema
+from dpkit_core.data.schema import Schema
 from dpkit_core.data.sums import (
     Block,
     Integers,
@@ -33,9 +35,6 @@ from dpkit_core.errors import InvalidData
 
 if TYPE_CHECKING:
     from scipy import sparse
-
-Matrix = npt.NDArray[np.float64]
-Vector = npt.NDArray[np.float64]
 
 
 @runtime_checkable

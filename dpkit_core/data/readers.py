@@ -36,8 +36,8 @@ from dpkit_core.errors import InvalidData, InvalidOption, MissingDependency
 from dpkit_core.files.documents import flaw_of
 
 if TYPE_CHECKING:
-    from dpkit_core.data.dataset import Matrix, Vector
-    from dpkit_core.data.schema import Feature
+    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.data.features import Feature
 
 # A message that lists more names than this helps nobody.
 LISTED = 20

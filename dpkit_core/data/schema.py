@@ -85,6 +85,7 @@ from typing import Any
 
 import attrs
 
+from dpkit_core.data.features import EPOCH, Feature
 from dpkit_core.data.transforms import MOST_POWER, Transform
 from dpkit_core.errors import InvalidSchema
 from dpkit_core.files.documents import flaw_of, read_toml
@@ -95,9 +96,6 @@ KINDS = ("numeric", "categorical", "date")
 
 #: What may be done about a missing value.
 MISSING = ("drop", "constant", "indicator")
-
-#: Dates are counted from here, in days.
-EPOCH = datetime.date(1970, 1, 1)
 
 #: More records than anybody has, and few enough digits to be shown.
 MOST_RECORDS_ABOUT = 10**18
@@ -306,26 +304,6 @@ class Column:
         if self.yeo_johnson is None and not (self.clip or self.scale):
             return None
         return Transform(self._within, self.clip, self.yeo_johnson, self.scale)
-
-
-@attrs.frozen
-class Feature:
-    """One number per record, as parts see it: a numeric column or one category of a categorical column.
-
-    ``missing`` is the column's rule for missing values and ``fill`` the number that it puts in their place.
-    ``indicator`` says that the feature is 1 where the column is missing and else 0. ``kind`` is the column's.
-    ``transform`` is what becomes of the number after that, and ``bounds`` are of what it becomes.
-    """
-
-    name: str
-    column: str
-    category: str | None = None
-    bounds: tuple[float, float] | None = None
-    missing: str | None = None
-    fill: float | None = None
-    indicator: bool = False
-    kind: str = "numeric"
-    transform: Transform | None = None
 
 
 @attrs.frozen

@@ -103,7 +103,7 @@ from dpkit_core.privacy.events import ExponentialMechanism, Repeated, Sequence
 from dpkit_core.protocols import Refusal, Scores
 
 if TYPE_CHECKING:
-    from dpkit_core.data.dataset import Matrix, Vector
+    from dpkit_core.data.arrays import Matrix, Vector
     from dpkit_core.protocols import Meter
 
 #: Magnitudes from 2^-50 to 2^50, about 1e-15 to 1e15.

@@ -128,14 +128,10 @@ def compose(
                 f"options {sorted(values)} are given for {role}, "
                 + ("which is not part of this pipeline" if instance is None else "which is an instance")
             )
-    parts = {
-        role: None if part is None else make_part(role, part, settings.get(role))
-        for role, part in given.items()
-    }
     assembly = Assembly(
-        parts["scorer"],
-        parts["selector"],
-        parts["regressor"],
+        None if scorer is None else make_part("scorer", scorer, settings.get("scorer")),
+        None if selector is None else make_part("selector", selector, settings.get("selector")),
+        None if regressor is None else make_part("regressor", regressor, settings.get("regressor")),
         accountant if isinstance(accountant, str) else make_part("accountant", accountant),
         settings.get("accountant", {}),
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy.budget import Neighboring
@@ -67,7 +66,7 @@ TOTALS: Mapping[str, Callable[..., float]] = {
 
 def _supported(
     events: Iterable[Event], neighboring: Neighboring, reason: Callable[[Event], str | None]
-) -> tuple[Any, ...]:
+) -> tuple[Event, ...]:
     events = tuple(events)
     for event in events:
         why = obstacle(event, neighboring, reason)

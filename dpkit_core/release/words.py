@@ -1,8 +1,8 @@
-"""Releases in words, for people; coefficients of models in the units of the data."""
+"""What a person reads of a release: sections, and coefficients of models in the units of the data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import attrs
@@ -14,7 +14,6 @@ from dpkit_core.text import columns, indented
 
 if TYPE_CHECKING:
     from dpkit_core.protocols import Model
-    from dpkit_core.release.release import Release
 
 INTERCEPT = "(intercept)"
 
@@ -39,37 +38,20 @@ class Section:
     table: Shown
 
 
-def sections(release: Release) -> Iterator[Section]:
-    """Yield what a person reads of a release: the selection, the model or the refusal, the certificate."""
-    if release.selected:
-        names = ", ".join(release.selected)
-        yield Section("Selected features, in the order released", Shown(sentences=(names,)))
-    if release.model is not None:
-        yield Section("Model", shown(release.model))
-    if release.refusal is not None:
-        why = (
-            f"{release.refusal.rstrip('.')}.",
-            "This is an honest outcome and counts as spent. More records, a larger epsilon or fewer features "
-            "(-k) make it less likely.",
-        )
-        yield Section("Refused: no model is released", Shown(sentences=why))
-    yield Section("Certificate", Shown(sentences=tuple(release.certificate.in_words())))
-
-
-def release_in_words(release: Release) -> str:
-    """Return a release as the text that ``print`` shows."""
+def sections_in_words(sections: Iterable[Section]) -> str:
+    """Return sections as the text that ``print`` shows."""
     texts = []
-    for section in sections(release):
+    for section in sections:
         table = section.table
         rows = columns(table.header, table.rows) if table.header else []
         texts.append("\n".join([section.heading, *rows, *indented(table.sentences)]))
     return "\n\n".join(texts)
 
 
-def release_as_html(release: Release) -> str:
-    """Return a release as what a notebook shows."""
+def sections_as_html(sections: Iterable[Section]) -> str:
+    """Return sections as what a notebook shows."""
     parts = []
-    for section in sections(release):
+    for section in sections:
         table = section.table
         parts.append(markup.heading(section.heading))
         parts += [markup.table(table.header, table.rows)] if table.header else []

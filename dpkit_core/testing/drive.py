@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import attrs
 import numpy as np
 
-from dpkit_core.data.dataset import Matrix, Vector
+from dpkit_core.data.arrays import Matrix, Vector
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidRelease, PlanViolation
 from dpkit_core.noise.randomness import Randomness
@@ -37,7 +37,7 @@ from dpkit_core.protocols import (
     StagePlan,
     TopKSelector,
 )
-from dpkit_core.release.models import canonical, rebuilt
+from dpkit_core.release.kinds import canonical, rebuilt
 from dpkit_core.testing.reference import ReferenceAccountant
 from dpkit_core.testing.trial import CheckFailed, Evidence, NotApplicable, require
 

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 import attrs
 import numpy as np
 
-from dpkit_core.data.dataset import Dataset, Matrix, Vector
+from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.privacy.budget import Neighboring
 

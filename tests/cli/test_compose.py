@@ -303,7 +303,7 @@ kind = "categorical"
 categories = ["no", "yes"]
 """
     )
-    rows = ["1,5;2001-01-31;yes", ";2002-01-31;no", "?;2003-01-31;yes", "2,5;;no"] * 20
+    rows = ["1,5;2001-01-31;yes", ";2002-01-31;no", "?;2003-01-31;yes", "2,5;;no"] * 1000
     text = "\n".join(["income;opened;paid", *rows]) + "\n"
     (folder / "loans.csv.gz").write_bytes(gzip.compress(text.encode()))
     written = ("--delimiter", ";", "--decimal", ",", "--missing", "?")
@@ -316,9 +316,9 @@ categories = ["no", "yes"]
     assert shown.exit_code == 0, shown.stderr
     predicted = dpkit("predict", "release.json", "loans.csv.gz", *written)
     lines = predicted.stdout.split()[1:]
-    assert [line == "nan" for line in lines] == [False, False, False, True] * 20
+    assert [line == "nan" for line in lines] == [False, False, False, True] * 1000
     assert lines[1] != lines[0]
-    assert "20 of 80 records lack a value" in predicted.stderr
+    assert "1000 of 4000 records lack a value" in predicted.stderr
 
 
 def test_a_dry_run_foretells_and_warns_by_the_public_number_of_records(dpkit, folder):

@@ -147,7 +147,7 @@ def test_whichever_call_fails_the_exit_code_tells_and_no_release_is_lost(dpkit, 
 
 
 @pytest.mark.usefixtures("waiting")
-@pytest.mark.parametrize("force", [(), pytest.param(("--force",), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("force", [pytest.param((), marks=pytest.mark.slow), ("--force",)])
 def test_of_two_writers_the_second_one_spends_nothing(start, folder, force):
     if force:
         (folder / "release.json").write_text("older")
@@ -239,8 +239,9 @@ def test_closed_streams_do_not_matter(start, folder, redirection):
     assert Release.read(folder / "release.json").model is not None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-@pytest.mark.parametrize("format", ["json", pytest.param("table", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("format", ["json", "table"])
 def test_standard_output_that_is_full_is_told_after_the_release_is_in_its_file(start, folder, format):
     with open("/dev/full", "w") as full:
         process = start(*compose("--format", format), stdout=full)

@@ -117,7 +117,7 @@ def test_what_contradicts_the_schema_or_itself_is_not_confirmed(dpkit, release, 
     assert words in " ".join(answer["problems"])
 
 
-@pytest.mark.parametrize("accountant", ["basic", "rdp"])
+@pytest.mark.parametrize("accountant", [pytest.param("basic", marks=pytest.mark.slow), "rdp"])
 def test_a_bare_core_verifies_both_accountants(dpkit, release, folder, tmp_path, accountant):
     if accountant == "rdp":
         found = Release.read(release)

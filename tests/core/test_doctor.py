@@ -27,6 +27,7 @@ def zoo(site):
     return install
 
 
+@pytest.mark.slow
 def test_each_animal_of_the_zoo_has_its_diagnosis(zoo):
     registry = zoo(
         "missing_dependency",

@@ -24,7 +24,11 @@ from dpkit_core.ledger.store import InDoubt
 from dpkit_core.testing import ledger as suite
 
 # Many processes, each of which imports dpkit.
-HEAVY = {suite.check_killed_at_any_moment, suite.check_killed_runs_are_charged}
+HEAVY = {
+    suite.check_killed_at_any_moment,
+    suite.check_killed_runs_are_charged,
+    suite.check_racers_never_spend_too_much,
+}
 
 
 @pytest.fixture

@@ -174,6 +174,7 @@ def test_larger_tables_are_tried_where_small_ones_are_refused() -> None:
     assert find_suspects(pipeline.plan(box(1, RO), Budget(1.0))).records == (300, 300)
 
 
+@pytest.mark.slow
 def test_few_runs_are_made_where_each_takes_long(suspects: Suspects) -> None:
     assert attrs.evolve(suspects, seconds=1.0).affordable(60.0) == 1000
     assert attrs.evolve(suspects, seconds=0.01).affordable(60.0) == 3000

@@ -8,8 +8,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from dpkit_core.data.dataset import AnyDataset, Dataset, Matrix, Vector
-from dpkit_core.data.schema import Feature, Schema
+from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.data.dataset import AnyDataset, Dataset
+from dpkit_core.data.features import Feature
+from dpkit_core.data.schema import Schema
 from dpkit_core.errors import CalibrationFailed, Unsuitable, UnsupportedEvent
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import Draw, StageMeter
@@ -17,7 +19,7 @@ from dpkit_core.pipeline.planner import unstated
 from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.privacy.events import Filtered
 from dpkit_core.protocols import Refusal, RegressionRequest, Regressor, StagePlan
-from dpkit_core.release.models import canonical
+from dpkit_core.release.kinds import canonical
 from dpkit_core.testing.audit import audit
 from dpkit_core.testing.check import check
 from dpkit_core.testing.checks.parts import class_of

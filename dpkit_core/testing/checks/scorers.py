@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 import attrs
 import numpy as np
 
-from dpkit_core.data.dataset import AnyDataset, Dataset, Matrix, Vector
+from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.data.dataset import AnyDataset, Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import CalibrationFailed, Unsuitable, UnsupportedEvent
 from dpkit_core.noise.randomness import Randomness

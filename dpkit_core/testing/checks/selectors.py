@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from dpkit_core.data.dataset import Vector
+from dpkit_core.data.arrays import Vector
 from dpkit_core.errors import CalibrationFailed, DpkitError, Unsuitable, UnsupportedEvent
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import StageMeter

@@ -45,7 +45,15 @@ def checked(kind, name, only=()):
     return run_checks(make, role, only=only)
 
 
-@pytest.mark.parametrize(("kind", "name"), FAST, ids=lambda x: x)
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        # What needs processes of its own is left to CI.
+        pytest.param(*lie, marks=pytest.mark.slow if lie[1] in {"LogsTheTarget", "KnowsTheKit"} else [])
+        for lie in FAST
+    ],
+    ids=lambda x: x,
+)
 def test_the_check_made_for_a_class_of_lies_finds_it(kind, name):
     report = checked(kind, name, [FAST[kind, name]])
     assert not report.ok, report.statement

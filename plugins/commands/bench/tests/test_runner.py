@@ -33,6 +33,7 @@ def test_the_numbers_do_not_depend_on_jobs_or_order(suite, tmp_path, numbers):
     assert len({row["certificate_sha256"] for row in one.values()}) > 1
 
 
+@pytest.mark.slow
 def test_trials_of_one_setting_differ_in_split_and_noise(suite, results):
     run_here(suite, results)
     setting = [row for row in results.rows() if row["composition"] == "all" and row["epsilon"] == 2.0]
@@ -146,6 +147,7 @@ def test_packing_that_is_killed_halfway_counts_no_trial_twice(suite, results, nu
     assert numbers(results.rows()) == numbers(rows)
 
 
+@pytest.mark.slow
 def test_half_a_file_is_no_result(suite, results):
     run_here(suite, results)
     (results.folder / "fresh").mkdir()
@@ -164,6 +166,7 @@ def test_damaged_results_are_named(results):
         results.rows()
 
 
+@pytest.mark.slow
 def test_progress_ends_at_the_number_of_trials(suite, results):
     reports = []
     run_here(suite, results, report=lambda *report: reports.append(report))

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from dpkit_core import Budget, Column, Release, Schema, compose
 from dpkit_core.cli.app import app
-from dpkit_core.release.models import OpaqueModel
+from dpkit_core.release.kinds import OpaqueModel
 
 EMPTY = {"meta", "rect"}
 
@@ -171,6 +171,7 @@ def test_a_browser_shows_it_without_errors_requests_or_overflow(browser, any_rel
     assert "CONSOLE" not in said
 
 
+@pytest.mark.slow
 def test_a_telephone_shows_it_without_overflow(browser, release, tmp_path):
     sizes = "[document.documentElement.clientWidth, document.documentElement.scrollWidth].join(' ')"
     text = page(release, "release.json").replace("style-src", "script-src 'unsafe-inline'; style-src")
