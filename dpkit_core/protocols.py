@@ -763,7 +763,8 @@ class Model(Protocol):
     ``from_document``; without that, the release holds the document and cannot predict.
 
     A model that has a prediction for missing values, NaN, says so by the optional class-level fact
-    ``takes_missing = True``.
+    ``takes_missing = True``. A model of a target of several classes has their names, ``classes``, and
+    predicts their probabilities.
     """
 
     @property
@@ -772,7 +773,7 @@ class Model(Protocol):
         ...
 
     def predict(self, X: Matrix, /) -> Vector:
-        """Return one prediction per row of ``X`` (n x len(features))."""
+        """Return one prediction per row of ``X`` (n x len(features)); of classes, a row of probabilities."""
         ...
 
     def to_document(self) -> Mapping[str, Any]:
@@ -802,6 +803,10 @@ class Regressor(Protocol):
 
     A regressor that looks at no features says so by the optional class-level fact ``uses_features = False``;
     a plan that pays for a selection before it then warns.
+
+    A regressor that learns targets of several classes says ``takes_classes = True``, and looks at
+    ``schema.outcome.classes``: the target is then the place of a class in that list, from 1, and 0 for a
+    value that is none. Of other regressors no such plan is asked. The same fact is for scorers.
     """
 
     api: ClassVar[int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -164,8 +164,11 @@ def _room(plan: Plan) -> int:
     return 2 * len(json.dumps(document, indent=2)) + 256 * len(plan.schema.features) + 2**14
 
 
-def show_plan(plan: Plan, paid_by: Payer | None) -> None:
-    """Print who will spend what, and what the account that pays will have spent then."""
+def show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str] = ()) -> None:
+    """Print who will spend what, and what the account that pays will have spent then.
+
+    ``because`` says why these parts were composed, where nobody named them.
+    """
     price = [] if paid_by is None else [f"{price_in_words(plan, paid_by)}."]
     with unread_is_fine():
         render.heading(title(plan))
@@ -176,7 +179,7 @@ def show_plan(plan: Plan, paid_by: Payer | None) -> None:
         )
         print()
         lines = [*reading_lines(plan), budget_line(plan), *forecast_lines(plan), *warning_lines(plan)]
-        render.lines([*lines, *price])
+        render.lines([*because, *lines, *price])
         print()
 
 

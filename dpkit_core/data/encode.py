@@ -109,7 +109,7 @@ def encode(table: Table, schema: Schema, *, batch: bool = False) -> Dataset:
     if not batch:
         _require_records(table, schema)
     y = _target(table, schema)
-    return Dataset.from_arrays(feature_matrix(table, schema.features), y, schema, batch=batch)
+    return Dataset.of_encoded(feature_matrix(table, schema.features), y, schema, batch=batch)
 
 
 def _target(table: Table, schema: Schema) -> Vector:

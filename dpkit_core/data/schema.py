@@ -25,13 +25,17 @@ Columns are features unless they are the target. A categorical column becomes on
 ``records_about = 50000``, if that is public, says how large the table is about.
 
 A target may be categorical, too: it becomes 1 for its ``positive`` category and 0 for every other value. Of
-two categories the second is positive unless the schema says otherwise; of more, it has to::
+two categories the second is positive unless the schema says otherwise::
 
     target = "sold"
 
     [columns.sold]
     kind = "categorical"
     categories = ["no", "yes"]
+
+Of more than two, none of which is said to be positive, each is a class: the target becomes the place of its
+category in the list, from 1, and 0 for every other value. Few parts learn classes; planning with any other
+part is refused.
 
 ``[columns."*"]`` describes every column of the table that is not named, as in a table of thousands of genes
 measured by one instrument.
@@ -284,6 +288,12 @@ class Column:
         return self.positive
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """The categories that a target is one of, where there are more than two and none is positive."""
+        several = self.kind == "categorical" and self.positive is None and len(self.categories) > 2
+        return self.categories if several else ()
+
+    @property
     def bounds(self) -> tuple[float, float] | None:
         """Both bounds as parts see them, or None unless both are public.
 
@@ -315,7 +325,7 @@ class Schema:
     columns
         The columns that become features, in order.
     target
-        The column to be predicted; numeric, or categorical with a positive category.
+        The column to be predicted; numeric, or categorical with two categories or more.
     neighboring
         The relation that the release protects.
     records
@@ -351,11 +361,16 @@ class Schema:
             raise InvalidSchema("the schema has no feature column beside the target; add at least one")
         for assertion in self.assertions:
             _require_printable("assertion", assertion)
-        if self.target.kind == "categorical" and self.target.positive_category is None:
+        if (
+            self.target.kind == "categorical"
+            and self.target.positive_category is None
+            and not self.target.classes
+        ):
             listed = ", ".join(self.target.categories) or "none"
             raise InvalidSchema(
                 f"target {self.target.name!r} is categorical, with categories: {listed}; list two, the "
-                'second to be predicted, or name the one to be predicted by positive = "..."'
+                'second to be predicted, or name the one to be predicted by positive = "...", or list more '
+                "than two, for a regressor that learns classes"
             )
         if self.target.yeo_johnson is not None and self.target.bounds is None:
             raise InvalidSchema(
@@ -487,7 +502,12 @@ class Schema:
 
     @property
     def outcome(self) -> Feature:
-        """The target as parts see it: a number, or 1 for its positive category and 0 for any other value."""
+        """The target as parts see it: a number, or 1 for its positive category and 0 for any other value.
+
+        Of a target of several classes, the place of its class, from 1, and 0 for any other value.
+        """
+        if self.target.classes:
+            return _class_feature(self.target)
         if self.target.positive_category is not None:
             return _category_feature(self.target, self.target.positive_category, self.target.name)
         return _number_feature(self.target)
@@ -639,6 +659,20 @@ def _number_feature(column: Column) -> Feature:
 def _category_feature(column: Column, category: str, name: str) -> Feature:
     fill = None if column.missing != "constant" else float(column.fill == category)
     return Feature(name, column.name, category, (0.0, 1.0), column.missing, fill, kind=column.kind)
+
+
+def _class_feature(column: Column) -> Feature:
+    classes = column.classes
+    fill = None if column.missing != "constant" else 1.0 + classes.index(str(column.fill))
+    return Feature(
+        column.name,
+        column.name,
+        bounds=(0.0, float(len(classes))),
+        missing=column.missing,
+        fill=fill,
+        kind=column.kind,
+        classes=classes,
+    )
 
 
 def _flags(column: Column) -> list[Feature]:

@@ -272,10 +272,16 @@ def _plain(what: str, value: object) -> Any:  # noqa: PLR0911 - one line for eac
     )
 
 
-def make_part(role: str, given: C | str, options: Mapping[str, Any] | None = None) -> Part[C]:
+def make_part(
+    role: str,
+    given: C | str,
+    options: Mapping[str, Any] | None = None,
+    registry: Registry | None = None,
+) -> Part[C]:
     """Return the part for an instance, or for the name of an installed component.
 
-    It is of the type that the caller expects of the role, which is found out here.
+    It is of the type that the caller expects of the role, which is found out here. A ``registry`` that is
+    given has read the environment once for several parts.
 
     Raises
     ------
@@ -284,7 +290,7 @@ def make_part(role: str, given: C | str, options: Mapping[str, Any] | None = Non
     AgainstPolicy
         If the site does not allow the component; it is not loaded then.
     """
-    registry = Registry()
+    registry = registry or Registry()
     kind = ROLES[role]
     _require_part(role, given)
     if isinstance(given, str):

@@ -120,6 +120,7 @@ class Planner:
 
     def _plan(self) -> Plan:
         self._check_parts()
+        self._check_classes()
         accountant = self._accountant()
         hopeless = bool(self.problems)
         self._check_k()
@@ -176,6 +177,24 @@ class Planner:
                 fraction(self, attrs.fields(Stage).share, self.select_share)
             except ValueError as error:
                 problems.append(f"select_{error}")
+
+    def _check_classes(self) -> None:
+        """Note which parts would take the places of classes for numbers."""
+        target = self.schema.target
+        if not target.classes:
+            return
+        for part in (self.assembly.scorer, self.assembly.regressor):
+            if part is not None and not getattr(type(part.instance), "takes_classes", False):
+                self.problems.append(
+                    f"{part} knows numbers and targets of two categories, and target {target.name!r} has "
+                    f"{len(target.classes)}; name the one to be predicted by positive = "
+                    f'"{target.classes[-1]}" in the schema, or take '
+                    + (
+                        "a regressor that learns classes, such as boosted_trees"
+                        if part.role == "regressor"
+                        else "all features, without a selection"
+                    )
+                )
 
     def _check_stream(self) -> None:
         """Note what cannot learn from records that come in batches."""

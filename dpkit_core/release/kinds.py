@@ -25,7 +25,7 @@ from dpkit_core.errors import DpkitError, InvalidRelease
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource
 from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
-from dpkit_core.release.trees import TreesModel
+from dpkit_core.release.trees import ClassTreesModel, TreesModel
 from dpkit_core.validators import exact_text, frozen_mapping, thawed
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ CORE_KINDS: Mapping[str, Reader] = {
     "row-clipped linear": RowClippedLinearModel.from_document,
     "winsorized linear": WinsorizedLinearModel.from_document,
     "trees": TreesModel.from_document,
+    "class trees": ClassTreesModel.from_document,
 }
 
 
@@ -104,6 +105,8 @@ def canonical(value: object, depth: int = DEPTH) -> Any:
     """
     if depth < 0:
         raise InvalidRelease(f"a document is nested more than {DEPTH} times")
+    if type(value) is float and math.isfinite(value):  # most of a document
+        return value + 0.0
     match value:
         case None | bool():
             return value
@@ -132,6 +135,8 @@ def _float(value: float) -> float:
 
 
 def _key(key: object, depth: int) -> str:
+    if type(key) is str and key.isascii():
+        return key
     if not isinstance(key, str):
         raise InvalidRelease(f"a document has a key that is no text but a {type(key).__name__}")
     text: str = canonical(key, depth)

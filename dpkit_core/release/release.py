@@ -87,7 +87,7 @@ class Release:
         yield Section("Certificate", Shown(sentences=tuple(self.certificate.in_words())))
 
     def predict(self, X: Any) -> Vector:
-        """Return one prediction per row of ``X``.
+        """Return one prediction per row of ``X``; a row of probabilities where the model has ``classes``.
 
         Parameters
         ----------
@@ -127,7 +127,8 @@ class Release:
             predicted = schema.target.transform.invert(predicted)
         lacking = np.isnan(matrix).any(axis=1)
         if lacking.any() and not getattr(self.model, "takes_missing", False):
-            predicted = np.where(lacking, math.nan, predicted)
+            predicted = predicted.copy()
+            predicted[lacking] = math.nan
         return predicted
 
     def coefficients(self) -> dict[str, float]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
 
 from dpkit_core import markup
 from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
-from dpkit_core.release.trees import TreesModel
+from dpkit_core.release.trees import ClassTreesModel, TreesModel
 from dpkit_core.text import columns, indented
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def shown(model: Model) -> Shown:
             return _row_clipped(model)
         case TreesModel():
             return _trees(model)
+        case ClassTreesModel():
+            return _class_trees(model)
         case _:
             return Shown(sentences=(f"{model.to_document()['kind']}; see the release file",))
 
@@ -111,9 +113,7 @@ def _row_clipped(model: RowClippedLinearModel) -> Shown:
 
 
 def _trees(model: TreesModel) -> Shown:
-    ranked = sorted(model.importances.items(), key=lambda item: -item[1])
-    rows = tuple((name, _number(importance)) for name, importance in ranked[:LISTED])
-    others = len(ranked) - len(rows)
+    rows, others = _ranked(model.importances)
     parts = ["a start", *(["a line"] if model.linear is not None else [])]
     said = {
         "identity": "The prediction is the sum of",
@@ -123,13 +123,31 @@ def _trees(model: TreesModel) -> Shown:
     trees = f"{len(model.splits)} {model.shape} trees of depth {model.depth}"
     sentences = [f"{said} {', '.join(parts)} and {trees}."]
     sentences.append(
-        "The importance of a feature is the standard deviation of what it alone adds to that sum."
-        + (f" {others} less important features are not shown." if others else "")
+        "The importance of a feature is the standard deviation of what it alone adds to that sum." + others
     )
     if model.bounds is not None:
         low, high = map(_number, model.bounds)
         sentences.append(f"Predictions are kept from {low} to {high}.")
     return Shown(("feature", "importance"), rows, (" ".join(sentences),))
+
+
+def _class_trees(model: ClassTreesModel) -> Shown:
+    rows, others = _ranked(model.importances)
+    sentences = (
+        f"The predictions are the probabilities of {', '.join(model.classes)}: in proportion to the "
+        f"exponentials of sums, one for each, of a start and {len(model.splits)} {model.shape} trees of "
+        f"depth {model.depth}. The importance of a feature is the standard deviation of what it alone adds "
+        f"to these sums, the root of its mean square over the classes.{others}",
+    )
+    return Shown(("feature", "importance"), rows, sentences)
+
+
+def _ranked(importances: Mapping[str, float]) -> tuple[tuple[tuple[str, str], ...], str]:
+    """Return the most important features, and a sentence about the others."""
+    ranked = sorted(importances.items(), key=lambda item: -item[1])
+    rows = tuple((name, _number(importance)) for name, importance in ranked[:LISTED])
+    others = len(ranked) - len(rows)
+    return rows, f" {others} less important features are not shown." if others else ""
 
 
 def _number(value: float) -> str:

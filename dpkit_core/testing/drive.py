@@ -305,9 +305,17 @@ def pick(
 
 
 def fit(
-    regressor: Regressor, plan: StagePlan, data: Any, neighboring: Neighboring, open_meter: OpenMeter
+    regressor: Regressor,
+    plan: StagePlan,
+    data: Any,
+    neighboring: Neighboring,
+    open_meter: OpenMeter,
+    *,
+    leave: Callable[[Any], Any] = rebuilt,
 ) -> tuple[Any, tuple[Draw, ...]]:
     """Return what would leave a run, a refusal or the model made of its document, and the draws made.
+
+    ``leave`` makes something else of the model where its document is all that matters.
 
     Raises
     ------
@@ -327,7 +335,7 @@ def fit(
         )
         return outcome, meter.draws
     try:
-        return rebuilt(outcome), meter.draws
+        return leave(outcome), meter.draws
     except (InvalidRelease, AttributeError) as error:
         raise CheckFailed(f"a model that cannot leave: {error}") from error
 

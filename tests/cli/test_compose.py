@@ -64,6 +64,27 @@ def test_a_selection_alone_and_a_regressor_alone_are_compositions(dpkit, folder)
     assert release.model.features == ("carat", "depth", "cut=Fair", "cut=Good")
 
 
+def test_where_nothing_is_named_the_plan_says_what_is_composed_and_why(dpkit, folder):
+    command = ("compose", "numbers.csv", "--target", "y", "--dry-run", "--set", "regressor.trees=8")
+    printed = " ".join(dpkit(*command).stdout.split())
+    assert "Plan: boosted_trees, k" in printed
+    assert "Recommended for these public facts: recipe trees, because the schema does not say" in printed
+    document = json.loads(dpkit(*command, "--format", "json").stdout)
+    assert document["recommended"]["recipe"] == "trees"
+    assert document["plan"]["parts"]["regressor"]["component"].endswith(":boosted_trees")
+
+
+def test_k_may_be_left_to_the_public_facts(dpkit, folder):
+    words = ("--scorer", "kendall", "--selector", "peel", "--regressor", "winsorized_least_squares")
+    command = ("compose", "numbers.csv", "--target", "y", "--dry-run", *words, "-k")
+    printed = " ".join(dpkit(*command, "auto").stdout.split())
+    assert "Plan: winsorized_least_squares, k" in printed
+    assert "k by the public facts: all" in printed
+    wrong = dpkit(*command, "many")
+    assert wrong.exit_code == 2
+    assert "-k is 'many'; it must be a whole number of at least 1, or auto" in wrong.stderr
+
+
 def test_a_refusal_is_written_with_its_charge_and_exits_with_3(dpkit, folder):
     arguments = ("compose", "diamonds.csv", "--schema", "facts.toml", *FULL, "--set", "regressor.refuse=true")
     result = dpkit(*arguments)
