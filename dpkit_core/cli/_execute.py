@@ -26,6 +26,7 @@ from dpkit_core.pipeline.plan import (
     Records,
     budget_line,
     forecast_lines,
+    reading_lines,
     stage_rows,
     title,
     warning_lines,
@@ -177,7 +178,8 @@ def show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str] = ())
             numeric=("epsilon alone", "share"),
         )
         print()
-        render.lines([*because, budget_line(plan), *forecast_lines(plan), *warning_lines(plan), *price])
+        lines = [*reading_lines(plan), budget_line(plan), *forecast_lines(plan), *warning_lines(plan)]
+        render.lines([*because, *lines, *price])
         print()
 
 
