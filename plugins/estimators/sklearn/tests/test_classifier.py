@@ -10,6 +10,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from dpkit_core import Account, Budget, Column, Ledger, Schema, verify
 from dpkit_core.errors import InvalidOption
 
+pytestmark = pytest.mark.filterwarnings(f"ignore::{ExactScore.__module__}.{ExactScore.__name__}")
+
 NOISE = "two fits of one table differ by their noise, and there is no seed to set"
 NAMES = ["a", "b", "c", "d"]
 QUICK = {"epsilon": 4.0, "options": {"regressor": {"trees": 30}}}
