@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import attrs
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from dpkit_core import Certificate, Release, Verification, verify
 from dpkit_core.data.schema import EPOCH, Column, Schema
@@ -52,6 +52,18 @@ class Fact:
     says: str
 
 
+def template(name: str) -> Template:
+    """Return a page with gaps; what is filled in is text, whatever it looks like."""
+    environment = Environment(
+        loader=PackageLoader("dpkit_command_report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)
+
+
 def page(release: Release, name: str) -> str:
     """Return a page about ``release``, whose file is called ``name``.
 
@@ -62,16 +74,9 @@ def page(release: Release, name: str) -> str:
     name
         Shown in the commands that check it.
     """
-    environment = Environment(
-        loader=PackageLoader("dpkit_command_report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     certificate = release.certificate
     words = certificate.in_words()
-    return environment.get_template("page.html").render(
+    return template("page.html").render(
         name=name,
         release=release,
         certificate=certificate,
