@@ -24,6 +24,7 @@ from dpkit_core.release.signing import unsigned
 from dpkit_sklearn.classifier import PrivateClassifier
 from dpkit_sklearn.folds import SearchPlan, compare, drawn_folds, fold_schema, gains, rows, shown
 from dpkit_sklearn.pipeline import ModelEstimator
+from dpkit_sklearn.regressor import PrivateRegressor
 
 #: What all candidates share: they are compared on one table, and the search pays.
 SHARED = ("classes", "ledger", "schema")
@@ -82,7 +83,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from dpkit_sklearn import PrivateRegressor
     >>> X = np.random.default_rng(0).normal(size=(2000, 3))
     >>> search = PrivateSearchCV(
     ...     PrivateRegressor(regressor="winsorized_least_squares"),
@@ -96,7 +96,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator: ModelEstimator,
+        estimator: PrivateRegressor | PrivateClassifier,
         param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
         *,
         cv: int = 5,
@@ -210,10 +210,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         return tags
 
     def _base(self) -> ModelEstimator:
-        if not isinstance(self.estimator, ModelEstimator):
-            raise InvalidOption(
-                f"estimator is {self.estimator!r}; give a PrivateRegressor or a PrivateClassifier"
-            )
+        given: object = self.estimator
+        if not isinstance(given, ModelEstimator):
+            raise InvalidOption(f"estimator is {given!r}; give a PrivateRegressor or a PrivateClassifier")
         if self.estimator.ledger is not None:
             raise InvalidOption(
                 "the estimator has a ledger of its own; give the ledger to the search, which pays"
