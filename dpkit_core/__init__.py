@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 from dpkit_core._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from dpkit_core.data.arrays import Matrix as Matrix
+    from dpkit_core.data.arrays import Vector as Vector
     from dpkit_core.data.dataset import AnyDataset as AnyDataset
     from dpkit_core.data.dataset import Dataset as Dataset
-    from dpkit_core.data.dataset import Matrix as Matrix
     from dpkit_core.data.dataset import SparseDataset as SparseDataset
     from dpkit_core.data.dataset import StreamedDataset as StreamedDataset
-    from dpkit_core.data.dataset import Vector as Vector
+    from dpkit_core.data.features import Feature as Feature
     from dpkit_core.data.schema import Column as Column
-    from dpkit_core.data.schema import Feature as Feature
     from dpkit_core.data.schema import Schema as Schema
     from dpkit_core.data.sums import Block as Block
     from dpkit_core.data.sums import Integers as Integers
@@ -82,13 +82,16 @@ if TYPE_CHECKING:
     from dpkit_core.release.models import RowClippedLinearModel as RowClippedLinearModel
     from dpkit_core.release.models import WinsorizedLinearModel as WinsorizedLinearModel
     from dpkit_core.release.release import Release as Release
+    from dpkit_core.release.trees import ClassTreesModel as ClassTreesModel
     from dpkit_core.release.trees import TreesModel as TreesModel
     from dpkit_core.release.verify import Verification as Verification
     from dpkit_core.release.verify import verify as verify
 
 _HOMES = {
-    "data.dataset": "AnyDataset Dataset Matrix SparseDataset StreamedDataset Vector",
-    "data.schema": "Column Feature Schema",
+    "data.arrays": "Matrix Vector",
+    "data.dataset": "AnyDataset Dataset SparseDataset StreamedDataset",
+    "data.features": "Feature",
+    "data.schema": "Column Schema",
     "data.sums": "Block Integers SparseBlock Sum Summable",
     "ledger.accounts": "Account",
     "ledger.ledger": "Ledger",
@@ -110,7 +113,7 @@ _HOMES = {
     "release.certificate": "Certificate",
     "release.models": "LinearModel NoisyMoments RowClippedLinearModel WinsorizedLinearModel",
     "release.release": "Release",
-    "release.trees": "TreesModel",
+    "release.trees": "ClassTreesModel TreesModel",
     "release.verify": "Verification verify",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

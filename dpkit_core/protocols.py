@@ -57,7 +57,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from dpkit_core.data.dataset import Dataset, Matrix, Vector
+    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.data.dataset import Dataset
 
 S = TypeVar("S")
 
@@ -758,7 +759,8 @@ class Model(Protocol):
     ``from_document``; without that, the release holds the document and cannot predict.
 
     A model that has a prediction for missing values, NaN, says so by the optional class-level fact
-    ``takes_missing = True``.
+    ``takes_missing = True``. A model of a target of several classes has their names, ``classes``, and
+    predicts their probabilities.
     """
 
     @property
@@ -767,7 +769,7 @@ class Model(Protocol):
         ...
 
     def predict(self, X: Matrix, /) -> Vector:
-        """Return one prediction per row of ``X`` (n x len(features))."""
+        """Return one prediction per row of ``X`` (n x len(features)); of classes, a row of probabilities."""
         ...
 
     def to_document(self) -> Mapping[str, Any]:
@@ -797,6 +799,10 @@ class Regressor(Protocol):
 
     A regressor that looks at no features says so by the optional class-level fact ``uses_features = False``;
     a plan that pays for a selection before it then warns.
+
+    A regressor that learns targets of several classes says ``takes_classes = True``, and looks at
+    ``schema.outcome.classes``: the target is then the place of a class in that list, from 1, and 0 for a
+    value that is none. Of other regressors no such plan is asked. The same fact is for scorers.
     """
 
     api: ClassVar[int]

@@ -59,7 +59,7 @@ def frozen_floats(values: Iterable[float]) -> tuple[float, ...]:
     return tuple(map(float, values))
 
 
-def exact_text(value: Any) -> str:
+def exact_text(value: object) -> str:
     """Return text as ``str`` itself, since what inherits from it may compare as it likes."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
@@ -109,7 +109,7 @@ class FrozenMapping(Mapping[str, Any]):
     def __repr__(self) -> str:
         return repr(dict(self._items))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (dict(self._items),)
 
 

@@ -1,11 +1,12 @@
 """Boosted trees beside other regressions on the tables of DPKendall and Abalone.
 
-python docs/results/trees.py FOLDER RESULTS.jsonl [SPLITS]
+python docs/results/trees.py FOLDER RESULTS.jsonl [SPLITS] [METHODS] [LARGEST]
 
-reads every Parquet file below FOLDER, whose last column is the target, and prints a table in Markdown: mean
-test R^2 over the first splits of a 5-fold cross-validation, in which every method sees the same records.
-Noise is seeded, which is research and not a release. What has been computed is kept in RESULTS.jsonl and not
-computed again. It takes about ten minutes on an idle processor.
+reads every Parquet file below FOLDER, of at most LARGEST records and with the target as last column, and
+prints a table in Markdown: mean test R^2 over the first splits of 5-fold cross-validations, in which every
+method sees the same records; after five splits, records are dealt anew. METHODS are headings, with "; "
+between them; all by default. Noise is seeded, which is research and not a release. What has been computed is
+kept in RESULTS.jsonl and not computed again. One split takes about a quarter of an hour on an idle processor.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from dpkit_core import Budget, Column, Dataset, Randomness, Schema, compose
+from dpkit_core import Budget, Column, Dataset, Neighboring, Randomness, Schema, compose
 from dpkit_core.pipeline.observers import Observers
 
 Array = npt.NDArray[np.float64]
@@ -30,6 +33,10 @@ Fit = Callable[[Array, Array, Schema, float, int], Callable[[Array], Array]]
 FOLDS, DELTA = 5, 1e-5
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 10.0)
 LEAST_RECORDS = 4000
+
+# As recipe k-trees.
+SELECTION = {"scorer": "kendall", "selector": "peel"}
+K, SELECT_SHARE = 5, 0.2
 
 
 def read(path: Path, *, ranges: bool) -> tuple[Array, Array, Schema]:
@@ -51,14 +58,25 @@ def read(path: Path, *, ranges: bool) -> tuple[Array, Array, Schema]:
     return np.hstack(parts), y[:, 0], Schema(columns, label)
 
 
-def private(name: str, accountant: str = "tight") -> Fit:
-    """Return the fit of an installed regressor on all features."""
+def private(
+    name: str,
+    *,
+    selection: dict[str, Any] | None = None,
+    neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE,
+) -> Fit:
+    """Return the fit of an installed regressor on all features, or on the five of a selection."""
+    pipeline = compose(regressor=name, accountant="tight", **(selection or {}))
+    choice: dict[str, Any] = {"k": K, "select_share": SELECT_SHARE} if selection else {}
 
     def fit(X: Array, y: Array, schema: Schema, epsilon: float, seed: int) -> Callable[[Array], Array]:
-        plan = compose(regressor=name, accountant=accountant).plan(schema, Budget(epsilon, DELTA))
+        schema = attrs.evolve(schema, neighboring=neighboring)
+        plan = pipeline.plan(schema, Budget(epsilon, DELTA), **choice)
         data = Dataset.from_arrays(X, y, schema)
         release = plan.run(data, randomness=Randomness.from_seed(seed), observers=Observers.none())
-        return release.predict if release.model is not None else lambda Z: np.full(len(Z), np.nan)
+        if release.model is None:
+            return lambda Z: np.full(len(Z), np.nan)
+        used = [data.names.index(feature) for feature in release.model.features]
+        return lambda Z: release.predict(Z[:, used])
 
     return fit
 
@@ -85,6 +103,13 @@ METHODS: tuple[tuple[str, bool, Fit, tuple[float | None, ...]], ...] = (
     ("trees", False, private("boosted_trees"), EPSILONS),
     ("trees, ranges given", True, private("boosted_trees"), EPSILONS),
     ("winsorized", False, private("winsorized_least_squares"), EPSILONS),
+    (
+        "trees, ranges given, replaced",
+        True,
+        private("boosted_trees", neighboring=Neighboring.REPLACE_ONE),
+        EPSILONS,
+    ),
+    ("k-trees", False, private("boosted_trees", selection=SELECTION), EPSILONS),
 )
 
 
@@ -93,25 +118,28 @@ def r_squared(y: Array, prediction: Array) -> float:
     return float(1 - ((y - prediction) ** 2).sum() / ((y - y.mean()) ** 2).sum())
 
 
-def tables(folder: Path) -> Iterator[Path]:
-    """Yield the tables with enough records, small ones first."""
-    found = sorted(folder.rglob("*.parquet"), key=lambda path: pq.read_metadata(path).num_rows)
-    yield from (path for path in found if pq.read_metadata(path).num_rows >= LEAST_RECORDS)
+def tables(folder: Path, largest: float) -> Iterator[Path]:
+    """Yield the tables with enough records and not too many, small ones first."""
+    rows = {path: pq.read_metadata(path).num_rows for path in folder.rglob("*.parquet")}
+    yield from (path for path in sorted(rows, key=rows.__getitem__) if LEAST_RECORDS <= rows[path] <= largest)
 
 
-def scores(path: Path, kept: Path, splits: int) -> dict[tuple[str, float | None], list[float]]:
+def scores(
+    path: Path, kept: Path, splits: int, methods: Sequence[str]
+) -> dict[tuple[str, float | None], list[float]]:
     """Return R^2 of each split, by method and epsilon."""
     known = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     done = {(m, e, s): r for table, m, e, s, r in known if table == path.stem}
-    for heading, ranges, fit, epsilons in METHODS:
+    chosen = [method for method in METHODS if method[0] in methods]
+    for heading, ranges, fit, epsilons in chosen:
         X, y, schema = read(path, ranges=ranges)
-        order = np.random.default_rng(0).permutation(len(y))
+        orders = [np.random.default_rng(deal).permutation(len(y)) for deal in range(-(-splits // FOLDS))]
         for epsilon in epsilons:
             for split in range(splits):
                 if (heading, epsilon, split) in done:
                     continue
-                test = order[split::FOLDS]
-                train = np.setdiff1d(order, test)
+                test = orders[split // FOLDS][split % FOLDS :: FOLDS]
+                train = np.setdiff1d(np.arange(len(y)), test)
                 predict = fit(X[train], y[train], schema, epsilon or 0.0, split)
                 done[heading, epsilon, split] = r_squared(y[test], predict(X[test]))
                 with kept.open("a") as file:
@@ -119,18 +147,20 @@ def scores(path: Path, kept: Path, splits: int) -> dict[tuple[str, float | None]
                     file.write(json.dumps(row) + "\n")
     return {
         (heading, epsilon): [done[heading, epsilon, split] for split in range(splits)]
-        for heading, _, _, epsilons in METHODS
+        for heading, _, _, epsilons in chosen
         for epsilon in epsilons
     }
 
 
-def main(folder: str, kept: str, splits: str = "2") -> None:
+def main(folder: str, kept: str, splits: str = "2", methods: str = "", largest: str = "inf") -> None:
     """Print the table."""
+    headings = [method[0] for method in METHODS]
+    wanted = [heading for heading in headings if heading in methods.split("; ")] if methods else headings
     print("| table | method |", " | ".join(f"{e:g}" for e in EPSILONS), "|")
     print("|---|---|" + "---|" * len(EPSILONS))
-    for path in tables(Path(folder)):
-        found = scores(path, Path(kept), int(splits))
-        for heading, _, _, epsilons in METHODS:
+    for path in tables(Path(folder), float(largest)):
+        found = scores(path, Path(kept), int(splits), wanted)
+        for heading, _, _, epsilons in (method for method in METHODS if method[0] in wanted):
             means = {e: statistics.mean(found[heading, e]) for e in epsilons}
             cells = [f"{means.get(e, means.get(None, float('nan'))):.3f}" for e in EPSILONS]
             shown = [

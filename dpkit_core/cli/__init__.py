@@ -10,6 +10,12 @@ def main() -> None:
     try:
         from dpkit_core.cli._process import run
 
-        run()
+        run(_commands)
     except KeyboardInterrupt:  # before a command has begun, or after it has ended
         sys.exit(130)
+
+
+def _commands() -> None:
+    from dpkit_core.cli.app import app
+
+    app(prog_name="dpkit")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,16 +27,22 @@ from dpkit_core.ledger.ledger import Ledger, Payer
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.payment import price_in_words
-from dpkit_core.pipeline.plan import Plan, Records
+from dpkit_core.pipeline.plan import (
+    Plan,
+    Records,
+    budget_line,
+    forecast_lines,
+    stage_rows,
+    title,
+    warning_lines,
+)
 from dpkit_core.pipeline.policy import Policy
-from dpkit_core.pipeline.words import budget_line, forecast_lines, stage_rows, title, warning_lines
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource, resources
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.events import event_to_json
+from dpkit_core.release.keys import SigningKey
 from dpkit_core.release.release import Release
-from dpkit_core.release.signing import SigningKey
-from dpkit_core.release.words import sections
 
 REFUSED = 3
 
@@ -202,8 +208,11 @@ def _room(plan: Plan) -> int:
     return 2 * len(json.dumps(document, indent=2)) + 256 * len(plan.schema.features) + 2**14
 
 
-def show_plan(plan: Plan, paid_by: Payer | None) -> None:
-    """Print who will spend what, and what the account that pays will have spent then."""
+def show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str] = ()) -> None:
+    """Print who will spend what, and what the account that pays will have spent then.
+
+    ``because`` says why these parts were composed, where nobody named them.
+    """
     price = [] if paid_by is None else [f"{price_in_words(plan, paid_by)}."]
     with unread_is_fine():
         render.heading(title(plan))
@@ -213,13 +222,13 @@ def show_plan(plan: Plan, paid_by: Payer | None) -> None:
             numeric=("epsilon alone", "share"),
         )
         print()
-        render.lines([budget_line(plan), *forecast_lines(plan), *warning_lines(plan), *price])
+        render.lines([*because, budget_line(plan), *forecast_lines(plan), *warning_lines(plan), *price])
         print()
 
 
 def show_release(release: Release) -> None:
     """Print what was released, and the certificate in words."""
-    for number, section in enumerate(sections(release)):
+    for number, section in enumerate(release.sections()):
         if number:
             print()
         render.heading(section.heading)

@@ -65,6 +65,22 @@ def records_of(tables: Sequence[Table], schema: Schema, forms: Sequence[str]) ->
     return dataset(tables[0], schema, forms)
 
 
+def require_tables(paths: Sequence[Path], batches: int) -> None:
+    """Raise unless there are as many tables as the plan has batches, before any of them is read."""
+    if len(paths) == batches:
+        return
+    given = "1 table is given" if len(paths) == 1 else f"{len(paths)} tables are given"
+    if batches == 1:
+        raise InvalidOption(
+            f"{given}, and the plan is for one. Give one, or plan for a stream of as many batches with "
+            "`dpkit compose --batches --save`"
+        )
+    raise InvalidOption(
+        f"{given}, and the plan is for a stream of {batches} batches. Give all of them in the order of their "
+        "arrival (one may have no records), or plan for as many as there are with `dpkit compose --save`"
+    )
+
+
 def _beside(table: Table) -> Path | None:
     at = Path(table.path)
     name = at.with_suffix("") if at.suffix.lower() == ".gz" else at

@@ -166,6 +166,24 @@ def parse_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
     return options
 
 
+def parse_options(settings: Sequence[str]) -> dict[str, Any]:
+    """Return option -> value of ``OPTION=VALUE`` settings of one part; values as in TOML, or bare words.
+
+    >>> parse_options(["trees=50", "loss=squared"])
+    {'trees': 50, 'loss': 'squared'}
+    """
+    options: dict[str, Any] = {}
+    for setting in settings:
+        option, equals, text = setting.partition("=")
+        option = option.strip()
+        if not equals or not option.isidentifier():
+            raise InvalidOption(f"--set {setting!r} is not OPTION=VALUE, such as trees=50")
+        if option in options:
+            raise InvalidOption(f"--set gives {option} twice; give it once")
+        options[option] = _value(text.strip())
+    return options
+
+
 def _value(text: str) -> Any:
     try:
         document = parse_toml(f"value = {text}", f"--set {text!r}", InvalidOption)

@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -68,16 +68,14 @@ def unheard() -> Iterator[None]:
         os.close(nowhere)
 
 
-def run() -> None:
-    """Run the command line, and end the process with its exit code."""
+def run(program: Callable[[], None]) -> None:
+    """Run a program with standard streams of its own, and end the process with its exit code."""
     own = sys.stdout is sys.__stdout__ and threading.current_thread() is threading.main_thread()
     if own:  # else a program calls us, whose streams and signals are its own
         _open_streams()
         _listen()
     try:
-        from dpkit_core.cli.app import app
-
-        app(prog_name="dpkit")
+        program()
     finally:
         if own:
             _end()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import attrs
 import typer
 
 from dpkit_core.cli._options import kinds
@@ -34,6 +38,14 @@ def check(
         str | None,
         typer.Option("--kind", help="scorer, selector, accountant or regressor.", autocompletion=kinds),
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="OPTION=VALUE",
+            help="Attack the part with this value of an option, such as trees=50. Repeatable.",
+        ),
+    ] = None,
     thorough: Annotated[
         bool,
         typer.Option(
@@ -61,73 +73,123 @@ def check(
     replay: Annotated[
         Path | None,
         typer.Option(
-            "--replay", metavar="FILE", help="Only what failed in the run that wrote this witness, again."
+            "--replay",
+            metavar="FILE",
+            help="Only the tables and seeds on which it failed when this witness was written.",
         ),
     ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Try every promise of a PART. Exit code 0 if all checks passed, 2 if one failed."""
-    import contextlib
     import json
-    import sys
 
     from dpkit_core.cli._execute import require_elsewhere
-    from dpkit_core.commands import render
+    from dpkit_core.cli._options import parse_options
     from dpkit_core.errors import InvalidOption
     from dpkit_core.files.writing import reserved
     from dpkit_core.scaffold.leftovers import leftovers
-    from dpkit_core.testing import checks_for, run_checks
-    from dpkit_core.testing.checks.parts import class_of
-    from dpkit_core.testing.locate import find_part
     from dpkit_core.testing.page import report_page
     from dpkit_core.testing.witness import read_witness, witness_of
 
-    only: list[str] = []
-    if replay is not None:
-        told = read_witness(replay)
+    told = None if replay is None else read_witness(replay)
+    options = parse_options(settings or [])
+    if told is not None:
         part, kind, seed = part or told.part, kind or told.kind, told.seed
-        only, thorough = list(told.checks), told.thorough
+        options = {**told.options, **options}
     if part is None:
         raise InvalidOption("no PART is given; name one, or give the --replay of a witness")
     if report is not None:
         require_elsewhere(report, [Path(part.partition(":")[0])])
-    with contextlib.redirect_stdout(sys.stderr):
-        component, role = find_part(part, kind)
-    expected = _expected(expect_failure or [], [one.name for one in checks_for(role)])
-
-    def run(stage: str, *, thorough: bool) -> Report:
-        with contextlib.redirect_stdout(sys.stderr), render.progress() as told:
-            return run_checks(
-                component,
-                role,
-                expected_failures=expected,
-                thorough=thorough,
-                seed=seed,
-                only=only,
-                progress=lambda one, done, steps: told(stage, done, steps),
-            )
-
+    attack = _Attack.on(part, kind, options, expect_failure or [], seed)
     with contextlib.ExitStack() as stack:
         page = None if report is None else stack.enter_context(reserved(report, replace=True))
         kept = None if witness is None else stack.enter_context(reserved(witness, replace=True))
-        outcome = run("checks", thorough=thorough and replay is not None)
-        if thorough and outcome.ok and replay is None:
-            note(f"all checks passed; the thorough run will take about {render.duration(outcome.forecast)}")
-            outcome = run("thorough checks", thorough=True)
+        if told is not None:
+            outcome = attack.run("witnesses", thorough=told.thorough, only=told.checks, scenes=told.scenes)
+        else:
+            outcome = attack.in_full(thorough=thorough)
         if page is not None:
             page.write(report_page(outcome))
             note(f"wrote {report}")
         if kept is not None and not outcome.ok:
             kept.write(witness_of(part, outcome))
-            note(f"wrote {witness}: dpkit check --replay {witness} tries what failed again")
+            note(f"wrote {witness}: dpkit check --replay {witness} shows what failed again")
     if format is Format.JSON:
         print(json.dumps(outcome.to_document(), indent=2))
     else:
         _print(outcome)
-    for sentence in leftovers(class_of(component)):
+    for sentence in leftovers(attack.component):
         note(sentence)
     if not outcome.ok:
         raise typer.Exit(2)
+
+
+@attrs.frozen
+class _Attack:
+    """A part that is to be checked, and how."""
+
+    component: type[Any]
+    role: str
+    make: Callable[..., Any]
+    expected: dict[str, str]
+    seed: int
+
+    @classmethod
+    def on(
+        cls, part: str, kind: str | None, options: dict[str, Any], expected: list[str], seed: int
+    ) -> _Attack:
+        """Return the attack on the part that is meant, with its small options where it has some."""
+        from dpkit_core.testing import checks_for
+        from dpkit_core.testing.locate import find_part
+        from dpkit_core.testing.options import with_options
+
+        with contextlib.redirect_stdout(sys.stderr):
+            component, role = find_part(part, kind)
+            make = with_options(component, options)
+        checks = [one.name for one in checks_for(role)]
+        return cls(component, role, make, _expected(expected, checks), seed)
+
+    def run(self, stage: str, *, thorough: bool, **what: Any) -> Report:
+        """Return the report of one run, whose progress is shown."""
+        from dpkit_core.commands import render
+        from dpkit_core.testing import run_checks
+
+        with contextlib.redirect_stdout(sys.stderr), render.progress() as shown:
+            return run_checks(
+                self.make,
+                self.role,
+                expected_failures=self.expected,
+                thorough=thorough,
+                seed=self.seed,
+                progress=lambda one, done, steps: shown(stage, done, steps),
+                **what,
+            )
+
+    def in_full(self, *, thorough: bool) -> Report:
+        """Return the report of the default run or, if nothing fails there, of a thorough one."""
+        from dpkit_core.commands import render
+
+        if not thorough:
+            return self.run("checks", thorough=False)
+        note(self.added)
+        outcome = self.run("checks", thorough=False)
+        if not outcome.ok:
+            return outcome
+        note(f"all checks passed; the thorough run will take about {render.duration(outcome.forecast)}")
+        return self.run("thorough checks", thorough=True)
+
+    @property
+    def added(self) -> str:
+        """What a thorough run does beyond the default one."""
+        from dpkit_core.testing import checks_for
+        from dpkit_core.testing.kit import THOROUGH
+
+        more = [c.name.removeprefix("check_") for c in checks_for(self.role) if c.thorough_only]
+        checks = f", and {' and '.join(more)}" if more else ""
+        return (
+            "a default run comes first, and says how long the rest takes: about "
+            f"{THOROUGH} times as long, for {THOROUGH} times as many tables, pairs and runs{checks}"
+        )
 
 
 def _expected(given: list[str], checks: list[str]) -> dict[str, str]:

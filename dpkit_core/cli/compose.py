@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +25,12 @@ from dpkit_core.cli._options import (
 from dpkit_core.commands.options import Format, FormatOption, names_of, note
 from dpkit_core.errors import InvalidOption
 from dpkit_core.privacy.budget import Budget, Neighboring
+
+if TYPE_CHECKING:
+    from dpkit_core.pipeline.compose import Pipeline
+    from dpkit_core.pipeline.plan import Plan
+    from dpkit_core.pipeline.recipes import Recipe
+    from dpkit_core.pipeline.recommend import Recommendation
 
 _PARTS = "Parts"
 _PRIVACY = "Privacy"
@@ -97,11 +103,11 @@ def compose(
         ),
     ] = None,
     k: Annotated[
-        int | None,
+        str | None,
         typer.Option(
             "-k",
             metavar="K",
-            help="How many features to select.",
+            help="How many features to select, or auto: by public facts, which may be all of them.",
             show_default="5",
             rich_help_panel=_PARTS,
         ),
@@ -203,29 +209,28 @@ def compose(
 ) -> None:
     """Compose parts, plan what each will spend, run the plan on DATA, and certify the release.
 
-    The plan is checked before the data is used.
+    Where no part and no recipe is named, the recipe that suits the public facts is taken, and the plan says
+    which and why. The plan is checked before the data is used.
 
     Exit codes: 0 done; 2 wrong use or bad data, nothing spent; 3 the mechanism refused, which is spent; 4 a
     part failed, or an observer vetoed the release, which is spent.
     """
     import contextlib
-    import json
     import sys
 
-    import dpkit_core
     from dpkit_core.cli import _execute
     from dpkit_core.cli._inputs import find_schema, records_of
     from dpkit_core.data.encode import require_columns
     from dpkit_core.data.readers import Dialect, read_table
     from dpkit_core.files.documents import to_toml
     from dpkit_core.files.writing import reserved
-    from dpkit_core.pipeline.compose import DEFAULT_SELECT_SHARE
-    from dpkit_core.pipeline.planfile import forecast_document, plan_document
-    from dpkit_core.pipeline.recipes import Recipe, find_recipe
+    from dpkit_core.pipeline.planfile import plan_document
+    from dpkit_core.pipeline.recipes import find_recipe
+    from dpkit_core.pipeline.recommend import recommend
 
     budget = Budget(epsilon, delta)
     options = parse_settings(settings or [])
-    k = _one_k(k, options)
+    wanted = _one_k(k, options)
     paths = _tables(data or [], batches=batches, needed=not (dry_run and schema))
     written = {"--output": None if dry_run else output, "--save": save, "--report": report}
     _require_apart({option: path for option, path in written.items() if path is not None}, (*paths, schema))
@@ -238,10 +243,9 @@ def compose(
         with contextlib.redirect_stdout(sys.stderr):
             given = {"scorer": scorer, "selector": selector, "regressor": regressor, "accountant": accountant}
             parts = {role: part for role, part in given.items() if part is not None}
-            chosen = (Recipe("", {}) if recipe is None else find_recipe(recipe)).revised(parts, options)
-            pipeline = dpkit_core.compose(**chosen.parts, options=chosen.options)
-            shares = (select_share, chosen.select_share, DEFAULT_SELECT_SHARE)
-            share = next(share for share in shares if share is not None)
+            named = _named(recipe, parts)
+            # A name that does not exist is told before a large table is read.
+            composed = None if named is None else _composed(named.revised(parts, options), select_share)
             dialect = Dialect(delimiter, decimal, missing)
             tables = [read_table(path, batch=len(paths) > 1, dialect=dialect) for path in paths]
             facts = find_schema(
@@ -253,21 +257,21 @@ def compose(
             )
             for table in tables:
                 require_columns(table, facts)
-            plan = pipeline.plan(facts, budget, k=k, select_share=share, batches=max(1, len(tables)))
+            because = None
+            if composed is None:
+                because = recommend(facts, budget, selecting=wanted is not None)
+                composed = _composed(find_recipe(because.recipe).revised(parts, options), select_share)
+            pipeline, share = composed
+            plan = pipeline.plan(facts, budget, k=wanted, select_share=share, batches=max(1, len(tables)))
         # Data that cannot be used are found before anything is printed or written.
         records = None if release is None or not tables else records_of(tables, facts, pipeline.forms)
         if saved is not None:
             saved.write(to_toml(plan_document(plan)))
             note(f"wrote {save}")
         if format is Format.TABLE:
-            _execute.show_plan(plan, paid_by)
+            _execute.show_plan(plan, paid_by, because=_because(plan, because, wanted))
         elif release is None:
-            document = {
-                "plan": plan_document(plan),
-                "forecasts": [forecast_document(found) for found in plan.forecasts],
-                "warnings": list(plan.warnings),
-            }
-            print(json.dumps(document, indent=2, allow_nan=False))
+            _print_plan(plan, because)
         if release is not None and records is not None:
             _execute.execute(
                 plan,
@@ -293,6 +297,48 @@ def _require_apart(written: dict[str, Path], inputs: Iterable[Path | None]) -> N
         _execute.require_elsewhere(path, inputs)
 
 
+def _print_plan(plan: Plan, because: Recommendation | None) -> None:
+    import json
+
+    import attrs
+
+    from dpkit_core.pipeline.planfile import forecast_document, plan_document
+
+    document = {
+        "plan": plan_document(plan),
+        **({} if because is None else {"recommended": attrs.asdict(because)}),
+        "forecasts": [forecast_document(found) for found in plan.forecasts],
+        "warnings": list(plan.warnings),
+    }
+    print(json.dumps(document, indent=2, allow_nan=False))
+
+
+def _because(plan: Plan, recommended: Recommendation | None, k: int | str | None) -> list[str]:
+    """Return why these parts and so many features are in the plan, where rules chose them."""
+    from dpkit_core.pipeline.recommend import AUTO, k_in_words
+
+    found = [] if recommended is None else [str(recommended)]
+    return [*found, k_in_words(plan)] if k == AUTO else found
+
+
+def _named(recipe: str | None, parts: dict[str, str]) -> Recipe | None:
+    """Return the recipe that is named; an empty one where parts are, and None where nothing is."""
+    from dpkit_core.pipeline.recipes import Recipe, find_recipe
+
+    if recipe is not None:
+        return find_recipe(recipe)
+    return Recipe("", {}) if parts.keys() - {"accountant"} else None
+
+
+def _composed(recipe: Recipe, select_share: float | None) -> tuple[Pipeline, float]:
+    """Return the pipeline of a recipe, and the selection's share of the budget."""
+    from dpkit_core.pipeline.compose import DEFAULT_SELECT_SHARE, compose
+
+    shares = (select_share, recipe.select_share, DEFAULT_SELECT_SHARE)
+    share = next(share for share in shares if share is not None)
+    return compose(**recipe.parts, options=recipe.options), share
+
+
 def _tables(paths: list[Path], *, batches: bool, needed: bool) -> list[Path]:
     """Return the paths of the tables: one, or several that are said to be batches."""
     if needed and not paths:
@@ -305,8 +351,18 @@ def _tables(paths: list[Path], *, batches: bool, needed: bool) -> list[Path]:
     return paths
 
 
-def _one_k(k: int | None, options: dict[str, dict[str, Any]]) -> int | None:
+def _one_k(text: str | None, options: dict[str, dict[str, Any]]) -> int | str | None:
     """Return k, which belongs to the pipeline though it may be written as an option of the selector."""
+    from dpkit_core.pipeline.recommend import AUTO
+
+    k: int | str | None = text
+    if text is not None and text != AUTO:
+        try:
+            k = int(text)
+        except ValueError as error:
+            raise InvalidOption(
+                f"-k is {text!r}; it must be a whole number of at least 1, or auto"
+            ) from error
     if "k" not in options.get("selector", {}):
         return k
     value = options["selector"].pop("k")

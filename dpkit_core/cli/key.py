@@ -27,7 +27,7 @@ def new(
 ) -> None:
     """Make a key of one's own: NAME.key signs, and NAME.pub lets others verify."""
     from dpkit_core.errors import InvalidOption
-    from dpkit_core.release.signing import SigningKey
+    from dpkit_core.release.keys import SigningKey
 
     private, public = (name.with_name(f"{name.name}.{suffix}") for suffix in ("key", "pub"))
     made = SigningKey.new()

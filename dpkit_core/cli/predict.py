@@ -10,7 +10,9 @@ import typer
 from dpkit_core.cli._options import DecimalOption, DelimiterOption, MissingOption
 
 if TYPE_CHECKING:
-    from dpkit_core.data.dataset import Matrix, Vector
+    from collections.abc import Sequence
+
+    from dpkit_core.data.arrays import Matrix, Vector
     from dpkit_core.data.readers import Table
     from dpkit_core.release.release import Release
 
@@ -41,7 +43,8 @@ def predict(
     """Print one prediction for each record of DATA. Costs no privacy: the model is public.
 
     Missing values are treated by the rules of the release's schema. Where there is none, or the rule was to
-    leave such records out, the prediction is nan.
+    leave such records out, the prediction is nan. Of a target of several classes, the columns are the
+    probabilities of each.
     """
     import sys
 
@@ -54,25 +57,25 @@ def predict(
     from dpkit_core.files.writing import reserved
     from dpkit_core.release.release import Release
 
-    def predictions() -> Vector:
+    def predictions() -> tuple[Vector | Matrix, tuple[str, ...]]:
         released = Release.read(release)
         table = read_table(data, dialect=Dialect(delimiter, decimal, missing))
         predicted = released.predict(_model_matrix(released, table))
-        without = int(np.isnan(predicted).sum())
+        without = int(np.isnan(predicted.reshape(len(predicted), -1)).any(axis=1).sum())
         if without:
             note(f"{without} of {len(predicted)} records lack a value that the model needs: nan")
-        return predicted
+        return predicted, getattr(released.model, "classes", (_COLUMN,))
 
     if output is None:
-        sys.stdout.write(_csv(predictions()))
+        sys.stdout.write(_csv(*predictions()))
         return
-    as_bytes = {".csv": lambda vector: _csv(vector).encode(), ".parquet": _parquet}.get(output.suffix.lower())
+    as_bytes = {".csv": lambda *table: _csv(*table).encode(), ".parquet": _parquet}.get(output.suffix.lower())
     if as_bytes is None:
         raise InvalidOption(f"--output is {output}; its name must end in .csv or .parquet")
     require_elsewhere(output, (release, data))
     with reserved(output, replace=True) as file:
-        predicted = predictions()
-        file.write(as_bytes(predicted))
+        predicted, names = predictions()
+        file.write(as_bytes(predicted, names))
     note(f"wrote {output}: {len(predicted)} predictions")
 
 
@@ -101,14 +104,22 @@ def _model_matrix(release: Release, table: Table) -> Matrix:
     return X
 
 
-def _csv(predictions: Vector) -> str:
-    return "\n".join([_COLUMN, *map(repr, predictions.tolist())]) + "\n"
+def _csv(predictions: Vector | Matrix, names: Sequence[str]) -> str:
+    import csv
+    import io
+
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(names)
+    rows.writerows(predictions.reshape(-1, len(names)).tolist())
+    return text.getvalue()
 
 
-def _parquet(predictions: Vector) -> bytes:
+def _parquet(predictions: Vector | Matrix, names: Sequence[str]) -> bytes:
     from dpkit_core.data.readers import pyarrow
 
+    columns = dict(zip(names, predictions.reshape(-1, len(names)).T, strict=True))
     content = pyarrow().BufferOutputStream()
-    pyarrow("pyarrow.parquet").write_table(pyarrow().table({_COLUMN: predictions}), content)
+    pyarrow("pyarrow.parquet").write_table(pyarrow().table(columns), content)
     written: bytes = content.getvalue().to_pybytes()
     return written

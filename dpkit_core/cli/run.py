@@ -24,9 +24,11 @@ from dpkit_core.commands.options import Format, FormatOption, note
 def run(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan written by `dpkit compose --save`.")],
     data: Annotated[
-        Path,
+        list[Path],
         typer.Argument(
-            metavar="DATA", help="The private table: .csv, .tsv, .parquet, a folder of .parquet files, .npz."
+            metavar="DATA...",
+            help="The private table: .csv, .tsv, .parquet, a folder of .parquet files, .npz. For the plan of "
+            "a stream, its batches in the order of their arrival.",
         ),
     ],
     *,
@@ -54,16 +56,18 @@ def run(
     import sys
 
     from dpkit_core.cli import _execute
-    from dpkit_core.cli._inputs import dataset
+    from dpkit_core.cli._inputs import records_of, require_tables
     from dpkit_core.data.readers import Dialect, read_table
     from dpkit_core.pipeline.planfile import read_plan
 
     paid_by = _execute.payer(ledger, account, charge)
-    with _execute.claimed(output, force=force, inputs=(plan, data)) as release:
+    with _execute.claimed(output, force=force, inputs=(plan, *data)) as release:
         with contextlib.redirect_stdout(sys.stderr):
             agreed = read_plan(plan, report=note)
-        table = read_table(data, dialect=Dialect(delimiter, decimal, missing))
-        records = dataset(table, agreed.schema, agreed.assembly.forms)
+        require_tables(data, agreed.batches)
+        dialect = Dialect(delimiter, decimal, missing)
+        tables = [read_table(path, batch=len(data) > 1, dialect=dialect) for path in data]
+        records = records_of(tables, agreed.schema, agreed.assembly.forms)
         if format is Format.TABLE:
             _execute.show_plan(agreed, paid_by)
         _execute.execute(

@@ -14,8 +14,8 @@ from dpkit_core.privacy.budget import rounded_up
 
 if TYPE_CHECKING:
     from dpkit_core.release.certificate import Certificate
+    from dpkit_core.release.keys import VerifyingKey
     from dpkit_core.release.release import Release
-    from dpkit_core.release.signing import VerifyingKey
     from dpkit_core.release.verify import Verification
 
 _NOT_CONFIRMED = 2
@@ -105,7 +105,7 @@ def verify(
     """
     import json
 
-    from dpkit_core.release.signing import VerifyingKey
+    from dpkit_core.release.keys import VerifyingKey
 
     signer = None if key is None else VerifyingKey.read(key)
     verified = [_verified(path, accountant, signer, alone=len(releases) == 1) for path in releases]

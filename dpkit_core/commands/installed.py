@@ -90,7 +90,7 @@ class InstalledCommands:
         return UnknownName(f"{sentence} `dpkit --help` lists those that are installed")
 
 
-def admit(ref: ComponentRef, target: Any) -> TyperCommand | TyperGroup:
+def admit(ref: ComponentRef, target: object) -> TyperCommand | TyperGroup:
     """Return the command that ``target``, loaded for ``ref``, is.
 
     A function becomes a command, and a ``typer.Typer`` a group of its commands.

@@ -15,9 +15,11 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.data.features import Feature
 from dpkit_core.data.frames import column_feature, frame_matrix, frame_target, is_frame, typed
-from dpkit_core.data.readers import filled
-from dpkit_core.data.schema import Feature, Schema
+from dpkit_core.data.readers import LISTED, filled, names_number
+from dpkit_core.data.schema import Schema
 from dpkit_core.data.sums import (
     Block,
     Integers,
@@ -33,9 +35,6 @@ from dpkit_core.errors import InvalidData
 
 if TYPE_CHECKING:
     from scipy import sparse
-
-Matrix = npt.NDArray[np.float64]
-Vector = npt.NDArray[np.float64]
 
 
 @runtime_checkable
@@ -120,6 +119,8 @@ def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
 def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
     """Return the target as numbers, 1 for the positive category where it is text."""
     called = f"target {schema.target.name!r}"
+    if schema.target.classes:
+        return _classes(y, schema, called)
     if schema.target.positive_category is not None or schema.target.kind == "date":
         # Each entry by itself: a common type of all would let one record change what another's entry means.
         array = np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
@@ -131,6 +132,20 @@ def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
                 return column_feature(held, schema.outcome, called)
             y = held
     return filled(_numbers(y, called, 1)[:, np.newaxis], [schema.outcome])[:, 0]
+
+
+def _classes(y: npt.ArrayLike, schema: Schema, called: str) -> Vector:
+    """Return the places of classes; a number is the class of that name, and not a place."""
+    array = np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
+    if array.ndim != 1:
+        raise InvalidData(f"{called} has {array.ndim} dimensions; it must have 1")
+    held = typed(schema.target.name, array)
+    if held.dtype.kind != "O" and not any(map(names_number, schema.target.classes)):
+        raise InvalidData(
+            f"{called} holds numbers, and its classes are {', '.join(schema.target.classes[:LISTED])}; give "
+            "each record's class as the schema spells it"
+        )
+    return column_feature(held, schema.outcome, called)
 
 
 def complete(X: Matrix, y: Vector, features: Sequence[Feature], outcome: Feature) -> tuple[Matrix, Vector]:
@@ -195,13 +210,22 @@ class Dataset:
             with an ``UnusedColumns`` warning.
         y
             The target, one number a record. A categorical target may be given as it is, in text, or as 1 for
-            its positive category and 0 else.
+            its positive category and 0 else; one of several classes as it is.
         schema
             The public facts.
         batch
             Whether it is one of a stream, which may have no records.
         """
-        target = _target(y, schema)
+        return cls._of(X, _target(y, schema), schema, batch=batch)
+
+    @classmethod
+    def of_encoded(cls, X: Matrix, y: Vector, schema: Schema, *, batch: bool = False) -> Dataset:
+        """Return the dataset of a matrix and a target that are ``schema.features`` and ``schema.outcome``."""
+        target = filled(_numbers(y, f"target {schema.target.name!r}", 1)[:, np.newaxis], [schema.outcome])
+        return cls._of(X, target[:, 0], schema, batch=batch)
+
+    @classmethod
+    def _of(cls, X: npt.ArrayLike, target: Vector, schema: Schema, *, batch: bool) -> Dataset:
         if is_frame(X):
             X = frame_matrix(X, schema.features, beside=[schema.target.name])
         matrix = _numbers(X, "X", 2)
@@ -232,7 +256,7 @@ class Dataset:
             raise InvalidData(
                 f"a {type(frame).__name__} has no named columns; give a data frame, or use from_arrays"
             )
-        return cls.from_arrays(frame, frame_target(frame, schema.outcome), schema, batch=batch)
+        return cls._of(frame, frame_target(frame, schema.outcome), schema, batch=batch)
 
     @property
     def names(self) -> tuple[str, ...]:

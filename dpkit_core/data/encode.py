@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dpkit_core.data.dataset import Dataset, StreamedDataset, Vector, complete
+from dpkit_core.data.arrays import Vector
+from dpkit_core.data.dataset import Dataset, StreamedDataset, complete
+from dpkit_core.data.features import Feature
 from dpkit_core.data.readers import (
     KIND_OF,
     WAY_OUT,
@@ -14,7 +16,7 @@ from dpkit_core.data.readers import (
     feature_matrix,
     read_table,
 )
-from dpkit_core.data.schema import Column, Feature, Schema
+from dpkit_core.data.schema import Column, Schema
 from dpkit_core.data.sums import Block
 from dpkit_core.errors import InvalidData
 from dpkit_core.privacy.budget import Neighboring
@@ -107,7 +109,7 @@ def encode(table: Table, schema: Schema, *, batch: bool = False) -> Dataset:
     if not batch:
         _require_records(table, schema)
     y = _target(table, schema)
-    return Dataset.from_arrays(feature_matrix(table, schema.features), y, schema, batch=batch)
+    return Dataset.of_encoded(feature_matrix(table, schema.features), y, schema, batch=batch)
 
 
 def _target(table: Table, schema: Schema) -> Vector:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpkit_core.data.features import EPOCH
 from dpkit_core.data.readers import (
     KIND_OF,
     LISTED,
@@ -28,12 +29,11 @@ from dpkit_core.data.readers import (
     filled,
     pyarrow,
 )
-from dpkit_core.data.schema import EPOCH
 from dpkit_core.errors import InvalidData, InvalidSchema, UnusedColumns
 
 if TYPE_CHECKING:
-    from dpkit_core.data.dataset import Matrix, Vector
-    from dpkit_core.data.schema import Feature
+    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.data.features import Feature
 
 _CALLED = "the table given as X"
 

@@ -36,8 +36,8 @@ from dpkit_core.errors import InvalidData, InvalidOption, MissingDependency
 from dpkit_core.files.documents import flaw_of
 
 if TYPE_CHECKING:
-    from dpkit_core.data.dataset import Matrix, Vector
-    from dpkit_core.data.schema import Feature
+    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.data.features import Feature
 
 # A message that lists more names than this helps nobody.
 LISTED = 20
@@ -253,6 +253,8 @@ class Table:
 def feature_matrix(table: Table, features: Sequence[Feature], role: str = "column") -> Matrix:
     """Return one column per feature: the number itself, or 1 where a record has the category, else 0.
 
+    Of a feature with classes, the place of the record's class, from 1, else 0.
+
     Where a value is missing, the column's rule decides: another number is there instead, or NaN for records
     that are to be left out. Without a rule, a missing text is a value outside every list, so 0 in all
     categories, and a missing number is NaN.
@@ -282,6 +284,9 @@ def _categories(part: Matrix, table: Table, name: str, asked: Sequence[Feature],
     named = {offset: f.category for offset, f in enumerate(asked) if f.category is not None}
     for offset, has in zip(named, table.matches(name, list(named.values())), strict=True):
         part[:, offset] = has
+    for offset, feature in enumerate(asked):
+        for place, has in enumerate(table.matches(name, feature.classes), start=1):
+            part[has, offset] = place
     if all(feature.missing is None for feature in asked):
         return
     absent = table.without_category(name)
@@ -323,6 +328,15 @@ def remedy_for(role: str) -> str:
             "categorical in a schema, with the category to predict as its positive one"
         )
     return WAY_OUT
+
+
+def names_number(category: str) -> bool:
+    """Return whether a category means a number or a truth value, in a column of such.
+
+    >>> [names_number(category) for category in ("1", "true", "Fair")]
+    [True, True, False]
+    """
+    return not math.isnan(_number(category))
 
 
 def _number(category: str) -> float:

@@ -25,13 +25,17 @@ Columns are features unless they are the target. A categorical column becomes on
 ``records_about = 50000``, if that is public, says how large the table is about.
 
 A target may be categorical, too: it becomes 1 for its ``positive`` category and 0 for every other value. Of
-two categories the second is positive unless the schema says otherwise; of more, it has to::
+two categories the second is positive unless the schema says otherwise::
 
     target = "sold"
 
     [columns.sold]
     kind = "categorical"
     categories = ["no", "yes"]
+
+Of more than two, none of which is said to be positive, each is a class: the target becomes the place of its
+category in the list, from 1, and 0 for every other value. Few parts learn classes; planning with any other
+part is refused.
 
 ``[columns."*"]`` describes every column of the table that is not named, as in a table of thousands of genes
 measured by one instrument.
@@ -72,6 +76,7 @@ from typing import Any
 
 import attrs
 
+from dpkit_core.data.features import EPOCH, Feature
 from dpkit_core.errors import InvalidSchema
 from dpkit_core.files.documents import flaw_of, read_toml
 from dpkit_core.privacy.budget import Neighboring
@@ -81,9 +86,6 @@ KINDS = ("numeric", "categorical", "date")
 
 #: What may be done about a missing value.
 MISSING = ("drop", "constant", "indicator")
-
-#: Dates are counted from here, in days.
-EPOCH = datetime.date(1970, 1, 1)
 
 #: More records than anybody has, and few enough digits to be shown.
 MOST_RECORDS_ABOUT = 10**18
@@ -233,6 +235,12 @@ class Column:
         return self.positive
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """The categories that a target is one of, where there are more than two and none is positive."""
+        several = self.kind == "categorical" and self.positive is None and len(self.categories) > 2
+        return self.categories if several else ()
+
+    @property
     def bounds(self) -> tuple[float, float] | None:
         """Both bounds, or None unless both are public; 0 and 1 for a categorical column, as parts see it."""
         if self.kind == "categorical":
@@ -240,24 +248,6 @@ class Column:
         if self.lower is None or self.upper is None:
             return None
         return self.lower, self.upper
-
-
-@attrs.frozen
-class Feature:
-    """One number per record, as parts see it: a numeric column or one category of a categorical column.
-
-    ``missing`` is the column's rule for missing values and ``fill`` the number that it puts in their place.
-    ``indicator`` says that the feature is 1 where the column is missing and else 0. ``kind`` is the column's.
-    """
-
-    name: str
-    column: str
-    category: str | None = None
-    bounds: tuple[float, float] | None = None
-    missing: str | None = None
-    fill: float | None = None
-    indicator: bool = False
-    kind: str = "numeric"
 
 
 @attrs.frozen
@@ -269,7 +259,7 @@ class Schema:
     columns
         The columns that become features, in order.
     target
-        The column to be predicted; numeric, or categorical with a positive category.
+        The column to be predicted; numeric, or categorical with two categories or more.
     neighboring
         The relation that the release protects.
     records
@@ -305,11 +295,16 @@ class Schema:
             raise InvalidSchema("the schema has no feature column beside the target; add at least one")
         for assertion in self.assertions:
             _require_printable("assertion", assertion)
-        if self.target.kind == "categorical" and self.target.positive_category is None:
+        if (
+            self.target.kind == "categorical"
+            and self.target.positive_category is None
+            and not self.target.classes
+        ):
             listed = ", ".join(self.target.categories) or "none"
             raise InvalidSchema(
                 f"target {self.target.name!r} is categorical, with categories: {listed}; list two, the "
-                'second to be predicted, or name the one to be predicted by positive = "..."'
+                'second to be predicted, or name the one to be predicted by positive = "...", or list more '
+                "than two, for a regressor that learns classes"
             )
         if self.target.missing == "indicator":
             raise InvalidSchema(
@@ -436,7 +431,12 @@ class Schema:
 
     @property
     def outcome(self) -> Feature:
-        """The target as parts see it: a number, or 1 for its positive category and 0 for any other value."""
+        """The target as parts see it: a number, or 1 for its positive category and 0 for any other value.
+
+        Of a target of several classes, the place of its class, from 1, and 0 for any other value.
+        """
+        if self.target.classes:
+            return _class_feature(self.target)
         if self.target.positive_category is not None:
             return _category_feature(self.target, self.target.positive_category, self.target.name)
         return _number_feature(self.target)
@@ -561,6 +561,20 @@ def _number_feature(column: Column) -> Feature:
 def _category_feature(column: Column, category: str, name: str) -> Feature:
     fill = None if column.missing != "constant" else float(column.fill == category)
     return Feature(name, column.name, category, (0.0, 1.0), column.missing, fill, kind=column.kind)
+
+
+def _class_feature(column: Column) -> Feature:
+    classes = column.classes
+    fill = None if column.missing != "constant" else 1.0 + classes.index(str(column.fill))
+    return Feature(
+        column.name,
+        column.name,
+        bounds=(0.0, float(len(classes))),
+        missing=column.missing,
+        fill=fill,
+        kind=column.kind,
+        classes=classes,
+    )
 
 
 def _flags(column: Column) -> list[Feature]:

@@ -41,7 +41,7 @@ from dpkit_core.validators import frozen_tuple
 if TYPE_CHECKING:
     from scipy import sparse
 
-    from dpkit_core.data.dataset import Matrix, Vector
+    from dpkit_core.data.arrays import Matrix, Vector
 
 Integers = npt.NDArray[Any]
 """Whole numbers: int64, or Python's where int64 might not hold a total; float64 inside one block."""
@@ -141,10 +141,15 @@ def total(what: Sum, records: int, shares: Iterable[tuple[int, Integers]]) -> In
         If a share has another shape than ``what`` declares, is more than its records can add up to, or is not
         of whole numbers.
     """
-    result = np.zeros(what.shape, dtype=np.int64 if records * what.bound < 2**63 else object)
+    kind = np.int64 if records * what.bound < 2**63 else object
+    result: Integers | None = None
     for count, share in shares:
-        result += _whole(np.asarray(share), what, count)
-    return result
+        whole = _whole(np.asarray(share), what, count)
+        if result is None:
+            result = whole.astype(kind)  # a copy: a share may be kept by whoever made it
+        else:
+            result += whole
+    return np.zeros(what.shape, dtype=kind) if result is None else result
 
 
 def _whole(share: npt.NDArray[Any], what: Sum, records: int) -> npt.NDArray[np.int64]:
@@ -159,7 +164,7 @@ def _whole(share: npt.NDArray[Any], what: Sum, records: int) -> npt.NDArray[np.i
         raise PlanViolation(
             f"a sum over records exceeds its declared bound of {what.bound} for each. Nothing is released"
         )
-    whole = share.astype(np.int64)
+    whole = share.astype(np.int64, copy=False)
     if share.dtype.kind == "f" and not np.array_equal(whole, share):
         raise PlanViolation("a sum over records is not of whole numbers. Nothing is released")
     return whole

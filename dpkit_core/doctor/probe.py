@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from typing import Any, Literal, TextIO
+from typing import Literal, TextIO
 
 import attrs
 
@@ -52,7 +52,7 @@ def probe(ref: ComponentRef, noise: TextIO) -> Finding:
     return Finding("ok", "", seconds, imports)
 
 
-def _admit(ref: ComponentRef, target: Any) -> None:
+def _admit(ref: ComponentRef, target: object) -> None:
     # Imported for their kind alone, because parts need no typer and commands no pluggy.
     match ref.kind:
         case "hooks":

@@ -21,7 +21,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar, overload
 
 import tomli_w
 
@@ -41,6 +41,7 @@ _PRINTED = set("\t\n\r")
 _SURROGATES = range(0xD800, 0xE000)
 _MISSING: Any = object()
 E = TypeVar("E", bound=enum.Enum)
+D = TypeVar("D")
 
 
 def read_toml(path: Path | str, what: str, error: type[DpkitError]) -> dict[str, Any]:
@@ -159,12 +160,12 @@ def flaw_of(text: str) -> str | None:
     return None
 
 
-def require_plain(document: Any, what: str, error: type[DpkitError]) -> None:
+def require_plain(document: object, what: str, error: type[DpkitError]) -> None:
     """Raise ``error`` unless a document is plain data: not too deep, its numbers and texts as they should be.
 
     Infinity and NaN are numbers here, as in TOML; what reads a field says that it is finite.
     """
-    rest: list[tuple[Any, int]] = [(document, 0)]
+    rest: list[tuple[object, int]] = [(document, 0)]
     while rest:  # no recursion, which has limits of its own
         value, depth = rest.pop()
         match value:
@@ -186,7 +187,7 @@ def require_plain(document: Any, what: str, error: type[DpkitError]) -> None:
             raise error(f"{what} holds {fault}")
 
 
-def _odd_keys(value: Any) -> bool:
+def _odd_keys(value: object) -> bool:
     return isinstance(value, Mapping) and not all(isinstance(key, str) for key in value)
 
 
@@ -210,13 +211,19 @@ class Fields:
     dpkit_core.errors.InvalidRelease: the budget: epsilon is '1'; it must be a finite number
     """
 
-    def __init__(self, document: Any, what: str, error: type[DpkitError]) -> None:
+    def __init__(self, document: object, what: str, error: type[DpkitError]) -> None:
         self.what = what
         self.error = error
         if not isinstance(document, Mapping):
             raise error(f"{what} is {_shown(document)}; it must be a mapping of names to values")
         self._document = document
         self._asked: set[str] = set()
+
+    @overload
+    def text(self, key: str, default: D = ..., *, nullable: Literal[False] = False) -> str | D: ...
+
+    @overload
+    def text(self, key: str, default: D = ..., *, nullable: Literal[True]) -> str | D | None: ...
 
     def text(self, key: str, default: Any = _MISSING, *, nullable: bool = False) -> Any:
         """Return text."""
@@ -232,17 +239,25 @@ class Fields:
         """Return a list of texts, as a tuple."""
         return tuple(self._typed(key, default, _listed(_is_text), "a list of texts"))
 
-    def truth(self, key: str, default: Any = _MISSING) -> Any:
+    def truth(self, key: str, default: D = _MISSING) -> bool | D:
         """Return true or false."""
-        return self._typed(key, default, _is_truth, "true or false")
+        value: bool | D = self._typed(key, default, _is_truth, "true or false")
+        return value
+
+    @overload
+    def number(self, key: str, default: D = ..., *, nullable: Literal[False] = False) -> float | D: ...
+
+    @overload
+    def number(self, key: str, default: D = ..., *, nullable: Literal[True]) -> float | D | None: ...
 
     def number(self, key: str, default: Any = _MISSING, *, nullable: bool = False) -> Any:
         """Return a finite number."""
         return self._typed(key, default, _is_number, "a finite number", nullable=nullable)
 
-    def whole(self, key: str, default: Any = _MISSING) -> Any:
+    def whole(self, key: str, default: D = _MISSING) -> int | D:
         """Return a whole number."""
-        return self._typed(key, default, _is_whole, "a whole number")
+        value: int | D = self._typed(key, default, _is_whole, "a whole number")
+        return value
 
     def wholes(self, key: str, default: Any = _MISSING) -> tuple[int, ...]:
         """Return a list of whole numbers, as a tuple."""
@@ -252,6 +267,16 @@ class Fields:
         """Return a list of finite numbers, as a tuple; ``words`` may stand among them."""
         fits = _listed(lambda value: _is_number(value) or value in words)
         return tuple(self._typed(key, _MISSING, fits, "a list of finite numbers"))
+
+    @overload
+    def mapping(
+        self, key: str, default: D = ..., *, nullable: Literal[False] = False
+    ) -> Mapping[str, Any] | D: ...
+
+    @overload
+    def mapping(
+        self, key: str, default: D = ..., *, nullable: Literal[True]
+    ) -> Mapping[str, Any] | D | None: ...
 
     def mapping(self, key: str, default: Any = _MISSING, *, nullable: bool = False) -> Any:
         """Return a mapping, as it is."""
@@ -283,7 +308,7 @@ class Fields:
             )
 
     def _typed(
-        self, key: str, default: Any, fits: Callable[[Any], bool], kind: str, *, nullable: bool = False
+        self, key: str, default: Any, fits: Callable[[object], bool], kind: str, *, nullable: bool = False
     ) -> Any:
         value = self.value(key, default)
         if value is _MISSING:
@@ -293,32 +318,33 @@ class Fields:
         return value
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_truth(value: Any) -> bool:
+def _is_truth(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def _is_mapping(value: Any) -> bool:
+def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     # Compared, because a whole number of Python may be too large to be converted; false for NaN.
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and abs(value) <= sys.float_info.max
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) <= sys.float_info.max
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _listed(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _listed(fits: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, list | tuple) and all(map(fits, value))
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """Return a value as a message can show it, however long it is."""
     return reprlib.repr(value)

@@ -11,7 +11,7 @@ import json
 import secrets
 import uuid
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import attrs
 
@@ -20,6 +20,8 @@ from dpkit_core.errors import InvalidLedger
 from dpkit_core.privacy.events import event_to_json
 from dpkit_core.privacy.filters import Claim, Ticks
 from dpkit_core.release.canonical import canonical_bytes
+
+F = TypeVar("F")
 
 Outcome = Literal["released", "refused", "failed", "vetoed"]
 """What became of a reservation. All four are spent."""
@@ -112,7 +114,7 @@ class Entry:
         """Whether the hash is that of the other fields."""
         return self.hash == _hash(attrs.astuple(self, recurse=False)[:-1])
 
-    def _read(self, text: str, form: type[Any]) -> Any:
+    def _read(self, text: str, form: type[F]) -> F:
         try:
             value = json.loads(text)
         except (TypeError, ValueError) as error:
@@ -122,11 +124,11 @@ class Entry:
         return value
 
 
-def _text(document: Any) -> str:
+def _text(document: object) -> str:
     return canonical_bytes(document).decode("ascii")
 
 
-def _hash(fields: tuple[Any, ...]) -> str:
+def _hash(fields: tuple[object, ...]) -> str:
     return hashlib.sha256(canonical_bytes(list(fields))).hexdigest()
 
 

@@ -599,7 +599,7 @@ def _intact(entry: Entry) -> Entry:
     return entry
 
 
-def _same(known: Any, charge: Charge) -> Entry:
+def _same(known: Sequence[Entry], charge: Charge) -> Entry:
     reserved = _intact(known[0])
     if reserved.facts.get("nonce") == charge.nonce and reserved.account == charge.account and len(known) == 1:
         return reserved

@@ -37,7 +37,7 @@ from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Gaussian
 
 if TYPE_CHECKING:
-    from dpkit_core.data.dataset import Vector
+    from dpkit_core.data.arrays import Vector
     from dpkit_core.protocols import Meter
 
 #: Cells that are split in each step, and parts of each.

@@ -32,7 +32,7 @@ from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Gaussian
 
 if TYPE_CHECKING:
-    from dpkit_core.data.dataset import Matrix, Vector
+    from dpkit_core.data.arrays import Matrix, Vector
     from dpkit_core.protocols import Meter
 
 #: Entries are multiples of 2^-18.

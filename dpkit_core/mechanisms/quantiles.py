@@ -103,7 +103,7 @@ from dpkit_core.privacy.events import ExponentialMechanism, Repeated, Sequence
 from dpkit_core.protocols import Refusal, Scores
 
 if TYPE_CHECKING:
-    from dpkit_core.data.dataset import Matrix, Vector
+    from dpkit_core.data.arrays import Matrix, Vector
     from dpkit_core.protocols import Meter
 
 #: Magnitudes from 2^-50 to 2^50, about 1e-15 to 1e15.
@@ -196,7 +196,7 @@ def fences_event(epsilon: float, neighboring: Neighboring, columns: int = 1) -> 
     locations, _ = location_grid()
     center = quantile_event(epsilon, neighboring, 1 / 2, locations.size)
     spread = quantile_event(epsilon, neighboring, SPREAD_RANK, spread_grid().size)
-    reach = ExponentialMechanism(epsilon, neighboring, sensitivity=1.0, candidates=FENCE_STEPS + 1)
+    reach = reach_event(epsilon, neighboring, FENCE_STEPS + 1)
     return Repeated(Sequence((center, spread, reach)), columns)
 
 
@@ -229,10 +229,10 @@ def private_fences(
         Whether to draw noise for all of the locations, which takes some twenty milliseconds more, so that the
         running time does not depend on the values.
     """
-    grid, prior = location_grid()
+    grid, _ = location_grid()
     located = rank_sensitivity(1 / 2, neighboring)
     scores = center_scores(data.sum(counts_around(values, grid)), epsilon)
-    scores += _in_units(prior * (located.range / epsilon))
+    scores += _prior_in_records(located.range / epsilon)
     center = float(grid[_select(meter, scores, located, epsilon, constant_work=constant_work)])
 
     def distances(block: Block) -> Vector:
@@ -245,14 +245,62 @@ def private_fences(
     at_mass = spread <= resolution(center)
     reach = magnitudes(center) if at_mass else spread * np.exp2(np.arange(FENCE_STEPS + 1) / 4)
     price = RECORDS_PER_MAGNITUDE if at_mass else RECORDS_PER_DOUBLING / 4
-    pick = _select(
+    width = private_reach(
         meter,
-        reach_scores(data.sum(counts_beyond(distances, reach)), epsilon, price),
-        Sensitivity.monotone(1.0, neighboring),
-        epsilon,
+        data,
+        distances,
+        reach,
+        price=price,
+        epsilon=epsilon,
+        neighboring=neighboring,
         constant_work=constant_work,
     )
-    return Fences(center, float(reach[pick]))
+    return Fences(center, width)
+
+
+def reach_event(epsilon: float, neighboring: Neighboring, candidates: int) -> ExponentialMechanism:
+    """Return what ``private_reach`` over so many candidates will emit."""
+    return ExponentialMechanism(epsilon, neighboring, sensitivity=1.0, candidates=candidates)
+
+
+def private_reach(
+    meter: Meter,
+    data: Summable,
+    magnitudes: Values,
+    candidates: Vector,
+    *,
+    price: float,
+    epsilon: float,
+    neighboring: Neighboring,
+    constant_work: bool = False,
+) -> float:
+    """Return one of the candidates, beyond which are few records.
+
+    The score of candidate j is minus the number of records beyond it, less ``j price / epsilon``: each step
+    must bring in so many. Range sensitivity 1 under both relations; emits ``reach_event``.
+
+    Parameters
+    ----------
+    meter
+        Planned for the event.
+    data
+        The records, read once.
+    magnitudes
+        What is to be within reach.
+    candidates
+        Increasing; public.
+    price
+        Of a step, in units of 1 / ``epsilon``; public.
+    epsilon
+        Of the event.
+    neighboring
+        Under which the event is planned.
+    constant_work
+        As for ``Meter.select``.
+    """
+    scores = reach_scores(data.sum(counts_beyond(magnitudes, candidates)), epsilon, price)
+    sensitivity = Sensitivity.monotone(1.0, neighboring)
+    return float(candidates[_select(meter, scores, sensitivity, epsilon, constant_work=constant_work)])
 
 
 def records_needed(epsilon: float, neighboring: Neighboring) -> float:
@@ -427,16 +475,34 @@ def center_scores(counts: Integers, epsilon: float) -> Vector:
     A location whose neighbors have the median between them misses it by ``RECORDS_BETWEEN / epsilon`` at
     most. ``counts`` is the total of ``counts_around``; the sensitivity is that of ``rank_scores``.
     """
-    below, upto = np.asarray(counts[:, :-1], dtype=np.float64)
-    scores: Vector = -np.maximum(0.0, _misses(below, upto, float(counts[0, -1]) / 2, epsilon))
-    return scores
+    below, upto = counts[:, :-1]
+    misses = _misses(below, upto, float(counts[0, -1]) / 2, epsilon)
+    return np.negative(np.maximum(misses, 0.0, out=misses), out=misses)
 
 
-def _misses(below: Vector, upto: Vector, rank: float, epsilon: float) -> Vector:
-    """Return by how many records points miss a rank, or their neighbors do and a little more; exactly."""
-    wider = np.maximum(np.append(below[:1], below[:-1]) - rank, rank - np.append(upto[1:], upto[-1:]))
-    misses: Vector = np.maximum(below - rank, rank - upto)
-    return np.minimum(misses, np.maximum(wider, 0.0) + _in_units(RECORDS_BETWEEN / epsilon))
+def _misses(below: Integers | Vector, upto: Integers | Vector, rank: float, epsilon: float) -> Vector:
+    """Return by how many records points miss a rank, or their neighbors do and a little more; exactly.
+
+    Nearly all the time of a fence passes here, in memory: hence in place.
+    """
+    above: Vector = np.subtract(below, rank, dtype=np.float64, casting="unsafe")
+    short: Vector = np.subtract(rank, upto, dtype=np.float64, casting="unsafe")
+    wider = np.concatenate(
+        (above[:1], above[:-1])
+    )  # the first has no neighbor before it, the last none after
+    np.maximum(wider[:-1], short[1:], out=wider[:-1])
+    np.maximum(wider[-1:], short[-1:], out=wider[-1:])
+    np.maximum(wider, 0.0, out=wider)
+    wider += _in_units(RECORDS_BETWEEN / epsilon)
+    misses = np.maximum(above, short, out=above)
+    return np.minimum(misses, wider, out=misses)
+
+
+@functools.lru_cache(maxsize=8)
+def _prior_in_records(scale: float) -> Vector:
+    """Return the logarithms of the weights of all locations, each as so many records."""
+    _, prior = location_grid()
+    return _read_only(_in_units(prior * scale))
 
 
 def _in_units(records: Vector | float) -> Vector:

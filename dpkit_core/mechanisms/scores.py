@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 
-from dpkit_core.data.dataset import Vector
+from dpkit_core.data.arrays import Vector
 
 
-def _frozen_vector(values: Any) -> Vector:
+def _frozen_vector(values: npt.ArrayLike) -> Vector:
     vector = np.array(values, dtype=np.float64)
     vector.flags.writeable = False
     return vector

@@ -39,7 +39,7 @@ from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Gaussian, NonSphericalGaussian, PoissonSampled
 
 if TYPE_CHECKING:
-    from dpkit_core.data.dataset import Matrix, Vector
+    from dpkit_core.data.arrays import Matrix, Vector
     from dpkit_core.noise.sampler import Sampler
 
 Sums: TypeAlias = Gaussian | NonSphericalGaussian | PoissonSampled

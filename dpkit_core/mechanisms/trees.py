@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from dpkit_core.data.dataset import Matrix, Vector
+    from dpkit_core.data.arrays import Matrix, Vector
 
 Codes: TypeAlias = npt.NDArray[Any]
 """Unsigned integers, one row a feature (d x n): a split reads one row, which lies in one piece."""

@@ -7,6 +7,7 @@ floating-point noise (Mironov 2012).
 
 from __future__ import annotations
 
+import functools
 import math
 from fractions import Fraction
 from typing import TypeAlias
@@ -82,6 +83,7 @@ def gaussian_grid(sensitivity: float, noise_multiplier: float, dimension: int = 
     return _grid(sensitivity, noise_multiplier, math.isqrt(max(dimension - 1, 0)) + 1)
 
 
+@functools.lru_cache(maxsize=256)
 def _grid(sensitivity: float, noise_multiplier: float, rounding: int) -> Grid:
     """Return the coarsest grid on which arithmetic costs less than 1e-4 of the noise.
 

@@ -9,8 +9,7 @@ import attrs
 from dpkit_core import markup
 from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.parts import require_type
-from dpkit_core.pipeline.plan import Plan
-from dpkit_core.pipeline.words import stage_rows
+from dpkit_core.pipeline.plan import Plan, stage_rows
 from dpkit_core.privacy.budget import rounded_up
 from dpkit_core.text import columns, indented
 

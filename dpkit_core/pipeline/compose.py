@@ -23,7 +23,9 @@ from dpkit_core.pipeline.parts import Assembly, make_part, require_type
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.planner import Planner
 from dpkit_core.pipeline.policy import Policy
+from dpkit_core.pipeline.recommend import AUTO, chosen_k
 from dpkit_core.plugins.kinds import ROLES
+from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.protocols import Accountant, Regressor, Scorer, TopKSelector
 
@@ -49,7 +51,7 @@ class Pipeline:
         schema: Schema,
         budget: Budget,
         *,
-        k: int | None = None,
+        k: int | str | None = None,
         select_share: float = DEFAULT_SELECT_SHARE,
         batches: int = 1,
     ) -> Plan:
@@ -62,7 +64,8 @@ class Pipeline:
         budget
             What all parts together may cost.
         k
-            Number of features to select; 5, or all where there are fewer.
+            Number of features to select; 5, or all where there are fewer. ``"auto"`` for as many as the rule
+            of ``dpkit_core.pipeline.recommend`` says, which may be all of them, without a selection.
         select_share
             Fraction of the budget for the selection, where a regression follows it.
         batches
@@ -80,13 +83,26 @@ class Pipeline:
         """
         require_type("schema", schema, Schema, "make one with Schema.numeric or Schema.read")
         require_type("budget", budget, Budget, "give Budget(epsilon, delta), as in Budget(1.0, 1e-6)")
-        if k is not None:
-            require_type("k", k, numbers.Integral, "give a whole number of at least 1")
+        if k is not None and k != AUTO:
+            require_type("k", k, numbers.Integral, "give a whole number of at least 1, or 'auto'")
             k = int(k)  # numpy has integers of its own
         Policy.of_site().require_budget(budget)
         require_type("select_share", select_share, numbers.Real, "give a number between 0 and 1")
         require_type("batches", batches, numbers.Integral, "give a whole number of at least 1")
-        return Planner(self.assembly, schema, budget, k, select_share, batches=int(batches)).plan()
+
+        def planned(k: int | None, assembly: Assembly = self.assembly) -> Plan:
+            return Planner(assembly, schema, budget, k, select_share, batches=int(batches)).plan()
+
+        if not isinstance(k, str):
+            return planned(k)
+        if self.assembly.selection is None or self.assembly.regressor is None or self.assembly.iteration:
+            raise InvalidOption(
+                f"k is 'auto' for {self.assembly}; the rule needs a scorer and a selector, and a regressor "
+                "that uses what they pick. Give a number, or leave k out"
+            )
+        every = len(schema.features)
+        without = attrs.evolve(self.assembly, scorer=None, selector=None)
+        return chosen_k(every, lambda k: planned(None, without) if k == every else planned(k))
 
 
 def compose(
@@ -128,15 +144,12 @@ def compose(
                 f"options {sorted(values)} are given for {role}, "
                 + ("which is not part of this pipeline" if instance is None else "which is an instance")
             )
-    parts = {
-        role: None if part is None else make_part(role, part, settings.get(role))
-        for role, part in given.items()
-    }
+    registry = Registry()
     assembly = Assembly(
-        parts["scorer"],
-        parts["selector"],
-        parts["regressor"],
-        accountant if isinstance(accountant, str) else make_part("accountant", accountant),
+        None if scorer is None else make_part("scorer", scorer, settings.get("scorer"), registry),
+        None if selector is None else make_part("selector", selector, settings.get("selector"), registry),
+        None if regressor is None else make_part("regressor", regressor, settings.get("regressor"), registry),
+        accountant if isinstance(accountant, str) else make_part("accountant", accountant, None, registry),
         settings.get("accountant", {}),
     )
     return Pipeline(assembly)

@@ -19,7 +19,7 @@ from dpkit_core.protocols import Forecast, Forecaster
 
 if TYPE_CHECKING:
     from dpkit_core.data.schema import Schema
-    from dpkit_core.pipeline.plan import Stage
+    from dpkit_core.pipeline.stages import Stage
 
 #: How sure a pick is of what leads by so much.
 SURE = 0.95

@@ -508,7 +508,9 @@ class StageMeter(Uncopyable):
             calls = opened.close()
             self._open = False
             first = len(self._draws) - sum(1 for _ in expand((event,)))
-            self._draws[first:] = [attrs.evolve(draw, calls=calls) for draw in self._draws[first:]]
+            self._draws[first:] = [
+                Draw(draw.event, draw.scale, draw.shape, draw.whose, calls) for draw in self._draws[first:]
+            ]
             if not failed:
                 self._require_all_drawn(event, dict(calls))
 
@@ -546,10 +548,13 @@ class StageMeter(Uncopyable):
         """Void the run unless an event that says how many numbers were noised got noise for so many."""
         kinds: tuple[tuple[type[Laplace] | type[Gaussian], str], ...]
         kinds = ((Laplace, "laplace"), (Gaussian, "gaussian"))
+        singles = list(expand((event,)))
         for kind, law in kinds:
-            shapes = [single.shape or () for single in expand((event,)) if isinstance(single, kind)]
+            shapes = [single.shape or () for single in singles if isinstance(single, kind)]
+            if not shapes:
+                continue
             drawn = sum(n for c, n in calls.items() if c.method in (f"discrete_{law}", f"{law}_on_grid"))
-            if shapes and drawn != sum(map(math.prod, shapes)):
+            if drawn != sum(map(math.prod, shapes)):
                 self._void("drew more or fewer numbers than its event says", f"{drawn} for {shapes}")
         self._raise_violation()
 

@@ -34,7 +34,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import pluggy
 
@@ -245,7 +245,7 @@ def left_out(ref: ComponentRef) -> bool:
     return any(ref.answers_to(name) for name in disabled)
 
 
-def admit(ref: ComponentRef, target: Any) -> pluggy.PluginManager:
+def admit(ref: ComponentRef, target: object) -> pluggy.PluginManager:
     """Return a manager of the one observer that ``target``, loaded for ``ref``, is or makes.
 
     Raises

@@ -9,7 +9,7 @@ import math
 import numbers
 import reprlib
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar
 
 import attrs
 
@@ -30,18 +30,22 @@ from dpkit_core.protocols import (
 from dpkit_core.release.certificate import PartRecord
 from dpkit_core.validators import exact_text
 
-T = TypeVar("T")
+Component: TypeAlias = Scorer | IterateScorer | TopKSelector | Regressor | IterativeRegressor | Accountant
+"""What a part is an instance of: a class that keeps one of the protocols."""
+
+C = TypeVar("C", bound=Component)
+C_co = TypeVar("C_co", bound=Component, covariant=True)
 
 _MISSING = object()
 _FACTORY: type[Any] = type(attrs.Factory(list))  # to a type checker, a function
 
 
 @attrs.frozen
-class Part(Generic[T]):
+class Part(Generic[C_co]):
     """One part of a pipeline: the instance and where it came from."""
 
     role: str
-    instance: T
+    instance: C_co
     name: str
     distribution: str
     version: str
@@ -118,7 +122,7 @@ class Assembly:
         return " + ".join(part.name for part in self.chosen)
 
     @property
-    def chosen(self) -> tuple[Part[Any], ...]:
+    def chosen(self) -> tuple[Part[Component], ...]:
         """Every part but the accountant."""
         return tuple(part for part in (self.scorer, self.selector, self.regressor) if part)
 
@@ -132,15 +136,12 @@ class Assembly:
     @property
     def iteration(self) -> Iteration | None:
         """Its parts, if they are to select while the regressor iterates."""
-        scorer: Part[Any] | None = self.scorer
-        regressor: Part[Any] | None = self.regressor
-        if scorer is None or self.selector is None or regressor is None:
+        scorer, selector, regressor = self.scorer, self.selector, self.regressor
+        if scorer is None or selector is None or regressor is None:
             return None
-        if not isinstance(scorer.instance, IterateScorer):
+        if not (_scores_iterates(scorer) and _shows_iterates(regressor)):
             return None
-        if not isinstance(regressor.instance, IterativeRegressor):
-            return None
-        return Iteration(scorer, self.selector, regressor)
+        return Iteration(scorer, selector, regressor)
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -153,10 +154,18 @@ class Assembly:
         return forms_of(self.scorer.instance)
 
 
+def _scores_iterates(part: Part[Component]) -> TypeGuard[Part[IterateScorer]]:
+    return isinstance(part.instance, IterateScorer)
+
+
+def _shows_iterates(part: Part[Component]) -> TypeGuard[Part[IterativeRegressor]]:
+    return isinstance(part.instance, IterativeRegressor)
+
+
 FORMS = ("dense", "sparse", "streamed")
 
 
-def forms_of(part: Scorer | Regressor) -> tuple[str, ...]:
+def forms_of(part: Component) -> tuple[str, ...]:
     """Return the forms of data that a part accepts."""
     return tuple(getattr(type(part), "forms", FORMS[:1]))
 
@@ -206,7 +215,7 @@ def _default(field: Any) -> Any:
     return attrs.NOTHING if field.default is dataclasses.MISSING else field.default
 
 
-def options_of(instance: Any) -> dict[str, Any]:
+def options_of(instance: object) -> dict[str, Any]:
     """Return the options of a part that differ from their defaults, as plain data.
 
     Raises
@@ -221,18 +230,18 @@ def options_of(instance: Any) -> dict[str, Any]:
     }
 
 
-def _made(default: Any, instance: Any) -> Any:
+def _made(default: Any, instance: object) -> object:
     if not isinstance(default, _FACTORY):
         return default
     return default.factory(instance) if default.takes_self else default.factory()
 
 
-def _equal(value: Any, default: Any) -> bool:
-    # Arrays have no single answer, and are no plain data either.
-    return type(equal := value == default) is bool and equal
+def _equal(value: object, default: object) -> bool:
+    equal: object = value == default  # arrays have no single answer, and are no plain data either
+    return equal is True
 
 
-def _plain(what: str, value: Any) -> Any:  # noqa: PLR0911 - one line for each kind of data
+def _plain(what: str, value: object) -> Any:  # noqa: PLR0911 - one line for each kind of data
     match value:
         case None | bool():
             return value
@@ -248,16 +257,24 @@ def _plain(what: str, value: Any) -> Any:  # noqa: PLR0911 - one line for each k
             return [_plain(what, item) for item in value]
         case Mapping() if all(isinstance(key, str) for key in value):
             return {key: _plain(what, item) for key, item in value.items()}
-        case _ if attrs.has(type(value)):
-            return {f.name: _plain(what, getattr(value, f.name)) for f in attrs.fields(type(value))}
+        case _ if attrs.has(kind := type(value)):
+            return {f.name: _plain(what, getattr(value, f.name)) for f in attrs.fields(kind)}
     raise InvalidOption(
         f"{what} is {reprlib.repr(value)}, which a certificate cannot hold; options are text, finite "
         "numbers, truth values, and lists and mappings of them"
     )
 
 
-def make_part(role: str, given: Any, options: Mapping[str, Any] | None = None) -> Part[Any]:
+def make_part(
+    role: str,
+    given: C | str,
+    options: Mapping[str, Any] | None = None,
+    registry: Registry | None = None,
+) -> Part[C]:
     """Return the part for an instance, or for the name of an installed component.
+
+    It is of the type that the caller expects of the role, which is found out here. A ``registry`` that is
+    given has read the environment once for several parts.
 
     Raises
     ------
@@ -266,14 +283,14 @@ def make_part(role: str, given: Any, options: Mapping[str, Any] | None = None) -
     AgainstPolicy
         If the site does not allow the component; it is not loaded then.
     """
-    registry = Registry()
+    registry = registry or Registry()
     kind = ROLES[role]
     _require_part(role, given)
     if isinstance(given, str):
         ref = registry.find(kind, given)
         Policy.of_site().require_part(role, ref.name, ref.distribution, ref.version)
         component = registry.load(ref)
-        instance = _instantiate(component, f"{role} {ref.name}", dict(options or {}))
+        instance: C = _instantiate(component, f"{role} {ref.name}", dict(options or {}))
     else:
         instance = given
         provenance = registry.provenance(type(instance), kind)
@@ -283,7 +300,7 @@ def make_part(role: str, given: Any, options: Mapping[str, Any] | None = None) -
     return Part(role, instance, ref.name, ref.distribution, ref.version)
 
 
-def _require_part(role: str, given: Any) -> None:
+def _require_part(role: str, given: object) -> None:
     if isinstance(given, str):
         return
     if isinstance(given, type):
@@ -318,7 +335,7 @@ def _has(given: object, name: str, member: object) -> bool:
     return found is not _MISSING and callable(getattr(given, name, None))
 
 
-def _instantiate(component: Any, what: str, options: dict[str, Any]) -> Any:
+def _instantiate(component: type[Any], what: str, options: dict[str, Any]) -> Any:
     known = [field.name for field in option_fields(component)]
     for name in options:
         if name not in known and name != "neighboring":
@@ -331,7 +348,7 @@ def _instantiate(component: Any, what: str, options: dict[str, Any]) -> Any:
         raise InvalidOption(f"{what} does not accept {options}: {reason}") from error
 
 
-def require_type(name: str, given: object, expected: type[Any], remedy: str) -> None:
+def require_type(name: str, given: object, expected: type[object], remedy: str) -> None:
     """Raise ``InvalidOption`` unless an argument is of the type expected; true and false are no numbers."""
     if not isinstance(given, expected) or isinstance(given, bool):
         raise InvalidOption(f"{name} is {given!r}, of type {type(given).__name__}; {remedy}")

@@ -5,24 +5,27 @@ The planner makes it, the runner runs it, observers are told of it.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, Protocol
 
 import attrs
 
+from dpkit_core import markup
 from dpkit_core.data.dataset import AnyDataset, Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.ledger.ledger import Payer
+from dpkit_core.mechanisms.calibration import total
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.forecasts import StageForecast, forecasts_of
-from dpkit_core.pipeline.parts import Assembly, Part, Selection
-from dpkit_core.pipeline.words import plan_as_html, plan_in_words
-from dpkit_core.privacy.budget import Budget, Sensitivity, vacuous
-from dpkit_core.privacy.events import Event, expand
-from dpkit_core.protocols import Accountant, IterateFacts, StagePlan
+from dpkit_core.pipeline.parts import Assembly, Component, Part
+from dpkit_core.pipeline.stages import Stage
+from dpkit_core.privacy.budget import Budget, rounded_up, vacuous
+from dpkit_core.privacy.events import NonPrivate, walk
+from dpkit_core.privacy.words import events_in_words
+from dpkit_core.protocols import Accountant, IterateFacts
 from dpkit_core.release.certificate import PartRecord, StageEvent
 from dpkit_core.release.release import Release
+from dpkit_core.text import indented
 
 Records = AnyDataset | Sequence[Dataset]
 """What a plan is run on: a dataset, or the batches of a stream in the order of their arrival."""
@@ -32,44 +35,6 @@ Progress = Callable[[str, int, int], None]
 
 Outcome = Literal["declined", "released", "vetoed", "violated", "failed"]
 """What became of a run: see ``Hooks.dpkit_finished``."""
-
-
-#: Name of the meter of a regressor and a selector that take turns.
-LOOP = "iteration"
-
-#: How the noise of scores is rounded that are known to protect nothing.
-UNPROTECTED = "none: the scores of the iterates protect nothing"
-
-
-@attrs.frozen
-class Stage:
-    """One stage of a plan.
-
-    Attributes
-    ----------
-    name
-        ``scoring``, ``selection`` or ``regression``.
-    part
-        The part that releases something here.
-    share
-        Its fraction of the budget before joint composition.
-    budget
-        What its events may cost when accounted alone.
-    plan
-        The events and settings of the part that releases something.
-    picks
-        Of a selection: how many features each round picks.
-    sensitivities
-        Of a selection: what the scorer declares for the scores of each round.
-    """
-
-    name: str
-    part: Part[Any]
-    share: float
-    budget: Budget
-    plan: StagePlan
-    picks: tuple[int, ...] = ()
-    sensitivities: tuple[Sensitivity, ...] = ()
 
 
 @attrs.frozen
@@ -108,7 +73,7 @@ class Plan:
     _runner: Runner = attrs.field(repr=False, eq=False)
 
     @property
-    def parts(self) -> tuple[Part[Any], ...]:
+    def parts(self) -> tuple[Part[Component], ...]:
         """Every part, the accountant last."""
         return (*self.assembly.chosen, self.accountant)
 
@@ -242,28 +207,78 @@ class Runner(Protocol):
         ...
 
 
-def loop_of(stages: Sequence[Stage], facts: IterateFacts) -> Stage:
-    """Return the one stage, with one meter, of a regressor and a selector that take turns.
+def title(plan: Plan) -> str:
+    """Return what a plan is, in one line."""
+    if plan.iterates is not None:
+        return (
+            f"Plan: {plan.assembly}, {len(plan.iterates.after)} iterates of {plan.iterates.features} features"
+        )
+    return f"Plan: {plan.assembly}, k = {plan.k} of {len(plan.schema.features)} features"
 
-    The events of the regressor, with one of the selector after each number of them that ``facts`` says.
-    """
-    by_name = {stage.name: stage for stage in stages}
-    selection, regression = by_name["selection"].plan, by_name["regression"].plan
-    events: list[Event] = []
-    if "scoring" in by_name:
-        events += by_name["scoring"].plan.events
-    single = expand(regression.events)
-    for event, before, after in zip(selection.events, (0, *facts.after), facts.after, strict=False):
-        events += [*itertools.islice(single, after - before), event]
-    plan = StagePlan(
-        (*events, *single),
-        refusals=regression.refusals,
-        arithmetic=(*regression.arithmetic, *selection.arithmetic, UNPROTECTED),
-        foreign=(*regression.foreign, *selection.foreign),
+
+def plan_in_words(plan: Plan) -> str:
+    """Return a plan as the text that ``print`` shows."""
+    stages = [
+        f"{stage}, {share} of the budget: {part}: {'; '.join(releases.splitlines())}. Epsilon alone: {alone}."
+        for stage, part, releases, alone, share in stage_rows(plan)
+    ]
+    return "\n".join(
+        [title(plan), *indented([*stages, budget_line(plan), *forecast_lines(plan), *warning_lines(plan)])]
     )
-    return attrs.evolve(by_name["regression"], name=LOOP, plan=plan)
 
 
-def picks_of(selection: Selection, k: int) -> tuple[int, ...]:
-    """Return how many features each round of a selection picks: one by one where scores depend on picks."""
-    return (1,) * k if selection.scorer.instance.adaptive else (k,)
+def forecast_lines(plan: Plan) -> list[str]:
+    """Return what can be told of a run, from public facts."""
+    return [f"Forecast of {found.part}: {found.forecast.sentence}." for found in plan.forecasts]
+
+
+def plan_as_html(plan: Plan) -> str:
+    """Return a plan as what a notebook shows."""
+    header = ("stage", "part", "releases", "epsilon alone", "share")
+    lines = markup.sentences([budget_line(plan), *warning_lines(plan)])
+    return markup.heading(title(plan)) + markup.table(header, stage_rows(plan)) + lines
+
+
+def warning_lines(plan: Plan) -> list[str]:
+    """Return what a person should know before the budget is spent."""
+    return [f"Warning: {warning}." for warning in plan.warnings]
+
+
+def stage_rows(plan: Plan) -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield stage, part, what it releases, its epsilon alone, and its share of the budget."""
+    for stage in plan.stages:
+        yield (
+            stage.name,
+            _parts(plan, stage),
+            "\n".join(events_in_words(stage.plan.events)) or "nothing",
+            _alone(plan, stage),
+            f"{100 * stage.share:.3g}%",
+        )
+
+
+def _parts(plan: Plan, stage: Stage) -> str:
+    scorer = plan.assembly.scorer
+    by = f" on {scorer.name}" if scorer and stage.name == "selection" else ""
+    return stage.part.name + by
+
+
+def _alone(plan: Plan, stage: Stage) -> str:
+    if not stage.plan.events:
+        return "0"
+    if any(isinstance(inner, NonPrivate) for event in stage.plan.events for inner in walk(event)):
+        return "none"
+    alone = total(list(stage.plan.events), plan.accountant.instance, stage.budget.delta)
+    return rounded_up(alone, 4)
+
+
+def budget_line(plan: Plan) -> str:
+    """Return what all stages cost together, beside what is allowed."""
+    epsilon, delta = rounded_up(plan.budget.epsilon, 6), rounded_up(plan.budget.delta, 3)
+    allowed = f"epsilon {epsilon}, delta {delta}"
+    if plan.epsilon is None:
+        return f"Together: not private, because {'; '.join(plan.reasons)}. Budget: {allowed}."
+    return (
+        f"Together, composed jointly: epsilon {rounded_up(plan.epsilon, 6)} at delta {delta}, by "
+        f"accountant {plan.accountant.name}, for {plan.schema.neighboring.value} neighbors. "
+        f"Allowed: {allowed}."
+    )

@@ -25,7 +25,7 @@ from dpkit_core.files.writing import write_whole
 from dpkit_core.pipeline.compose import compose
 from dpkit_core.pipeline.forecasts import StageForecast
 from dpkit_core.pipeline.observers import warn
-from dpkit_core.pipeline.parts import Part
+from dpkit_core.pipeline.parts import Component, Part
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.plugins.kinds import ROLES
@@ -65,7 +65,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _part_document(part: Part[Any]) -> dict[str, Any]:
+def _part_document(part: Part[Component]) -> dict[str, Any]:
     if not part.distribution:
         raise InvalidRelease(
             f"{part} is not an installed component, so a plan file could not name it; install it with an "
@@ -179,7 +179,7 @@ def _require_same_events(what: str, saved: list[dict[str, Any]], plan: Plan, cha
     )
 
 
-def _says_facts(document: Any) -> bool:
+def _says_facts(document: object) -> bool:
     """Return whether an event in plain data says anything on which its cost does not depend."""
     if isinstance(document, Mapping):
         return not UNPRICED.isdisjoint(document) or any(map(_says_facts, document.values()))
@@ -196,7 +196,7 @@ def _brief(event: Mapping[str, Any]) -> str:
     return f"{event.get('type')} of the {event.get('stage')} ({facts})"
 
 
-def _agree(a: Any, b: Any) -> bool:
+def _agree(a: object, b: object) -> bool:
     """Return whether plain data agree, numbers up to what another machine's exp and log may change."""
     if isinstance(a, float) and isinstance(b, float):
         return math.isclose(a, b, rel_tol=RELATIVE_TOLERANCE)

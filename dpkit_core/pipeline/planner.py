@@ -11,7 +11,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import attrs
 
@@ -27,9 +26,10 @@ from dpkit_core.errors import (
 from dpkit_core.mechanisms.calibration import calibrate, total
 from dpkit_core.noise.grid import check_range, gaussian_grid, laplace_grid
 from dpkit_core.noise.selection import SMALLEST_EPSILON
-from dpkit_core.pipeline.parts import Assembly, Iteration, Part, Selection, make_part
-from dpkit_core.pipeline.plan import UNPROTECTED, Plan, Stage, picks_of
+from dpkit_core.pipeline.parts import Assembly, Component, Iteration, Part, Selection, make_part
+from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.runner import run
+from dpkit_core.pipeline.stages import UNPROTECTED, Stage, picks_of
 from dpkit_core.plugins.kinds import protocol_of
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
@@ -79,7 +79,7 @@ class _Draft:
     """A stage before its budget is known."""
 
     name: str
-    part: Part[Any]
+    part: Part[Component]
     share: float
     plan: Callable[[Budget], StagePlan]
 
@@ -120,6 +120,7 @@ class Planner:
 
     def _plan(self) -> Plan:
         self._check_parts()
+        self._check_classes()
         accountant = self._accountant()
         hopeless = bool(self.problems)
         self._check_k()
@@ -176,6 +177,24 @@ class Planner:
                 fraction(self, attrs.fields(Stage).share, self.select_share)
             except ValueError as error:
                 problems.append(f"select_{error}")
+
+    def _check_classes(self) -> None:
+        """Note which parts would take the places of classes for numbers."""
+        target = self.schema.target
+        if not target.classes:
+            return
+        for part in (self.assembly.scorer, self.assembly.regressor):
+            if part is not None and not getattr(type(part.instance), "takes_classes", False):
+                self.problems.append(
+                    f"{part} knows numbers and targets of two categories, and target {target.name!r} has "
+                    f"{len(target.classes)}; name the one to be predicted by positive = "
+                    f'"{target.classes[-1]}" in the schema, or take '
+                    + (
+                        "a regressor that learns classes, such as boosted_trees"
+                        if part.role == "regressor"
+                        else "all features, without a selection"
+                    )
+                )
 
     def _check_stream(self) -> None:
         """Note what cannot learn from records that come in batches."""
@@ -369,7 +388,7 @@ class Planner:
         self._require_declared(scorer, sensitivities)
         return sensitivities
 
-    def _require_declared(self, scorer: Part[Any], sensitivities: Sequence[Sensitivity]) -> None:
+    def _require_declared(self, scorer: Part[Component], sensitivities: Sequence[Sensitivity]) -> None:
         for sensitivity in sensitivities:
             if type(sensitivity) is not Sensitivity:
                 raise Unsuitable(f"{scorer} declares a {type(sensitivity).__name__} and no Sensitivity")
@@ -486,11 +505,11 @@ def _admitting(reasons: Sequence[str], neighboring: Neighboring, _: Budget) -> S
     return StagePlan([NonPrivate(reason, neighboring) for reason in reasons], arithmetic=[UNPROTECTED])
 
 
-def _needs_iterates(scorer: Part[Any]) -> bool:
+def _needs_iterates(scorer: Part[Component]) -> bool:
     return protocol_of("scorers", type(scorer.instance)) is IterateScorer
 
 
-def _without_iterates(scorer: Part[Any], regressor: Part[Any] | None) -> str:
+def _without_iterates(scorer: Part[Component], regressor: Part[Component] | None) -> str:
     """Return why a scorer of iterates cannot be used, and which regressors have iterates."""
     who = f"{regressor} shows none" if regressor else "there is no regressor"
     return (
@@ -519,7 +538,7 @@ def _exact_plan(plan: StagePlan) -> StagePlan:
     return plan
 
 
-def _fault(part: Part[Any], error: BaseException) -> str:
+def _fault(part: Part[Component], error: BaseException) -> str:
     return (
         f"{part} failed while planning ({type(error).__name__}: {error}). This is a fault of the part: "
         "report it to its authors"
@@ -588,7 +607,7 @@ def _size(event: Laplace | Gaussian) -> int:
 
 
 def _assumptions(
-    schema: Schema, stages: Sequence[Stage], parts: Sequence[Part[Any]], batches: int
+    schema: Schema, stages: Sequence[Stage], parts: Sequence[Part[Component]], batches: int
 ) -> tuple[str, ...]:
     """Return what the guarantee rests on, as the certificate will say it."""
     sentences = [sentence for stage in stages for sentence in stage.plan.assumptions]

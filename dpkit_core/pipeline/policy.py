@@ -58,7 +58,6 @@ from dpkit_core.ledger.log import EventLog
 from dpkit_core.privacy.budget import Budget
 
 if TYPE_CHECKING:
-    from dpkit_core.pipeline.plan import Plan
     from dpkit_core.release.certificate import Certificate
 
 #: Where rules are that no user can go round.
@@ -132,7 +131,7 @@ class Rules:
         return f"{self.path} says [{table}] {key} = {shown}"
 
 
-def _fits(table: str, key: str, value: Any) -> bool:
+def _fits(table: str, key: str, value: object) -> bool:
     if table == "distributions":
         return value == _ANY or (_are_texts(value) and bool(value))
     match key:
@@ -146,7 +145,7 @@ def _fits(table: str, key: str, value: Any) -> bool:
             return isinstance(value, str) and bool(value)
 
 
-def _are_texts(value: Any) -> bool:
+def _are_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
@@ -202,19 +201,8 @@ class Policy:
             if "distributions" in rules.tables:
                 _require_distribution(rules, f"{role} {name}", distribution, version)
 
-    def require_run(self, plan: Plan, certificate: Certificate) -> None:
-        """Raise ``AgainstPolicy`` unless a plan may be run; nothing is spent.
-
-        Parameters
-        ----------
-        plan
-            What is to be run.
-        certificate
-            What is known of its certificate.
-        """
-        self.require_budget(plan.budget)
-        for part in plan.parts:
-            self.require_part(part.role, part.name, part.distribution, part.version)
+    def require_private(self, certificate: Certificate) -> None:
+        """Raise ``AgainstPolicy`` unless a run may be as private as is known of its certificate before it."""
         for rules in self.files:
             if rules.rule("run", "private_only") and not certificate.private:
                 raise AgainstPolicy(

@@ -12,14 +12,16 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
 from functools import partial
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar, cast
 
 import attrs
 import numpy as np
 
 from dpkit_core._version import __version__
-from dpkit_core.data.dataset import AnyDataset, Vector
-from dpkit_core.data.schema import Feature, Schema
+from dpkit_core.data.arrays import Vector
+from dpkit_core.data.dataset import AnyDataset, Dataset
+from dpkit_core.data.features import Feature
+from dpkit_core.data.schema import Schema
 from dpkit_core.errors import (
     Declined,
     InvalidData,
@@ -35,20 +37,11 @@ from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.confine import confined, printed
 from dpkit_core.pipeline.meter import StageMeter, at_work, require_nobody_at_work
 from dpkit_core.pipeline.observers import Observers
-from dpkit_core.pipeline.parts import Iteration, Part, Selection, forms_of
+from dpkit_core.pipeline.parts import Component, Iteration, Part, Selection, forms_of
 from dpkit_core.pipeline.payment import Payment
-from dpkit_core.pipeline.plan import (
-    LOOP,
-    UNPROTECTED,
-    Audience,
-    Outcome,
-    Plan,
-    Progress,
-    Records,
-    Stage,
-    loop_of,
-)
+from dpkit_core.pipeline.plan import Audience, Outcome, Plan, Progress, Records
 from dpkit_core.pipeline.policy import Policy
+from dpkit_core.pipeline.stages import LOOP, UNPROTECTED, Stage, loop_of
 from dpkit_core.privacy.budget import Sensitivity
 from dpkit_core.protocols import (
     IterateFacts,
@@ -64,7 +57,7 @@ from dpkit_core.protocols import (
     ThresholdSelector,
 )
 from dpkit_core.release.certificate import Certificate
-from dpkit_core.release.models import rebuilt
+from dpkit_core.release.kinds import rebuilt
 from dpkit_core.release.release import Release
 
 T = TypeVar("T")
@@ -98,7 +91,10 @@ def run(
     payer = policy.payer(paid_by)
     observers = Observers.installed() if observers is None else observers
     execution = _Run(plan, data, randomness, observers, progress)
-    policy.require_run(plan, execution.certificate())
+    policy.require_budget(plan.budget)
+    for part in plan.parts:
+        policy.require_part(part.role, part.name, part.distribution, part.version)
+    policy.require_private(execution.certificate())
     observers.planned(plan)
     outcome: Outcome = "failed"
     try:
@@ -186,8 +182,23 @@ def _require_records(plan: Plan, records: int) -> None:
         )
 
 
-def _indices(select: Callable[..., Sequence[int]], *arguments: Any) -> list[int]:
-    return [int(index) for index in select(*arguments)]
+class Call(Protocol):
+    """Calls a part: returns what it returns, and ends the run on whatever else it does."""
+
+    def __call__(
+        self, part: Part[Component], action: Callable[[], T], meter: StageMeter | None = None, /
+    ) -> T:
+        """Return what ``action`` returns."""
+        ...
+
+
+def _indices(select: Callable[[], Sequence[int]]) -> list[int]:
+    return [int(index) for index in select()]
+
+
+def _accepted(data: AnyDataset) -> Dataset:
+    # To a type checker a part takes a Dataset; one that takes other forms says so by its ``forms``.
+    return cast("Dataset", data)
 
 
 class _Loop:
@@ -195,7 +206,7 @@ class _Loop:
 
     def __init__(
         self,
-        call: Callable[..., Any],
+        call: Call,
         iteration: Iteration,
         stage: Stage,
         facts: IterateFacts,
@@ -228,7 +239,7 @@ class _Loop:
             raise self._failure
 
     def _require_turn(
-        self, state: IterateState, facts: IterateFacts, regressor: Part[Any], draws: int
+        self, state: IterateState, facts: IterateFacts, regressor: Part[Component], draws: int
     ) -> None:
         turn = self.rounds < len(facts.after) and draws == facts.after[self.rounds] + self.rounds
         if not turn or self._failure is not None:
@@ -244,7 +255,7 @@ class _Loop:
 
 
 def _iterate_scores(
-    call: Callable[..., Any],
+    call: Call,
     iteration: Iteration,
     state: IterateState,
     facts: IterateFacts,
@@ -256,7 +267,7 @@ def _iterate_scores(
     def ask() -> Vector:
         return np.array(scorer.iterate_scores(state, facts), dtype=np.float64)
 
-    values: Vector = call(iteration.scorer, ask)
+    values = call(iteration.scorer, ask)
     if values.shape != (d,) or not np.isfinite(values).all():
         raise PlanViolation(
             f"{iteration.scorer} did not return one finite score for each of {d} features. Nothing is "
@@ -270,7 +281,7 @@ def _iterate_scores(
 
 
 def _dropped(
-    call: Callable[..., Any],
+    call: Call,
     iteration: Iteration,
     stage: Stage,
     scores: Scores,
@@ -284,11 +295,15 @@ def _dropped(
     if isinstance(selector, ThresholdSelector):
         thresholds = selector
         chosen = call(
-            iteration.selector, lambda: _indices(thresholds.select_above, scores, stage.plan, window), meter
+            iteration.selector,
+            lambda: _indices(lambda: thresholds.select_above(scores, stage.plan, window)),
+            meter,
         )
     else:
         chosen = call(
-            iteration.selector, lambda: _indices(selector.select, scores, 1, stage.plan, window), meter
+            iteration.selector,
+            lambda: _indices(lambda: selector.select(scores, 1, stage.plan, window)),
+            meter,
         )
         if len(chosen) != 1:
             chosen = [-1]
@@ -383,7 +398,7 @@ class _Run:
         self._require_same_process()
         return release
 
-    def _call(self, part: Part[Any], action: Callable[[], T], meter: StageMeter | None = None) -> T:
+    def _call(self, part: Part[Component], action: Callable[[], T], meter: StageMeter | None = None) -> T:
         """Return what a part returns; whatever else it does ends here."""
         # Overflow is silent even where the caller turned warnings into errors: it depends on the data.
         with confined() as sink, at_work() as attempts, np.errstate(all="ignore"):
@@ -412,7 +427,7 @@ class _Run:
     def _prepare(self, selection: Selection) -> PreparedScores:
         scorer = selection.scorer.instance
         stage = self.plan.stage("scoring")
-        data: Any = self.data  # of a form that the scorer accepts
+        data = _accepted(self.data)
         if stage is None or not isinstance(scorer, ReleasingScorer):
             return self._call(selection.scorer, lambda: scorer.prepare(data))
         meter, releasing = self.meters[stage.name], scorer
@@ -461,10 +476,10 @@ class _Run:
         return values
 
     def _fit(self, stage: Stage, indices: Sequence[int]) -> Model | Refusal:
-        regressor: Regressor = stage.part.instance
-        meter = self.meters[stage.name]
+        regressor, meter = self.plan.assembly.regressor, self.meters[stage.name]
+        assert regressor is not None  # as was planned
         self.progress(stage.name, 0, 1)
-        fit = self._fitting(regressor, stage, indices, meter)
+        fit = self._fitting(regressor.instance, stage, indices, meter)
         outcome = self._call(stage.part, fit, meter)
         return self._checked(stage, outcome, [self.data.names[i] for i in indices], meter)
 
@@ -475,7 +490,7 @@ class _Run:
         assert facts is not None  # as was planned
         assert picking is not None  # likewise
         self.progress(stage.name, 0, 1)
-        data: Any = self._selected(self.data, range(len(self.data.features)), stage.part.instance)
+        data = self._selected(self.data, range(len(self.data.features)), stage.part.instance)
         meter.arrive(data.records)
         if (scoring := self.plan.stage("scoring")) is not None:
             for event in scoring.plan.events:
@@ -524,7 +539,7 @@ class _Run:
     ) -> Callable[[], Model | Refusal]:
         """Return what gives the regressor its data: the selected columns of all records, or of each batch."""
         if self.plan.batches == 1:
-            data: Any = self._selected(self.data, indices, regressor)
+            data = self._selected(self.data, indices, regressor)
             meter.arrive(data.records)
             return lambda: regressor.fit(data, stage.plan, meter.window)
         assert isinstance(regressor, StreamRegressor)  # as was planned
@@ -533,17 +548,17 @@ class _Run:
             self._arriving(streaming, indices, meter), stage.plan, meter.window
         )
 
-    def _arriving(self, regressor: Regressor, indices: Sequence[int], meter: StageMeter) -> Iterator[Any]:
+    def _arriving(self, regressor: Regressor, indices: Sequence[int], meter: StageMeter) -> Iterator[Dataset]:
         for batch in self.batches:
             data = self._selected(batch, indices, regressor)
             meter.arrive(data.records)
             yield data
 
     @staticmethod
-    def _selected(data: AnyDataset, indices: Sequence[int], regressor: Regressor) -> AnyDataset:
+    def _selected(data: AnyDataset, indices: Sequence[int], regressor: Component) -> Dataset:
         """Return the selected columns, in memory unless the regressor takes the form at hand."""
         chosen = data.select(indices)
-        return chosen if chosen.form in forms_of(regressor) else chosen.dense()
+        return _accepted(chosen) if chosen.form in forms_of(regressor) else chosen.dense()
 
     @staticmethod
     def _model(outcome: Model) -> Model | None:

@@ -7,7 +7,6 @@ plays in a pipeline by the singular.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from dpkit_core.errors import UnknownName
 from dpkit_core.plugins.signatures import departures
@@ -22,7 +21,7 @@ from dpkit_core.protocols import (
     TopKSelector,
 )
 
-PROTOCOLS: Mapping[str, type[Any]] = {
+PROTOCOLS: Mapping[str, type[object]] = {
     "scorers": Scorer,
     "selectors": TopKSelector,
     "accountants": Accountant,
@@ -30,14 +29,14 @@ PROTOCOLS: Mapping[str, type[Any]] = {
 }
 
 #: What a part of the kind may offer besides; one that has the names must have the signatures too.
-CAPABILITIES: Mapping[str, tuple[type[Any], ...]] = {
+CAPABILITIES: Mapping[str, tuple[type[object], ...]] = {
     "scorers": (ReleasingScorer, IterateScorer),
     "selectors": (ThresholdSelector,),
     "regressors": (IterativeRegressor,),
 }
 
 #: Protocols of which a part of the kind may keep one instead of that of ``PROTOCOLS``.
-ALTERNATIVES: Mapping[str, tuple[type[Any], ...]] = {"scorers": (IterateScorer,)}
+ALTERNATIVES: Mapping[str, tuple[type[object], ...]] = {"scorers": (IterateScorer,)}
 
 KINDS = tuple(PROTOCOLS)
 
@@ -57,7 +56,7 @@ ROLES: Mapping[str, str] = {
 }
 
 
-def protocol_of(kind: str, component: type[Any]) -> type[Any]:
+def protocol_of(kind: str, component: type[object]) -> type[object]:
     """Return the protocol that a class of a kind is to keep: an alternative, where it has that one's names.
 
     >>> protocol_of("scorers", object).__name__

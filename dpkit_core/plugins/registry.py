@@ -309,7 +309,7 @@ def load_target(ref: ComponentRef, printed: TextIO | None = None) -> Any:
         ) from error
 
 
-def admit(ref: ComponentRef, target: Any) -> type[Any]:
+def admit(ref: ComponentRef, target: object) -> type[Any]:
     """Return ``target`` if it is a class that this dpkit can use as a part of ``ref``'s kind.
 
     Raises

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any
 
 _MISSING = object()
 
 
-def departures(cls: type[Any], protocol: type[Any]) -> tuple[str, ...]:
+def departures(cls: type[object], protocol: type[object]) -> tuple[str, ...]:
     """Return what ``cls`` lacks or has otherwise than ``protocol``, in the protocol's order.
 
     A method of the protocol must be a method that accepts each number of positional arguments that the
@@ -24,7 +23,7 @@ def departures(cls: type[Any], protocol: type[Any]) -> tuple[str, ...]:
     return tuple(_departures(cls, protocol))
 
 
-def _departures(cls: type[Any], protocol: type[Any]) -> Iterator[str]:
+def _departures(cls: type[object], protocol: type[object]) -> Iterator[str]:
     for name, member in vars(protocol).items():
         if name.startswith("_"):
             continue
@@ -35,7 +34,9 @@ def _departures(cls: type[Any], protocol: type[Any]) -> Iterator[str]:
             yield from _property_departures(cls, name, own, member)
 
 
-def _method_departures(cls: type[Any], name: str, own: object, promised: Callable[..., Any]) -> Iterator[str]:
+def _method_departures(
+    cls: type[object], name: str, own: object, promised: Callable[..., object]
+) -> Iterator[str]:
     # A class that inherits from the protocol inherits its empty bodies too.
     if own is _MISSING or own is promised:
         yield f"method {name}{_shown(inspect.signature(promised))} is missing"
@@ -54,7 +55,7 @@ def _method_departures(cls: type[Any], name: str, own: object, promised: Callabl
         yield (f"method {name}{_shown(signature, bound=bound)} cannot be called as {name}{_shown(expected)}")
 
 
-def _property_departures(cls: type[Any], name: str, own: object, promised: property) -> Iterator[str]:
+def _property_departures(cls: type[object], name: str, own: object, promised: property) -> Iterator[str]:
     annotated = any(name in inspect.get_annotations(base) for base in cls.__mro__)
     if own is promised or (own is _MISSING and not annotated):
         yield f"property {name} is missing"

@@ -21,10 +21,12 @@ from dpkit_core.privacy.events import (
     Filtered,
     Gaussian,
     Laplace,
+    NonPrivate,
     NonSphericalGaussian,
     PermuteAndFlip,
     PoissonSampled,
     PureDP,
+    Renyi,
     Repeated,
     Sequence,
     walk,
@@ -181,7 +183,7 @@ def unpaired(event: Event) -> str | None:
             return None
         case Gaussian() | NonSphericalGaussian() | Filtered():
             return f"{event}: it has a delta for every epsilon and no pair of its own; use accountant rdp"
-        case _:
+        case Renyi() | NonPrivate() | _:
             return f"{event}: it is not known to be (epsilon, delta)-DP"
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dpkit_core.errors import MissingDependency, UnsupportedEvent
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import (
+    ApproxDP,
     Disjoint,
     Event,
     ExponentialMechanism,
@@ -28,6 +29,7 @@ from dpkit_core.privacy.events import (
     PermuteAndFlip,
     PoissonSampled,
     PureDP,
+    Renyi,
     Repeated,
     Sequence,
 )
@@ -81,7 +83,7 @@ def to_dp_accounting(event: Event) -> DpEvent:  # noqa: PLR0911 - one line for e
             return dp.ComposedDpEvent([to_dp_accounting(inner) for inner in event.events])
         case NonPrivate():
             return dp.NonPrivateDpEvent()
-        case _:
+        case ApproxDP() | Renyi() | _:
             raise UnsupportedEvent(
                 f"dp_accounting has no event for {event}; accountants basic and rdp take it"
             )

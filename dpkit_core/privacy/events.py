@@ -27,7 +27,7 @@ import math
 import operator
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import attrs
 
@@ -395,25 +395,8 @@ Event = (
     | NonPrivate
 )
 
-EVENT_TYPES: Mapping[str, type[Any]] = {
-    event.__name__: event
-    for event in (
-        Laplace,
-        Gaussian,
-        NonSphericalGaussian,
-        ExponentialMechanism,
-        PermuteAndFlip,
-        PureDP,
-        ApproxDP,
-        Renyi,
-        PoissonSampled,
-        Repeated,
-        Sequence,
-        Filtered,
-        Disjoint,
-        NonPrivate,
-    )
-}
+#: Name -> class; the name is what files say.
+EVENT_TYPES: Mapping[str, type[Event]] = {event.__name__: event for event in get_args(Event)}
 
 
 #: Fields that say what an event was, and on which no cost depends.
@@ -559,7 +542,7 @@ def event_from_json(document: Mapping[str, Any]) -> Event:
     }
     fields.close()
     try:
-        event: Event = EVENT_TYPES[name](**facts)
+        event = EVENT_TYPES[name](**facts)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidRelease(f"cannot read event {name}: {error}") from error
     return event

@@ -53,12 +53,15 @@ from dpkit_core.privacy.events import (
     Disjoint,
     Event,
     ExponentialMechanism,
+    Filtered,
     Gaussian,
     Laplace,
+    NonPrivate,
     NonSphericalGaussian,
     PermuteAndFlip,
     PoissonSampled,
     PureDP,
+    Renyi,
     Repeated,
     Sequence,
 )
@@ -183,7 +186,7 @@ def _unshifted(event: Event) -> str | None:
             return None
         case PoissonSampled() if all(isinstance(inner, _KNOWN) for inner, _ in elements(event)):
             return None
-        case _:
+        case PoissonSampled() | Renyi() | Filtered() | NonPrivate() | _:
             return f"{event}: no bound on its shift is known"
 
 

@@ -45,6 +45,7 @@ from dpkit_core.privacy.events import (
     Filtered,
     Gaussian,
     Laplace,
+    NonPrivate,
     NonSphericalGaussian,
     PermuteAndFlip,
     PoissonSampled,
@@ -202,7 +203,7 @@ def unbounded(event: Event) -> str | None:
                         "are amplified by sampling; sample each event on its own"
                     )
             return None
-        case _:
+        case NonPrivate() | _:
             return f"{event}: no bound on its Renyi divergence is known"
 
 
@@ -248,7 +249,7 @@ def _curve_of(event: Event, orders: tuple[float, ...], grid: Floats) -> RenyiCur
             return RenyiCurve.nothing(orders).then(one, event.charged)
         case Disjoint():
             return _curve_of(event.event, orders, grid)
-        case _:
+        case NonPrivate() | _:
             raise UnsupportedEvent(f"no Renyi curve is known for {event}")
 
 

@@ -1,22 +1,23 @@
 """Totals that can be recomputed with the core alone, so that a release can be verified anywhere.
 
-Most releases are accounted for by ``basic`` or ``rdp``, whose sums are the core's: ``composition.pair_of``
-and ``renyi.curve_of``. The accountants of these names are made of the same functions, and take part in
-planning.
+Most releases are accounted for by ``basic``, ``rdp`` or ``tight``, whose sums are the core's:
+``composition.pair_of``, ``renyi.curve_of`` and ``tight.tight_epsilon``. The accountants of these names are
+made of the same functions, and take part in planning.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy.budget import Neighboring
-from dpkit_core.privacy.composition import obstacle, pair_of, require_delta, unpaired
+from dpkit_core.privacy.composition import elements, obstacle, pair_of, require_delta, unpaired
 from dpkit_core.privacy.events import Event, Sequence
 from dpkit_core.privacy.renyi import ORDERS, RenyiCurve, curve_of, require_orders, unbounded
+from dpkit_core.privacy.tight import counted, tight_epsilon, undominated
 from dpkit_core.validators import frozen_floats
 
 
@@ -57,17 +58,34 @@ def rdp_total(
     return functools.reduce(RenyiCurve.then, curves, RenyiCurve.nothing(grid)).epsilon(delta)
 
 
+def tight_total(events: Iterable[Event], neighboring: Neighboring, delta: float) -> float:
+    """Return the least epsilon at ``delta`` that is proved for a composition of dominating pairs.
+
+    >>> from dpkit_core.privacy.events import Gaussian
+    >>> round(tight_total([Gaussian(5.0)], Neighboring.REPLACE_ONE, 1e-6), 3)
+    0.834
+
+    Raises
+    ------
+    UnsupportedEvent
+        If no pair dominates an event, or it is of another relation.
+    """
+    events = _supported(events, neighboring, undominated)
+    return tight_epsilon(counted(itertools.chain.from_iterable(map(elements, events))), delta)
+
+
 #: Name of an accountant -> its total; what it takes besides are its options.
 TOTALS: Mapping[str, Callable[..., float]] = {
     "basic": basic_total,
     "individual_filter": rdp_total,
     "rdp": rdp_total,
+    "tight": tight_total,
 }
 
 
 def _supported(
     events: Iterable[Event], neighboring: Neighboring, reason: Callable[[Event], str | None]
-) -> tuple[Any, ...]:
+) -> tuple[Event, ...]:
     events = tuple(events)
     for event in events:
         why = obstacle(event, neighboring, reason)

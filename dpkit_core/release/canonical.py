@@ -19,10 +19,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
 
 
-def canonical_bytes(document: Any) -> bytes:
+def canonical_bytes(document: object) -> bytes:
     r"""Return the canonical bytes of plain data.
 
     >>> canonical_bytes({"b": [1, 0.1, 1e-6], "a": "\u00e9"})
@@ -31,7 +30,7 @@ def canonical_bytes(document: Any) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-def digest(document: Any) -> str:
+def digest(document: object) -> str:
     """Return the SHA-256 of the canonical bytes, in hexadecimal.
 
     >>> digest({"a": 1})[:16]

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -49,7 +49,7 @@ from dpkit_core.release.words import INTERCEPT
 from dpkit_core.text import columns, indented
 
 if TYPE_CHECKING:
-    from dpkit_core.data.dataset import Matrix, Vector
+    from dpkit_core.data.arrays import Matrix, Vector
     from dpkit_core.protocols import Model
 
 #: How many times the typical noise has to fit into the smallest eigenvalue of the matrix.
@@ -185,7 +185,7 @@ def intervals_of(model: Model | None, target: str, level: float = 0.95) -> Inter
     return Intervals((*model.features, INTERCEPT), estimates, turn @ covariance @ turn.T, level, target)
 
 
-def _solved(M: Matrix, s: float) -> tuple[Vector, Any]:
+def _solved(M: Matrix, s: float) -> tuple[Vector, Matrix]:
     """Return beta and its covariance, as the notes of the module say."""
     import numpy as np  # noqa: PLC0415 - likewise
 

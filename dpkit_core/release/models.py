@@ -1,41 +1,19 @@
-"""Released models: the kinds that several regressors share, and how a document becomes a model.
-
-What leaves a run is a document: plain data in one canonical form, in which every number is a finite float64,
-minus zero is zero, and 1 and 1.0 are one. The model that a program is handed is made of that document again,
-by the reader of its kind, so that nothing travels with it that the file does not show.
-
-Kinds of third parties are entry points in the group ``dpkit.models``, named like the kind::
-
-    [project.entry-points."dpkit.models"]
-    step = "my_package:StepModel"            a class with from_document
-
-A document that no reader knows stays an ``OpaqueModel``: it is kept and shown, and cannot predict.
-"""
+"""Released models that several regressors share: linear ones, on different scales and between clips."""
 
 from __future__ import annotations
 
 import math
-import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from dpkit_core.data.schema import Feature
-from dpkit_core.errors import DpkitError, InvalidRelease
-from dpkit_core.plugins.registry import load_target
-from dpkit_core.plugins.resources import find_resource
-from dpkit_core.validators import exact_text, frozen_floats, frozen_mapping, frozen_tuple, thawed
+from dpkit_core.data.features import Feature
+from dpkit_core.errors import InvalidRelease
+from dpkit_core.validators import frozen_floats, frozen_tuple
 
 if TYPE_CHECKING:
-    from dpkit_core.data.dataset import Matrix, Vector
-    from dpkit_core.protocols import Model
-
-#: Documents of models are nested no deeper.
-DEPTH = 32
-
-Reader = Callable[[Mapping[str, Any]], "Model"]
-"""Makes a model of a canonical document."""
+    from dpkit_core.data.arrays import Matrix, Vector
 
 
 @attrs.frozen
@@ -359,167 +337,3 @@ def _columns_of(document: Mapping[str, Any]) -> dict[str, Any]:
         "widths": [feature["width"] for feature in features.values()],
         "coefficients": [feature["coefficient"] for feature in features.values()],
     }
-
-
-@attrs.frozen
-class OpaqueModel:
-    """A model of a kind that nothing installed here can read: its document, kept as it is.
-
-    Attributes
-    ----------
-    document
-        What the model's ``to_document`` said.
-    why
-        Why it cannot be read, a sentence.
-    """
-
-    document: Mapping[str, Any] = attrs.field(converter=frozen_mapping)
-    why: str = attrs.field(default="", eq=False)
-
-    @property
-    def kind(self) -> str:
-        """The kind that its document names."""
-        return str(self.document.get("kind"))
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """None that are known: what the columns of the model are is for its kind to say."""
-        return ()
-
-    def predict(self, X: Matrix, /) -> Vector:
-        """Raise ``InvalidRelease``: nothing here knows how."""
-        raise self.unusable
-
-    @property
-    def unusable(self) -> InvalidRelease:
-        """The error that whoever wants predictions gets, whatever the records look like."""
-        return InvalidRelease(
-            f"this release has a model of kind {self.kind!r}, which cannot be used for predictions here: "
-            f"{self.why}"
-        )
-
-    def to_document(self) -> dict[str, Any]:
-        """Return the document."""
-        document: dict[str, Any] = thawed(self.document)
-        return document
-
-
-def _trees(document: Mapping[str, Any]) -> Model:
-    from dpkit_core.release.trees import TreesModel  # noqa: PLC0415 - it has a line of this module in it
-
-    return TreesModel.from_document(document)
-
-
-#: The kinds of the core and who reads them.
-CORE_KINDS: Mapping[str, Reader] = {
-    "linear": LinearModel.from_document,
-    "row-clipped linear": RowClippedLinearModel.from_document,
-    "winsorized linear": WinsorizedLinearModel.from_document,
-    "trees": _trees,
-}
-
-
-def canonical(value: Any, depth: int = DEPTH) -> Any:
-    """Return plain data in the one form in which it leaves: numbers as finite floats, minus zero as zero.
-
-    >>> canonical({"a": (1, -0.0, True, None)})
-    {'a': [1.0, 0.0, True, None]}
-
-    Raises
-    ------
-    InvalidRelease
-        If something is not plain data, not finite or no whole text, or is nested too deeply.
-    """
-    if depth < 0:
-        raise InvalidRelease(f"a document is nested more than {DEPTH} times")
-    match value:
-        case None | bool():
-            return value
-        case str():
-            text = exact_text(value)
-            if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-                raise InvalidRelease("a document has half of a character in its text")
-            return text
-        case int() | float():
-            number = _float(value)
-            if not math.isfinite(number):
-                raise InvalidRelease("a document has a number that is not finite")
-            return number + 0.0  # minus zero becomes zero
-        case Mapping():
-            return {_key(key, depth): canonical(item, depth - 1) for key, item in value.items()}
-        case list() | tuple():
-            return [canonical(item, depth - 1) for item in value]
-    raise InvalidRelease(f"a document has a {type(value).__name__}, which is no plain data")
-
-
-def _float(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
-def _key(key: Any, depth: int) -> str:
-    if not isinstance(key, str):
-        raise InvalidRelease(f"a document has a key that is no text but a {type(key).__name__}")
-    text: str = canonical(key, depth)
-    return text
-
-
-def read_model(document: Mapping[str, Any], *, fallback: Reader | None = None) -> Model:
-    """Return the model of a document: by the reader of its kind, or opaque.
-
-    Parameters
-    ----------
-    document
-        What a model's ``to_document`` said.
-    fallback
-        Reads kinds that neither the core nor an installed distribution reads.
-
-    Raises
-    ------
-    InvalidRelease
-        If it has no kind, or is of a kind of the core and lacks something.
-    """
-    kind = document.get("kind")
-    if not isinstance(kind, str):
-        raise InvalidRelease(f"a model has the kind {reprlib.repr(kind)}; it must be text")
-    if kind in CORE_KINDS:
-        return CORE_KINDS[kind](document)
-    try:
-        reader = _reader(kind)
-    except DpkitError as error:
-        if fallback is None:
-            return OpaqueModel(document, str(error))
-        reader = fallback
-    try:
-        return reader(document)
-    except Exception as error:
-        return OpaqueModel(document, f"its reader failed ({type(error).__name__}: {error})")
-
-
-def _reader(kind: str) -> Reader:
-    ref = find_resource("models", kind)
-    reader = getattr(load_target(ref), "from_document", None)
-    if not callable(reader):
-        raise InvalidRelease(f"{ref} points to {ref.target}, which has no from_document")
-    made: Reader = reader
-    return made
-
-
-def rebuilt(model: Any) -> Model:
-    """Return the model that is made of ``model``'s document, and of nothing else that it holds.
-
-    Raises
-    ------
-    InvalidRelease
-        If it has no document, that is no plain data, or its kind cannot read it.
-    """
-    document = canonical(model.to_document())
-    if not isinstance(document, dict):
-        raise InvalidRelease("the document of a model is no mapping")
-    own = getattr(type(model), "from_document", None)
-    again = read_model(document, fallback=own if callable(own) else None)
-    if not isinstance(again, OpaqueModel) and canonical(again.to_document()) != document:
-        raise InvalidRelease("a model that is made of its document has another document")
-    return again

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from dpkit_core.data.schema import Feature
+from dpkit_core.data.features import Feature
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import Fields, read_json, require_plain, require_version
 from dpkit_core.files.writing import write_whole
 from dpkit_core.release.certificate import Certificate
-from dpkit_core.release.models import (
-    LinearModel,
-    OpaqueModel,
-    RowClippedLinearModel,
-    WinsorizedLinearModel,
-    canonical,
-    read_model,
-)
+from dpkit_core.release.kinds import OpaqueModel, canonical, read_model
+from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
 from dpkit_core.release.signing import Signature
-from dpkit_core.release.words import INTERCEPT, release_as_html, release_in_words
+from dpkit_core.release.words import (
+    INTERCEPT,
+    Section,
+    Shown,
+    sections_as_html,
+    sections_in_words,
+    shown,
+)
 
 if TYPE_CHECKING:
-    from dpkit_core.data.dataset import Vector
+    from dpkit_core.data.arrays import Vector
     from dpkit_core.protocols import Model
     from dpkit_core.release.intervals import Intervals
 
@@ -64,13 +65,29 @@ class Release:
     signature: Signature | None = None
 
     def __str__(self) -> str:
-        return release_in_words(self)
+        return sections_in_words(self.sections())
 
     def _repr_html_(self) -> str:
-        return release_as_html(self)
+        return sections_as_html(self.sections())
+
+    def sections(self) -> Iterator[Section]:
+        """Yield what a person reads of it: the selection, the model or the refusal, the certificate."""
+        if self.selected:
+            names = ", ".join(self.selected)
+            yield Section("Selected features, in the order released", Shown(sentences=(names,)))
+        if self.model is not None:
+            yield Section("Model", shown(self.model))
+        if self.refusal is not None:
+            why = (
+                f"{self.refusal.rstrip('.')}.",
+                "This is an honest outcome and counts as spent. More records, a larger epsilon or fewer "
+                "features (-k) make it less likely.",
+            )
+            yield Section("Refused: no model is released", Shown(sentences=why))
+        yield Section("Certificate", Shown(sentences=tuple(self.certificate.in_words())))
 
     def predict(self, X: Any) -> Vector:
-        """Return one prediction per row of ``X``.
+        """Return one prediction per row of ``X``; a row of probabilities where the model has ``classes``.
 
         Parameters
         ----------
@@ -105,7 +122,8 @@ class Release:
         predicted = self.model.predict(matrix)
         lacking = np.isnan(matrix).any(axis=1)
         if lacking.any() and not getattr(self.model, "takes_missing", False):
-            predicted = np.where(lacking, math.nan, predicted)
+            predicted = predicted.copy()
+            predicted[lacking] = math.nan
         return predicted
 
     def coefficients(self) -> dict[str, float]:

@@ -17,10 +17,10 @@ import attrs
 
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.release.models import WinsorizedLinearModel, interval, model_matrix
-from dpkit_core.validators import frozen_floats, frozen_tuple
+from dpkit_core.validators import exact_text, frozen_floats, frozen_tuple
 
 if TYPE_CHECKING:
-    from dpkit_core.data.dataset import Matrix, Vector
+    from dpkit_core.data.arrays import Matrix, Vector
     from dpkit_core.mechanisms.trees import Trees
 
 Split: TypeAlias = tuple[int, float | None]
@@ -49,6 +49,14 @@ def _whole(value: float) -> int:
 
 def _splits(trees: Iterable[Iterable[Iterable[Any]]]) -> tuple[tuple[Split, ...], ...]:
     return tuple(tuple(map(_split, tree)) for tree in trees)
+
+
+def _classes(names: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(map(exact_text, names))
+
+
+def _rows(trees: Iterable[Iterable[Iterable[float]]]) -> tuple[tuple[tuple[float, ...], ...], ...]:
+    return tuple(tuple(map(frozen_floats, tree)) for tree in trees)
 
 
 def _leaves(trees: Iterable[Iterable[float]]) -> tuple[tuple[float, ...], ...]:
@@ -255,6 +263,111 @@ class TreesModel:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidRelease(f"cannot read the trees: {error!r}") from error
+
+
+@attrs.frozen
+class ClassTreesModel:
+    """Sums of trees on public thresholds, one for each of several classes, all with the same splits.
+
+    The sum of a class is its ``initial`` and, for each tree, its value in the leaf that a record falls into.
+    The probabilities of the classes are in proportion to the exponentials of their sums.
+
+    Attributes
+    ----------
+    features
+        Names of the columns.
+    classes
+        Names of the classes, in the order of predictions.
+    shape
+        ``oblivious``, with a split a level, or ``complete``, with a split a place.
+    splits
+        Of each tree: features, by their place in ``features``, and thresholds.
+    leaves
+        Of each tree, from left to right: a value for each class.
+    initial
+        Where the sum of each class starts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> leaves = [[[2.0, 0.0, 0.0], [0.0, 1.0, 1.0]]]
+    >>> stump = ClassTreesModel(("x",), ("a", "b", "c"), "oblivious", [[(0, 1.0)]], leaves, (0.0, 0.0, 0.0))
+    >>> stump.predict(np.array([[0.9], [1.1]])).round(2).tolist()
+    [[0.79, 0.11, 0.11], [0.16, 0.42, 0.42]]
+    """
+
+    takes_missing: ClassVar[bool] = True
+
+    features: tuple[str, ...] = attrs.field(converter=frozen_tuple)
+    classes: tuple[str, ...] = attrs.field(converter=_classes)
+    shape: str
+    splits: tuple[tuple[tuple[int, float | None], ...], ...] = attrs.field(converter=_splits, repr=False)
+    leaves: tuple[tuple[tuple[float, ...], ...], ...] = attrs.field(converter=_rows, repr=False)
+    initial: tuple[float, ...] = attrs.field(converter=frozen_floats)
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
+            raise ValueError(f"classes are {', '.join(self.classes)}; there must be two, and no two alike")
+        if {len(row) for tree in self.leaves for row in tree} - {len(self.classes)}:
+            raise ValueError(f"a leaf has not one value for each of {len(self.classes)} classes")
+        if len(self.initial) != len(self.classes):
+            raise ValueError(f"{len(self.classes)} classes start with {len(self.initial)} values")
+        for k in range(len(self.classes)):
+            self.of_class(k)
+
+    @property
+    def depth(self) -> int:
+        """How many questions a record is asked by a tree; 1 where there is no tree."""
+        return self.of_class(0).depth
+
+    def of_class(self, k: int) -> TreesModel:
+        """Return the sum of class ``k`` as a model of its own."""
+        leaves = [[row[k] for row in tree] for tree in self.leaves]
+        return TreesModel(self.features, self.shape, self.splits, leaves, self.initial[k])
+
+    def predict(self, X: Matrix, /) -> Matrix:
+        """Return the probabilities of the classes, n x ``len(classes)``; NaN stands for a missing value."""
+        import numpy as np  # noqa: PLC0415 - a model is read and shown without it
+
+        scores = np.column_stack([self.of_class(k).scores(X) for k in range(len(self.classes))])
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        probabilities: Matrix = odds / odds.sum(axis=1, keepdims=True)
+        return probabilities
+
+    @property
+    def importances(self) -> Mapping[str, float]:
+        """How much each feature moves the sums by itself: the root of the mean square over the classes."""
+        of = [self.of_class(k).importances for k in range(len(self.classes))]
+        return {name: math.hypot(*(one[name] for one in of)) / math.sqrt(len(of)) for name in self.features}
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the model as plain data."""
+        return {
+            "kind": "class trees",
+            "shape": self.shape,
+            "classes": list(self.classes),
+            "initial": list(self.initial),
+            "features": list(self.features),
+            "trees": [
+                {"splits": [list(split) for split in splits], "leaves": [list(row) for row in rows]}
+                for splits, rows in zip(self.splits, self.leaves, strict=True)
+            ],
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> ClassTreesModel:
+        """Return the model that ``to_document`` wrote."""
+        try:
+            return cls(
+                document["features"],
+                document["classes"],
+                document["shape"],
+                [tree["splits"] for tree in document["trees"]],
+                [tree["leaves"] for tree in document["trees"]],
+                document["initial"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidRelease(f"cannot read the trees of classes: {error!r}") from error
 
 
 def _line_between(thresholds: Vector, line: WinsorizedLinearModel, j: int) -> Vector:

@@ -62,8 +62,8 @@ class Verification:
 def verify(release: Release, accountant: Accountant | str | None = None) -> Verification:
     """Return whether the certificate's total follows from its events, and whether the release is private.
 
-    The accountants ``basic``, ``rdp`` and ``individual_filter`` need not be installed: the core has their
-    sums.
+    The accountants ``basic``, ``rdp``, ``tight`` and ``individual_filter`` need not be installed: the core
+    has their sums.
 
     Parameters
     ----------

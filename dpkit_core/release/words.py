@@ -1,20 +1,19 @@
-"""Releases in words, for people; coefficients of models in the units of the data."""
+"""What a person reads of a release: sections, and coefficients of models in the units of the data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
 
 from dpkit_core import markup
 from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
-from dpkit_core.release.trees import TreesModel
+from dpkit_core.release.trees import ClassTreesModel, TreesModel
 from dpkit_core.text import columns, indented
 
 if TYPE_CHECKING:
     from dpkit_core.protocols import Model
-    from dpkit_core.release.release import Release
 
 INTERCEPT = "(intercept)"
 
@@ -39,37 +38,20 @@ class Section:
     table: Shown
 
 
-def sections(release: Release) -> Iterator[Section]:
-    """Yield what a person reads of a release: the selection, the model or the refusal, the certificate."""
-    if release.selected:
-        names = ", ".join(release.selected)
-        yield Section("Selected features, in the order released", Shown(sentences=(names,)))
-    if release.model is not None:
-        yield Section("Model", shown(release.model))
-    if release.refusal is not None:
-        why = (
-            f"{release.refusal.rstrip('.')}.",
-            "This is an honest outcome and counts as spent. More records, a larger epsilon or fewer features "
-            "(-k) make it less likely.",
-        )
-        yield Section("Refused: no model is released", Shown(sentences=why))
-    yield Section("Certificate", Shown(sentences=tuple(release.certificate.in_words())))
-
-
-def release_in_words(release: Release) -> str:
-    """Return a release as the text that ``print`` shows."""
+def sections_in_words(sections: Iterable[Section]) -> str:
+    """Return sections as the text that ``print`` shows."""
     texts = []
-    for section in sections(release):
+    for section in sections:
         table = section.table
         rows = columns(table.header, table.rows) if table.header else []
         texts.append("\n".join([section.heading, *rows, *indented(table.sentences)]))
     return "\n\n".join(texts)
 
 
-def release_as_html(release: Release) -> str:
-    """Return a release as what a notebook shows."""
+def sections_as_html(sections: Iterable[Section]) -> str:
+    """Return sections as what a notebook shows."""
     parts = []
-    for section in sections(release):
+    for section in sections:
         table = section.table
         parts.append(markup.heading(section.heading))
         parts += [markup.table(table.header, table.rows)] if table.header else []
@@ -93,6 +75,8 @@ def shown(model: Model) -> Shown:
             return _row_clipped(model)
         case TreesModel():
             return _trees(model)
+        case ClassTreesModel():
+            return _class_trees(model)
         case _:
             return Shown(sentences=(f"{model.to_document()['kind']}; see the release file",))
 
@@ -129,9 +113,7 @@ def _row_clipped(model: RowClippedLinearModel) -> Shown:
 
 
 def _trees(model: TreesModel) -> Shown:
-    ranked = sorted(model.importances.items(), key=lambda item: -item[1])
-    rows = tuple((name, _number(importance)) for name, importance in ranked[:LISTED])
-    others = len(ranked) - len(rows)
+    rows, others = _ranked(model.importances)
     parts = ["a start", *(["a line"] if model.linear is not None else [])]
     said = {
         "identity": "The prediction is the sum of",
@@ -141,13 +123,31 @@ def _trees(model: TreesModel) -> Shown:
     trees = f"{len(model.splits)} {model.shape} trees of depth {model.depth}"
     sentences = [f"{said} {', '.join(parts)} and {trees}."]
     sentences.append(
-        "The importance of a feature is the standard deviation of what it alone adds to that sum."
-        + (f" {others} less important features are not shown." if others else "")
+        "The importance of a feature is the standard deviation of what it alone adds to that sum." + others
     )
     if model.bounds is not None:
         low, high = map(_number, model.bounds)
         sentences.append(f"Predictions are kept from {low} to {high}.")
     return Shown(("feature", "importance"), rows, (" ".join(sentences),))
+
+
+def _class_trees(model: ClassTreesModel) -> Shown:
+    rows, others = _ranked(model.importances)
+    sentences = (
+        f"The predictions are the probabilities of {', '.join(model.classes)}: in proportion to the "
+        f"exponentials of sums, one for each, of a start and {len(model.splits)} {model.shape} trees of "
+        f"depth {model.depth}. The importance of a feature is the standard deviation of what it alone adds "
+        f"to these sums, the root of its mean square over the classes.{others}",
+    )
+    return Shown(("feature", "importance"), rows, sentences)
+
+
+def _ranked(importances: Mapping[str, float]) -> tuple[tuple[tuple[str, str], ...], str]:
+    """Return the most important features, and a sentence about the others."""
+    ranked = sorted(importances.items(), key=lambda item: -item[1])
+    rows = tuple((name, _number(importance)) for name, importance in ranked[:LISTED])
+    others = len(ranked) - len(rows)
+    return rows, f" {others} less important features are not shown." if others else ""
 
 
 def _number(value: float) -> str:

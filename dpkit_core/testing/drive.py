@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import attrs
 import numpy as np
 
-from dpkit_core.data.dataset import Matrix, Vector
+from dpkit_core.data.arrays import Matrix, Vector
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidRelease, PlanViolation
 from dpkit_core.noise.randomness import Randomness
@@ -37,7 +37,7 @@ from dpkit_core.protocols import (
     StagePlan,
     TopKSelector,
 )
-from dpkit_core.release.models import canonical, rebuilt
+from dpkit_core.release.kinds import canonical, rebuilt
 from dpkit_core.testing.reference import ReferenceAccountant
 from dpkit_core.testing.trial import CheckFailed, Evidence, NotApplicable, require
 
@@ -305,9 +305,17 @@ def pick(
 
 
 def fit(
-    regressor: Regressor, plan: StagePlan, data: Any, neighboring: Neighboring, open_meter: OpenMeter
+    regressor: Regressor,
+    plan: StagePlan,
+    data: Any,
+    neighboring: Neighboring,
+    open_meter: OpenMeter,
+    *,
+    leave: Callable[[Any], Any] = rebuilt,
 ) -> tuple[Any, tuple[Draw, ...]]:
     """Return what would leave a run, a refusal or the model made of its document, and the draws made.
+
+    ``leave`` makes something else of the model where its document is all that matters.
 
     Raises
     ------
@@ -327,7 +335,7 @@ def fit(
         )
         return outcome, meter.draws
     try:
-        return rebuilt(outcome), meter.draws
+        return leave(outcome), meter.draws
     except (InvalidRelease, AttributeError) as error:
         raise CheckFailed(f"a model that cannot leave: {error}") from error
 

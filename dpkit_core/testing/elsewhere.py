@@ -7,6 +7,7 @@ one from the other. Nothing of ``dpkit_core.testing`` is imported, so that nothi
 # ruff: noqa: PLC0415 - the part comes first, so that what it imports can be told from what dpkit does
 
 import base64
+import functools
 import importlib
 import importlib.util
 import json
@@ -223,10 +224,8 @@ def partners(neighboring: Any) -> tuple[Any, Any, Any, list[Any]]:
     import numpy as np
 
     from dpkit_core import FixedScores, LinearModel, Sensitivity, StagePlan
-    from dpkit_core.errors import DpkitError
     from dpkit_core.mechanisms.calibration import calibrate_events
     from dpkit_core.mechanisms.picks import plan_picks, select_picks
-    from dpkit_core.plugins.registry import Registry
     from dpkit_core.privacy.events import ExponentialMechanism, Laplace
 
     facts = {"api": 2, "proof": "as small as can be", "reference": "none", "__doc__": "A partner."}
@@ -275,14 +274,24 @@ def partners(neighboring: Any) -> tuple[Any, Any, Any, list[Any]]:
         return LinearModel(data.names, (0.0,) * len(data.names), float(total))
 
     regressor = attrs.frozen(type("Total", (), {**facts, "plan": plan, "fit": fit}))
+    accountants = [found(neighboring=neighboring) for found in installed_accountants()]
+    return scorer(), selector(), regressor(), accountants
+
+
+@functools.cache
+def installed_accountants() -> list[Any]:
+    """Return the classes of the accountants to plan with, the first that can serve first."""
+    from dpkit_core.errors import DpkitError
+    from dpkit_core.plugins.registry import Registry
+
     registry = Registry()
-    accountants: list[Any] = []
-    for name in ("basic", "rdp"):  # the first that can serve, and is installed
+    found: list[Any] = []
+    for name in ("basic", "rdp"):
         try:
-            accountants.append(registry.load(registry.find("accountants", name))(neighboring=neighboring))
+            found.append(registry.load(registry.find("accountants", name)))
         except DpkitError:
             continue
-    return scorer(), selector(), regressor(), accountants
+    return found
 
 
 if __name__ == "__main__":

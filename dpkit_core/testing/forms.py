@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from dpkit_core.data.dataset import AnyDataset, Dataset, Matrix, SparseDataset, StreamedDataset, Vector
+from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.data.dataset import AnyDataset, Dataset, SparseDataset, StreamedDataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.testing.trial import NotApplicable, require
 

@@ -16,7 +16,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.data.dataset import Dataset, Vector
+from dpkit_core.data.arrays import Vector
+from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.privacy.budget import Sensitivity
 from dpkit_core.testing.worlds import SIZES, Pair, Population

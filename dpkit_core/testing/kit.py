@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import attrs
 import numpy as np
 
-from dpkit_core.testing.check import GROUPS, Check
+from dpkit_core.testing.check import GROUPS, Check, CheckFunction
 from dpkit_core.testing.checks import (
     accountants,
     accounts,
@@ -24,6 +25,8 @@ from dpkit_core.testing.checks import (
 )
 from dpkit_core.testing.checks.parts import PROTOCOLS, class_of, kind_of
 from dpkit_core.testing.drive import UNCLAIMED
+from dpkit_core.testing.options import options_of
+from dpkit_core.testing.scene import Replay, again
 from dpkit_core.testing.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial
 
 KINDS = tuple(PROTOCOLS)
@@ -68,6 +71,8 @@ class Result:
         Pairs, laws or runs examined.
     confidence
         1 - probability of a false alarm.
+    scene
+        Of a failure: its tables, options and seeds, for a witness; None where only the check finds it.
     """
 
     check: str
@@ -78,6 +83,7 @@ class Result:
     seconds: float
     samples: int
     confidence: float
+    scene: Mapping[str, Any] | None = None
 
 
 @attrs.frozen
@@ -96,6 +102,8 @@ class Report:
         Whether the thorough effort was made.
     seed
         Seed of everything drawn.
+    options
+        With which the part was made, others than its defaults.
     """
 
     part: str
@@ -103,6 +111,7 @@ class Report:
     results: tuple[Result, ...]
     thorough: bool
     seed: int
+    options: Mapping[str, Any] = attrs.field(factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -134,9 +143,17 @@ class Report:
         return (
             f"{len(self.results)} checks of kind {self.kind} ({effort} effort, seed {self.seed}): "
             f"{self.count('passed')} passed, {self.count('failed')} failed, {self.count('xfail')} failed as "
-            f"expected, {self.count('skipped')} skipped, in {self.seconds:.1f} s. {self._unclaimed}"
+            f"expected, {self.count('skipped')} skipped, in {self.seconds:.1f} s. {self._made}"
+            f"{self._unclaimed}"
             f"A faultless part fails such a run with probability at most {FALSE_ALARM:g}. {LIMITS}"
         )
+
+    @property
+    def _made(self) -> str:
+        if not self.options:
+            return ""
+        options = ", ".join(f"{name} = {value!r}" for name, value in self.options.items())
+        return f"Attacked with {options}, and not with the defaults alone. "
 
     @property
     def _unclaimed(self) -> str:
@@ -153,10 +170,11 @@ class Report:
             "ok": self.ok,
             "thorough": self.thorough,
             "seed": self.seed,
+            "options": {name: _plain(value) for name, value in self.options.items()},
             "seconds": self.seconds,
             "checks": len(self.results),
             "statement": self.statement,
-            "results": [attrs.asdict(result) for result in self.results],
+            "results": [attrs.asdict(result, filter=_told) for result in self.results],
         }
 
 
@@ -173,6 +191,11 @@ def _found() -> tuple[Check, ...]:
 
 _CHECKS: Mapping[str, tuple[Check, ...]] = {
     kind: tuple(check for check in _found() if kind in check.kinds) for kind in KINDS
+}
+
+
+_REPLAYS: Mapping[str, Replay] = {
+    replay.__name__: replay for replay in (*scorers.REPLAYS, *selectors.REPLAYS, *regressors.REPLAYS)
 }
 
 
@@ -205,6 +228,7 @@ def run_checks(
     seed: int = 0,
     progress: Progress | None = None,
     only: Sequence[str] = (),
+    scenes: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Report:
     """Return how a part fares in every check of its kind.
 
@@ -225,6 +249,8 @@ def run_checks(
         Called before each check.
     only
         Names of the checks to make, all by default: what one of them finds by a seed, it finds again by it.
+    scenes
+        Check -> what it failed on before, to be looked at again instead of the check.
 
     Raises
     ------
@@ -244,11 +270,23 @@ def run_checks(
     for number, check in enumerate(checks):
         if progress is not None:
             progress(check, number, len(checks))
-        results.append(_run(check, make, trial, expected.get(check.name)))
+        run = check.run
+        if scenes and check.name in scenes:
+            run = partial(_again, scenes[check.name])
+        results.append(_run(check, run, make, trial, expected.get(check.name)))
     # Fewer results than checks would be a report on something else than was promised.
     assert len(results) == len(checks)
     cls = class_of(make)
-    return Report(f"{cls.__module__}:{cls.__qualname__}", kind, tuple(results), thorough, seed)
+    name = f"{cls.__module__}:{cls.__qualname__}"
+    return Report(name, kind, tuple(results), thorough, seed, options_of(make))
+
+
+def _told(field: attrs.Attribute[Any], value: Any) -> bool:
+    return field.name != "scene"  # a table of a thousand records belongs into a witness
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | None) else repr(value)
 
 
 def _require_reasons(expected: Mapping[str, str], checks: Sequence[Check]) -> None:
@@ -260,9 +298,15 @@ def _require_reasons(expected: Mapping[str, str], checks: Sequence[Check]) -> No
             raise ValueError(f"{name} is expected to fail but no reason is given; say why in a sentence")
 
 
-def _run(check: Check, make: Factory[AnyPart], trial: Trial, expected: str | None) -> Result:
+def _again(scene: Mapping[str, Any], make: Factory[AnyPart], trial: Trial) -> Evidence:
+    return again(_REPLAYS, make, scene)
+
+
+def _run(
+    check: Check, run: CheckFunction, make: Factory[AnyPart], trial: Trial, expected: str | None
+) -> Result:
     start = time.perf_counter()
-    status, evidence = _outcome(check, make, trial)
+    status, evidence = _outcome(check, run, make, trial)
     detail = evidence.detail
     if expected is not None and status == "failed":
         status, detail = "xfail", f"expected: {expected}"
@@ -277,20 +321,23 @@ def _run(check: Check, make: Factory[AnyPart], trial: Trial, expected: str | Non
         time.perf_counter() - start,
         evidence.samples,
         evidence.confidence,
+        evidence.scene,
     )
 
 
-def _outcome(check: Check, make: Factory[AnyPart], trial: Trial) -> tuple[Status, Evidence]:
+def _outcome(
+    check: Check, run: CheckFunction, make: Factory[AnyPart], trial: Trial
+) -> tuple[Status, Evidence]:
     if check.thorough_only and trial.effort == 1:
         return "skipped", Evidence("left to the thorough run")
     try:
         # Overflow inside a part is the part's affair: what it returns is judged.
         with np.errstate(all="ignore"):
-            return "passed", check.run(make, trial)
+            return "passed", run(make, trial)
     except NotApplicable as reason:
         return "skipped", Evidence(str(reason))
     except CheckFailed as failure:
-        return "failed", Evidence(str(failure), failure.samples, failure.confidence)
+        return "failed", Evidence(str(failure), failure.samples, failure.confidence, failure.scene)
     except Exception as error:
         where = "".join(traceback.format_exception(error)[-3:]).strip()
         return "failed", Evidence(f"raised {type(error).__name__}: {error}\n{where}")

@@ -25,6 +25,7 @@ from dpkit_core.privacy.events import (
     Filtered,
     Gaussian,
     Laplace,
+    NonPrivate,
     NonSphericalGaussian,
     PermuteAndFlip,
     PoissonSampled,
@@ -188,7 +189,7 @@ def law_of(event: Event) -> Product:  # noqa: PLR0911, PLR0912 - one case for ea
                 inner = _cut_gaussian(1 / math.sqrt(inner.precision))
             sampled = (1 - event.rate) * inner.absent + event.rate * inner.present
             return Product(sampled, inner.absent)
-        case _:
+        case NonPrivate() | _:
             raise NoLaw
 
 

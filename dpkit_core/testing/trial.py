@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import attrs
@@ -50,11 +50,14 @@ class Evidence:
         How many pairs, laws or runs it rests on.
     confidence
         1 - probability of a false alarm; 1 where nothing was left to chance.
+    scene
+        Of a failure: on what it was found, where that can be told.
     """
 
     detail: str = ""
     samples: int = 0
     confidence: float = 1.0
+    scene: Mapping[str, Any] | None = None
 
 
 class CheckFailed(AssertionError):
@@ -64,6 +67,8 @@ class CheckFailed(AssertionError):
         super().__init__(message)
         self.samples = samples
         self.confidence = confidence
+        self.scene: Mapping[str, Any] | None = None
+        """On what it was found, see ``dpkit_core.testing.scene``; None where the check alone finds it."""
 
 
 class NotApplicable(Exception):

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 import attrs
 import numpy as np
 
-from dpkit_core.data.dataset import Dataset, Matrix, Vector
+from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.privacy.budget import Neighboring
 
@@ -83,6 +84,15 @@ def lattice(neighboring: Neighboring) -> Mapping[str, Schema]:
     return found
 
 
+def classified(neighboring: Neighboring) -> Schema:
+    """Return a schema whose target has three classes, for parts that learn them.
+
+    They are called by their places, so that the numbers of a table's target mean them.
+    """
+    columns = (Column("a", lower=-1.0, upper=1.0), Column("b"))
+    return Schema(columns, Column("y", "categorical", categories=("1", "2", "3")), neighboring)
+
+
 def box(features: int, neighboring: Neighboring, half_width: float = 1.0) -> Schema:
     """Return a schema of ``features`` numeric columns and a target, all in ``[-half_width, half_width]``."""
     names = [f"x{j}" for j in range(features)]
@@ -138,7 +148,7 @@ class Population:
 
     def record(self, rng: np.random.Generator) -> Vector:
         """Return one record."""
-        return np.concatenate([_entry(column, rng, self._beyond) for column in self._columns])
+        return np.array([value for column in self._columns for value in _entry(column, rng, self._beyond)])
 
     def table(self, rng: np.random.Generator, records: int) -> Matrix:
         """Return a table with a structure chosen at random."""
@@ -305,18 +315,20 @@ _STRUCTURES: tuple[Callable[[Population, np.random.Generator, Matrix], Matrix], 
 
 
 def as_number(target: Column) -> Column:
-    """Return the target as parts see it: a number, from 0 to 1 where it is a category."""
+    """Return the target as parts see it: a number, from 0 to 1 where it is a category, or that of a class."""
+    if target.classes:
+        return Column(target.name, lower=1.0, upper=float(len(target.classes)))
     return target if target.kind == "numeric" else Column(target.name, lower=0.0, upper=1.0)
 
 
-def _entry(column: Column, rng: np.random.Generator, beyond: bool) -> Vector:
+def _entry(column: Column, rng: np.random.Generator, beyond: bool) -> list[float]:
     if column.categories:
         # One past the last category: a value that the schema does not list.
         hot = rng.integers(len(column.categories) + 1)
-        return np.array([float(j == hot) for j in range(len(column.categories))])
+        return [float(j == hot) for j in range(len(column.categories))]
     if column.bounds is None:
         values = [0.0, 1.0, -1.0, rng.normal(), float(rng.integers(-3, 4)), 1e-3 * rng.normal(), 1e3, -1e6]
-        return np.array([values[rng.integers(len(values))]])
+        return [values[rng.integers(8)]]
     lower, upper = column.bounds
     middle, width = (lower + upper) / 2, upper - lower
     values = [
@@ -327,11 +339,11 @@ def _entry(column: Column, rng: np.random.Generator, beyond: bool) -> Vector:
         middle,
         min(max(0.0, lower), upper),
         rng.uniform(lower, upper),
-        middle + 1e-3 * width * float(np.clip(rng.normal(), -1, 1)),
-        lower - width * 10.0 ** rng.integers(4),
-        upper + width * 10.0 ** rng.integers(4),
+        middle + 1e-3 * width * min(max(rng.normal(), -1.0), 1.0),
+        lower - width * 10.0 ** int(rng.integers(4)),
+        upper + width * 10.0 ** int(rng.integers(4)),
     ]
-    return np.array([values[rng.integers(len(values) if beyond else len(values) - 2)]])
+    return [values[rng.integers(10 if beyond else 8)]]
 
 
 def _mirrored(column: Column, values: Matrix) -> Matrix:

@@ -90,6 +90,7 @@ def test_a_plan_with_a_quarter_of_its_noise_is_refuted(plan_file, dpkit):
     assert "2000 runs on neighbors with 3 and 2 records: about" in done.stderr
 
 
+@pytest.mark.slow
 def test_an_honest_plan_is_not_refuted_and_json_is_alone_on_standard_output(plan_file, dpkit):
     done = dpkit("audit", plan_file(1.0), "--samples", 400, "--records", 2, "--format", "json")
     assert done.exit_code == 0, done.output
@@ -101,6 +102,7 @@ def test_an_honest_plan_is_not_refuted_and_json_is_alone_on_standard_output(plan
     assert "proves nothing" in found["statement"]
 
 
+@pytest.mark.slow
 def test_refusals_are_counted(plan_file, dpkit, monkeypatch):
     plan = plan_file(1.0)
     monkeypatch.setattr("total_1_0.LinearModel", lambda *model: Refusal("never"))

@@ -86,9 +86,11 @@ def test_what_failed_is_written_and_replayed(dpkit, liar, folder):
     result = dpkit("check", "--replay", "found.json", "--format", "json")
     again = json.loads(result.stdout)
     assert result.exit_code == 2
-    assert [r["detail"].splitlines() for r in again["results"]] == [
-        found["detail"] for found in told["found"]
-    ]
+    assert [r["check"] for r in again["results"]] == told["checks"]
+    for replayed, found in zip(again["results"], told["found"], strict=True):
+        # The same tables and no others: what the search found, without the search.
+        assert replayed["detail"].splitlines()[1:] == found["detail"][1:]
+        assert "linf change 1, declared 0.5" in replayed["detail"]
     (folder / "liar.py").write_text(PART.replace("FACTOR", "1.0"))
     assert dpkit("check", "--replay", "found.json").exit_code == 0
 
@@ -120,6 +122,7 @@ def test_a_report_that_cannot_be_written_is_said_before_anything_is_tried(dpkit,
     assert Path(honest).read_text(encoding="utf-8") == before
 
 
+@pytest.mark.slow
 def test_an_installed_name_is_found_and_a_class_in_a_module(dpkit, parts):
     for spelling in ("dpkit-tiny:large", "tiny_parts:Large"):
         document = json.loads(dpkit("check", spelling, "--format", "json").stdout)
@@ -181,3 +184,54 @@ def test_thorough_says_beforehand_how_long_it_will_take(dpkit, honest):
     assert result.exit_code == 0
     assert "the thorough run will take about" in result.stderr
     assert json.loads(result.stdout)["thorough"] is True
+
+
+def test_a_replay_reads_the_tables_of_the_witness_and_searches_for_none(dpkit, liar, folder):
+    scene = {
+        "again": "move_again",
+        "options": {},
+        "schema": {
+            "neighboring": "add-remove",
+            "target": "y",
+            "columns": {
+                "a": {"kind": "numeric", "lower": 0.0, "upper": 1.0},
+                "y": {"kind": "numeric", "lower": 0.0, "upper": 1.0},
+            },
+        },
+        "tables": [[[0.75, 0.0], [0.0, 0.0]], [[0.0, 0.0]]],
+        "seed": 0,
+        "selected": [],
+        "norm": "linf",
+    }
+    witness = {
+        "format": "dpkit-witness",
+        "part": liar,
+        "kind": "scorer",
+        "seed": 0,
+        "thorough": True,
+        "options": {},
+        "checks": ["check_sensitivity_in_corners"],
+        "scenes": {"check_sensitivity_in_corners": scene},
+    }
+    (folder / "found.json").write_text(json.dumps(witness))
+    result = dpkit("check", "--replay", "found.json")
+    assert result.exit_code == 2
+    assert "linf change 0.75, declared 0.5" in result.stdout
+    scene["tables"] = [[[0.25, 0.0], [0.0, 0.0]], [[0.0, 0.0]]]  # which refute nothing
+    (folder / "found.json").write_text(json.dumps(witness))
+    assert dpkit("check", "--replay", "found.json").exit_code == 0
+
+
+@pytest.mark.slow
+def test_an_option_is_set_and_said(dpkit, folder):
+    option = "adaptive: ClassVar[bool] = False\n\n    factor: float = 1.0"
+    text = PART.replace("adaptive: ClassVar[bool] = False", option).replace("FACTOR", "self.factor")
+    (folder / "optional.py").write_text(text)
+    result = dpkit("check", "optional.py", "--set", "factor=0.5", "--witness", "found.json")
+    assert result.exit_code == 2
+    assert "Attacked with factor = 0.5" in " ".join(result.stdout.split())
+    assert json.loads((folder / "found.json").read_text())["options"] == {"factor": 0.5}
+    assert dpkit("check", "--replay", "found.json").exit_code == 2
+    unknown = dpkit("check", "optional.py", "--set", "faktor=0.5")
+    assert unknown.exit_code == 2
+    assert "it has factor" in " ".join(unknown.stderr.split())

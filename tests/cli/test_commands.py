@@ -141,6 +141,15 @@ def test_a_saved_plan_runs_to_the_release_of_the_same_seed(dpkit, folder):
     assert (folder / "again.json").exists()
 
 
+def test_more_tables_than_a_plan_has_batches_are_refused_with_the_remedy(dpkit, folder):
+    dpkit(*FULL, "--dry-run", "--save", "plan.toml")
+    result = dpkit("run", "plan.toml", "diamonds.csv", "missing.csv")
+    assert result.exit_code == 2
+    assert "2 tables are given, and the plan is for one" in result.stderr
+    assert "dpkit compose --batches" in result.stderr
+    assert not (folder / "release.json").exists()
+
+
 def test_predictions_are_printed_or_written(dpkit, folder):
     released = json.loads(dpkit(*FULL, "--format", "json").stdout)
     printed = dpkit("predict", "release.json", "diamonds.csv")
@@ -151,6 +160,25 @@ def test_predictions_are_printed_or_written(dpkit, folder):
     assert (folder / "out.csv").read_text() == printed.stdout
     dpkit("predict", "release.json", "diamonds.csv", "--output", "out.parquet")
     assert pq.read_table("out.parquet").to_pydict() == {"prediction": rows}
+
+
+def test_predictions_of_classes_have_a_column_for_each(dpkit, folder):
+    rows = "".join(f"{x},{'abc'[x % 3]}\n" for x in range(30))
+    (folder / "t.csv").write_text("x,c\n" + rows)
+    (folder / "s.toml").write_text(
+        'target = "c"\n[columns.x]\nkind = "numeric"\nlower = 0\nupper = 30\n'
+        '[columns.c]\nkind = "categorical"\ncategories = ["a", "b,d", "c"]\n'
+    )
+    options = ["--schema", "s.toml", "--epsilon", "5", "--delta", "1e-6", "--set", "regressor.trees=2"]
+    done = dpkit("compose", "t.csv", "--regressor", "boosted_trees", *options)
+    assert done.exit_code == 0, done.stderr
+    assert dpkit("verify", "release.json").exit_code == 0
+    printed = list(csv.DictReader(io.StringIO(dpkit("predict", "release.json", "t.csv").stdout)))
+    assert list(printed[0]) == ["a", "b,d", "c"]
+    assert [sum(map(float, row.values())) for row in printed] == pytest.approx([1.0] * 30)
+    dpkit("predict", "release.json", "t.csv", "--output", "out.parquet")
+    written = pq.read_table("out.parquet").to_pylist()
+    assert written == [{name: float(value) for name, value in row.items()} for row in printed]
 
 
 def test_predictions_need_only_the_columns_of_the_model(dpkit, folder):

@@ -64,6 +64,27 @@ def test_a_selection_alone_and_a_regressor_alone_are_compositions(dpkit, folder)
     assert release.model.features == ("carat", "depth", "cut=Fair", "cut=Good")
 
 
+def test_where_nothing_is_named_the_plan_says_what_is_composed_and_why(dpkit, folder):
+    command = ("compose", "numbers.csv", "--target", "y", "--dry-run", "--set", "regressor.trees=8")
+    printed = " ".join(dpkit(*command).stdout.split())
+    assert "Plan: boosted_trees, k" in printed
+    assert "Recommended for these public facts: recipe trees, because the schema does not say" in printed
+    document = json.loads(dpkit(*command, "--format", "json").stdout)
+    assert document["recommended"]["recipe"] == "trees"
+    assert document["plan"]["parts"]["regressor"]["component"].endswith(":boosted_trees")
+
+
+def test_k_may_be_left_to_the_public_facts(dpkit, folder):
+    words = ("--scorer", "kendall", "--selector", "peel", "--regressor", "winsorized_least_squares")
+    command = ("compose", "numbers.csv", "--target", "y", "--dry-run", *words, "-k")
+    printed = " ".join(dpkit(*command, "auto").stdout.split())
+    assert "Plan: winsorized_least_squares, k" in printed
+    assert "k by the public facts: all" in printed
+    wrong = dpkit(*command, "many")
+    assert wrong.exit_code == 2
+    assert "-k is 'many'; it must be a whole number of at least 1, or auto" in wrong.stderr
+
+
 def test_a_refusal_is_written_with_its_charge_and_exits_with_3(dpkit, folder):
     arguments = ("compose", "diamonds.csv", "--schema", "facts.toml", *FULL, "--set", "regressor.refuse=true")
     result = dpkit(*arguments)
@@ -303,7 +324,7 @@ kind = "categorical"
 categories = ["no", "yes"]
 """
     )
-    rows = ["1,5;2001-01-31;yes", ";2002-01-31;no", "?;2003-01-31;yes", "2,5;;no"] * 20
+    rows = ["1,5;2001-01-31;yes", ";2002-01-31;no", "?;2003-01-31;yes", "2,5;;no"] * 1000
     text = "\n".join(["income;opened;paid", *rows]) + "\n"
     (folder / "loans.csv.gz").write_bytes(gzip.compress(text.encode()))
     written = ("--delimiter", ";", "--decimal", ",", "--missing", "?")
@@ -316,9 +337,9 @@ categories = ["no", "yes"]
     assert shown.exit_code == 0, shown.stderr
     predicted = dpkit("predict", "release.json", "loans.csv.gz", *written)
     lines = predicted.stdout.split()[1:]
-    assert [line == "nan" for line in lines] == [False, False, False, True] * 20
+    assert [line == "nan" for line in lines] == [False, False, False, True] * 1000
     assert lines[1] != lines[0]
-    assert "20 of 80 records lack a value" in predicted.stderr
+    assert "1000 of 4000 records lack a value" in predicted.stderr
 
 
 def test_a_dry_run_foretells_and_warns_by_the_public_number_of_records(dpkit, folder):

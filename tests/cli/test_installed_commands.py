@@ -203,6 +203,7 @@ def complete(site, *words):
     )
 
 
+@pytest.mark.slow
 def test_a_shell_completes_commands_and_their_options(install, site):
     install("greet")
     install("bad", distribution="dpkit-bad", target="bad:run", bad="raise SystemExit(3)")

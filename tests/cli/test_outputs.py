@@ -59,6 +59,8 @@ def start(site, folder):
         if before:
             command = ("bash", "-c", f'{before} exec "$@"', "bash", *command)
         environment = {**os.environ, "PYTHONPATH": str(site.folder)}
+        if "ulimit" in before:  # what is reached cannot be noted either
+            environment.pop("COVERAGE_PROCESS_CONFIG", None)
         piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
         process = subprocess.Popen(command, cwd=folder, env=environment, text=True, **piped)
         started.append(process)
@@ -145,7 +147,7 @@ def test_whichever_call_fails_the_exit_code_tells_and_no_release_is_lost(dpkit, 
 
 
 @pytest.mark.usefixtures("waiting")
-@pytest.mark.parametrize("force", [(), pytest.param(("--force",), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("force", [pytest.param((), marks=pytest.mark.slow), ("--force",)])
 def test_of_two_writers_the_second_one_spends_nothing(start, folder, force):
     if force:
         (folder / "release.json").write_text("older")
@@ -164,6 +166,7 @@ def test_of_two_writers_the_second_one_spends_nothing(start, folder, force):
     assert "release.json.part" not in files(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("waiting")
 def test_what_somebody_else_writes_meanwhile_is_kept_and_so_is_the_release(start, folder):
     process = start(*compose("--regressor", "waiting"))
@@ -205,9 +208,10 @@ def test_no_moment_of_ctrl_c_gives_a_traceback_or_half_a_file(start, folder):
         time.sleep(0.03 * step)
         process.send_signal(signal.SIGINT)
         _, told = process.communicate()
-        assert process.returncode in {0, 4, 130, -signal.SIGINT}, told
-        if process.returncode != -signal.SIGINT:  # else Python itself had not begun
-            assert "Traceback" not in told, (step, told)
+        if process.returncode == -signal.SIGINT or "init_import_site" in told:
+            continue  # Python itself had not begun
+        assert process.returncode in {0, 4, 130}, told
+        assert "Traceback" not in told, (step, told)
         if (folder / "release.json").exists():
             assert isinstance(Release.read(folder / "release.json"), Release)
         assert "release.json.part" not in files(folder)
@@ -235,8 +239,9 @@ def test_closed_streams_do_not_matter(start, folder, redirection):
     assert Release.read(folder / "release.json").model is not None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-@pytest.mark.parametrize("format", ["json", pytest.param("table", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("format", ["json", "table"])
 def test_standard_output_that_is_full_is_told_after_the_release_is_in_its_file(start, folder, format):
     with open("/dev/full", "w") as full:
         process = start(*compose("--format", format), stdout=full)

@@ -94,7 +94,7 @@ def unread(*arguments):
         os.close(writer)
 
 
-@pytest.mark.parametrize("format", ["table", "json"])
+@pytest.mark.parametrize("format", ["table", pytest.param("json", marks=pytest.mark.slow)])
 def test_a_release_that_nobody_watches_is_made_and_written(tmp_path, format):
     import numpy as np
 

@@ -28,7 +28,7 @@ from dpkit_core.errors import (
 )
 from dpkit_core.pipeline.observers import Observers, hookimpl
 from dpkit_core.privacy.events import PureDP
-from dpkit_core.release.models import DEPTH, OpaqueModel, canonical
+from dpkit_core.release.kinds import DEPTH, OpaqueModel, canonical
 
 SCHEMA = Schema.numeric("ab", "y", {"y": (-1, 1)})
 SECRET = "0.7390851332151607"

@@ -27,6 +27,7 @@ def zoo(site):
     return install
 
 
+@pytest.mark.slow
 def test_each_animal_of_the_zoo_has_its_diagnosis(zoo):
     registry = zoo(
         "missing_dependency",
@@ -212,6 +213,7 @@ def test_a_command_is_made_as_the_command_line_would_make_it(target, status, det
     assert detail in diagnosis.detail
 
 
+@pytest.mark.slow
 def test_a_command_cannot_have_the_name_of_another_or_of_one_of_dpkit(site):
     for name in ("zoo-a", "zoo-b"):
         module = name.replace("-", "_")

@@ -1,13 +1,18 @@
+import ast
 import json
 import math
+from pathlib import Path
 
 import pytest
 
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import (
+    EVENT_TYPES,
     ApproxDP,
+    Disjoint,
     ExponentialMechanism,
+    Filtered,
     Gaussian,
     Laplace,
     NonPrivate,
@@ -36,8 +41,58 @@ EVERY_EVENT = [
     PoissonSampled(0.1, Gaussian(2.0)),
     Repeated(PoissonSampled(0.1, Gaussian(2.0)), 50),
     Sequence((Repeated(ExponentialMechanism(0.5), 3), Laplace(1.0))),
+    Filtered(PoissonSampled(0.1, Gaussian(2.0)), rounds=6, charged=4),
+    Disjoint(Laplace(2.0), 3),
     NonPrivate("the published calibration is wrong"),
 ]
+
+ROOT = Path(__file__).parents[2]
+GROUPS = {"PoissonSampled", "Repeated", "Sequence", "Filtered", "Disjoint"}
+
+#: Each function that has to know every event, what it is to say of it, and which events need nothing said.
+PLACES = {
+    "dpkit_core/privacy/renyi.py unbounded": ("whether it has a Renyi curve", set()),
+    "dpkit_core/privacy/renyi.py _curve_of": ("its Renyi curve, or that it has none", set()),
+    "dpkit_core/privacy/composition.py unpaired": ("whether it has an (epsilon, delta) of its own", set()),
+    "dpkit_core/privacy/gaussian_filter.py _unshifted": ("whether it may be added up as a shift", set()),
+    "dpkit_core/privacy/words.py in_words": ("that it groups others, in words", set(EVENT_TYPES) - GROUPS),
+    "dpkit_core/privacy/words.py _noun_and_cost": ("what it is in words", GROUPS),
+    "dpkit_core/privacy/dp_accounting.py to_dp_accounting": ("what Google's library has for it", set()),
+    "dpkit_core/pipeline/planner.py unstated": (
+        "what a plan must say of it, such as the place of a proof",
+        GROUPS | {"NonPrivate"},
+    ),
+    "dpkit_core/testing/products.py law_of": ("a mechanism that it describes", set()),
+    "dpkit_core/testing/checks/accountants.py _exact_laws": (
+        "the exact delta of a mechanism that it describes, which accountants are attacked with",
+        {"Repeated", "Sequence", "NonPrivate"},
+    ),
+    "dpkit_core/cli/_describe.py _examples": (
+        "an example, for `dpkit show` of an accountant",
+        GROUPS | {"NonPrivate"},
+    ),
+}
+
+
+def named(place: str) -> set[str]:
+    """Return the names in a function, patterns of ``match`` included."""
+    path, function = place.split()
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    (found,) = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == function)
+    return {node.id for node in ast.walk(found) if isinstance(node, ast.Name)}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_event_is_known_where_it_has_to_be(place):
+    what, needless = PLACES[place]
+    path, function = place.split()
+    missing = set(EVENT_TYPES) - needless - named(place)
+    assert not missing, f"{path}: say in `{function}` of {' and '.join(sorted(missing))}: {what}"
+
+
+def test_every_event_is_written_and_read_back_below():
+    missing = set(EVENT_TYPES) - {type(event).__name__ for event in EVERY_EVENT}
+    assert not missing, f"tests/core/test_events.py: put an example of {missing} into EVERY_EVENT"
 
 
 @pytest.mark.parametrize("event", EVERY_EVENT, ids=lambda e: type(e).__name__)

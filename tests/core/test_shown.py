@@ -10,7 +10,6 @@ import pytest
 
 from dpkit_core import Budget, Column, Comparison, Dataset, Randomness, Schema, compose
 from dpkit_core.errors import InvalidOption
-from dpkit_core.release.words import sections
 
 SCHEMA = Schema((Column("<b>carat</b>"), Column("depth")), Column("price"))
 VOID = {"br"}
@@ -52,7 +51,7 @@ def release(plan):
 
 def test_a_release_shows_every_section_escaped(release):
     page = Page(release._repr_html_())
-    for section in sections(release):
+    for section in release.sections():
         assert section.heading in page.texts
         for text in (*section.table.sentences, *(cell for row in section.table.rows for cell in row if cell)):
             assert text in page.texts

@@ -17,7 +17,8 @@ from dpkit_core.errors import InvalidKey, InvalidRelease
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.audit import audit
 from dpkit_core.release.canonical import canonical_bytes
-from dpkit_core.release.signing import PREFIX, Signature, SigningKey, VerifyingKey, signed_bytes
+from dpkit_core.release.keys import SigningKey, VerifyingKey
+from dpkit_core.release.signing import PREFIX, Signature, signed_bytes
 
 pytest.importorskip("cryptography")
 
@@ -249,7 +250,7 @@ sys.path[:] = {sys.path!r}
 sys.modules["cryptography"] = None
 from dpkit_core import Release
 from dpkit_core.errors import MissingDependency
-from dpkit_core.release.signing import SigningKey, VerifyingKey
+from dpkit_core.release.keys import SigningKey, VerifyingKey
 assert Release.read({str(tmp_path / "r.json")!r}).signature is not None
 for action in (SigningKey.new, lambda: SigningKey.read("a"), lambda: VerifyingKey.read("a")):
     try:

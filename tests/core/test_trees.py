@@ -21,7 +21,7 @@ from dpkit_core.mechanisms.trees import (
     split_contrasts,
     splits_of,
 )
-from dpkit_core.release.models import canonical, read_model, rebuilt
+from dpkit_core.release.kinds import canonical, read_model, rebuilt
 from dpkit_core.release.words import shown
 
 SHAPES = pytest.mark.parametrize("oblivious", [True, False], ids=["oblivious", "complete"])

@@ -1,7 +1,7 @@
 """Every compatible combination of installed parts, found by entry points, planned, run and verified.
 
-The product grows with every part, so the default suite tries each pair of parts under one relation and one
-accountant, and each relation with each accountant somewhere; CI tries all.
+The product grows with every part, so CI tries each scorer with each selector under one relation and one
+accountant, each regressor under a few, and each relation with each accountant somewhere; all is exhaustive.
 """
 
 import itertools
@@ -24,15 +24,25 @@ SELECTIONS = list(itertools.product(SCORERS, NAMES["selectors"]))
 TERMS = list(itertools.product(ACCOUNTANTS, Neighboring))
 
 
-def under_all_terms(parts):
-    """Return each of ``parts`` under each accountant and relation, as parameters; all but one are slow."""
+def under_all_terms(parts, *, default=(), slow=()):
+    """Return each of ``parts`` under each accountant and relation, as parameters.
+
+    The terms of the n-th of them are counted from the n-th term; ``default`` and ``slow`` say at which of
+    these it runs by default and in CI.
+    """
+
+    def marks(turn):
+        if turn in default:
+            return []
+        return [pytest.mark.slow] if turn in slow else [pytest.mark.exhaustive]
+
     return [
         pytest.param(
             *each,
             accountant,
             neighboring,
             id="-".join([*(name.split(":")[1] for name in each), accountant, neighboring.value]),
-            marks=[] if term == number % len(TERMS) else [pytest.mark.slow],
+            marks=marks((term - number) % len(TERMS)),
         )
         for number, each in enumerate(parts)
         for term, (accountant, neighboring) in enumerate(TERMS)
@@ -62,8 +72,9 @@ def check(release, plan, tmp_path):
     assert Release.read(tmp_path / "release.json") == release
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("scorer", "selector", "accountant", "neighboring"), under_all_terms(SELECTIONS))
+@pytest.mark.parametrize(
+    ("scorer", "selector", "accountant", "neighboring"), under_all_terms(SELECTIONS, slow=[0])
+)
 def test_every_scorer_goes_with_every_selector(scorer, selector, accountant, neighboring, tmp_path):
     data, schema = table(neighboring)
     pipeline = compose(scorer=scorer, selector=selector, accountant=accountant)
@@ -80,7 +91,8 @@ def test_every_scorer_goes_with_every_selector(scorer, selector, accountant, nei
 
 
 @pytest.mark.parametrize(
-    ("regressor", "accountant", "neighboring"), under_all_terms((name,) for name in REGRESSORS)
+    ("regressor", "accountant", "neighboring"),
+    under_all_terms([(name,) for name in REGRESSORS], default=[0], slow=[3, 7]),
 )
 def test_every_regressor_follows_a_selection(regressor, accountant, neighboring, tmp_path):
     data, schema = table(neighboring)

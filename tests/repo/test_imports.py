@@ -8,7 +8,8 @@ import ast
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,60 @@ def test_the_core_imports_no_plugin() -> None:
         for module, _ in (*imports(path), *imports_by_name(path)):
             package = module.partition(".")[0]
             assert package == "dpkit_core" or not package.startswith("dpkit_"), f"{path} imports {module}"
+
+
+def import_graph(paths: Iterable[Path], root: Path) -> dict[str, set[str]]:
+    """Return module -> the modules among ``paths`` that it imports: anywhere, for type checkers included."""
+    modules = {
+        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in paths
+    }
+    return {
+        importer: {
+            imported
+            for module, name in imports(path)
+            for imported in [f"{module}.{name}" if f"{module}.{name}" in modules else module]
+            if imported in modules
+        }
+        - {importer}
+        for importer, path in modules.items()
+    }
+
+
+def cycle(graph: Mapping[str, set[str]]) -> list[str]:
+    """Return the modules of one cycle, the first one again at the end; none if there is no cycle."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_of_the_core_import_each_other() -> None:
+    graph = import_graph(CORE, ROOT)
+    assert sum(map(len, graph.values())) > len(graph)
+    assert not cycle(graph)
+
+
+@each_plugin
+def test_no_modules_of_a_plugin_import_each_other(folder: Path) -> None:
+    assert not cycle(import_graph(sources(folder), folder))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from box.shown import Shown",
+        "def f():\n    from box import shown",
+        "import box.shown",
+    ],
+)
+def test_a_cycle_is_found_wherever_it_is_closed(tmp_path: Path, source: str) -> None:
+    paths = [tmp_path / "box" / name for name in ("__init__.py", "data.py", "shown.py")]
+    paths[0].parent.mkdir()
+    for path, text in zip(paths, ["", source, "from box.data import Data"], strict=True):
+        path.write_text(text, encoding="utf-8")
+    assert set(cycle(import_graph(paths, tmp_path))) == {"box.data", "box.shown"}
 
 
 @each_plugin

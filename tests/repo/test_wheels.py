@@ -14,10 +14,9 @@ from dpkit_core.plugins.kinds import KINDS
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
+FIRST_OF = {folder.parent.name: folder for folder in reversed(FOLDERS)}
 
 ROLES = [kind.removesuffix("s") for kind in KINDS]
-
-pytestmark = pytest.mark.slow
 
 
 def command(*words: object, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
@@ -68,7 +67,17 @@ def listed(scripts: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    "folder", [folder for folder in FOLDERS if folder.parent.name in KINDS], ids=lambda folder: folder.name
+    "folder",
+    [
+        pytest.param(
+            folder,
+            id=folder.name,
+            # In CI the first of each kind; all are installed together by the test below.
+            marks=pytest.mark.slow if folder == FIRST_OF[folder.parent.name] else pytest.mark.exhaustive,
+        )
+        for folder in FOLDERS
+        if folder.parent.name in KINDS
+    ],
 )
 def test_a_plugin_installs_alone_and_loads(folder: Path, wheels: Path, tmp_path: Path) -> None:
     role = folder.parent.name.removesuffix("s")
@@ -85,6 +94,7 @@ def test_a_plugin_installs_alone_and_loads(folder: Path, wheels: Path, tmp_path:
     )  # known from the metadata of the core's wheel
 
 
+@pytest.mark.slow
 def test_the_command_of_an_extra_comes_with_it(wheels: Path, tmp_path: Path) -> None:
     scripts = install(tmp_path, wheels, "dpkit", "dpkit-command-bench")
     document = json.loads(command(scripts / "dpkit", "list", "commands", "--format", "json"))
@@ -92,6 +102,7 @@ def test_the_command_of_an_extra_comes_with_it(wheels: Path, tmp_path: Path) -> 
     assert "SUITE" in command(scripts / "dpkit", "bench", "--help")
 
 
+@pytest.mark.slow
 def test_all_wheels_together_make_a_release(wheels: Path, tmp_path: Path) -> None:
     scripts = install(
         tmp_path / "venv", wheels, *(wheel.name.split("-")[0] for wheel in wheels.glob("*.whl"))
@@ -135,6 +146,7 @@ def published(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     return folder, scripts
 
 
+@pytest.mark.slow
 def test_new_parts_install_from_their_wheels_and_are_listed(published: tuple[Path, Path]) -> None:
     _, scripts = published
     found = [(part["kind"], part["name"], part["distribution"]) for part in listed(scripts)]
@@ -142,6 +154,7 @@ def test_new_parts_install_from_their_wheels_and_are_listed(published: tuple[Pat
 
 
 @pytest.mark.parametrize("role", ROLES)
+@pytest.mark.slow
 def test_a_new_part_passes_the_check_where_it_is_installed(
     role: str, published: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -153,6 +166,7 @@ def test_a_new_part_passes_the_check_where_it_is_installed(
 
 
 @pytest.mark.parametrize("role", ROLES)
+@pytest.mark.slow
 def test_the_tests_of_a_new_part_pass_on_its_wheel(
     role: str, published: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -162,6 +176,7 @@ def test_the_tests_of_a_new_part_pass_on_its_wheel(
     assert " passed" in printed
 
 
+@pytest.mark.slow
 def test_new_parts_make_a_release(published: tuple[Path, Path], tmp_path: Path) -> None:
     _, scripts = published
     rng = np.random.default_rng(0)

@@ -1,7 +1,10 @@
 """Each check fails the part that breaks its promise, and lets the honest twin of that part pass."""
 
 import contextlib
+import itertools
+from importlib.resources import files
 from random import SystemRandom
+from string import Template
 from typing import Any, ClassVar
 
 import attrs
@@ -29,6 +32,7 @@ from dpkit_core.testing import (
 )
 from dpkit_core.testing.drive import QuickSampler, require_workers_differ
 from dpkit_core.testing.kit import KINDS
+from dpkit_core.testing.locate import find_part
 
 ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
 
@@ -210,6 +214,16 @@ class LessNoise:
         return self.inner.select(shown, k, plan, meter)
 
 
+def test_half_the_noise_of_several_picks_at_once_is_found_by_its_scale():
+    for seed in range(3):
+        with pytest.raises(CheckFailed, match=r"2 picks at once .* loses 4, 2 times as much as one does"):
+            run_one(
+                lambda: LessNoise(OneshotLaplaceSelector(), 1 / 2, picks=2),
+                "chosen_noise_hides_the_scores",
+                trial_for("selector", seed=seed),
+            )
+
+
 # Where several are picked at once: what these draw themselves, no meter compares with the scores.
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -310,6 +324,7 @@ class TiesAtRandom(FirstOfTies):
             return sampler.permutation(np.flatnonzero(scores.candidates))[:k].tolist()
 
 
+@pytest.mark.slow
 def test_uneven_ties_are_found_by_sampling():
     run_one(TiesAtRandom, "ties_are_broken_evenly")
     with pytest.raises(CheckFailed, match="among equal scores"):
@@ -632,3 +647,39 @@ def test_numbers_that_overflow_before_they_are_clipped_are_tried():
     """As AdaSSP did: one record of 1.7e308 within bounds of 0 and 1 moved its sums by 2^27."""
     with pytest.raises(CheckFailed, match="claimed"):
         run_one(OverflowsBeforeItClips, "neighbors_cannot_be_told_apart")
+
+
+# The regressor that ``dpkit new`` writes, whose noise is for all of its sums together
+
+
+@pytest.mark.parametrize(
+    ("sensitivity", "caught"),
+    [
+        ("sums * records_changed / 2", True),
+        ("math.sqrt(sums) * records_changed", True),
+        ("(sums - 1) * records_changed", True),
+        ("0.9 * sums if records_changed == 2.0 else sums", True),
+        ("sums * records_changed", False),
+        # No lie: replacing moves the sums no further than adding does, as the next test shows.
+        ("sums * 1.0", False),
+    ],
+)
+def test_a_wrong_factor_in_the_scaffold_is_found_by_its_draws(sensitivity, caught, tmp_path):
+    template = files("dpkit_core.scaffold") / "templates/regressor/module.py.template"
+    text = Template(template.read_text(encoding="utf-8")).safe_substitute(class_name="Sums", package="sums")
+    assert text.count("sensitivity = sums * records_changed") == 1
+    text = text.replace("sensitivity = sums * records_changed", f"sensitivity = {sensitivity}")
+    (tmp_path / "factor.py").write_text(text, encoding="utf-8")
+    part, _ = find_part(str(tmp_path / "factor.py"))
+    report = run_checks(part, only=["check_draws_are_covered"])
+    assert report.ok is not caught, report.results
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_replacing_moves_sums_of_products_by_no_more_than_their_number(k):
+    ends = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=k + 1)))
+    design = np.column_stack((np.ones(len(ends)), ends[:, :k]))
+    one, other = np.triu_indices(k + 1)
+    terms = np.column_stack((design[:, one] * design[:, other], design * ends[:, k:]))
+    furthest = max(np.abs(terms - row).sum(axis=1).max() for row in terms)
+    assert furthest == terms.shape[1] == (k + 1) * (k + 4) / 2

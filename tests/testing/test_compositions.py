@@ -126,8 +126,13 @@ def test_claims_under_replace_one_are_tried_too(noise: float, violated: bool) ->
     assert outcome.finding.violated is violated
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("declared", "violated"), [(0.5, True), (1.0, False)])
+@pytest.mark.parametrize(
+    ("declared", "violated"),
+    [
+        pytest.param(0.5, True, marks=pytest.mark.slow),
+        pytest.param(1.0, False, marks=pytest.mark.exhaustive),  # half a minute
+    ],
+)
 def test_a_scorer_that_moves_twice_as_far_as_declared_is_refuted(declared: float, violated: bool) -> None:
     plan = planned(2.0, features=2, scorer=Sums(declared), selector=PeelSelector())
     outcome = audited(plan, 20_000)
@@ -169,6 +174,7 @@ def test_larger_tables_are_tried_where_small_ones_are_refused() -> None:
     assert find_suspects(pipeline.plan(box(1, RO), Budget(1.0))).records == (300, 300)
 
 
+@pytest.mark.slow
 def test_few_runs_are_made_where_each_takes_long(suspects: Suspects) -> None:
     assert attrs.evolve(suspects, seconds=1.0).affordable(60.0) == 1000
     assert attrs.evolve(suspects, seconds=0.01).affordable(60.0) == 3000

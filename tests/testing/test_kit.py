@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dpkit_core import FixedScores, Neighboring, Sensitivity, StagePlan
+from dpkit_core.errors import InvalidOption
 from dpkit_core.privacy.events import Laplace
 from dpkit_core.testing import (
     CheckFailed,
@@ -24,6 +25,7 @@ from dpkit_core.testing import (
     trial_for,
 )
 from dpkit_core.testing.kit import FALSE_ALARM, KINDS
+from dpkit_core.testing.options import variants, with_options
 from dpkit_core.testing.pytest import parametrize_with_checks
 
 
@@ -233,6 +235,44 @@ def test_a_forecast_grows_with_what_the_thorough_run_does_again():
     assert report.forecast == pytest.approx(3 + 10 * 2)
 
 
+@pytest.mark.slow
 def test_the_kit_needs_no_pytest():
     code = "import sys, dpkit_core.testing; sys.exit('pytest' in sys.modules or 'scipy.stats' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@attrs.frozen
+class Long(Constant):
+    """Takes long by default; says with which value it is to be tried."""
+
+    rounds: int = attrs.field(default=1000, metadata={"checked": 3})
+    depth: int = 5
+
+    def __attrs_post_init__(self):
+        if self.depth > 8:
+            raise ValueError("depth is at most 8")
+
+
+def test_a_part_is_tried_with_the_small_options_that_it_suggests_and_the_report_says_so():
+    make = with_options(Long, {})
+    assert make() == Long(rounds=3)
+    assert with_options(Long, {"rounds": 7, "depth": 2})() == Long(rounds=7, depth=2)
+    assert with_options(Constant, {}) is Constant
+    report = run_checks(make, only=["check_protocol"])
+    assert report.options == {"rounds": 3}
+    assert "Attacked with rounds = 3, and not with the defaults alone." in report.statement
+    assert report.to_document()["options"] == {"rounds": 3}
+
+
+def test_the_default_of_a_suggested_option_is_one_of_the_values_that_are_tried():
+    tried = [other() for _, other in variants(with_options(Long, {}))]
+    assert Long(rounds=1000) in tried
+    assert Long(rounds=6) in tried
+    assert Long(rounds=1000) not in [other() for _, other in variants(with_options(Long, {"rounds": 4}))]
+
+
+def test_an_option_that_the_part_does_not_have_or_take_is_refused_before_anything_is_tried():
+    with pytest.raises(InvalidOption, match="it has sensitivity_number, rounds, depth"):
+        with_options(Long, {"deep": 2})
+    with pytest.raises(InvalidOption, match="depth is at most 8"):
+        with_options(Long, {"depth": 9})

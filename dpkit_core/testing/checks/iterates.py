@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 import attrs
 import numpy as np
 
-from dpkit_core.data.dataset import Dataset, Vector
+from dpkit_core.data.arrays import Vector
+from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import CalibrationFailed, Unsuitable, UnsupportedEvent
 from dpkit_core.noise.randomness import Randomness

@@ -27,7 +27,7 @@ from dpkit_core.testing.check import check
 from dpkit_core.testing.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial, require
 
 # Kind -> protocol; a kind is called by the role of one part.
-PROTOCOLS: Mapping[str, type[AnyPart]] = {role: kinds.PROTOCOLS[kind] for role, kind in ROLES.items()}
+PROTOCOLS: Mapping[str, type[object]] = {role: kinds.PROTOCOLS[kind] for role, kind in ROLES.items()}
 
 # Each takes longer to import than everything that a part needs.
 SLOW_TO_IMPORT = elsewhere.SLOW_TO_IMPORT

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import attrs
 import numpy as np
 
-from dpkit_core.data.dataset import AnyDataset, Dataset, Matrix, Vector
+from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.data.dataset import AnyDataset, Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import CalibrationFailed, Unsuitable, UnsupportedEvent
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
-from dpkit_core.protocols import ReleasingScorer, Scorer
+from dpkit_core.protocols import ReleasingScorer, Scorer, StagePlan
 from dpkit_core.testing.check import check
 from dpkit_core.testing.checks.parts import class_of
 from dpkit_core.testing.drive import (
@@ -25,9 +28,17 @@ from dpkit_core.testing.drive import (
     scoring_plan,
 )
 from dpkit_core.testing.forms import FORMS, accepted_forms
-from dpkit_core.testing.fuzz import SensitivityAttack, attack_sensitivity
+from dpkit_core.testing.fuzz import NORMS, ROUNDING, SensitivityAttack, attack_sensitivity, side_by_side
 from dpkit_core.testing.options import variants
 from dpkit_core.testing.replay import ReplayingMeter, Transcript, require_covered
+from dpkit_core.testing.scene import (
+    Replay,
+    options_document,
+    part_with,
+    staged,
+    table_document,
+    tables_of,
+)
 from dpkit_core.testing.trace import trace_difference
 from dpkit_core.testing.trial import (
     CheckFailed,
@@ -279,7 +290,8 @@ def check_sensitivity_in_corners(make: Factory[Scorer], trial: Trial) -> Evidenc
         )
         evaluations += attack.evaluations
         if attack.violated:
-            raise CheckFailed(f"{name}, round {len(selected)}: {attack.describe()}", samples=evaluations)
+            with staged(move_again, partial(_scene, scorer, schema, selected, attack, trial.seed)):
+                raise CheckFailed(f"{name}, round {len(selected)}: {attack.describe()}", samples=evaluations)
         if worst is None or attack.ratio > worst:
             worst, named = attack.ratio, name
     if worst is None:
@@ -396,19 +408,79 @@ def check_own_release_is_covered(make: Factory[Scorer], trial: Trial) -> Evidenc
         pairs = list(population.corner_pairs(6))
         pairs = [pairs[i] for i in rng.permutation(len(pairs))[: CORNER_PAIRS * trial.effort]]
         pairs += [population.pair(rng, 8) for _ in range(6 * trial.effort)]
-        for pair in pairs:
-            first = Transcript()
-            second = Transcript(first.answers)
-            for data, transcript in zip(population.datasets(pair), (first, second), strict=True):
-                meter = ReplayingMeter(transcript, trial.seed, plan, schema.neighboring)
-                meter.arrive(data.records)
-                with keeping_plan():
-                    scorer.prepare_released(data, plan, meter.window)
+        for pair in map(population.datasets, pairs):
             samples += 1
-            worst = max(worst, require_covered(first, second, population.datasets(pair)))
+            with staged(release_again, partial(_released_scene, scorer, schema, pair, trial.seed)):
+                worst = max(worst, _covered_release(scorer, plan, schema, pair, trial.seed))
     if not samples:
         raise NotApplicable("the scorer releases nothing of its own")
     return Evidence(f"{worst:.3f} of a planned sensitivity reached", samples)
+
+
+def _covered_release(
+    scorer: ReleasingScorer, plan: StagePlan, schema: Schema, pair: tuple[Dataset, Dataset], seed: int
+) -> float:
+    """Return which share of a planned sensitivity the draws of a release reach between neighbors."""
+    first = Transcript()
+    second = Transcript(first.answers)
+    for data, transcript in zip(pair, (first, second), strict=True):
+        meter = ReplayingMeter(transcript, seed, plan, schema.neighboring)
+        meter.arrive(data.records)
+        with keeping_plan():
+            scorer.prepare_released(data, plan, meter.window)
+    return require_covered(first, second, pair)
+
+
+def _released_scene(
+    scorer: Scorer, schema: Schema, pair: tuple[Dataset, Dataset], seed: int
+) -> dict[str, Any] | None:
+    options = options_document(scorer)
+    if options is None:
+        return None
+    tables = [table_document(data) for data in pair]
+    return {"options": options, "schema": schema.to_document(), "tables": tables, "seed": seed}
+
+
+def _scene(
+    scorer: Scorer, schema: Schema, selected: Sequence[int], attack: SensitivityAttack, seed: int
+) -> dict[str, Any] | None:
+    facts = _released_scene(scorer, schema, attack.pair, seed)
+    return None if facts is None else {**facts, "selected": [int(j) for j in selected], "norm": attack.norm}
+
+
+def move_again(make: Factory[Scorer], facts: Mapping[str, Any]) -> Evidence:
+    """Return how far the scores move between the two tables; fail if further than declared."""
+    scorer: Scorer = part_with(make, facts)
+    schema, selected, norm = Schema.from_document(facts["schema"]), tuple(facts["selected"]), facts["norm"]
+    pair = tables_of(facts, schema)
+    declared = scorer.sensitivity(schema, len(selected))
+    limit = {"linf": declared.linf, "range": declared.range}[norm]
+    left = [j for j in range(len(schema.features)) if j not in selected]
+    prepare = preparer(scorer, schema, facts["seed"])
+    one, other = (prepare(data).scores(selected)[left] for data in pair)
+    moved = NORMS[norm](one - other)
+    found = f"{norm} change {moved:.6g}, declared {limit:.6g}"
+    slack = ROUNDING * max(np.abs(one).max(), np.abs(other).max())
+    require(
+        moved <= limit * (1 + 1e-9) + slack,
+        f"round {len(selected)}: {found} ({moved / limit:.3g} times), between neighbors with "
+        f"{len(pair[0].y)} and {len(pair[1].y)} records:\n{side_by_side(*pair)}",
+    )
+    return Evidence(found, 1)
+
+
+def release_again(make: Factory[Scorer], facts: Mapping[str, Any]) -> Evidence:
+    """Return which share of a planned sensitivity the release reaches on the two tables."""
+    scorer: Scorer = part_with(make, facts)
+    schema = Schema.from_document(facts["schema"])
+    plan = scoring_plan(scorer, schema)
+    if plan is None or not isinstance(scorer, ReleasingScorer):
+        raise NotApplicable("the scorer releases nothing of its own")
+    reached = _covered_release(scorer, plan, schema, tables_of(facts, schema), facts["seed"])
+    return Evidence(f"{reached:.3f} of a planned sensitivity reached", 1)
+
+
+REPLAYS: tuple[Replay, ...] = (move_again, release_again)
 
 
 def _releasing(make: Factory[Scorer]) -> Iterator[tuple[Scorer, Schema]]:
@@ -450,7 +522,8 @@ def check_sensitivity_in_larger_tables(make: Factory[Scorer], trial: Trial) -> E
         )
         evaluations, ratio = evaluations + attack.evaluations, max(ratio, attack.ratio)
         if attack.violated:
-            raise CheckFailed(attack.describe(), samples=evaluations)
+            with staged(move_again, partial(_scene, scorer, schema, (), attack, trial.seed)):
+                raise CheckFailed(attack.describe(), samples=evaluations)
     if not evaluations:
         raise NotApplicable(f"the scorer calls the tables unsuitable: {reasons[0]}")
     return Evidence(f"{ratio:.3f} of the sensitivity reached", evaluations)
@@ -567,7 +640,8 @@ def _attack(make: Factory[Scorer], trial: Trial, neighboring: Neighboring) -> Ev
             evaluations += attack.evaluations
             if attack.violated:
                 after = evaluations - attack.evaluations + (attack.found_after or 0)
-                raise CheckFailed(f"round {len(selected)}: {attack.describe()}", samples=after)
+                with staged(move_again, partial(_scene, scorer, schema, selected, attack, trial.seed)):
+                    raise CheckFailed(f"round {len(selected)}: {attack.describe()}", samples=after)
             if worst is None or attack.ratio > worst.ratio:
                 worst = attack
     assert worst is not None

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import attrs
 import numpy as np
 
-from dpkit_core.data.dataset import Vector
+from dpkit_core.data.arrays import Vector
 from dpkit_core.errors import CalibrationFailed, DpkitError, Unsuitable, UnsupportedEvent
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.pipeline.planner import other_sensitivity, unstated
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
-from dpkit_core.privacy.events import ExponentialMechanism, PermuteAndFlip, PureDP
+from dpkit_core.privacy.events import ExponentialMechanism, PermuteAndFlip, PureDP, expand
 from dpkit_core.protocols import Accountant, Scores, SelectionRequest, StagePlan, TopKSelector
 from dpkit_core.testing.audit import Audit, audit, clopper_pearson, strain
 from dpkit_core.testing.check import check
@@ -35,9 +37,28 @@ from dpkit_core.testing.drive import (
 )
 from dpkit_core.testing.exact import NotEnumerable, enumerate_law, hockey_stick, max_log_ratio, same_law
 from dpkit_core.testing.options import variants
-from dpkit_core.testing.probe import NotProbed, Script, ScriptedNoise, chances, largest_ratio
+from dpkit_core.testing.probe import (
+    HALVINGS,
+    PRECISION,
+    NotProbed,
+    Script,
+    ScriptedNoise,
+    chances,
+    largest_ratio,
+)
 from dpkit_core.testing.reference import ReferenceAccountant
 from dpkit_core.testing.replay import ReplayingMeter, Transcript
+from dpkit_core.testing.scene import (
+    Replay,
+    budget_document,
+    maker_named,
+    options_document,
+    part_with,
+    scores_of,
+    sensitivity_document,
+    sensitivity_of,
+    staged,
+)
 from dpkit_core.testing.trace import trace_difference
 from dpkit_core.testing.trial import (
     CheckFailed,
@@ -59,14 +80,15 @@ WIDE_SHAPES, WIDE_RUNS = ((120, (2,)),), 240
 DEEP_SHAPES, DEEP_RUNS = ((6, (5,)),), 2000
 # For the thorough run.
 LARGER_SHAPES = ((12, (4,)), (30, (1, 1, 1)))
-PAIRS = 24
+# Pairs of scores whose exact laws are compared, of all plans of one shape and sensitivity; and of each plan.
+PAIRS, FEWEST_PAIRS = 24, 6
 # Which pairs are tried in turn, with ever more runs for ever fewer of them; the last is audited.
 SUSPECTS, SCREENING = 36, ((40, 8), (150, 3), (400, 1))
 # By how many range sensitivities the scores that will rise are behind.
 GAPS = (0.0, 0.5, 1.0, 2.0, 4.0)
 RUNS = 4000
-TIES = 3000
-METAMORPHIC_RUNS = 3000
+TIES = 2000
+METAMORPHIC_RUNS = 2000
 BUDGETS = (Budget(0.5, 1e-6), Budget(2.0, 1e-6))
 # Sensitivities: the largest change of one score, and of the difference of two. Each round has another.
 MOVES = ((1.0, 2.0), (1.0, 1.0), (30.0, 50.0))
@@ -161,7 +183,7 @@ def check_only_candidates_are_picked(make: Factory[TopKSelector], trial: Trial) 
     for case in _cases(make):
         for scale in (0.0, 1.0, 1e12):
             values = scale * np.arange(case.features, dtype=np.float64)
-            for seed in range(10 * trial.effort):
+            for seed in range(3 * trial.effort):
                 case.picks([values] * len(case.request.picks), seeded_meter(seed))
                 runs += 1
     return Evidence(f"{runs} selections", runs)
@@ -219,17 +241,21 @@ def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) 
     sampled: list[_Case] = []
     for cases in _alike(_distinct(claiming(_cases(make, shapes=(*SMALL_SHAPES, *SHAPES))))):
         (exact if _enumerable(cases[0]) else sampled).extend(cases)
-    pairs = [(case, pair) for case in exact for pair in _score_pairs(case, rng, PAIRS * trial.effort)]
-    strongest = max((_exact_epsilon(case, pair) for case, pair in pairs), default=0.0)
+    alike = Counter(_shape(case) for case in exact)
+    pairs = [
+        (case, pair)
+        for case in exact
+        for pair in _score_pairs(case, rng, max(FEWEST_PAIRS, PAIRS // alike[_shape(case)]) * trial.effort)
+    ]
+    strongest = 0.0
+    for case, pair in pairs:
+        with staged(law_again, partial(_scene, case, pair)):
+            strongest = max(strongest, _exact_epsilon(case, pair))
     if not sampled:
         return Evidence(_reached(strongest), len(pairs))
     # Other accountants and budgets give the same law with other noise.
     largest = max(case.request.budget.epsilon for case in sampled)
-    once = {
-        (case.features, case.request.picks, case.sensitivities): case
-        for case in reversed(sampled)
-        if case.request.budget.epsilon == largest
-    }
+    once = {_shape(case): case for case in reversed(sampled) if case.request.budget.epsilon == largest}
     half = attrs.evolve(trial, error=trial.error / 2)
     finding = _audit_worst(list(once.values()), rng, half)
     _audit_deep(make, rng, half)
@@ -238,6 +264,11 @@ def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) 
         finding.samples + len(pairs),
         1 - trial.error,
     )
+
+
+def _shape(case: _Case) -> tuple[Any, ...]:
+    """Return what cases have in common whose laws differ by the noise alone."""
+    return case.features, case.request.picks, case.sensitivities
 
 
 def _reached(strongest: float) -> str:
@@ -249,16 +280,17 @@ def _reached(strongest: float) -> str:
 def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Trial) -> Evidence:
     """A pick by noise of the selector's own has chances, found exactly, that its event covers.
 
+    So have several picks at once by one noise for each candidate, whose scale is found.
+
     In the first and in later rounds, with two candidates left and with many, for sensitivities tiny and huge,
     for scores close together, at a distance, and far apart.
 
     If this fails: the noise is not that of the event where the message says: less in a later round, cut in
     its tails, of a scale that is rounded or follows the scores, or left out for a clear winner.
     """
-    selector: TopKSelector = make()
     tried, worst, found = 0, 0.0, False
     for variant, (budget, left, rounds, moves, places) in itertools.product(
-        (selector, *(other() for _, other in variants(make))), PROBES
+        (make, *(other for _, other in variants(make))), PROBES
     ):
         case = _probed_case(variant, budget, left, rounds, moves)
         if case is None or denial(case.plan):
@@ -282,6 +314,25 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
                 f"range sensitivities above all others, it is picked with chances {known[near][0]:.6g} and "
                 f"{known[far][0]:.6g}, a loss of {ratio:.4g}; the event says {epsilon:.4g} ({_name(case)})",
             )
+    for variant, (left, picks) in itertools.product((make, *(other for _, other in variants(make))), JOINT):
+        case = _joint_case(variant, left, picks)
+        if case is None or denial(case.plan):
+            continue
+        found = True
+        epsilon = _pure_epsilon(case.plan)
+        if epsilon is None:
+            continue
+        try:
+            scale = _joint_scale(case, epsilon)
+        except NotProbed:
+            continue
+        tried, worst = tried + 1, max(worst, picks / scale / epsilon)
+        require(
+            picks / scale <= epsilon * (1 + 1e-3) + 2e-3,
+            f"{picks} picks at once are the best of scores with noise of {scale:.6g} range sensitivities "
+            f"each. Where all that rise are far behind, that loses {picks / scale:.4g}, {picks} times as "
+            f"much as one does; the events say {epsilon:.4g} ({_name(case)})",
+        )
     if not found:
         raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
     if not tried:
@@ -304,19 +355,13 @@ PROBES = (
 
 
 def _probed_case(
-    selector: TopKSelector, budget: Budget, left: int, rounds: int, moves: tuple[float, float]
+    make: Factory[TopKSelector], budget: Budget, left: int, rounds: int, moves: tuple[float, float]
 ) -> _Case | None:
     relation = Neighboring.ADD_OR_REMOVE_ONE
     sensitivities = (Sensitivity(*moves, relation),) * rounds
     features = left + rounds - 1
-    for maker in accountants():
-        accountant = maker(relation)
-        request = SelectionRequest(features, (1,) * rounds, sensitivities, budget, accountant)
-        try:
-            return _Case(selector, request, selector.plan(request))
-        except (Unsuitable, CalibrationFailed, UnsupportedEvent):
-            continue
-    return None
+    cases = (_planned(make, maker, features, (1,) * rounds, sensitivities, budget) for maker in accountants())
+    return next((case for case in cases if not isinstance(case, str)), None)
 
 
 def _claimed_epsilon(plan: StagePlan) -> float | None:
@@ -326,6 +371,76 @@ def _claimed_epsilon(plan: StagePlan) -> float | None:
             return event.epsilon
         case _:
             return None
+
+
+# Candidates, and how many of them are picked at once.
+JOINT = ((4, 2), (8, 5))
+JOINT_TRIES = 16
+
+
+def _joint_case(make: Factory[TopKSelector], features: int, picks: int) -> _Case | None:
+    sensitivities = (Sensitivity(1.0, 2.0, Neighboring.ADD_OR_REMOVE_ONE),)
+    cases = (_planned(make, maker, features, (picks,), sensitivities, BUDGETS[1]) for maker in accountants())
+    return next((case for case in cases if not isinstance(case, str)), None)
+
+
+def _pure_epsilon(plan: StagePlan) -> float | None:
+    """Return the epsilon of all events together, by basic composition; None where one is not pure."""
+    total = 0.0
+    for event in expand(plan.events):
+        match event:
+            case PureDP() | ExponentialMechanism() | PermuteAndFlip():
+                total += event.epsilon
+            case _:
+                return None
+    return total or None
+
+
+def _joint_scale(case: _Case, epsilon: float) -> float:
+    """Return the scale of the noise, in range sensitivities, where the picks are the best noisy scores.
+
+    With independent noise whose tail is that of an exponential variable, k candidates that are far behind all
+    get ahead with a chance in proportion to exp(k / scale) for each range sensitivity that they rise.
+
+    Raises
+    ------
+    NotProbed
+        If the selector draws in another way, or picks otherwise.
+    """
+    (k,), d, spread = case.request.picks, case.features, case.sensitivities[0].range
+
+    def chosen(places: Vector, noise: Vector) -> tuple[set[int], str]:
+        script = Script(np.arange(d), noise)
+        picked, _ = pick(
+            case.selector, case.plan, case.rounds([places * spread]), partial(ScriptedNoise, script)
+        )
+        return set(picked), script.law
+
+    def level(behind: float) -> float:
+        """Return the noise from which on the last candidate is picked, so far behind all others."""
+        places, noise = np.zeros(d), np.zeros(d)
+        places[-1], noise[: k - 1] = -behind, 1e3
+        low, high = 0.0, 60.0
+        for _ in range(HALVINGS):
+            noise[-1] = (low + high) / 2
+            low, high = (low, noise[-1]) if d - 1 in chosen(places, noise)[0] else (noise[-1], high)
+        return high
+
+    law = chosen(np.zeros(d), np.arange(d, dtype=np.float64))[1]
+    if law not in {"laplace", "exponential", "gumbel"}:
+        raise NotProbed
+    near, far = 4 * k / epsilon, 8 * k / epsilon
+    steps = level(far) - level(near)
+    if steps <= PRECISION:
+        raise NotProbed
+    scale = (far - near) / steps
+    rng = np.random.default_rng(0)
+    for _ in range(JOINT_TRIES):
+        places, noise = scale * rng.uniform(0, 5, d), rng.uniform(0, 5, d)
+        best = np.argsort(-(places / scale + noise))[:k]
+        if chosen(places, noise)[0] != set(best.tolist()):
+            raise NotProbed
+    return scale
 
 
 def _last_wins(case: _Case, place: float, script: Script) -> bool:
@@ -364,7 +479,7 @@ def check_picks_follow_from_answers(make: Factory[TopKSelector], trial: Trial) -
     """
     rng = np.random.default_rng(trial.seed)
     tried, found = 0, False
-    for variant in (make(), *(other() for _, other in variants(make))):
+    for variant in (make, *(other for _, other in variants(make))):
         for features, picks in ((300, (3,)), (40, (1, 1, 1, 1, 1)), (6, (5,))):
             case = _answered_case(variant, features, picks)
             if case is None or denial(case.plan):
@@ -376,7 +491,7 @@ def check_picks_follow_from_answers(make: Factory[TopKSelector], trial: Trial) -
                 transcripts.append(Transcript(transcripts[0].answers))
                 outcomes = [
                     pick(
-                        variant,
+                        case.selector,
                         case.plan,
                         case.rounds(values),
                         partial(ReplayingMeter, transcript, trial.seed),
@@ -398,16 +513,10 @@ def check_picks_follow_from_answers(make: Factory[TopKSelector], trial: Trial) -
     return Evidence(f"{tried} selections", tried)
 
 
-def _answered_case(selector: TopKSelector, features: int, picks: tuple[int, ...]) -> _Case | None:
-    relation = Neighboring.ADD_OR_REMOVE_ONE
-    sensitivities = (Sensitivity(1.0, 2.0, relation),) * len(picks)
-    for maker in accountants():
-        request = SelectionRequest(features, picks, sensitivities, BUDGETS[1], maker(relation))
-        try:
-            return _Case(selector, request, selector.plan(request))
-        except (Unsuitable, CalibrationFailed, UnsupportedEvent):
-            continue
-    return None
+def _answered_case(make: Factory[TopKSelector], features: int, picks: tuple[int, ...]) -> _Case | None:
+    sensitivities = (Sensitivity(1.0, 2.0, Neighboring.ADD_OR_REMOVE_ONE),) * len(picks)
+    cases = (_planned(make, maker, features, picks, sensitivities, BUDGETS[1]) for maker in accountants())
+    return next((case for case in cases if not isinstance(case, str)), None)
 
 
 def _far_worlds(case: _Case, rng: np.random.Generator, number: int) -> list[list[Vector]]:
@@ -525,39 +634,58 @@ def _cases(
     shapes: Sequence[tuple[int, tuple[int, ...]]] = SHAPES,
 ) -> Iterator[_Case]:
     """Yield every plan that the selector agrees to make: accountants, budgets, rounds, sensitivities."""
-    selector: TopKSelector = make()
     reasons: list[str] = []
     plans = 0
     makers = accountants()
     for neighboring in relations:
-        fresh = [maker(neighboring) for maker in makers]
-        choices = itertools.product(fresh, budgets, shapes, range(len(MOVES)))
-        for accountant, budget, (features, picks), first in choices:
+        choices = itertools.product(makers, budgets, shapes, range(len(MOVES)))
+        for maker, budget, (features, picks), first in choices:
             sensitivities = tuple(
                 Sensitivity(*MOVES[(first + r) % len(MOVES)], neighboring) for r in range(len(picks))
             )
-            request = SelectionRequest(features, picks, sensitivities, budget, accountant)
-            try:
-                plan = selector.plan(request)
-            except (Unsuitable, CalibrationFailed, UnsupportedEvent) as error:
-                reasons.append(str(error))
+            case = _planned(make, maker, features, picks, sensitivities, budget)
+            if isinstance(case, str):
+                reasons.append(case)
             else:
                 plans += 1
-                yield _Case(selector, request, plan)
+                yield case
     if not plans:
         raise NotApplicable(f"the selector calls every request of the kit unsuitable: {reasons[0]}")
 
 
+@functools.lru_cache(maxsize=1024)
+def _planned(  # noqa: PLR0917 - what is kept is known by them
+    make: Factory[TopKSelector],
+    maker: Callable[[Neighboring], Accountant],
+    features: int,
+    picks: tuple[int, ...],
+    sensitivities: tuple[Sensitivity, ...],
+    budget: Budget,
+) -> _Case | str:
+    """Return the plan for a request, calibrated once for all checks; or why there is none."""
+    selector: TopKSelector = make()
+    accountant = maker(sensitivities[0].neighboring)
+    request = SelectionRequest(features, picks, sensitivities, budget, accountant)
+    try:
+        return _Case(selector, request, selector.plan(request))
+    except (Unsuitable, CalibrationFailed, UnsupportedEvent) as error:
+        return str(error)
+
+
 def accountants(names: Sequence[str] = ("basic", "rdp")) -> list[Callable[[Neighboring], Accountant]]:
     """Return what makes accountants: the kit's own, and those of ``names`` that are installed."""
-    found: list[Callable[[Neighboring], Accountant]] = [ReferenceAccountant]
+    installed = (_installed_accountant(name) for name in names)
+    return [ReferenceAccountant, *(maker for maker in installed if maker is not None)]
+
+
+@functools.lru_cache(maxsize=16)
+def _installed_accountant(name: str) -> Callable[[Neighboring], Accountant] | None:
+    """Return what makes an accountant; to look for it costs more than most plans."""
     registry = Registry()
-    for name in names:
-        try:
-            found.append(registry.load(registry.find("accountants", name)))
-        except DpkitError:
-            continue  # not installed, or broken: its own check says so
-    return found
+    try:
+        return registry.load(registry.find("accountants", name))
+    except DpkitError:
+        return None  # not installed, or broken: its own check says so
 
 
 def _distinct(cases: Iterator[_Case]) -> list[_Case]:
@@ -703,22 +831,78 @@ def _audit_worst(cases: Sequence[_Case], rng: np.random.Generator, trial: Trial)
         strains = [suspect.strain(runs, [trial.seed, stage, i]) for i, suspect in enumerate(suspects)]
         suspects = [suspects[i] for i in np.argsort(strains)[::-1][:left]]
     (worst,) = suspects
-    case, runs = worst.case, RUNS * trial.effort
-    first, second = worst.sample(runs, [trial.seed, len(SCREENING)])
+    runs, seed = RUNS * trial.effort, [trial.seed, len(SCREENING)]
+    with staged(
+        picks_again, partial(_scene, worst.case, worst.pair, runs=runs, seed=seed, error=trial.error)
+    ):
+        return _audited(worst, runs, seed, trial.error)
+
+
+def _audited(suspect: _Suspect, runs: int, seed: Sequence[int], error: float) -> Audit:
+    """Return what so many runs on neighboring scores prove; a failure where that refutes the budget."""
+    case, (one, other) = suspect.case, suspect.pair
+    first, second = suspect.sample(runs, seed)
     finding = audit(
         first,
         second,
         case.request.budget,
         mu=claimed_mu(case.plan.events),
-        confidence=1 - trial.error,
+        confidence=1 - error,
     )
     if finding.violated:
         raise CheckFailed(
-            f"{finding.describe()} ({_name(case)}), between scores {worst.pair[0]} and {worst.pair[1]}",
+            f"{finding.describe()} ({_name(case)}), between scores {one} and {other}",
             samples=runs,
             confidence=finding.confidence,
         )
     return finding
+
+
+def _scene(case: _Case, pair: tuple[list[Vector], list[Vector]], **more: Any) -> dict[str, Any] | None:
+    options = options_document(case.selector)
+    if options is None:
+        return None
+    request = case.request
+    return {
+        "options": options,
+        "features": request.features,
+        "picks": list(request.picks),
+        "sensitivities": [sensitivity_document(one) for one in case.sensitivities],
+        "budget": budget_document(request.budget),
+        "accountant": type(request.accountant).__name__,
+        "scores": [[scores.tolist() for scores in side] for side in pair],
+        **more,
+    }
+
+
+def _suspect_of(make: Factory[TopKSelector], facts: Mapping[str, Any]) -> _Suspect:
+    selector: TopKSelector = part_with(make, facts)
+    sensitivities = tuple(sensitivity_of(one) for one in facts["sensitivities"])
+    maker = maker_named(accountants(), facts["accountant"])
+    request = SelectionRequest(
+        facts["features"],
+        tuple(facts["picks"]),
+        sensitivities,
+        Budget(*facts["budget"]),
+        maker(sensitivities[0].neighboring),
+    )
+    first, second = map(scores_of, facts["scores"])
+    return _Suspect(_Case(selector, request, selector.plan(request)), (first, second))
+
+
+def law_again(make: Factory[TopKSelector], facts: Mapping[str, Any]) -> Evidence:
+    """Fail if the exact laws of both scores are further apart than the budget allows."""
+    suspect = _suspect_of(make, facts)
+    return Evidence(_reached(_exact_epsilon(suspect.case, suspect.pair)), 1)
+
+
+def picks_again(make: Factory[TopKSelector], facts: Mapping[str, Any]) -> Evidence:
+    """Fail if as many runs on both scores, by the same seed, refute the budget again."""
+    finding = _audited(_suspect_of(make, facts), facts["runs"], facts["seed"], facts["error"])
+    return Evidence(finding.describe(), finding.samples)
+
+
+REPLAYS: tuple[Replay, ...] = (law_again, picks_again)
 
 
 def _name(case: _Case) -> str:

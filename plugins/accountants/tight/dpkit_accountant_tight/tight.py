@@ -1,95 +1,21 @@
-r"""The least total that is proved: exact where an exact account is known, never above Renyi divergences.
+"""The least total that is proved: exact where an exact account is known, never above Renyi divergences.
 
-What is spent is kept as mechanisms with counts. Its total is the least of
-
-- the sum of epsilons, which is basic composition;
-- the sum of Renyi curves, converted: the bound of accountant ``rdp``, which is therefore never passed;
-- the profile of a composition of pairs, each of which dominates its mechanism after any history:
-
-  ================================  ===============================================================
-  Gaussians                         one Gaussian, exactly
-  ``ExponentialMechanism``          the best of an adversary who adapts, by dynamic programming, or a
-                                    Gaussian that covers it (``picks``)
-  ``PermuteAndFlip``, ``PureDP``    randomized response, exactly
-  ``Laplace``                       its own, a little above that of continuous noise
-  ``ApproxDP``                      randomized response, and its delta as a leak
-  ================================  ===============================================================
-
-All pairs may be swapped, so one profile is for both directions, and parameters are relative to the
-sensitivity of the relation, so it is for both relations. The order of events does not matter: the total
-holds for every order, even one that is chosen along the way (``picks``, *Order*).
-
-*Leaks.* An (epsilon, delta)-DP mechanism is a post-processing of a coin that with probability delta tells
-which dataset it is and otherwise starts randomized response (Kairouz, Oh and Viswanath 2015, proof of
-Theorem 3.3). The coins do not depend on the data, so that any of them leaks has probability L = sum delta_i
-at most, and given that none does the rest applies: delta = L + what the rest has.
+Pairs, selections and their composition are the core's, with their proofs: ``dpkit_core.privacy.tight``. Here
+they become an accountant.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
-import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from fractions import Fraction
-from typing import ClassVar, Self, TypeAlias
+from typing import ClassVar, Self
 
 import attrs
-import numpy as np
-from scipy import optimize
 
-from dpkit_accountant_tight.pairs import Pair, laplace, responses
-from dpkit_accountant_tight.picks import PICKS_LIMIT, TOTAL_LIMIT, optimum
 from dpkit_core import Accountant, Neighboring
 from dpkit_core.errors import UnsupportedEvent
-from dpkit_core.privacy import profiles
-from dpkit_core.privacy.composition import (
-    elements,
-    obstacle,
-    require_count,
-    require_delta,
-    require_epsilon,
-    round_up,
-)
-from dpkit_core.privacy.events import (
-    ApproxDP,
-    Disjoint,
-    Event,
-    ExponentialMechanism,
-    Gaussian,
-    Laplace,
-    NonSphericalGaussian,
-    PermuteAndFlip,
-    PoissonSampled,
-    PureDP,
-    Repeated,
-    Sequence,
-    walk,
-)
-from dpkit_core.privacy.renyi import RenyiCurve, curve_of
-
-Classes: TypeAlias = dict[float, int]
-"""How many mechanisms of each epsilon."""
-
-# Beyond so many of one kind, pure mechanisms are taken as picks of twice their epsilon, which they are.
-_EXACT_LIMIT = 4096
-
-# Grid steps to one standard deviation of the whole loss.
-_RESOLUTION = 256
-
-# Variances of a loss that no budget can be about, but that could leave the range of floats.
-_LEAST, _MOST = 1e-24, 1e12
-
-# Relative; above all errors of arithmetic.
-_SLACK = 2.0**-32
-
-
-def _sorted(spent: Iterable[tuple[Event, int]]) -> tuple[tuple[Event, int], ...]:
-    total: Counter[Event] = Counter()
-    for event, count in spent:
-        total[event] += count
-    return tuple(sorted(total.items(), key=repr))
+from dpkit_core.privacy.composition import elements, obstacle, require_count
+from dpkit_core.privacy.events import Event
+from dpkit_core.privacy.tight import counted, tight_delta, tight_epsilon, undominated
 
 
 @attrs.frozen
@@ -131,8 +57,8 @@ class TightAccountant:
 
     api: ClassVar[int] = 2
     proof: ClassVar[str] = (
-        "dpkit_core.privacy.profiles (pairs), dpkit_accountant_tight.picks (adaptive selections); Zhu, Dong "
-        "and Wang 2022, Theorem 10 (composition)"
+        "dpkit_core.privacy.profiles (pairs), dpkit_core.privacy.adaptive_picks (adaptive selections); Zhu, "
+        "Dong and Wang 2022, Theorem 10 (composition)"
     )
     reference: ClassVar[str] = (
         "Zhu, Dong and Wang 2022, Optimal Accounting of Differential Privacy via Characteristic Function, "
@@ -141,12 +67,12 @@ class TightAccountant:
 
     neighboring: Neighboring = attrs.field(default=Neighboring.ADD_OR_REMOVE_ONE, converter=Neighboring)
     spent: tuple[tuple[Event, int], ...] = attrs.field(
-        default=(), converter=_sorted, kw_only=True, metadata={"state": True}
+        default=(), converter=counted, kw_only=True, metadata={"state": True}
     )
 
     def supports(self, event: Event, /) -> bool:
         """Return whether every event inside ``event`` has a dominating pair under this relation."""
-        return obstacle(event, self.neighboring, _unknown) is None
+        return obstacle(event, self.neighboring, undominated) is None
 
     def compose(self, event: Event, count: int = 1, /) -> Self:
         """Return the accountant after ``count`` more times ``event``, adaptively chosen.
@@ -156,7 +82,7 @@ class TightAccountant:
         UnsupportedEvent
             Where ``supports`` is false; the message names the event inside that is at fault.
         """
-        why = obstacle(event, self.neighboring, _unknown)
+        why = obstacle(event, self.neighboring, undominated)
         if why is not None:
             raise UnsupportedEvent(f"accountant tight cannot account for {why}")
         require_count(count)
@@ -170,13 +96,7 @@ class TightAccountant:
         InvalidBudget
             If ``delta`` is not in [0, 1).
         """
-        require_delta(delta)
-        curve = self._curve
-        least, spare = curve.epsilon(delta), delta - curve.leaked
-        if spare > 0 < least < math.inf:
-            for profile in _profiles(self.spent):
-                least = _smallest(profile, spare, least)
-        return least
+        return tight_epsilon(self.spent, delta)
 
     def delta(self, epsilon: float, /) -> float:
         """Return an upper bound on delta at ``epsilon``; at most 1.
@@ -186,141 +106,7 @@ class TightAccountant:
         InvalidBudget
             If ``epsilon`` is negative or not finite.
         """
-        require_epsilon(epsilon)
-        curve = self._curve
-        least = curve.delta(epsilon)
-        if least > curve.leaked:
-            for profile in _profiles(self.spent):
-                least = min(least, math.nextafter(curve.leaked + profile(epsilon), math.inf))
-        return least
-
-    @property
-    def _curve(self) -> RenyiCurve:
-        total = RenyiCurve.nothing()
-        for event, count in self.spent:
-            total = total.then(curve_of(event), count)
-        return total
-
-
-def _unknown(event: Event) -> str | None:
-    """Return why ``event``, apart from what is inside it, has no dominating pair; None if it has one."""
-    match event:
-        case Laplace() | ExponentialMechanism() | PermuteAndFlip() | PureDP() | ApproxDP():
-            return None
-        case Gaussian() | NonSphericalGaussian() | Repeated() | Sequence() | Disjoint():
-            return None
-        case PoissonSampled():
-            noise = (inner for inner in walk(event) if isinstance(inner, Gaussian | NonSphericalGaussian))
-            inner = None if event.rate == 1 else next(noise, None)
-            return None if inner is None else f"{inner} inside {event}: take accountant rdp or pld"
-        case _:
-            return f"{event}: no pair of laws is known that dominates it; accountant rdp may know a curve"
-
-
-def _smallest(profile: Callable[[float], float], delta: float, upper: float) -> float:
-    """Return the least epsilon up to ``upper`` whose delta by ``profile`` is at most ``delta``."""
-    if profile(upper) > delta:
-        return upper
-    if profile(0.0) <= delta:
-        return 0.0
-
-    def excess(epsilon: float) -> float:
-        return math.log(max(profile(epsilon), 1e-320) / delta)
-
-    found = float(optimize.brentq(excess, 0.0, upper, xtol=upper * 1e-12, rtol=1e-13))
-    # The search may end on either side.
-    nudge = upper * 2.0**-50
-    while found < upper and profile(found) > delta:
-        found, nudge = found + nudge, 2 * nudge
-    return min(found, upper)
-
-
-def _profiles(spent: Iterable[tuple[Event, int]]) -> Iterator[Callable[[float], float]]:
-    """Yield profiles, each an upper bound on delta without leaks."""
-    noise = 0.0
-    picks, pure, laplacian = Counter[float](), Counter[float](), Counter[float]()
-    for event, count in spent:
-        match event:
-            case Gaussian():
-                noise += count / event.noise_multiplier / event.noise_multiplier
-                continue
-            case ExponentialMechanism():
-                kind, epsilon = picks, event.epsilon
-            case Laplace():
-                kind, epsilon = laplacian, round_up(1 / Fraction(event.noise_multiplier))
-            case PureDP() | ApproxDP():
-                kind, epsilon = pure, event.epsilon
-            case _:
-                return
-        if epsilon > TOTAL_LIMIT:
-            return  # no other profile brings that back to a budget
-        if kind is picks or count <= _EXACT_LIMIT:
-            kind[epsilon] += count
-        else:
-            picks[2 * epsilon] += count
-    other = noise + sum(count * epsilon * epsilon for epsilon, count in (*pure.items(), *laplacian.items()))
-    if not _LEAST < other + profiles.picks(picks.items()) < _MOST:
-        return
-    for followed in _followed(picks, other):
-        covered = profiles.picks(pick for pick in picks.items() if pick[0] != followed)
-        count = 0 if followed is None else picks[followed]
-        yield _composed((noise + covered) * (1 + 2.0**-48), followed, count, pure, laplacian)
-
-
-def _followed(picks: Classes, other: float) -> Iterator[float | None]:
-    """Yield epsilon of each class of picks that is worth the dynamic program; None for a cover of all.
-
-    Worth it is what saves a hundredth of the variance, half a percent of the noise; of a single class, which
-    takes less time, 1/5000 for each pick. By this rule a larger total is never followed more closely than a
-    smaller one.
-
-    Parameters
-    ----------
-    picks
-        All classes.
-    other
-        Variance of everything else.
-    """
-    cover, alone = profiles.picks(picks.items()), len(picks) == 1
-    for epsilon, count in picks.items():
-        rest = profiles.picks(pick for pick in picks.items() if pick[0] != epsilon)
-        saved = cover - rest - epsilon * epsilon / 4 * count
-        worth = (other + cover) * (count / 5000 if alone else 1 / 100)
-        if count <= PICKS_LIMIT and epsilon * count <= TOTAL_LIMIT and saved > worth:
-            yield epsilon
-            if alone:
-                return  # the cover is above the optimum
-    yield None
-
-
-def _composed(
-    precision: float, followed: float | None, count: int, pure: Classes, laplacian: Classes
-) -> Callable[[float], float]:
-    """Return the profile of a Gaussian, ``count`` picks of epsilon ``followed``, and pure mechanisms."""
-    variance = precision + sum(n * epsilon * epsilon for epsilon, n in (*pure.items(), *laplacian.items()))
-    variance += (followed or 0) ** 2 / 4 * count
-    step = math.sqrt(variance) / _RESOLUTION
-    pairs = []
-    if followed is not None:
-        optimal = _remembered(followed, count)
-        step = max(step, optimal.step)
-        pairs.append(optimal.on(step))
-    elif len(pure) == 1 and not laplacian:
-        step = max(step, *pure)  # where it is exact
-    pairs += [responses(*one, step) for one in pure.items()]
-    pairs += [laplace(*one, step) for one in laplacian.items()]
-    pair = functools.reduce(Pair.then, pairs) if pairs else Pair(1.0, 0, np.ones(1))
-
-    def profile(epsilon: float) -> float:
-        return min(1.0, pair.delta(epsilon * (1 - 2.0**-48), precision) * (1 + _SLACK))
-
-    return profile
-
-
-# Each takes milliseconds, and calibrating the noise that follows picks asks for the same ones again.
-@functools.lru_cache(maxsize=64)
-def _remembered(epsilon: float, count: int) -> Pair:
-    return optimum(epsilon, count)
+        return tight_delta(self.spent, epsilon)
 
 
 _: type[Accountant] = TightAccountant

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from dpkit_accountant_rdp import RdpAccountant
 from dpkit_accountant_tight import TightAccountant
-from dpkit_accountant_tight.pairs import Pair, laplace, responses
-from dpkit_accountant_tight.picks import optimum
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpkit_core import Neighboring, calibrate
 from dpkit_core.errors import InvalidBudget, UnsupportedEvent
 from dpkit_core.privacy import profiles
+from dpkit_core.privacy.adaptive_picks import optimum
 from dpkit_core.privacy.events import (
     ApproxDP,
     ExponentialMechanism,
@@ -30,6 +29,7 @@ from dpkit_core.privacy.events import (
     Repeated,
     Sequence,
 )
+from dpkit_core.privacy.pairs import Pair, laplace, responses
 from dpkit_core.testing.pytest import parametrize_with_checks
 
 FRESH = TightAccountant()

@@ -93,7 +93,8 @@ def local_workers(jobs: int) -> Iterator[Workers]:
     try:
         yield Workers.of(executor, count)
     finally:
-        executor.shutdown(wait=True, kill_workers=True)
+        with _lost_work_ignored():
+            executor.shutdown(wait=True, kill_workers=True)
 
 
 @contextmanager
@@ -127,6 +128,26 @@ def _interrupts_ignored() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _lost_work_ignored() -> Iterator[None]:
+    """Keep quiet about the trials that a shutdown throws away.
+
+    The thread of loky's executor drops the work that waits, and then, if some was handed in just before,
+    looks for it once more: a KeyError there, after the workers are killed, which would print a traceback.
+    """
+    before = threading.excepthook
+
+    def told(failure: threading.ExceptHookArgs, /) -> None:
+        if not issubclass(failure.exc_type, KeyError):
+            before(failure)
+
+    threading.excepthook = told
+    try:
+        yield
+    finally:
+        threading.excepthook = before
 
 
 def _end_with(parent: int) -> None:

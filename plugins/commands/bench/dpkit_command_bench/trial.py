@@ -29,6 +29,7 @@ from dpkit_core import (
     Certificate,
     Dataset,
     Matrix,
+    Model,
     Neighboring,
     Plan,
     Randomness,
@@ -215,7 +216,7 @@ def _judged(split: Split, release: Release, X: Matrix, y: Vector) -> Row:
     }
 
 
-def _predicted(model: Any, X: Matrix) -> Vector:
+def _predicted(model: Model, X: Matrix) -> Vector:
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             predictions = np.asarray(model.predict(X), dtype=np.float64)

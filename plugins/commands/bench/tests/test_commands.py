@@ -174,6 +174,7 @@ def test_nothing_is_overwritten_and_nothing_repeated(bench):
     assert bench("--resume")["trials"] == {"run": 0, "done_before": 6, "skipped": 0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -195,6 +196,7 @@ def test_results_that_would_not_go_together_are_kept_apart(dpkit, suite_file, re
     assert results.rows() == before
 
 
+@pytest.mark.slow
 def test_an_experiment_may_grow(dpkit, suite_file, results):
     done = dpkit("bench", suite_file(), "--jobs", "1", "--results", results.folder, "--only", "epsilon=0.5")
     assert "3 run now" in done.stdout
@@ -281,6 +283,7 @@ def test_plot_draws_what_the_rows_say(dpkit, bench, tmp_path):
     assert (tmp_path / "elsewhere" / "difference-selected-all.svg").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

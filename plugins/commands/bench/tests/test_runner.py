@@ -33,6 +33,7 @@ def test_the_numbers_do_not_depend_on_jobs_or_order(suite, tmp_path, numbers):
     assert len({row["certificate_sha256"] for row in one.values()}) > 1
 
 
+@pytest.mark.slow
 def test_trials_of_one_setting_differ_in_split_and_noise(suite, results):
     run_here(suite, results)
     setting = [row for row in results.rows() if row["composition"] == "all" and row["epsilon"] == 2.0]
@@ -101,6 +102,7 @@ def test_a_table_that_is_not_at_hand_is_counted(parts, document, results, tmp_pa
     assert "gone.csv is not in" in ran.skipped["table gone"]
 
 
+@pytest.mark.slow
 def test_a_part_that_is_not_installed_is_counted_and_run_when_it_is(parts, document, results, tmp_path):
     document["compositions"]["missing"] = {**document["compositions"]["selected"], "scorer": "small"}
     suite = Suite.from_document("tiny", document, tmp_path)
@@ -134,6 +136,7 @@ def test_two_runs_cannot_share_a_folder(suite, results):
         run_here(suite, results)
 
 
+@pytest.mark.slow
 def test_packing_that_is_killed_halfway_counts_no_trial_twice(suite, results, numbers):
     run_here(suite, results)
     rows = results.rows()
@@ -144,6 +147,7 @@ def test_packing_that_is_killed_halfway_counts_no_trial_twice(suite, results, nu
     assert numbers(results.rows()) == numbers(rows)
 
 
+@pytest.mark.slow
 def test_half_a_file_is_no_result(suite, results):
     run_here(suite, results)
     (results.folder / "fresh").mkdir()
@@ -162,6 +166,7 @@ def test_damaged_results_are_named(results):
         results.rows()
 
 
+@pytest.mark.slow
 def test_progress_ends_at_the_number_of_trials(suite, results):
     reports = []
     run_here(suite, results, report=lambda *report: reports.append(report))

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any
 
 import attrs
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from dpkit_core import Certificate, Release, Verification, verify
-from dpkit_core.data.schema import EPOCH, Column, Schema
+from dpkit_core.data.features import EPOCH
+from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import DpkitError, InvalidRelease
 from dpkit_core.privacy.budget import rounded_up
+from dpkit_core.privacy.events import Event
 from dpkit_core.privacy.totals import TOTALS
 from dpkit_core.privacy.words import events_in_words
 from dpkit_core.release.intervals import HEADER, Intervals
@@ -153,7 +154,7 @@ def _bar(name: str, cost: float | None, widest: float, releases: tuple[str, ...]
     return Bar(name, rounded_up(cost, 4), cost / widest if widest else 0.0, releases)
 
 
-def _cost(certificate: Certificate, events: list[Any]) -> float | None:
+def _cost(certificate: Certificate, events: list[Event]) -> float | None:
     total: Callable[..., float] = TOTALS[_by(certificate)]
     try:
         cost = total(events, certificate.neighboring, certificate.delta)

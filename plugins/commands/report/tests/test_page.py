@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from dpkit_core import Budget, Column, Release, Schema, compose
 from dpkit_core.cli.app import app
 from dpkit_core.files.documents import to_toml
-from dpkit_core.release.models import OpaqueModel
+from dpkit_core.release.kinds import OpaqueModel
 
 EMPTY = {"meta", "rect", "line", "circle"}
 
@@ -191,6 +191,7 @@ def test_a_browser_shows_it_without_errors_requests_or_overflow(browser, any_tex
     assert "CONSOLE" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shows", ["release", "results"])
 def test_a_telephone_shows_it_without_overflow(browser, release, results, tmp_path, shows):
     sizes = "[document.documentElement.clientWidth, document.documentElement.scrollWidth].join(' ')"

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import check_classification_targets
 
 from dpkit_core import Accountant, Column, Matrix, Regressor, Schema, Scorer, TopKSelector
 from dpkit_core.errors import InvalidOption
@@ -22,6 +22,9 @@ Labels = npt.NDArray[Any]
 #: Says that whatever occurs in the target is public.
 OBSERVED = "observed"
 
+#: What a label that is no class becomes: the name of no category.
+_NONE = ""
+
 #: What the certificate repeats then.
 CLASSES_PUBLIC = "the classes of the target are those that occur in it"
 
@@ -30,8 +33,8 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
     """A classifier whose ``fit`` is a private run of a part that predicts probabilities.
 
     Which classes there are is a public fact, because a class that only one record has would give that record
-    away. It is in the schema, whose target is categorical, or in ``classes``. A label that is neither counts
-    as the first class.
+    away. It is in the schema, whose target is categorical, or in ``classes``. Of two classes, a label that
+    is neither counts as the first; of several, as none.
 
     Each ``fit`` spends ``epsilon`` and ``delta``, as with ``PrivateRegressor``; there is no ``random_state``
     and no ``sample_weight`` for the same reasons.
@@ -41,7 +44,8 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
     scorer, selector
         Parts, or their names; both or neither. Without them the model uses every feature.
     regressor
-        A part that predicts a probability, or its name; ``sgbdt`` wants ``regressor__loss="logistic"``.
+        A part that predicts probabilities, or its name: ``boosted_trees``, or for two classes ``sgbdt`` with
+        ``regressor__loss="logistic"``.
     accountant
         A name, or an accountant of the schema's relation.
     k
@@ -51,10 +55,10 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
     select_share
         Fraction of it for the selection, where there is one.
     schema
-        The public facts, or the path of a schema file. Its target lists two categories, which are the
-        classes; without it the names of the columns and ``classes`` are public, and nothing else.
+        The public facts, or the path of a schema file. The categories of its target are the classes; without
+        it the names of the columns and ``classes`` are public, and nothing else.
     classes
-        The two labels as they are in ``y``: where there is no schema, or ``y`` is not in its words.
+        The labels as they are in ``y``: where there is no schema, or ``y`` is not in its words.
         ``"observed"``, without a schema, declares that whatever labels occur are public, which the
         certificate repeats.
     ledger
@@ -66,8 +70,7 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
     Attributes
     ----------
     classes_
-        The classes, in the order of the columns of ``predict_proba``; the second is the one whose probability
-        the model predicts.
+        The classes, in the order of the columns of ``predict_proba``; of two, the second is the positive one.
     release_, certificate_
         What was released, and its certificate.
     n_features_in_, feature_names_in_
@@ -135,14 +138,17 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         return self
 
     def predict_proba(self, X: Any) -> Matrix:
-        """Return the probability of each class, shape (n, 2), by released numbers alone.
+        """Return the probability of each class, shape (n, classes), by released numbers alone.
 
         Raises
         ------
         InvalidRelease
             If the fit ended in a refusal: then there is no model, and the budget is spent.
         """
-        positive = np.clip(self._predicted(X), 0.0, 1.0)
+        predicted = self._predicted(X)
+        if predicted.ndim == 2:  # of several classes
+            return predicted
+        positive = np.clip(predicted, 0.0, 1.0)
         return np.column_stack([1 - positive, positive])
 
     def predict(self, X: Any) -> Labels:
@@ -164,17 +170,16 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True  # on the few records of scikit-learn's checks
         return tags
 
     def _schema(self, names: Sequence[str], y: Any) -> Schema:
         schema = super()._schema(names, y)
         if self.schema is not None:
-            _require_two(schema.target.categories, f"the categories of target {schema.target.name!r}")
+            _categories(schema)
             return schema
-        first, second = (str(label) for label in self._known_classes(y))
-        target = Column(schema.target.name, "categorical", categories=(first, second))
+        labels = tuple(str(label) for label in self._known_classes(y))
+        target = Column(schema.target.name, "categorical", categories=labels)
         observed = isinstance(self.classes, str)
         return attrs.evolve(schema, target=target, assertions=(CLASSES_PUBLIC,) if observed else ())
 
@@ -183,41 +188,57 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         if isinstance(self.classes, str) and self.classes == OBSERVED and self.schema is None:
             return _observed(y)
         if self.classes is not None and not isinstance(self.classes, str):
-            return _require_two(self.classes, "classes")
+            return _require_several(self.classes, "classes")
         if self.schema is None or self.classes is not None:
             raise InvalidOption(
                 f"classes is {self.classes!r}; which classes there are is a public fact and is not read off "
-                'the records. Give classes=["no", "yes"], or a schema whose target has two categories; or '
+                'the records. Give classes=["no", "yes"], or a schema whose target has categories; or '
                 f"without a schema classes={OBSERVED!r}, which declares that the labels that occur are public"
             )
-        return _require_two(super()._schema((), y).target.categories, "the schema's target")
+        return np.asarray(_categories(super()._schema((), y)))
 
     def _target(self, y: Any) -> Any:
         if self.classes is None:
             return y  # as the schema has it
-        labels, positive = np.asarray(y), self._known_classes(y)[1]
-        if labels.dtype.kind in "biuf" and isinstance(positive, str):
+        classes, schema = self._known_classes(y), self._schema((), y) if self.schema is not None else None
+        names = [str(label) for label in classes] if schema is None else list(_categories(schema))
+        if len(names) != len(classes):
+            raise InvalidOption(
+                f"classes has {len(classes)} labels, the schema {len(names)} categories; name them in order"
+            )
+        labels = np.asarray(y)
+        if labels.dtype.kind in "biuf" and classes.dtype.kind in "UO":
             labels = labels.astype(str)
-        return (labels == positive).astype(np.float64)
+        target = np.full(len(labels), _NONE, dtype=object)
+        for label, name in zip(classes, names, strict=True):
+            target[labels == label] = name
+        return target
 
 
-def _require_two(classes: Sequence[Any], what: str) -> Labels:
+def _categories(schema: Schema) -> tuple[str, ...]:
+    """Return the classes of a schema, in the order of the columns of probabilities."""
+    target = schema.target
+    if target.classes:
+        return target.classes
+    positive = target.positive_category
+    if positive is None or len(target.categories) != 2:
+        _require_several((), f"target {target.name!r} has no classes, or a positive one of several")
+    return (*(name for name in target.categories if name != positive), str(positive))
+
+
+def _require_several(classes: Sequence[Any], what: str) -> Labels:
     labels = np.asarray(classes)
-    if labels.ndim != 1 or len(labels) != 2 or labels[0] == labels[1]:
-        raise InvalidOption(f"{what}: {list(classes)!r}; exactly two classes are needed")
+    if labels.ndim != 1 or len(labels) < 2 or len(set(labels.tolist())) < len(labels):
+        raise InvalidOption(f"{what}: {list(classes)!r}; two or more classes are needed, no two alike")
     return labels
 
 
 def _observed(y: Any) -> Labels:
     """Return the labels that occur, which the user declares to be public."""
     if y is None:
-        raise InvalidOption(f"classes is {OBSERVED!r}: give y, too, or the two classes")
+        raise InvalidOption(f"classes is {OBSERVED!r}: give y, too, or the classes")
     check_classification_targets(y)
     found: Labels = np.unique(np.asarray(y))
-    if len(found) > 2:
-        raise ValueError(
-            f"Only binary classification is supported. The type of the target is {type_of_target(y)}."
-        )
     if len(found) < 2:
         raise ValueError(f"the target has one class, {found[0]!r}; two classes are needed")
     return found

@@ -3,7 +3,8 @@ r"""What a private search over candidates costs: each record is in all folds but
 *Mechanism.* Each record draws one of k folds, uniformly and independently of everything. Each of C
 candidates is fitted k times, by a private run on the records outside of one fold. On the records in it, the
 fitted model has gains: 1 - min(1, ((y - prediction) / bound)^2), rounded down to a multiple of 2^-16, or 0
-where the fit was refused or a prediction is not finite. A candidate's score is the sum of its gains over all
+where the fit was refused or a prediction is not finite. Of several classes, it is 1 less half the squared
+distance of the probabilities from the class. A candidate's score is the sum of its gains over all
 records, and one private selection releases the candidate. Models and scores are thrown away.
 
 *Theorem.* If every fit is M_c-private for its plan's events, the whole costs no more than
@@ -197,7 +198,7 @@ class SearchPlan:
         compared = compose(scorer=TotalGain(), selector=selector, accountant=accountant).plan(
             gains_schema(names, schema.neighboring), Budget(epsilon), k=1
         )
-        part = make_part("accountant", accountant, {"neighboring": schema.neighboring})
+        part: Part[Accountant] = make_part("accountant", accountant, {"neighboring": schema.neighboring})
         if delta is None:
             delta = (folds - 1) * sum(plan.budget.delta for plan in fits) + EMPTY
         plan = cls(candidates, fits, refits, folds, compared, part, schema, delta, 0.0)
@@ -351,7 +352,12 @@ def gains(release: Release, data: Dataset, bound: float) -> Vector:
     places = {name: j for j, name in enumerate(data.names)}
     X: Matrix = data.X[:, [places[name] for name in release.model.features]]
     with np.errstate(all="ignore"):
-        error = np.square((data.y - release.predict(X)) / bound)
+        predicted = release.predict(X)
+        if predicted.ndim == 2:  # probabilities of classes, whose places count from 1
+            truth = data.y[:, np.newaxis] == np.arange(1, predicted.shape[1] + 1)
+            error = np.square(truth - predicted).sum(axis=1) / 2
+        else:
+            error = np.square((data.y - predicted) / bound)
     gain: Vector = np.where(np.isfinite(error), 1.0 - np.minimum(error, 1.0), 0.0)
     return gain
 

@@ -195,7 +195,7 @@ class ModelEstimator(PipelineEstimator):
         every = (feature.name for feature in self.certificate_.schema.features)
         return np.array(self.release_.selected or [*every], dtype=object)
 
-    def _predicted(self, X: Any) -> Vector:
+    def _predicted(self, X: Any) -> Vector | Matrix:
         """Return what the released model predicts."""
         records, release = self._records(X), self.release_
         if isinstance(records, np.ndarray) and release.model is not None:

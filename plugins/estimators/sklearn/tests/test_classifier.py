@@ -79,7 +79,7 @@ def test_classes_are_the_schemas_where_there_is_one(sold):
     assert np.mean(as_text.predict(pd.DataFrame(X, columns=NAMES)) == y) > 0.8
     as_numbers = clone(as_text).set_params(classes=[4, 5]).fit(X, np.where(y == "yes", 5, 4))
     assert np.mean(as_numbers.predict(X) == np.where(y == "yes", 5, 4)) > 0.8
-    with pytest.raises(InvalidOption, match="exactly two classes"):
+    with pytest.raises(InvalidOption, match="two or more classes"):
         PrivateClassifier(schema=Schema.numeric(NAMES, target="y")).fit(*sold)
 
 
@@ -90,8 +90,8 @@ def test_classes_are_never_read_off_the_records_unasked(sold):
     for classes in (None, "guess"):
         with pytest.raises(InvalidOption, match="not read off the records"):
             PrivateClassifier(classes=classes, ledger=payer).fit(*sold)
-    with pytest.raises(InvalidOption, match="exactly two classes"):
-        PrivateClassifier(classes=["a", "b", "c"], ledger=payer).fit(*sold)
+    with pytest.raises(InvalidOption, match="two or more classes"):
+        PrivateClassifier(classes=["a", "a"], ledger=payer).fit(*sold)
     assert len(list(ledger.entries())) == 2  # its first, and the account
     observed = PrivateClassifier(classes="observed", **QUICK).fit(*sold)
     assert "occur in it" in observed.certificate_.schema.assertions[0]
@@ -119,3 +119,28 @@ def test_a_classifiers_plan_needs_no_records(sold):
     assert PrivateClassifier(classes=["no", "yes"]).plan(sold[0]).epsilon <= 1.0
     with pytest.raises(InvalidOption, match="give y, too"):
         PrivateClassifier(classes="observed").plan(sold[0])
+
+
+def test_several_classes_have_a_column_each_and_any_type():
+    X = np.random.default_rng(1).uniform(-5, 5, size=(3000, 4))
+    place = np.digitize(X[:, 0], [-2, 2])
+    for classes in (["low", "mid", "high"], [30, 10, 20]):
+        y = np.array(classes)[place]
+        model = PrivateClassifier(classes=classes, **QUICK).fit(X, y)
+        probabilities = model.predict_proba(X)
+        assert probabilities.shape == (3000, 3)
+        assert np.allclose(probabilities.sum(axis=1), 1.0)
+        assert list(model.classes_) == classes
+        assert np.mean(model.predict(X) == y) > 0.6
+    with_schema = Schema(SCHEMA.columns, Column("y", "categorical", categories=("a", "b", "c")))
+    model = PrivateClassifier(schema=with_schema, classes=[30, 10, 20], **QUICK).fit(X, y)
+    assert np.mean(model.predict(X) == y) > 0.6
+    with pytest.raises(InvalidOption, match="2 labels, the schema 3 categories"):
+        PrivateClassifier(schema=with_schema, classes=[0, 1]).fit(X, y)
+
+
+def test_the_positive_category_is_the_second_class(sold):
+    target = Column("sold", "categorical", categories=("no", "yes"), positive="no")
+    model = PrivateClassifier(schema=Schema(SCHEMA.columns, target), **QUICK).fit(*sold)
+    assert list(model.classes_) == ["yes", "no"]
+    assert np.mean(model.predict(sold[0]) == sold[1]) > 0.8

@@ -19,7 +19,7 @@ from dpkit_core import (
     compose,
 )
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.release.models import OpaqueModel
+from dpkit_core.release.kinds import OpaqueModel
 
 SCHEMA = Schema.numeric(["a", "b"], target="y", bounds={"a": (-2, 3), "b": (0, 9), "y": (-5, 5)})
 MODELS = [

@@ -139,6 +139,20 @@ def test_a_gain_is_from_0_to_1_whatever_a_model_predicts(table):
     assert not gains(released(None), data, 1.0).any()
 
 
+def test_gains_of_classes_are_from_0_to_1():
+    class Certain:
+        features = ("a",)
+
+    predicted = np.array([[1.0, 0.0, 0.0], [0.5, 0.25, 0.25]])
+    release = SimpleNamespace(model=Certain, predict=lambda X: np.repeat(predicted, 4, axis=0))
+    target = Column("y", "categorical", categories=("r", "s", "t"))
+    y = np.array([*"rst", "other"] * 2)
+    data = Dataset.from_arrays(np.zeros((8, 1)), y, Schema((Column("a"),), target))
+    found = gains(release, data, 1.0)
+    assert found[:4].tolist() == [1.0, 0.0, 0.0, 0.5]
+    assert found[4:].tolist() == [0.8125, 0.5625, 0.5625, 0.8125]
+
+
 @pytest.mark.slow
 def test_what_fits_reveal_is_more_than_half_of_their_price():
     """Fits of epsilon 2 in 5 folds: an attack proves more than 4 of the 8 that a record is charged."""

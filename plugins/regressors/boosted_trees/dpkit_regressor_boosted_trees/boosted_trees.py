@@ -5,7 +5,9 @@ records of whole numbers, or of products on a grid, with Gaussian noise.
 
 *1. Where values lie.* Columns and a target without public bounds, and columns with them, are cut into cells
 by noisy counts (``dpkit_core.mechanisms.cells``). A column's thresholds are the quantiles that these counts
-say, 254 of them; an indicator of a category has the one threshold 1/2. The target's reach is from the first
+say, 254 of them; the indicator of a category, or of missing values, has the one threshold 1/2 and is not
+counted. So a column whose schema has a rule for missing values, ``missing = "indicator"``, has a branch for
+them in every tree that asks about it. The target's reach is from the first
 to the last cell that holds records; values beyond are moved there. With c the center and w half the width of
 that interval, z = (y - c) / w is in [-1, 1].
 
@@ -32,13 +34,21 @@ by p (1 - p) of the start, at least 1/10: a Newton step. Values are whole steps,
 whole numbers. Features whose past splits had contrasts beyond their noise are drawn more often, which is
 post-processing.
 
+*Classes.* A target of K > 2 classes has a sum of trees for each, over the same splits, and probabilities p_k
+in proportion to their exponentials. Instead of step 2, the records of each class and of none are counted
+once; steps 3 and 4 are left out. The residuals of a record are e - p, with e_k = 1 for its class and else 0,
+towards zero in whole multiples of 2^-15. S has a row of K sums for each leaf; the mean of each row, which
+predictions do not depend on, is taken from it. The value is that above, divided by p_k (1 - p_k) of the
+start, at least 1/10, and times (K - 1) / K: the step of LogitBoost (Friedman, Hastie and Tibshirani 2000),
+for K = 2 that of the logistic loss.
+
 *Rule.* Let mu be one over the noise multiplier that a single Gaussian release with the whole budget would
 have, and k = n mu the signal (half of it under replace-one), n the released number. Then D = 3, or 4 from k =
 5000; travel = k / (5 * 2^D), from 1 to 100; the line is used from k = 300, with a ridge of .7 of the noise's
 spectral norm below k = 800 and .35 from there. Shares of mu^2: start .03, cells of features .10 with public
 bounds and .12 without, cells of the target .06, line .40, clip .06, and the rest for the trees. The rule was
 set on Abalone, cpu_act and elevators, and the 300 after wine, sulfur and brazil had been seen; 80 % and the
-shares likewise.
+shares likewise. For K classes k is divided by sqrt(K - 1), set on digits of scikit-learn.
 
 *Privacy.* Every step is a Gaussian mechanism on a sum over records of a function of the record, of what is
 released and of public coins: F of a record, the leaf it falls into and its clipped residual are such
@@ -50,7 +60,13 @@ functions, computed entry by entry or along rows. So they compose adaptively (Do
 - a histogram, of lengths and of residuals: 1 and sqrt(2);
 - the matrix: 7 and 7 sqrt(2) (``dpkit_core.mechanisms.moments``);
 - the leaves of a tree, in steps: 2^15, since a record adds at most 2^15 to one of them; and 2^16, attained
-  where a record is replaced by one in the same leaf with the opposite residual.
+  where a record is replaced by one in the same leaf with the opposite residual;
+- of K classes: the counts 1 and sqrt(2), since a record is in one of K + 1 cells. The leaves of a tree, in
+  steps: sqrt(2) 2^15. With y the class of a record, its residuals are a = trunc(2^15 (1 - p_y)) <= 2^15 and
+  -b_k = -trunc(2^15 p_k), whose b add up to a whole number of at most 2^15 (1 + K 2^-50), so to 2^15, and
+  their squares to no more than 2^30: |r|^2 <= 2^31. A record of no class has |r| <= 2^15 likewise. Under
+  replace-one two such residuals differ by at most 2 sqrt(2) 2^15. Neither grows with K. Both are attained, in
+  the limit of p: where the other class was certain, and is that of the record in its place.
 
 All are attained. Which columns are in use is not known when the fit is planned: counts are planned for as
 many columns as may need them, and those of columns that are not there are zeros with noise. Number of trees,
@@ -61,7 +77,7 @@ Records are read in any form, a few times in all; one byte a value and 16 a reco
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol
 
 import attrs
@@ -71,6 +87,8 @@ import numpy.typing as npt
 from dpkit_core import (
     AnyDataset,
     Block,
+    ClassTreesModel,
+    Feature,
     Integers,
     Matrix,
     Meter,
@@ -114,7 +132,7 @@ from dpkit_core.mechanisms.trees import (
 from dpkit_core.privacy.events import Event, Gaussian, Repeated
 from dpkit_core.validators import positive
 
-LOSSES = ("squared", "logistic")
+LOSSES = ("squared", "logistic", "softmax")
 
 #: Shares of the budget, as squares of inverse noise multipliers; trees get the rest.
 START_SHARE = 0.03
@@ -217,7 +235,9 @@ class BoostedTreesSettings:
     target_bounds
         Public bounds of the target, or None.
     loss
-        Squared or logistic.
+        Squared, logistic or softmax.
+    classes
+        How many, with softmax; else 0.
     line_share
         Share of the line, 0 for none.
     trees, depth, travel
@@ -233,6 +253,7 @@ class BoostedTreesSettings:
     unbounded: int
     target_bounds: tuple[float, float] | None
     loss: str
+    classes: int
     line_share: float
     trees: int
     depth: int | None
@@ -279,21 +300,27 @@ class BoostedTreesSettings:
 
     @property
     def leaf_sensitivity(self) -> float:
-        """Of the sums in the leaves of a tree, in steps."""
-        return float(2 * STEPS if self.neighboring is Neighboring.REPLACE_ONE else STEPS)
+        """Of the sums in the leaves of a tree, in steps; of all classes together."""
+        steps = float(2 * STEPS if self.neighboring is Neighboring.REPLACE_ONE else STEPS)
+        return math.sqrt(2) * steps if self.classes else steps
 
     @property
     def leaves(self) -> int:
-        """How many sums are released for each tree: those of the deepest that the rule may choose."""
+        """In how many leaves a tree releases sums: those of the deepest that the rule may choose."""
         return int(2 ** (self.depth or DEPTHS[-1]))
+
+    @property
+    def leaf_shape(self) -> tuple[int, ...]:
+        """Of the sums of a tree: the leaves, and within them the classes."""
+        return (self.leaves, self.classes) if self.classes else (self.leaves,)
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What the fit will emit, in order."""
         relation = self.neighboring
 
-        def gaussian(step: str, sensitivity: float, size: int) -> Gaussian:
-            return Gaussian(self.multiplier(step), relation, sensitivity=sensitivity, shape=(size,))
+        def gaussian(step: str, sensitivity: float, *shape: int) -> Gaussian:
+            return Gaussian(self.multiplier(step), relation, sensitivity=sensitivity, shape=shape)
 
         events: list[Event] = []
         unknown = int(self.target_bounds is None)
@@ -301,19 +328,24 @@ class BoostedTreesSettings:
             if columns:
                 bounded = step == "bounded"
                 events += cells_events(self.multiplier(step), relation, columns, bounded=bounded)
-        events.append(gaussian("start", self.start_sensitivity, 2))
+        if self.classes:
+            events.append(gaussian("start", self.histogram_sensitivity, self.classes + 1))
+        else:
+            events.append(gaussian("start", self.start_sensitivity, 2))
         if self.line_share:
             events.append(gaussian("radius", self.histogram_sensitivity, RADII.size + 1))
             matrix = self.multiplier("matrix")
             events.append(second_moment_event(matrix, relation, norm=NORM, columns=self.features + 2))
         if self.loss == "squared":
             events.append(gaussian("clip", self.histogram_sensitivity, CLIPS.size + 1))
-        leaves = gaussian("trees", self.leaf_sensitivity, self.leaves)
+        leaves = gaussian("trees", self.leaf_sensitivity, *self.leaf_shape)
         return (*events, Repeated(leaves, self.trees))
 
     def rule(self, records: float) -> Rule:
         """Return how trees are grown for so many records, a released number."""
-        signal = records * self.mu * STEPS / self.leaf_sensitivity
+        signal = records * self.mu / (2 if self.neighboring is Neighboring.REPLACE_ONE else 1)
+        if self.classes:
+            signal /= math.sqrt(self.classes - 1)
         return Rule.of(signal, self.trees, self.depth, self.travel)
 
 
@@ -336,18 +368,23 @@ class KnownColumn:
         return cls(cells.thresholds(MOST_THRESHOLDS), Fences(center, max(width, LEAST_WIDTH)))
 
 
-#: The indicator of a category: all is known.
+#: The indicator of a category, or of missing values: all is known.
 INDICATOR = KnownColumn(np.array([0.5]), Fences(0.0, 1.0))
+
+
+def known(feature: Feature) -> bool:
+    """Return whether a feature is 0 or 1 by its definition, so that nothing needs to be counted."""
+    return feature.category is not None or feature.indicator
 
 
 class Residuals(Protocol):
     """What is left to be explained, record by record; changed by each tree."""
 
     def whole(self) -> Integers:
-        """Return the clipped residuals in steps, shape (n,)."""
+        """Return the clipped residuals in steps, shape (n,), or K x n of K classes."""
         ...
 
-    def move(self, values: Vector, leaves: npt.NDArray[np.uint8]) -> None:
+    def move(self, values: Matrix, leaves: npt.NDArray[np.uint8]) -> None:
         """Add the values of leaves, whole numbers of steps, to the predictions of the records in them."""
         ...
 
@@ -393,16 +430,43 @@ class LogisticResiduals:
         np.add(self.scores, (values / STEPS).take(leaves), out=self.scores)
 
 
+@attrs.frozen(eq=False)
+class SoftmaxResiduals:
+    """Residuals of softmax loss: for each class, whether it is the record's, less its probability; K x n."""
+
+    labels: npt.NDArray[np.bool_]
+    scores: Matrix
+
+    @classmethod
+    def of(cls, y: Vector, start: Vector) -> SoftmaxResiduals:
+        """Return the residuals of places of classes, from 1, where each class starts with a score."""
+        labels = y == np.arange(1, start.size + 1)[:, np.newaxis]
+        return cls(labels, np.repeat(start[:, np.newaxis], y.size, axis=1))
+
+    def whole(self) -> Integers:
+        """As ``Residuals`` says."""
+        with np.errstate(under="ignore"):  # no warning may tell of a record
+            odds = np.exp(self.scores - self.scores.max(axis=0))
+        odds /= odds.sum(axis=0)
+        steps: Integers = np.trunc((self.labels - odds) * STEPS)
+        return steps
+
+    def move(self, values: Matrix, leaves: npt.NDArray[np.uint8]) -> None:
+        """As ``Residuals`` says."""
+        for scores, own in zip(self.scores, values.T / STEPS, strict=True):
+            np.add(scores, own.take(leaves), out=scores)
+
+
 @attrs.frozen
 class BoostedTreesRegressor:
     """Fits a sum of random trees by noisy sums; needs no bounds, and uses those that are public.
 
-    For a numeric target squared loss, for a categorical one logistic loss and predictions that are
-    probabilities.
+    For a numeric target squared loss; for a categorical one logistic loss, or softmax loss where it has
+    several classes, and predictions that are probabilities.
 
     Neighboring relation: both. L2 sensitivities: of counts in u columns sqrt(u) (sqrt(2 u) under
     replace-one), of number and sum sqrt(5) / 2 (2), of histograms 1 (sqrt(2)), of the matrix 7 (7 sqrt(2)),
-    of the leaves of a tree 1 (2) in units of the clip.
+    of the leaves of a tree 1 (2) in units of the clip, of several classes sqrt(2) (2 sqrt(2)).
 
     Events: ``Gaussian`` alone. Four for a target without bounds, two for columns with bounds and four for
     those without; one for the start; two for the line and one for the clip, with squared loss; one for each
@@ -419,12 +483,13 @@ class BoostedTreesRegressor:
     line_share
         Of the budget, for the line, as squares of inverse noise multipliers; 0 for none.
     loss
-        ``squared``, ``logistic``, or ``auto``: by the schema's target.
+        ``squared``, ``logistic``, ``softmax``, or ``auto``: by the schema's target.
     """
 
     api: ClassVar[int] = 2
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
     most_records: ClassVar[int] = MOST_RECORDS
+    takes_classes: ClassVar[bool] = True
     proof: ClassVar[str] = (
         "dpkit_regressor_boosted_trees.boosted_trees, dpkit_core.mechanisms.cells, "
         "dpkit_core.mechanisms.moments; Dong, Roth and Su 2022, Theorem 4"
@@ -434,7 +499,9 @@ class BoostedTreesRegressor:
     )
 
     trees: int = attrs.field(
-        default=1000, validator=[attrs.validators.instance_of(int), attrs.validators.in_(range(1, 4097))]
+        default=1000,
+        validator=[attrs.validators.instance_of(int), attrs.validators.in_(range(1, 4097))],
+        metadata={"checked": 4},
     )
     depth: int | None = attrs.field(
         default=None,
@@ -460,13 +527,21 @@ class BoostedTreesRegressor:
         Raises
         ------
         Unsuitable
-            If delta is 0 or the accountant does not know Gaussian noise; or if the loss is logistic and the
-            target is numeric without bounds of 0 and 1.
+            If delta is 0 or the accountant does not know Gaussian noise; if the loss is logistic and the
+            target is numeric without bounds of 0 and 1; or if it is softmax and the target has no classes, or
+            another and it has.
         """
         target = request.schema.target
         loss = self.loss
         if loss == "auto":
-            loss = "logistic" if target.kind == "categorical" else "squared"
+            by_kind = "softmax" if target.classes else "logistic"
+            loss = by_kind if target.kind == "categorical" else "squared"
+        if (loss == "softmax") != bool(target.classes):
+            has = f"{len(target.classes)} classes" if target.classes else "not more than two classes"
+            raise Unsuitable(
+                f'target {target.name!r} has {has}, and the loss is {loss}; leave the loss at "auto", or '
+                "change the categories of the target in the schema"
+            )
         if loss == "logistic" and target.bounds != (0.0, 1.0):
             raise Unsuitable(
                 f"logistic loss needs a target between 0 and 1, and target {target.name!r} has "
@@ -476,10 +551,11 @@ class BoostedTreesRegressor:
         features = request.schema.features
         fitted = BoostedTreesSettings(
             features=request.k,
-            bounded=min(request.k, sum(f.category is None and f.bounds is not None for f in features)),
+            bounded=min(request.k, sum(not known(f) and f.bounds is not None for f in features)),
             unbounded=min(request.k, sum(f.bounds is None for f in features)),
             target_bounds=target.bounds,
             loss=loss,
+            classes=len(target.classes),
             line_share=self.line_share if loss == "squared" else 0.0,
             trees=self.trees,
             depth=self.depth,
@@ -495,9 +571,13 @@ class BoostedTreesRegressor:
         refusals = MISSED_TARGET if chosen.target_bounds is None else {}
         return StagePlan(chosen.events, settings=chosen, refusals=refusals)
 
-    def fit(self, data: AnyDataset, plan: StagePlan, meter: Meter, /) -> TreesModel | Refusal:
+    def fit(
+        self, data: AnyDataset, plan: StagePlan, meter: Meter, /
+    ) -> TreesModel | ClassTreesModel | Refusal:
         """Return a sum of trees, or a refusal where records are too few to find where the target lies."""
         settings = plan.settings_as(BoostedTreesSettings)
+        if settings.classes:
+            return _classifier(data, settings, meter)
         target = _target_fences(data, settings, meter)
         if target is None:
             return Refusal(next(iter(MISSED_TARGET)))
@@ -508,7 +588,12 @@ class BoostedTreesRegressor:
         if settings.line_share:
             found = _line(data, columns, target, records=records, rule=rule, settings=settings, meter=meter)
             line = found if rule.line else None  # paid for in any case, and sometimes mostly noise
-        codes, errors = _encoded(data, columns, target, line, mean)
+
+        def error(block: Block) -> Vector:
+            start = mean if line is None else _along(line, _scaled(block, columns), target)
+            return target.scale(block.y) - start
+
+        codes, errors = _encoded(data, columns, error)
         residuals: Residuals
         if settings.loss == "squared":
             clip, start, curvature = _clip(errors, records, settings, meter), mean, 1.0
@@ -528,22 +613,64 @@ class BoostedTreesRegressor:
             settings=settings,
             meter=meter,
         )
-        splits = [
-            [(j, columns[j].thresholds[cut - 1]) for j, cut in zip(*tree, strict=True)]
-            for tree in zip(trees.features.tolist(), trees.cuts.tolist(), strict=True)
-        ]
         squared = settings.loss == "squared"
         unit = target.width if squared else 1.0
         return TreesModel(
             data.names,
             "oblivious",
-            splits,
+            _splits(trees, columns),
             unit * clip * values,
             initial=0.0 if line is not None else target.center * squared + unit * start,
             link="identity" if squared else "logistic",
             linear=line,
             bounds=target.interval if squared else None,
         )
+
+
+def _classifier(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> ClassTreesModel:
+    """Return a sum of trees for each class."""
+    columns = _columns(data, settings, meter)
+    records, shares = _class_shares(data, settings, meter)
+    codes, y = _encoded(data, columns, lambda block: block.y)
+    start = np.log(shares)
+    trees, values = _grow(
+        codes,
+        SoftmaxResiduals.of(y, start),
+        columns,
+        records=records,
+        rule=settings.rule(records),
+        # In units of K / (K - 1): the sums of all classes but one say that of the last.
+        curvature=np.maximum(shares * (1 - shares), LEAST_CURVATURE) / (1 - 1 / shares.size),
+        settings=settings,
+        meter=meter,
+    )
+    outcome = data.outcome
+    assert outcome is not None  # whoever has classes has said so
+    splits = _splits(trees, columns)
+    return ClassTreesModel(data.names, outcome.classes, "oblivious", splits, values.tolist(), start.tolist())
+
+
+def _class_shares(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> tuple[float, Vector]:
+    """Return how many records there are, and the share of each class among them, as released."""
+
+    def count(block: Block) -> Integers:
+        return np.bincount(block.y.astype(np.int64), minlength=settings.classes + 1)
+
+    noisy = meter.gaussian(
+        data.select(()).sum(Sum(count, (settings.classes + 1,), bound=1)),
+        sensitivity=settings.histogram_sensitivity,
+        noise_multiplier=settings.multiplier("start"),
+    )
+    counts = np.maximum(noisy[1:], 1.0)
+    return max(float(noisy.sum()), FEWEST), counts / counts.sum()
+
+
+def _splits(trees: Trees, columns: Sequence[KnownColumn]) -> list[list[tuple[int, float]]]:
+    """Return the feature and the threshold of each split."""
+    return [
+        [(j, columns[j].thresholds[cut - 1]) for j, cut in zip(*tree, strict=True)]
+        for tree in zip(trees.features.tolist(), trees.cuts.tolist(), strict=True)
+    ]
 
 
 def _target_fences(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> Fences | None:
@@ -579,7 +706,7 @@ def _columns(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> 
         here = [
             j
             for j, feature in enumerate(data.features)
-            if feature.category is None and (feature.bounds is not None) == bounded
+            if not known(feature) and (feature.bounds is not None) == bounded
         ]
         bounds = [data.features[j].bounds for j in here]
         found = private_cells(
@@ -726,24 +853,19 @@ def _smallest(edges: Vector, counts: Vector, above: float) -> float:
 
 
 def _encoded(
-    data: AnyDataset,
-    columns: Sequence[KnownColumn],
-    target: Fences,
-    line: WinsorizedLinearModel | None,
-    mean: float,
+    data: AnyDataset, columns: Sequence[KnownColumn], number: Callable[[Block], Vector]
 ) -> tuple[Codes, Vector]:
-    """Return the codes of all records, one byte each, and what the line, or the mean, leaves of z."""
+    """Return the codes of all records, one byte each, and one number of each."""
     codes = np.empty((len(columns), data.records), dtype=np.uint8)
-    errors = np.empty(data.records)
+    numbers = np.empty(data.records)
     thresholds = [column.thresholds for column in columns]
     first = 0
     for block in data.blocks(rows_of(len(columns))):
         part = slice(first, first + len(block))
         codes[:, part] = code(block.X, thresholds)
-        start = mean if line is None else _along(line, _scaled(block, columns), target)
-        errors[part] = target.scale(block.y) - start
+        numbers[part] = number(block)
         first += len(block)
-    return codes, errors
+    return codes, numbers
 
 
 def _along(line: WinsorizedLinearModel, scaled: Matrix, target: Fences) -> Vector:
@@ -773,24 +895,32 @@ def _grow(
     *,
     records: float,
     rule: Rule,
-    curvature: float,
+    curvature: float | Vector,
     settings: BoostedTreesSettings,
     meter: Meter,
 ) -> tuple[Trees, Matrix]:
-    """Return trees and the values of their leaves, in units of the clip."""
+    """Return trees and the values of their leaves, in units of the clip; T x 2^D, and x K of classes."""
     leaves, sensitivity, multiplier = 2**rule.depth, settings.leaf_sensitivity, settings.multiplier("trees")
     noise = multiplier * sensitivity
     step = rule.travel / settings.trees * leaves / records / curvature
     sizes = [column.thresholds.size for column in columns]
     usefulness = Usefulness.of(sizes)
-    sums, values, grown = np.zeros(settings.leaves), np.empty((settings.trees, leaves)), []
+    sums = np.zeros(settings.leaf_shape)
+    values, grown = np.empty((settings.trees, leaves, *settings.leaf_shape[1:])), []
     for first in range(0, settings.trees, RENEWED_EVERY):
         count = min(RENEWED_EVERY, settings.trees - first)
         trees = draw_trees(meter.coins, count, rule.depth, sizes, weights=usefulness.weights)
         found = leaves_of(codes, trees)
         for t in range(count):
-            sums[:leaves] = group_sums(residuals.whole(), found[t], leaves)
+            whole = residuals.whole()
+            if settings.classes:
+                for k, row in enumerate(whole):
+                    sums[:leaves, k] = group_sums(row, found[t], leaves)
+            else:
+                sums[:leaves] = group_sums(whole, found[t], leaves)
             noisy = meter.gaussian(sums, sensitivity=sensitivity, noise_multiplier=multiplier)[:leaves]
+            if settings.classes:
+                noisy = noisy - noisy.mean(axis=1, keepdims=True)
             value = np.clip(np.rint(step * noisy), -LARGEST_LEAF, LARGEST_LEAF)
             residuals.move(value, found[t])
             values[first + t] = value / STEPS
@@ -832,13 +962,19 @@ class Usefulness:
         return (1 - ADAPTED) * alike + ADAPTED * useful / useful.sum() if useful.any() else alike
 
     def learn(self, trees: Trees, t: int, sums: Vector, noise: float) -> None:
-        """Take account of tree ``t``, whose leaves have these sums, with noise of a deviation."""
-        contrasts = level_contrasts(sums[np.newaxis], trees.depth)[0] * (sums.size / 2)
-        for j, cut, contrast in zip(
-            trees.features[t].tolist(), trees.cuts[t].tolist(), contrasts.tolist(), strict=True
+        """Take account of tree ``t``, whose leaves have these sums, with noise of a deviation.
+
+        Sums of several classes are a column each, whose rows add up to 0: all but one of them are free.
+        """
+        leaves = len(sums)
+        contrasts = level_contrasts(sums.reshape(leaves, -1).T, trees.depth) * (leaves / 2)
+        owed = leaves * noise**2 * max(len(contrasts) - 1, 1)
+        lengths = np.square(contrasts).sum(axis=0)
+        for j, cut, length in zip(
+            trees.features[t].tolist(), trees.cuts[t].tolist(), lengths.tolist(), strict=True
         ):
             rank = cut / (self.sizes[j] + 1)
-            square = (contrast**2 - sums.size * noise**2) / (4 * rank * (1 - rank) + 0.05)
+            square = (length - owed) / (4 * rank * (1 - rank) + 0.05)
             self.squares[j] += MEMORY * (square - self.squares[j])
 
 

@@ -17,6 +17,7 @@ from dpkit_regressor_boosted_trees.boosted_trees import (
     BoostedTreesSettings,
     LogisticResiduals,
     Rule,
+    SoftmaxResiduals,
     SquaredResiduals,
     solve,
 )
@@ -42,7 +43,9 @@ from dpkit_core.errors import PlanViolation, Unsuitable
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.privacy.events import Gaussian, Repeated
 from dpkit_core.testing import StageMeter
+from dpkit_core.testing.checks.regressors import check_draws_are_covered
 from dpkit_core.testing.pytest import parametrize_with_checks
+from dpkit_core.testing.trial import CheckFailed, Trial
 
 AR, RO = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
 RELATIONS = pytest.mark.parametrize("relation", [AR, RO], ids=["add-remove", "replace-one"])
@@ -148,6 +151,62 @@ def test_sensitivities_are_reached_and_never_passed(relation: Neighboring, bound
     } == {}
 
 
+def classes(relation: Neighboring = AR, k: int = 3) -> Schema:
+    names = tuple(str(place) for place in range(1, k + 1))
+    return Schema((Column("x", lower=-1, upper=1),), Column("y", "categorical", categories=names), relation)
+
+
+@RELATIONS
+def test_sensitivities_of_classes_are_reached_and_never_passed(relation: Neighboring) -> None:
+    """Forty records make one class of three as good as certain, and the next is of another, or of none."""
+    facts = classes(relation)
+    plan = planned(facts, epsilon=1e4)
+    names = ["bounded"] * 2 + ["start"] + ["leaves"] * 4
+    largest = dict.fromkeys(names, 0.0)
+    rest = [1.0] * 40
+    rng = np.random.default_rng(0)
+    for seed in range(60):
+        own, other = (float(place) for place in rng.integers(0, 4, 2))
+        x = rng.choice([-1.0, 0.0, 1.0], 40)
+        tables = []
+        for added in ([own], [other] if relation is RO else []):
+            y = [*rest, *added]
+            tables.append(Dataset.from_arrays(np.append(x, x[0])[: len(y), np.newaxis], y, facts))
+        for step, ratio in zip(names, ratios(tables[0], tables[1], plan, seed), strict=True):
+            assert ratio <= 1 + 1e-12, (step, ratio)
+            largest[step] = max(largest[step], ratio)
+    assert largest["start"] > 0.999
+    # Replaced by one of the same x, a residual changes by the difference of two labels alone: half of it.
+    assert largest["leaves"] > (0.499 if relation is RO else 0.95)
+
+
+@RELATIONS
+@pytest.mark.parametrize("k", [3, 40])
+def test_residuals_of_classes_are_as_long_as_said_and_no_longer(relation: Neighboring, k: int) -> None:
+    rng = np.random.default_rng(k)
+    certain = 60 * np.eye(k)
+    scores = np.hstack([certain, rng.normal(size=(k, 400)) * rng.choice([0.1, 1, 30], 400), np.zeros((k, 1))])
+    y = np.concatenate([(np.arange(k) + 1) % k + 1, rng.integers(0, k + 1, 401)])
+    start = SoftmaxResiduals.of(y.astype(float), np.zeros(k))
+    residuals = SoftmaxResiduals(start.labels, scores).whole()
+    assert residuals.shape == (k, k + 401)
+    assert (residuals == np.rint(residuals)).all()
+    apart = residuals[:, :, np.newaxis] - residuals[:, np.newaxis, :] if relation is RO else residuals
+    said = planned(classes(relation, k)).settings_as(BoostedTreesSettings).leaf_sensitivity
+    longest = np.sqrt(np.square(apart).sum(axis=0)).max()
+    assert 0.9999 * said <= longest <= said
+
+
+@pytest.mark.slow
+def test_half_of_the_sensitivity_of_classes_is_refuted_by_the_kit(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = BoostedTreesSettings.leaf_sensitivity.fget
+    monkeypatch.setattr(
+        BoostedTreesSettings, "leaf_sensitivity", property(lambda s: whole(s) / (2 if s.classes else 1))
+    )
+    with pytest.raises(CheckFailed, match="planned for sensitivity 23170"):
+        check_draws_are_covered.run(Fewer, Trial(seed=0))
+
+
 @RELATIONS
 def test_what_is_planned_are_these_gaussians(relation: Neighboring) -> None:
     plan = planned(schema(relation, bounds=False))
@@ -171,6 +230,24 @@ def test_columns_that_need_no_counts_cost_nothing() -> None:
     settings = planned(categories).settings_as(BoostedTreesSettings)
     assert (settings.bounded, settings.unbounded) == (0, 0)
     assert settings.shares["trees"] == pytest.approx(1 - 0.03 - 0.06 - LINE_SHARE)
+
+
+def test_missing_values_have_a_branch_of_their_own_that_costs_nothing() -> None:
+    facts = Schema(
+        (Column("x", lower=-1, upper=1, missing="indicator"), Column("z", missing="indicator", fill=0.0)),
+        Column("y", lower=-1, upper=1),
+    )
+    settings = planned(facts).settings_as(BoostedTreesSettings)
+    assert (settings.bounded, settings.unbounded) == (1, 1)
+    rng = np.random.default_rng(6)
+    X, y = rng.uniform(-1, 1, (3000, 4)), rng.uniform(-0.1, 0.1, 3000)
+    X[:, 1], X[:, 3] = rng.random((2, 3000)) < 0.3
+    X[X[:, 1] == 1, 0] = 0.0
+    y += np.where(X[:, 1] == 1, 0.7, 0.5 * (X[:, 0] > 0.2))
+    release = released(X, y, facts, epsilon=10.0, trees=200)
+    assert r_squared(y, release.predict(X)) > 0.85
+    assert isinstance(release.model, TreesModel)
+    assert max(release.model.importances, key=release.model.importances.__getitem__) == "x is missing"
 
 
 def test_the_budget_is_that_of_one_gaussian() -> None:
@@ -274,6 +351,25 @@ def test_a_category_is_predicted_by_its_probability() -> None:
     assert ((probability > 0) & (probability < 1)).all()
     assert np.abs(probability - chance).mean() < 0.06
     assert np.square(y - probability).mean() < np.square(y - chance).mean() + 0.01
+
+
+def test_two_classes_are_learned_as_one_label() -> None:
+    """With K = 2, a step of the softmax loss moves log odds as far as one of the logistic loss does."""
+    labels, scores = np.array([1.0, 0.0, 1.0]), np.array([0.3, -2.0, 4.0])
+    logistic = LogisticResiduals(labels, scores).whole()
+    both = SoftmaxResiduals(labels == np.array([[0.0], [1.0]]), np.array([np.zeros(3), scores])).whole()
+    assert both[1] == pytest.approx(logistic, abs=1)
+    assert both[0] == pytest.approx(-logistic, abs=1)
+    assert planned(classes(k=3)).settings_as(BoostedTreesSettings).rule(4000.0).travel == pytest.approx(
+        planned(schema(bounds=True)).settings_as(BoostedTreesSettings).rule(4000.0 / 2**0.5).travel
+    )
+
+
+def test_the_loss_is_that_of_the_target() -> None:
+    with pytest.raises(Unsuitable, match="has 3 classes, and the loss is squared"):
+        planned(classes(), BoostedTreesRegressor(loss="squared"))
+    with pytest.raises(Unsuitable, match="has not more than two classes, and the loss is softmax"):
+        planned(schema(bounds=True), BoostedTreesRegressor(loss="softmax"))
 
 
 def test_logistic_loss_wants_labels() -> None:

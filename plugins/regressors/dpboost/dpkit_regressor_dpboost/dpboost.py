@@ -41,12 +41,15 @@ import numpy.typing as npt
 from dpkit_core import (
     Block,
     Dataset,
+    Forecast,
+    Forecaster,
     Integers,
     Meter,
     Neighboring,
     Refusal,
     RegressionRequest,
     Regressor,
+    Schema,
     StagePlan,
     Sum,
     TreesModel,
@@ -54,7 +57,14 @@ from dpkit_core import (
     calibrate_events,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.mechanisms.quantiles import MISSED_TARGET, Fences, fences_event, missed_target, private_fences
+from dpkit_core.mechanisms.quantiles import (
+    MISSED_TARGET,
+    Fences,
+    fences_event,
+    missed_target,
+    private_fences,
+    records_needed,
+)
 from dpkit_core.mechanisms.splits import (
     ARITHMETIC,
     UNITS,
@@ -249,6 +259,35 @@ class DpboostRegressor:
         tree = Disjoint(Sequence((*levels, leaves)), self.trees)
         return (*events, Repeated(tree, self.ensembles))
 
+    def forecast(self, plan: StagePlan, schema: Schema, k: int, /) -> tuple[Forecast, ...]:
+        """Return from how many records on the ridge leaves half of what leaves have to say.
+
+        A tree has its share of the records and a leaf its share of these, n, of which it keeps n / (n +
+        ridge).
+        """
+        settings = plan.settings_as(DpboostSettings)
+        relation = Neighboring.ADD_OR_REMOVE_ONE
+        records = self.trees * 2**self.depth * settings.ridge
+        found = [
+            Forecast(
+                f"a leaf keeps half of its mean from about {_rounded(records)} records on, and hardly "
+                "anything is learned with fewer",
+                records=records,
+                remedy="use the regressor mean, fewer trees, or a larger budget",
+            )
+        ]
+        if settings.target_epsilon:
+            needed = records_needed(settings.target_epsilon, relation)
+            found.append(
+                Forecast(
+                    f"below {_rounded(needed)} records, it refuses, because it cannot tell where the target "
+                    "lies",
+                    records=needed,
+                    remedy="give public bounds of the target in the schema, or a larger budget",
+                )
+            )
+        return tuple(found)
+
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> TreesModel | Refusal:
         """Return trees, or a refusal where records are too few to find a center without bounds."""
         settings = plan.settings_as(DpboostSettings)
@@ -343,6 +382,10 @@ class DpboostRegressor:
         return splits
 
 
+def _rounded(records: float) -> str:
+    return f"{float(f'{records:.2g}'):.0f}"
+
+
 def _only_feature(block: Block) -> Vector:
     return block.X[:, 0]
 
@@ -403,3 +446,4 @@ def _leaf(cells: npt.NDArray[np.int64], splits: list[tuple[int, int]], depth: in
 
 
 _: type[Regressor] = DpboostRegressor
+_foretells: type[Forecaster] = DpboostRegressor

@@ -2,6 +2,7 @@
 
 import math
 
+import attrs
 import numpy as np
 import pytest
 from dpkit_regressor_dpboost import DpboostRegressor
@@ -19,6 +20,7 @@ from dpkit_core import (
     verify,
 )
 from dpkit_core.errors import Unsuitable
+from dpkit_core.mechanisms.quantiles import records_needed
 from dpkit_core.privacy.events import Disjoint, Laplace, Repeated, Sequence
 from dpkit_core.testing import StageMeter
 from dpkit_core.testing.pytest import parametrize_with_checks
@@ -167,3 +169,23 @@ def test_more_trees_than_clips_that_floats_can_tell_apart():
         SCHEMA, Budget(1.0)
     )
     assert plan.run(data, randomness=Randomness.from_seed(0)).model is not None
+
+
+def test_few_records_are_warned_of():
+    schema = attrs.evolve(SCHEMA, records_about=100)
+    part = DpboostRegressor(trees=3, depth=2, ridge=50.0)
+    plan = compose(regressor=part, accountant="basic").plan(schema, Budget(1.0))
+    (found,) = plan.forecasts
+    assert found.forecast.records == 3 * 4 * 50  # where a leaf of 50 records keeps 50 / (50 + 50)
+    assert "the budget of dpboost will likely be wasted: it wants about 600 records" in plan.warnings[0]
+    enough = compose(regressor=part, accountant="basic").plan(
+        attrs.evolve(SCHEMA, records_about=600), Budget(1.0)
+    )
+    assert enough.warnings == ()
+
+
+def test_a_target_without_bounds_is_foretold_to_be_refused():
+    plan = compose(regressor="dpboost", accountant="basic").plan(Schema.numeric(["a", "b"], "y"), Budget(1.0))
+    _, refused = (found.forecast for found in plan.forecasts)
+    assert refused.records == records_needed(plan.stages[0].plan.settings.target_epsilon, AR)
+    assert "refuses" in refused.sentence

@@ -59,6 +59,8 @@ from dpkit_core import (
     Block,
     Dataset,
     Feature,
+    Forecast,
+    Forecaster,
     Matrix,
     Meter,
     Neighboring,
@@ -66,6 +68,7 @@ from dpkit_core import (
     Refusal,
     RegressionRequest,
     Regressor,
+    Schema,
     StagePlan,
     StreamRegressor,
     TreesModel,
@@ -81,6 +84,7 @@ from dpkit_core.mechanisms.quantiles import (
     private_fences,
     private_quantile,
     quantile_event,
+    records_needed,
 )
 from dpkit_core.mechanisms.sums import Sums, noise_of, quantize, sums_event
 from dpkit_core.mechanisms.trees import (
@@ -113,6 +117,9 @@ EVEN, NEAR = 160, 47
 
 #: Of k, above: where the learning rate is halved, since so few records say little.
 FEW_RECORDS = 30.0
+
+#: Of k, above: from where trees are likely better than a constant, as measured: decision 0038.
+WORTHWHILE = 60.0
 
 #: eta 2^D at most: boosting of a leaf that holds all records diverges from 2 on.
 LARGEST_STEP = 1.5
@@ -252,10 +259,12 @@ class SgbdtRegressor:
     rounds: int = attrs.field(
         default=800,
         validator=[attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(2**20)],
+        metadata={"checked": 2},
     )
     depth: int = attrs.field(
         default=5,
         validator=[attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(DEEPEST)],
+        metadata={"checked": 2},
     )
     trees: Literal["oblivious", "complete"] = attrs.field(
         default="oblivious", validator=attrs.validators.in_(("oblivious", "complete"))
@@ -341,6 +350,43 @@ class SgbdtRegressor:
             request.batches,
         )
 
+    def forecast(self, plan: StagePlan, schema: Schema, k: int, /) -> tuple[Forecast, ...]:
+        """Return from about how many records on trees are better than a constant."""
+        settings = plan.settings_as(SgbdtSettings)
+        records = self._worthwhile(settings)
+        found = [
+            Forecast(
+                f"trees are likely better than a constant from about {_rounded(records)} records on, and "
+                "often worse with a quarter as many",
+                records=records,
+                remedy="use the regressor mean, or a larger budget",
+            )
+        ]
+        if settings.target_epsilon is not None:
+            needed = records_needed(settings.target_epsilon, settings.neighboring)
+            batch = " in the first batch" if settings.batches > 1 else ""
+            found.append(
+                Forecast(
+                    f"below {_rounded(needed)} records{batch}, it refuses, because it cannot tell where the "
+                    "target lies",
+                    records=needed,
+                    remedy="give public bounds of the target in the schema, or a larger budget",
+                )
+            )
+        return tuple(found)
+
+    def _worthwhile(self, settings: SgbdtSettings) -> float:
+        """Return for how many records k is ``WORTHWHILE``, and a leaf holds more than the noise in its count.
+
+        In a stream without accounts, a batch has its own rounds; so each must have as many.
+        """
+        multipliers, sensitivities, *_ = noise_of(settings.round)
+        *counts, gradients = (m * s / UNITS for m, s in zip(multipliers, sensitivities, strict=True))
+        records = WORTHWHILE * gradients / math.sqrt(settings.rounds * settings.batches)
+        if counts:
+            records = max(records, 2 * counts[0] * 2**self.depth)
+        return records / self.rate * (1 if settings.charged is not None else settings.batches)
+
     def _filters(self, request: RegressionRequest) -> bool:
         """Return whether records are to have accounts."""
         accountant: object = request.accountant
@@ -410,6 +456,10 @@ class SgbdtRegressor:
             neighboring=settings.neighboring,
             constant_work=self.constant_work,
         )
+
+
+def _rounded(records: float) -> str:
+    return f"{float(f'{records:.2g}'):.0f}"
 
 
 def _only_feature(block: Block) -> Vector:
@@ -624,3 +674,4 @@ class _Learner:
 
 _: type[Regressor] = SgbdtRegressor
 _streams: type[StreamRegressor] = SgbdtRegressor
+_foretells: type[Forecaster] = SgbdtRegressor

@@ -2,6 +2,7 @@
 
 import math
 
+import attrs
 import numpy as np
 import pytest
 from dpkit_regressor_sgbdt import SgbdtRegressor
@@ -380,8 +381,57 @@ def test_sampled_rounds_say_so():
     assert rounds.event.rate == 0.1
 
 
+def foretold(schema=SCHEMA, batches=1, **options):
+    """Return the forecasts of a plan, and its settings."""
+    plan = compose(regressor=quick(**options)).plan(schema, Budget(0.5, 1e-5), batches=batches)
+    return [found.forecast for found in plan.forecasts], plan.stages[0].plan.settings
+
+
+def test_the_records_that_are_foretold_grow_as_the_noise_does():
+    (plain,), settings = foretold()
+    (multiplier,), *_ = noise_of(settings.round)
+    assert plain.records == pytest.approx(60 * multiplier / math.sqrt(5), rel=1e-5)  # n sqrt(T) / m = 60
+    (batches,), settings = foretold(batches=5)  # of a round each; each batch wants as many
+    (multiplier,), *_ = noise_of(settings.round)
+    assert batches.records == pytest.approx(5 * 60 * multiplier / math.sqrt(5), rel=1e-5)
+    (replaced,), _ = foretold(Schema.numeric(["a", "b"], "y", BOUNDS, RO))
+    assert replaced.records > 1.5 * plain.records
+    (counted,), settings = foretold(count_share=0.01, depth=8)
+    assert counted.records == pytest.approx(2 * noise_of(settings.round)[0][0] * 2**8, rel=1e-5)
+
+
+def test_a_target_without_bounds_is_foretold_to_be_refused():
+    (_, refused), settings = foretold(Schema.numeric(["a", "b"], "y"))
+    assert refused.records == records_needed(settings.target_epsilon, AR)
+    assert "refuses" in refused.sentence
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("part", "wasted"), [(1.2, False), (1 / 8, True)])
+def test_trees_of_too_few_records_are_warned_of_and_are_worse_than_a_constant(part, wasted):
+    regressor, budget = SgbdtRegressor(rounds=60), Budget(0.1, 1e-5)
+    schema = Schema.numeric(["a", "b"], "y", BOUNDS | {"y": (-1.0, 9.0)})  # which is not centered
+    (found,) = compose(regressor=regressor).plan(schema, budget).forecasts
+    records = round(part * found.forecast.records)
+    digit = 10 ** (len(str(records)) - 1)
+    plan = compose(regressor=regressor).plan(
+        attrs.evolve(schema, records_about=math.ceil(records / digit) * digit), budget
+    )
+    unseen = table(1000, seed=99)
+    errors = []
+    for seed in range(7):
+        release = plan.run(table(records, seed, schema), randomness=Randomness.from_seed(seed))
+        errors.append(np.square(release.model.predict(unseen.X) - unseen.y).mean())
+    assert (np.median(errors) > unseen.y.var()) == wasted
+    assert ("the budget of sgbdt will likely be wasted" in "".join(plan.warnings)) == wasted
+
+
+def dpkit(*arguments):
+    return CliRunner().invoke(app, [*map(str, arguments)])
+
+
 def run_command(*arguments):
-    return CliRunner().invoke(app, ["compose", *map(str, arguments)])
+    return dpkit("compose", *arguments)
 
 
 @pytest.fixture
@@ -401,6 +451,23 @@ def test_a_command_learns_from_batches_in_files(files, tmp_path, accountant):
     result = run_command("--batches", *files, "--target", "y", *parts, "--epsilon", 5, "--output", output)
     assert result.exit_code == 0, result.output
     assert verify(Release.read(output)).confirmed
+
+
+def test_a_saved_plan_of_a_stream_runs_on_its_batches_and_on_nothing_less(files, tmp_path):
+    plan, output, again = (tmp_path / name for name in ("plan.toml", "release.json", "again.json"))
+    parts = ["--regressor", "sgbdt", "--set", "regressor.rounds=6", "--set", "regressor.depth=2", "--seed", 3]
+    result = run_command("--batches", *files, "--target", "y", *parts, "--save", plan, "--output", output)
+    assert result.exit_code == 0, result.output
+    short = dpkit("run", plan, files[0], "--output", again)
+    assert short.exit_code == 2
+    assert "1 table is given, and the plan is for a stream of 3 batches" in short.stderr
+    assert not again.exists()
+    result = dpkit("run", plan, *files, "--seed", 3, "--output", again)
+    assert result.exit_code == 0, result.output
+    assert again.read_text() == output.read_text()
+    # Their order is the order of arrival.
+    dpkit("run", plan, *reversed(files), "--seed", 3, "--output", again, "--force")
+    assert Release.read(again).model != Release.read(output).model
 
 
 def test_several_tables_that_are_not_said_to_be_batches_are_refused(files):

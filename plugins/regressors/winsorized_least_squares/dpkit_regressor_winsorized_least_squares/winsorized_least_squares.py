@@ -28,12 +28,27 @@ the means pay for it; they have precision to spare.
 - c the noisy covariance with the target, shrunk by 1 - k v / |c|^2, at least 0, where v = s^2 / 2 is the
   variance of its noise (James and Stein 1961): what the noise alone would explain is not believed.
 
-*5. What cannot be told.* If the target's noisy sum of squares about its mean is within 2 s of nothing, the
-prediction is that mean, or the center of the fences where the sum of the target is within 4 deviations of
-nothing as well: fences that are far too wide, with noise that is as wide, must not speak. If the number of
-records, as released, is too small for the selections of step 1 to be trusted, or if their mean, as released,
-says that the fences of the target missed it, there is a refusal: without bounds and without records there is
-nothing to say. With public bounds of the target there is never a refusal.
+*5. Refits.* From eight features on, unless the option says otherwise, half of what fences and radius leave is
+kept for three steps that look at residuals, which are smaller than targets. With x = (1, 2 z / R), |x|^2 <=
+5, and r = sqrt(2) y - x . beta the residual of the line beta = (intercept, theta), the clip C is the private
+reach of |r|: doubling it must bring in w sqrt(k + 1) / 2 records, half the length of the noise below, so that
+clipping hides about as much from a gradient as noise adds to it. Each step releases
+
+    g = sum of x clip(r / C, -1, 1) + noise,    beta <- beta + t C P g,
+
+where P is the inverse of the noisy second moments of x, negative eigenvalues set to 0, with a ridge as above:
+Newton's method for Huber's loss, with the matrix that is already released (Varshney, Thakurta and Jain 2022
+clip residuals likewise). The noise is in proportion to C, and it is that of k + 1 numbers instead of (k + 2)
+(k + 3) / 2. The factor t = max(0, 1 - tr(P) w^2 / (g' P g)), w the deviation of the noise in an entry of g,
+is that of James and Stein in the metric of P: without it the steps of a table that is mostly noise diverge.
+
+*6. What cannot be told.* If the target's noisy sum of squares about its mean is within 2 s of nothing, the
+solution of step 4 is that mean, or the center of the fences where the sum of the target is within 4
+deviations of nothing as well: fences that are far too wide, with noise that is as wide, must not speak.
+Steps of refits are then drawn and not used. If the number of records, as released, is too small for the
+selections of step 1 to be trusted, or if their mean, as released, says that the fences of the target missed
+it, there is a refusal: without bounds and without records there is nothing to say. With public bounds of the
+target there is never a refusal.
 
 *Privacy.* Steps 1 and 2 are exponential mechanisms, each with its sensitivity in ``mechanisms.quantiles``;
 each sees columns transformed by earlier releases, record by record, and step 3 is one Gaussian mechanism on
@@ -41,11 +56,21 @@ rows that are functions of one record and of earlier releases. So they compose a
 are in use is known when the fit starts, but not when it is planned: fences are planned for as many columns
 as might need them, and selections that are not needed are made and not used.
 
+In step 5, r is a function of one record, the fences, R and beta, all released before; it is computed entry
+by entry and along rows. C is an exponential mechanism on counts of the values |r|. A record adds x clip(r /
+C, -1, 1) to g, a vector no longer than sqrt(5), truncated towards zero to the grid of
+``mechanisms.moments``, which makes neither factor longer. So the L2 sensitivity of g is sqrt(5) if records
+join or leave and 2 sqrt(5) if they are replaced, attained by a record on the sphere whose residual changes
+from C to -C; whatever C is, so the events are known when the fit is planned. Each g sees the beta of the one
+before: Gaussian mechanisms on functions of one record and of earlier releases, which compose adaptively like
+the rest. P, t and the number of steps are post-processing or public.
+
 *Defaults.* On eleven tables of the benchmark of DPKendall, at epsilon ln 3 and 5 features, the mean of the
 median test R^2 moved by less than .004 for shares of fences from .08 to .3, ridges from a quarter to the
 whole of the spectral norm, and ranks of the radius from 3/4 to 15/16; all noise together costs .004 there.
 The share .3 is what tables of 500 records want. There, on eleven other tables, the mean of the medians was
 .20 for selections of the target with twice the epsilon of the others, .19 for 1.5 times, .15 for three times.
+Those of refits were set on synthetic tables alone (``docs/decisions/0043-residuals-are-fitted-again.md``).
 """
 
 from __future__ import annotations
@@ -74,12 +99,15 @@ from dpkit_core import (
     WinsorizedLinearModel,
     calibrate_events,
 )
+from dpkit_core.data.sums import MappedRecords, Summable
 from dpkit_core.mechanisms.moments import (
     MOST_RECORDS,
+    ROUNDING,
     clip_rows,
     gaussian_second_moment,
     second_moment_event,
     second_moment_sensitivity,
+    sum_of_products,
 )
 from dpkit_core.mechanisms.quantiles import (
     MISSED_TARGET,
@@ -89,10 +117,12 @@ from dpkit_core.mechanisms.quantiles import (
     missed_target,
     private_fences,
     private_quantile,
+    private_reach,
     quantile_event,
+    reach_event,
     records_needed,
 )
-from dpkit_core.privacy.events import Event
+from dpkit_core.privacy.events import Event, Gaussian, Repeated
 from dpkit_core.validators import fraction
 
 #: Of 2 z / R and sqrt(2) y in a row of the matrix, beside 1 for the record; the norm of such a row.
@@ -104,6 +134,24 @@ NORM = math.sqrt(7.0)
 TARGET_WEIGHT = 2.0
 
 RADIUS_RANK = 15 / 16
+
+#: Candidates for the clip of refits, in the units of sqrt(2) y, and how many records doubling it must bring
+#: in, in lengths of the noise of a gradient.
+CLIP_PRICE = 0.5
+CLIPS = 2 * LABEL_WEIGHT * np.exp2(np.arange(-48, 1) / 4)
+
+#: Of what is left after fences and radius, what refits get together.
+REFIT_SHARE = 0.5
+
+#: How many refits there are by default, from how many features on, and how many there may be: each gets the
+#: noisier the more there are.
+BY_RULE = "auto"
+REFITS = 3
+MANY_FEATURES = 8
+MOST_REFITS = 16
+
+#: The norm of a row (1, 2 z / R) of the gradient.
+GRADIENT_NORM = math.sqrt(5.0)
 
 #: For forecasts: where fences of a normal column are, and which R^2 noise may cost before a run is wasted.
 SPREADS = 3.0
@@ -129,6 +177,10 @@ class WinsorizedSettings:
         Of each selection for the target; None where its bounds are public.
     noise_multiplier
         Of the matrix.
+    refits
+        How many there are.
+    refit_multiplier
+        Of the gradient of each; None where there are none.
     neighboring
         The relation of all events.
     """
@@ -138,10 +190,14 @@ class WinsorizedSettings:
     epsilon: float
     target_epsilon: float | None
     noise_multiplier: float
+    refits: int
+    refit_multiplier: float | None
     neighboring: Neighboring
 
     @classmethod
-    def of(cls, request: RegressionRequest, fence_share: float, scale: float) -> WinsorizedSettings:
+    def of(
+        cls, request: RegressionRequest, fence_share: float, refits: int, scale: float
+    ) -> WinsorizedSettings:
         """Return the settings that cost about ``scale``^2 in zero-concentrated privacy.
 
         An exponential mechanism costs epsilon^2 / 8 at most and a Gaussian 1 / (2 multiplier^2); selections
@@ -151,17 +207,31 @@ class WinsorizedSettings:
         unbounded = sum(feature.bounds is None for feature in request.schema.features)
         columns = min(request.k, unbounded)
         target = request.schema.target.bounds is None
-        selections = 3 * columns + 3 * TARGET_WEIGHT**2 * target + 1
-        share = fence_share * selections / (3 * request.k + 3 * TARGET_WEIGHT**2 + 1)
+        selections = 3 * columns + 3 * TARGET_WEIGHT**2 * target + 1 + bool(refits)
+        share = fence_share * selections / (3 * request.k + 3 * TARGET_WEIGHT**2 + 1 + bool(refits))
         epsilon = scale * math.sqrt(8 * share / selections)
+        rest = 1 - share
+        matrix = rest * (1 - REFIT_SHARE) if refits else rest
         return cls(
             request.k,
             columns,
             epsilon,
             TARGET_WEIGHT * epsilon if target else None,
-            1 / (scale * math.sqrt(2 * (1 - share))),
+            1 / (scale * math.sqrt(2 * matrix)),
+            refits,
+            math.sqrt(refits) / (scale * math.sqrt(2 * rest * REFIT_SHARE)) if refits else None,
             request.neighboring,
         )
+
+    @property
+    def deviation(self) -> float:
+        """Of the noise on the diagonal of the matrix."""
+        return self.noise_multiplier * second_moment_sensitivity(NORM, self.neighboring)
+
+    @property
+    def gradient_noise(self) -> float:
+        """Deviation of the noise in an entry of a gradient, in units of the clip; 0 without refits."""
+        return (self.refit_multiplier or 0.0) * gradient_sensitivity(self.neighboring)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -171,13 +241,23 @@ class WinsorizedSettings:
             fences.append(fences_event(self.epsilon, self.neighboring, self.columns))
         if self.target_epsilon is not None:
             fences.append(fences_event(self.target_epsilon, self.neighboring))
-        return (
-            *fences,
-            quantile_event(self.epsilon, self.neighboring, RADIUS_RANK, RADII.size),
-            second_moment_event(
-                self.noise_multiplier, self.neighboring, norm=NORM, columns=self.features + 2
-            ),
+        matrix = second_moment_event(
+            self.noise_multiplier, self.neighboring, norm=NORM, columns=self.features + 2
         )
+        refits: list[Event] = []
+        if self.refit_multiplier is not None:
+            gradient = Gaussian(
+                self.refit_multiplier,
+                self.neighboring,
+                sensitivity=gradient_sensitivity(self.neighboring),
+                shape=(self.features + 1,),
+            )
+            refits = [
+                reach_event(self.epsilon, self.neighboring, CLIPS.size),
+                Repeated(gradient, self.refits),
+            ]
+        radius = quantile_event(self.epsilon, self.neighboring, RADIUS_RANK, RADII.size)
+        return (*fences, radius, matrix, *refits)
 
 
 @attrs.frozen
@@ -185,10 +265,12 @@ class WinsorizedLeastSquaresRegressor:
     """Fits a linear model between private fences; needs no bounds, and uses those that are public.
 
     Neighboring relation: both. Sensitivities: of the median and of the spread 1 and 5/4 (2 and 2 under
-    replace-one), of the reach 1, of the radius 15/8 (2), all in range; of the matrix 7 (7 sqrt(2)) in L2.
+    replace-one), of the reach 1, of the radius 15/8 (2), of the clip of refits 1, all in range; of
+    the matrix 7 (7 sqrt(2)) and of the gradient of a refit sqrt(5) (2 sqrt(5)) in L2.
 
     Events: ``ExponentialMechanism`` three times for each selected column that may lack bounds, three times
-    for a target without bounds and once for the radius, then one ``Gaussian``.
+    for a target without bounds and once for the radius, then one ``Gaussian``; where there are refits,
+    another ``ExponentialMechanism`` for their clip and a ``Gaussian`` for each.
 
     Parameters
     ----------
@@ -197,6 +279,9 @@ class WinsorizedLeastSquaresRegressor:
         the matrix gets the rest, and what public bounds save.
     constant_work
         Whether to find fences in a time that does not depend on the data.
+    refits
+        How many steps on clipped residuals follow, up to 16; or ``auto``: 3 from eight features on, else
+        none.
     """
 
     api: ClassVar[int] = 2
@@ -214,6 +299,13 @@ class WinsorizedLeastSquaresRegressor:
 
     fence_share: float = attrs.field(default=0.3, converter=float, validator=fraction)
     constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
+    refits: int | str = attrs.field(
+        default=BY_RULE,
+        validator=[
+            attrs.validators.instance_of((int, str)),
+            attrs.validators.in_((BY_RULE, *range(MOST_REFITS + 1))),
+        ],
+    )
 
     def plan(self, request: RegressionRequest, /) -> StagePlan:
         """Return selections of fences and one noisy matrix, calibrated together.
@@ -223,9 +315,10 @@ class WinsorizedLeastSquaresRegressor:
         Unsuitable
             If delta is 0 or the accountant does not know Gaussian noise.
         """
+        refits = refits_for(request.k) if self.refits == BY_RULE else int(self.refits)
 
         def settings(scale: float) -> WinsorizedSettings:
-            return WinsorizedSettings.of(request, self.fence_share, scale)
+            return WinsorizedSettings.of(request, self.fence_share, refits, scale)
 
         chosen = settings(calibrate_events(lambda s: settings(s).events, request, relative_error=1e-5))
         refusals = {} if chosen.target_epsilon is None else MISSED_TARGET
@@ -237,11 +330,12 @@ class WinsorizedLeastSquaresRegressor:
         noise = coefficient_noise(settings)
         useful = noise * math.sqrt(settings.features / NOISE_ALLOWED)
         records = schema.size or useful
+        better = ", and by less the more the line explains" if settings.refits else ""
         found = [
             Forecast(
                 f"with {_rounded(records)} records, noise alone moves a coefficient by about "
                 f"{noise / records:.2g} standard deviations of the target per one of its feature, where "
-                "columns are much like normal ones",
+                f"columns are much like normal ones{better}",
                 records=useful,
                 remedy="use fewer features, give public bounds, or a larger budget",
             )
@@ -283,7 +377,7 @@ class WinsorizedLeastSquaresRegressor:
             noise_multiplier=settings.noise_multiplier,
             neighboring=settings.neighboring,
         )
-        deviation = settings.noise_multiplier * second_moment_sensitivity(NORM, settings.neighboring)
+        deviation = settings.deviation
         if settings.target_epsilon is not None:
             # Off the diagonal the noise has a deviation of 1 / sqrt(2); four of these are taken off.
             refusal = missed_target(
@@ -295,7 +389,11 @@ class WinsorizedLeastSquaresRegressor:
             )
             if refusal is not None:
                 return refusal
-        intercept, slopes = solve(noisy, deviation)
+        line = solve(noisy, deviation)
+        if settings.refits:
+            refitted = _refitted(MappedRecords(data, rows), noisy, line, settings, meter)
+            line = refitted if stands_out(noisy, deviation) else line  # what is drawn is drawn
+        intercept, slopes = float(line[0]), line[1:]
         unit = target.width / LABEL_WEIGHT
         # Post-processing: the matrix is released, so it may stay beside what was computed from it.
         kept = len(fences) <= NoisyMoments.MOST_FEATURES
@@ -365,18 +463,23 @@ def coefficient_noise(settings: WinsorizedSettings) -> float:
     Columns like normal ones have fences at ``SPREADS`` deviations. Then z has variance 1 / SPREADS^2 in each
     direction, its length a 15/16-quantile R = sqrt(chi2) / SPREADS, and n (2 / R)^2 / SPREADS^2 is what the
     matrix has on the diagonal. Beside the target, noise has a deviation of s / sqrt(2); the quotient is a
-    slope of sqrt(2) y on 2 z / R, and times (2 / R) / sqrt(2) the one of standardized columns.
+    slope of sqrt(2) y on 2 z / R, and times (2 / R) / sqrt(2) the one of standardized columns. After refits,
+    what is left is the noise of the last gradient, for a clip where no feature explains anything: about the
+    15/16-quantile of the target.
     """
-    from scipy.special import chdtri  # noqa: PLC0415 - planning without a forecast needs no SciPy
+    from scipy.special import chdtri, ndtri  # noqa: PLC0415 - planning without a forecast needs no SciPy
 
-    deviation = settings.noise_multiplier * second_moment_sensitivity(NORM, settings.neighboring)
+    noise = settings.deviation / math.sqrt(2)
+    if settings.refit_multiplier is not None:
+        clip = LABEL_WEIGHT * float(ndtri((1 + RADIUS_RANK) / 2)) / SPREADS
+        noise = clip * settings.gradient_noise
     length = math.sqrt(float(chdtri(settings.features, 1 - RADIUS_RANK)))
     weight = FEATURE_WEIGHT / min(length / SPREADS, math.sqrt(settings.features))
-    return deviation / math.sqrt(2) * SPREADS**2 / (weight * LABEL_WEIGHT)
+    return noise * SPREADS**2 / (weight * LABEL_WEIGHT)
 
 
-def solve(moments: Matrix, deviation: float) -> tuple[float, Vector]:
-    """Return intercept and slopes of y on z from the noisy sum of (1, z, y)(1, z, y)^T.
+def solve(moments: Matrix, deviation: float) -> Vector:
+    """Return intercept and slopes, in one vector, of y on z from the noisy sum of (1, z, y)(1, z, y)^T.
 
     The noise has the given ``deviation`` on the diagonal and 1 / sqrt(2) of it elsewhere. Post-processing:
     nothing here sees a record.
@@ -384,22 +487,99 @@ def solve(moments: Matrix, deviation: float) -> tuple[float, Vector]:
     k = len(moments) - 2
     count, variance = moments[0, 0], deviation**2 / 2
     if count <= 2 * deviation:
-        return 0.0, np.zeros(k)
+        return np.zeros(k + 1)
     means = np.clip(moments[0, 1:] / count, -FEATURE_WEIGHT, FEATURE_WEIGHT)
     covariances = moments[1:, 1:] - count * np.outer(means, means)
     if covariances[-1, -1] <= 2 * deviation:
         believed = abs(moments[0, -1]) > 4 * math.sqrt(variance)
-        return float(means[-1]) * believed, np.zeros(k)
+        return np.append(means[-1] * believed, np.zeros(k))
     eigenvalues, axes = np.linalg.eigh(covariances[:-1, :-1])
     ridge = deviation * math.sqrt(2 * k) / 2
     shrunk = covariances[:-1, -1] * _shrinkage(covariances[:-1, -1], variance)
     slopes = axes @ ((axes.T @ shrunk) / (np.maximum(eigenvalues, 0.0) + ridge))
-    return float(means[-1] - means[:-1] @ slopes), slopes
+    return np.append(means[-1] - means[:-1] @ slopes, slopes)
+
+
+def stands_out(moments: Matrix, deviation: float) -> bool:
+    """Return whether the target's noisy sum of squares about its mean is more than noise."""
+    count = moments[0, 0]
+    if count <= 2 * deviation:
+        return False
+    mean = np.clip(moments[0, -1] / count, -FEATURE_WEIGHT, FEATURE_WEIGHT)
+    return bool(moments[-1, -1] - count * mean**2 > 2 * deviation)
 
 
 def _shrinkage(estimate: Vector, variance: float) -> float:
     length = float(estimate @ estimate)
     return max(0.0, 1 - estimate.size * variance / length) if length else 0.0
+
+
+def refits_for(features: int) -> int:
+    """Return how many refits there are by default.
+
+    With few features the matrix is hardly noisier than the gradients, and its half of the budget is missed.
+    """
+    return REFITS if features >= MANY_FEATURES else 0
+
+
+def gradient_sensitivity(neighboring: Neighboring) -> float:
+    """Return the L2 sensitivity of the sum of x r, |x| <= sqrt(5) and |r| <= 1; twice that if replaced."""
+    return GRADIENT_NORM * (2.0 if neighboring is Neighboring.REPLACE_ONE else 1.0) * ROUNDING
+
+
+def _refitted(
+    records: Summable, noisy: Matrix, line: Vector, settings: WinsorizedSettings, meter: Meter
+) -> Vector:
+    """Return a line after steps on clipped residuals, preconditioned by the released matrix.
+
+    ``records`` have the rows of the matrix as their features; the line is intercept and slopes.
+    """
+    assert settings.refit_multiplier is not None
+
+    def residuals(block: Block, line: Vector) -> Vector:
+        # Along the row, in an order that does not depend on other records.
+        residual: Vector = block.X[:, -1] - np.sum(block.X[:, :-1] * line, axis=1)
+        return residual
+
+    first = line
+    clip = private_reach(
+        meter,
+        records,
+        lambda block: np.abs(residuals(block, first)),
+        CLIPS,
+        price=CLIP_PRICE * settings.epsilon * settings.gradient_noise * math.sqrt(line.size) / 4,
+        epsilon=settings.epsilon,
+        neighboring=settings.neighboring,
+    )
+    sensitivity, noise = gradient_sensitivity(settings.neighboring), clip * settings.gradient_noise
+    weights, axes = preconditioner(noisy[:-1, :-1], settings.deviation)
+    for _ in range(settings.refits):
+
+        def clipped(block: Block, line: Vector = line) -> Matrix:
+            return np.clip(residuals(block, line) / clip, -1.0, 1.0)[:, np.newaxis]
+
+        gradient = sum_of_products(records, lambda block: block.X[:, :-1], clipped, (line.size, 1))
+        released = meter.gaussian(
+            gradient[:, 0], sensitivity=sensitivity, noise_multiplier=settings.refit_multiplier
+        )
+        line = line + refit_step(clip * released, noise, weights, axes)
+    return line
+
+
+def preconditioner(moments: Matrix, deviation: float) -> tuple[Vector, Matrix]:
+    """Return the eigenvalues and axes of the inverse of noisy second moments with a ridge."""
+    eigenvalues, axes = np.linalg.eigh(moments)
+    ridge = deviation * math.sqrt(2 * len(moments)) / 2
+    return 1 / (np.maximum(eigenvalues, 0.0) + ridge), axes
+
+
+def refit_step(gradient: Vector, noise: float, weights: Vector, axes: Matrix) -> Vector:
+    """Return how far a line moves: the preconditioned gradient, shrunk by what its noise would explain."""
+    along = axes.T @ gradient
+    explained = float(weights @ np.square(along))
+    trust = max(0.0, 1 - float(weights.sum()) * noise**2 / explained) if explained else 0.0
+    step: Vector = trust * (axes @ (weights * along))
+    return step
 
 
 def _radius(

@@ -85,6 +85,17 @@ def vertex_scores(data):
     return X.T @ (5 * X[:, 0] - y)
 
 
+def residuals_over_their_largest(data):
+    """Return the gradient at w = 0 of rows within the unit ball, residuals scaled to [-1, 1] by the data."""
+    X = data.X / np.maximum(1, np.linalg.norm(data.X, axis=1, keepdims=True))
+    return X.T @ (data.y / max(np.abs(data.y).max(), 1e-9))
+
+
+def clipped_residuals(data):
+    X = data.X / np.maximum(1, np.linalg.norm(data.X, axis=1, keepdims=True))
+    return X.T @ np.clip(data.y, -1, 1)
+
+
 def pair_signs(values):
     return np.array([np.sign(a - b) for a, b in itertools.combinations(values, 2)])
 
@@ -250,6 +261,14 @@ SPECIMENS = (
         schema=box(2, AR),
         false=(vertex_scores, {"linf": 2}),
         true=(vertex_scores, {"linf": 6, "range": 12}),
+    ),
+    statistic(
+        "residuals over their largest",
+        "Targets are divided by the largest of the data, and a gradient is said to move by one clipped row.",
+        "published code of iterative Hessian mixing",
+        schema=box(2, AR),
+        false=(residuals_over_their_largest, {"l2": 1}),
+        true=(clipped_residuals, {"l2": 1}),
     ),
     statistic(
         "tau-b",

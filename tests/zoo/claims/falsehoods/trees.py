@@ -6,6 +6,7 @@ import numpy as np
 
 from dpkit_core import Neighboring
 from dpkit_core.testing import box
+from dpkit_core.testing.worlds import classified
 
 from .specimen import statistic
 
@@ -33,6 +34,12 @@ def sums_in_units_of_a_quantile(data):
     return sums_in_leaves(data, clip=max(float(np.quantile(np.abs(data.y), 0.8)), 1e-9))
 
 
+def residuals_of_classes(data):
+    """Return the sums of e - p over the records, with p nearly certain of the first of three classes."""
+    labels = data.y[:, np.newaxis] == [1, 2, 3]
+    return (labels - np.array([1 - 2e-6, 1e-6, 1e-6])).sum(axis=0)
+
+
 SPECIMENS = (
     statistic(
         "leaf divided by its exact count",
@@ -58,5 +65,13 @@ SPECIMENS = (
         schema=box(1, AR),
         false=(sums_in_units_of_a_quantile, {"l2": 1}),
         true=(sums_in_leaves, {"l2": 1}),
+    ),
+    statistic(
+        "residuals of classes counted as one",
+        "Residuals of several classes, each from -1 to 1, are said to move by 1 together: it is sqrt(2).",
+        "a habit: the logistic loss, once for each class",
+        schema=classified(AR),
+        false=(residuals_of_classes, {"l2": 1}),
+        true=(residuals_of_classes, {"l2": 2**0.5}),
     ),
 )

@@ -67,7 +67,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from scipy import ndimage
 
-from dpkit_accountant_tight.pairs import Pair
+from dpkit_core.privacy.pairs import Pair
 from dpkit_core.privacy.profiles import Floats, bounded_range
 
 #: The recursion takes so many picks at most; their cover by a Gaussian is within 1 % of it by then.

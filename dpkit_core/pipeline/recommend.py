@@ -1,0 +1,146 @@
+r"""Which composition suits the public facts, where nobody names one, and how many features to select.
+
+Both are rules of public facts alone, set by what was measured (``docs/results/shapes.md``), and both say why.
+
+*Recipe.* ``trees`` for a target of categories, because it predicts probabilities. For a number: ``trees`` as
+well, which knows more shapes than a line, unless the schema says that there are too few records for the
+budget, fewer than ``TREES_FROM`` / epsilon: then ``winsorized``, a line through all columns, which noise
+misleads less.
+
+*k.* All features, unless the schema says about how many records there are and the plan for all of them warns
+that the budget will likely be wasted: then the largest k of ``CHOICES`` for which nothing does, and if all
+do, the one whose forecasts come nearest. What a part foretells (``dpkit_core.Forecast``) decides, so parts of
+third parties take part in the rule. Where all features are taken, nothing is spent on selecting them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from dpkit_core.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from dpkit_core.data.schema import Schema
+    from dpkit_core.pipeline.plan import Plan
+    from dpkit_core.privacy.budget import Budget
+
+#: Records times epsilon from which on trees are recommended for numbers.
+TREES_FROM = 1000.0
+
+#: How many features may be selected by ``auto``, beside all.
+CHOICES = (20, 10, 5, 3, 2, 1)
+
+AUTO = "auto"
+
+
+@attrs.frozen
+class Recommendation:
+    """A recipe for some public facts.
+
+    Attributes
+    ----------
+    recipe
+        Its name.
+    why
+        A sentence without a full stop.
+    """
+
+    recipe: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"Recommended for these public facts: recipe {self.recipe}, because {self.why}."
+
+
+def recommend(schema: Schema, budget: Budget, *, selecting: bool = False) -> Recommendation:
+    """Return the recipe that suits the public facts and the budget.
+
+    Parameters
+    ----------
+    schema
+        Public facts: the kind of the target, and ``records`` or ``records_about`` if there is one.
+    budget
+        What may be spent; with a delta.
+    selecting
+        Whether only some features are to be used.
+
+    Raises
+    ------
+    InvalidOption
+        If delta is 0: what is recommended adds Gaussian noise.
+
+    Examples
+    --------
+    >>> from dpkit_core import Budget, Schema
+    >>> recommend(Schema.numeric(["a", "b"], "y"), Budget(1.0, 1e-6)).recipe
+    'trees'
+    """
+    if budget.delta == 0:
+        raise InvalidOption(
+            "no recipe is recommended for delta 0, where Gaussian noise cannot be drawn; give a delta, such "
+            "as 1e-6, or name the parts"
+        )
+    few = schema.size is not None and schema.size * budget.epsilon < TREES_FROM
+    if schema.target.kind == "categorical":
+        recipe, why = "trees", "the target is a category, and it predicts probabilities"
+    elif few:
+        recipe = "winsorized"
+        why = (
+            f"about {schema.size} records at epsilon {budget.epsilon:g} are too few for trees, and noise "
+            "misleads a line less"
+        )
+    else:
+        known = (
+            "the schema does not say how few records there are"
+            if schema.size is None
+            else (f"about {schema.size} records at epsilon {budget.epsilon:g} are enough for trees")
+        )
+        recipe, why = "trees", f"{known}, and they learn what a line cannot"
+    return Recommendation(f"k-{recipe}" if selecting else recipe, why)
+
+
+def chosen_k(features: int, planned: Callable[[int], Plan]) -> Plan:
+    """Return the plan for the number of features that the rule in the notes of the module says.
+
+    Parameters
+    ----------
+    features
+        How many there are.
+    planned
+        Returns the plan for a number of features; for all of them, without a selection.
+    """
+    everything = planned(features)
+    if everything.schema.size is None or not everything.warnings:
+        return everything
+    wanting = [everything]
+    for k in CHOICES:
+        if k >= features:
+            continue
+        plan = planned(k)
+        if not plan.warnings:
+            return plan
+        wanting.append(plan)
+    return min(wanting, key=_wanted)
+
+
+def k_in_words(plan: Plan) -> str:
+    """Return how many features a plan for ``auto`` uses, and why, in a sentence."""
+    every, size = len(plan.schema.features), plan.schema.size
+    if plan.k < every:
+        return (
+            f"k by the public facts: {plan.k} of {every}; for more, forecasts want more than {size} records."
+        )
+    why = (
+        "the schema does not say (records_about) that there are too few records for them"
+        if size is None
+        else f"no forecast wants more than {size} records for them"
+    )
+    return f"k by the public facts: all {every} features, because {why}."
+
+
+def _wanted(plan: Plan) -> float:
+    """Return how many records the forecasts of a plan want."""
+    return max((found.forecast.records or 0.0 for found in plan.forecasts), default=0.0)

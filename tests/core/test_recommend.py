@@ -1,0 +1,91 @@
+"""What is composed where nobody names a part, and how many features ``auto`` selects."""
+
+import attrs
+import pytest
+
+from dpkit_core import Budget, Column, Schema, compose
+from dpkit_core.errors import InvalidOption
+from dpkit_core.pipeline.forecasts import StageForecast
+from dpkit_core.pipeline.recommend import chosen_k, k_in_words, recommend
+from dpkit_core.protocols import Forecast
+
+NUMBERS = Schema.numeric([f"x{j}" for j in range(12)], "y")
+
+
+def about(records):
+    return attrs.evolve(NUMBERS, records_about=records)
+
+
+@pytest.mark.parametrize(
+    ("records", "epsilon", "recipe"),
+    [(None, 0.01, "trees"), (1000, 1.0, "trees"), (900, 1.0, "winsorized"), (9000, 0.1, "winsorized")],
+)
+def test_few_records_for_the_budget_are_for_a_line(records, epsilon, recipe):
+    found = recommend(about(records) if records else NUMBERS, Budget(epsilon, 1e-6))
+    assert found.recipe == recipe
+    assert str(found) == f"Recommended for these public facts: recipe {recipe}, because {found.why}."
+    assert recommend(
+        about(records) if records else NUMBERS, Budget(epsilon, 1e-6), selecting=True
+    ).recipe == (f"k-{recipe}")
+
+
+def test_a_category_is_for_trees_however_few_records_there_are():
+    labels = Column("y", "categorical", categories=("no", "yes"), positive="yes")
+    schema = Schema((Column("x"),), labels, records_about=10)
+    assert recommend(schema, Budget(1.0, 1e-6)).recipe == "trees"
+
+
+def test_nothing_is_recommended_without_a_delta():
+    with pytest.raises(InvalidOption, match="give a delta"):
+        recommend(NUMBERS, Budget(1.0))
+
+
+@attrs.frozen
+class Foretold:
+    """A plan, as far as the rule looks at it."""
+
+    k: int
+    wants: float
+    schema: Schema
+
+    @property
+    def forecasts(self):
+        return (StageForecast("regression", "part", Forecast("it is so", records=self.wants)),)
+
+    @property
+    def warnings(self):
+        return tuple(filter(None, (found.warning(self.schema.size) for found in self.forecasts)))
+
+
+@pytest.mark.parametrize(
+    ("schema", "wants", "k"),
+    [
+        (NUMBERS, lambda k: 1e9, 12),
+        (about(1000), lambda k: 1000, 12),
+        (about(1000), lambda k: 100 * k, 10),
+        (about(300), lambda k: 100 * k, 3),
+        (about(20), lambda k: 100 * k, 1),
+        (about(20), lambda k: 100 * (k + 12 / k), 3),
+    ],
+)
+def test_auto_takes_as_many_features_as_no_forecast_warns_of(schema, wants, k):
+    plan = chosen_k(12, lambda k: Foretold(k, wants(k), schema))
+    assert plan.k == k
+    assert (f"all {k} features" if k == 12 else f"{k} of 12") in k_in_words(plan)
+
+
+def test_auto_spends_nothing_on_a_selection_of_everything():
+    pipeline = compose(scorer="kendall", selector="peel", regressor="winsorized_least_squares")
+    schema, budget = Schema.numeric("abc", "y"), Budget(1.0, 1e-6)
+    assert [stage.name for stage in pipeline.plan(schema, budget, k="auto").stages] == ["regression"]
+    few = pipeline.plan(attrs.evolve(schema, records_about=80), budget, k="auto")
+    assert [stage.name for stage in few.stages] == ["selection", "regression"]
+    assert few.k < 3
+
+
+@pytest.mark.parametrize(
+    "parts", [{"regressor": "winsorized_least_squares"}, {"scorer": "kendall", "selector": "peel"}]
+)
+def test_auto_needs_a_selection_and_what_uses_it(parts):
+    with pytest.raises(InvalidOption, match="the rule needs"):
+        compose(**parts).plan(NUMBERS, Budget(1.0, 1e-6), k="auto")
