@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import re
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from dpkit_core import Account, Budget, Column, Dataset, Ledger, Neighboring, Re
 from dpkit_core.privacy import events
 from dpkit_core.privacy.events import EVENT_TYPES, event_to_json
 from dpkit_core.release.certificate import Certificate, PartRecord
-from dpkit_core.release.models import CORE_KINDS
+from dpkit_core.release.kinds import CORE_KINDS
+from dpkit_core.release.trees import TreesModel
 from dpkit_core.release.witness import Witness
 
 ROOT = Path(__file__).parents[2]
@@ -129,6 +131,33 @@ def test_kinds_of_models_are_as_specified():
         if "const" in each.get("properties", {}).get("kind", {})
     }
     assert set(CORE_KINDS) <= set(re.findall(r"^\| `([a-z -]+)` \|", PAGE, flags=re.MULTILINE))
+
+
+def leaf(tree, shape, record):
+    """Return the leaf of a record, as the page says."""
+    place, depth = 0, len(tree["leaves"]).bit_length() - 1
+    for level in range(depth):
+        at = level if shape == "oblivious" else 2**level - 1 + place
+        feature, threshold = tree["splits"][at]
+        value = record[feature]
+        right = not math.isnan(value) and (threshold is None or value > threshold)
+        place = 2 * place + right
+    return tree["leaves"][place]
+
+
+@pytest.mark.parametrize("shape", ["oblivious", "complete"])
+def test_trees_predict_what_the_page_says(shape):
+    splits = [(0, 0.5), (1, None), (1, 0.25)][: 2 if shape == "oblivious" else 3]
+    model = TreesModel(
+        ("a", "b"), shape, [splits, splits[::-1]], [[1.0, 2.0, 4.0, 8.0], [16.0, 32.0, 64.0, 128.0]], 0.5
+    )
+    document = json.loads(json.dumps(model.to_document()))
+    assert Draft202012Validator({"$defs": DEFINED, "$ref": "#/$defs/trees"}).is_valid(document)
+    values = [math.nan, 0.1, 0.25, 0.5, 0.9]
+    X = np.array([(a, b) for a in values for b in values])
+    expected = [0.5 + sum(leaf(tree, shape, record) for tree in document["trees"]) for record in X]
+    assert model.predict(X).tolist() == expected
+    assert len(set(expected)) >= 4
 
 
 def test_every_key_is_explained():
