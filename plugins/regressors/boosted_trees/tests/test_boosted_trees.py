@@ -203,7 +203,7 @@ def test_half_of_the_sensitivity_of_classes_is_refuted_by_the_kit(monkeypatch: p
     monkeypatch.setattr(
         BoostedTreesSettings, "leaf_sensitivity", property(lambda s: whole(s) / (2 if s.classes else 1))
     )
-    with pytest.raises(CheckFailed, match="planned for sensitivity 23170"):
+    with pytest.raises(CheckFailed, match="protects values that move by"):
         check_draws_are_covered.run(Fewer, Trial(seed=0))
 
 
