@@ -1,4 +1,4 @@
-"""A plan: who will spend what, as data that was agreed on before any data is touched.
+"""A plan: what each part will spend, as data that was agreed on before any data is touched.
 
 The planner makes it, the runner runs it, observers are told of it.
 """
@@ -39,7 +39,7 @@ Outcome = Literal["declined", "released", "vetoed", "violated", "failed"]
 
 @attrs.frozen
 class Plan:
-    """Who will spend what. Running it spends exactly that.
+    """What each part will spend. Running it spends exactly that.
 
     Attributes
     ----------
