@@ -348,8 +348,14 @@ class Planner:
         sensitivity, facts = self._iterates(iteration)
         rounds, selector = len(facts.after), iteration.selector.instance
         above = isinstance(selector, ThresholdSelector)
+        components = iteration.components(facts)
+        if components and not (above and getattr(selector, "reads", False)):
+            raise Unsuitable(
+                f"cannot plan, because the scores of {iteration.scorer} are read off noisy numbers, and "
+                f"{iteration.selector} reads none; use a selector that does, such as gaussian_threshold"
+            )
         request = SelectionRequest(
-            facts.features + (not above),  # and none, which is above no threshold
+            components or facts.features + (not above),  # and none, which is above no threshold
             (1,) * rounds,
             (sensitivity,) * rounds,
             budget,

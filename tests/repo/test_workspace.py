@@ -58,10 +58,10 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
         assert "entry-points" not in project
         project["entry-points"] = {f"dpkit.{folder.parent.name}": {folder.name: package(folder)}}
     own = project["entry-points"][f"dpkit.{folder.parent.name}"]
-    for group in ("dpkit.recipes", "dpkit.suites", "dpkit.generators", "dpkit.models"):  # ship with it
+    for kind in ("recipes", "suites", "generators", "models", "pages", "reports"):  # ship with it
         assert all(
             value.startswith(f"{package(folder)}.")
-            for value in project["entry-points"].pop(group, {}).values()
+            for value in project["entry-points"].pop(f"dpkit.{kind}", {}).values()
         )
 
     expected = {
