@@ -11,7 +11,7 @@ from pathlib import Path
 
 import typer
 
-from dpkit_core.cli._options import unread_is_fine
+from dpkit_core.cli._options import until_nobody_reads
 from dpkit_core.cli._process import undisturbed, unheard
 from dpkit_core.commands import render
 from dpkit_core.commands.options import Format, note
@@ -32,6 +32,7 @@ from dpkit_core.pipeline.plan import (
     Records,
     budget_line,
     forecast_lines,
+    reading_lines,
     stage_rows,
     title,
     warning_lines,
@@ -168,7 +169,7 @@ def execute(
     if page is not None:
         page(release, path.name)
     try:
-        with unread_is_fine():
+        with until_nobody_reads():
             if format is Format.JSON:
                 _print_document(release)
             else:
@@ -188,7 +189,7 @@ def _write(release: Release, output: Output, path: Path) -> None:
         output.write(release.to_json())
     except OSError as error:  # it is paid for: at least it is shown, to the last digit
         where = "Keep what is printed" if output.left is None else f"It is whole in {output.left}"
-        with contextlib.suppress(OSError), unread_is_fine():
+        with contextlib.suppress(OSError), until_nobody_reads():
             _print_document(release)
         raise ReleaseNotWritten(
             f"cannot write {path}: {error.strerror or error}. The release is paid for. {where}"
@@ -209,12 +210,12 @@ def _room(plan: Plan) -> int:
 
 
 def show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str] = ()) -> None:
-    """Print who will spend what, and what the account that pays will have spent then.
+    """Print what each part will spend, and what the account that pays will have spent then.
 
     ``because`` says why these parts were composed, where nobody named them.
     """
     price = [] if paid_by is None else [f"{price_in_words(plan, paid_by)}."]
-    with unread_is_fine():
+    with until_nobody_reads():
         render.heading(title(plan))
         render.table(
             ("stage", "part", "releases", "epsilon alone", "share"),
@@ -222,7 +223,8 @@ def show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str] = ())
             numeric=("epsilon alone", "share"),
         )
         print()
-        render.lines([*because, budget_line(plan), *forecast_lines(plan), *warning_lines(plan), *price])
+        lines = [*reading_lines(plan), budget_line(plan), *forecast_lines(plan), *warning_lines(plan)]
+        render.lines([*because, *lines, *price])
         print()
 
 
