@@ -60,8 +60,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     delta
         Of the total; by default the deltas of all fits added up.
     error_bound
-        The error from which on a prediction gains nothing, in units of the target; public. By default the
-        distance of the target's bounds in the schema. Probabilities have 1.
+        The error from which on a prediction gains nothing, in units of the target, as the schema transforms
+        it; public. By default the distance of the target's bounds in the schema. Probabilities have 1.
     refit
         Whether to fit the selected candidate on all records.
     ledger
@@ -255,7 +255,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Return the public error from which on nothing is gained."""
         if isinstance(self.estimator, PrivateClassifier):
             return 1.0
-        bounds = schema.target.bounds
+        bounds = schema.outcome.bounds
         if self.error_bound is None and bounds is None:
             raise InvalidOption(
                 f"target {schema.target.name!r} has no public bounds, so errors have none; give error_bound, "
