@@ -2,14 +2,17 @@
 
 import importlib.metadata
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
 from typer.testing import CliRunner
 
 from dpkit_core.cli.app import app as cli
-from dpkit_core.plugins.kinds import KINDS
+from dpkit_core.plugins.kinds import KINDS, role_of
 from dpkit_core.plugins.registry import Registry
+from dpkit_core.plugins.resources import KINDS as RESOURCES
 from dpkit_core.plugins.resources import resources
 
 project = "dpkit"
@@ -41,7 +44,7 @@ nitpick_ignore = [
     ("py:class", "Ed25519PrivateKey"),
     ("py:class", "Ed25519PublicKey"),
     # The types of a part, and of the settings of its plan.
-    ("py:class", "dpkit_core.pipeline.parts.T"),
+    ("py:class", "dpkit_core.pipeline.parts.C_co"),
     ("py:class", "dpkit_core.protocols.S"),
     # What a reader of text files, a forecast and a tree are told or made of, without a page of their own.
     ("py:class", "dpkit_core.data.readers.Dialect"),
@@ -72,6 +75,22 @@ def parts_table() -> str:
     return "\n".join(["| kind | name | what it is | distribution |", "|---|---|---|---|", *rows])
 
 
+def plugins_table() -> str:
+    """Return a Markdown table of the installed distributions that offer something to dpkit."""
+    kinds = (*KINDS, *(kind for kind in RESOURCES if kind != "reports"), "ledgers")
+    offered: dict[str, list[str]] = {}
+    for kind in kinds:
+        refs = Registry().refs(kind) if kind in KINDS else resources(kind)
+        for ref in refs:
+            offered.setdefault(ref.distribution, []).append(f"{role_of(kind)} `{ref.name}`")
+    offered.setdefault("dpkit-sklearn", []).append("estimators, imported as `dpkit_sklearn`")
+    rows = [
+        f"| `{name}` | {importlib.metadata.metadata(name)['Summary']} | {', '.join(what)} |"
+        for name, what in sorted(offered.items())
+    ]
+    return "\n".join(["| distribution | what it is | offers |", "|---|---|---|", *rows])
+
+
 def proofs() -> str:
     """Return where the argument for each installed part is, and the text of the parts' own, as Markdown."""
     registry = Registry()
@@ -98,7 +117,15 @@ def commands() -> str:
 
 
 myst_enable_extensions = ["deflist", "dollarmath", "substitution"]
-myst_substitutions = {"commands": commands(), "parts_table": parts_table(), "proofs": proofs()}
+sys.path.insert(0, str(Path(__file__).parent))
+notebook = __import__("notebook_page").page()
+myst_substitutions = {
+    "notebook": notebook,
+    "commands": commands(),
+    "parts_table": parts_table(),
+    "plugins_table": plugins_table(),
+    "proofs": proofs(),
+}
 
 
 def keep_prose(app: Sphinx, what: str, *event: Any) -> None:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from dpkit_core.protocols import API as API
     from dpkit_core.protocols import API_FLOOR as API_FLOOR
     from dpkit_core.protocols import Accountant as Accountant
+    from dpkit_core.protocols import ComponentScorer as ComponentScorer
     from dpkit_core.protocols import Custom as Custom
     from dpkit_core.protocols import Forecast as Forecast
     from dpkit_core.protocols import Forecaster as Forecaster
@@ -105,8 +106,8 @@ _HOMES = {
     "plugins.registry": "Registry",
     "privacy.budget": "Budget Neighboring Sensitivity",
     "protocols": (
-        "API API_FLOOR Accountant Custom Forecast Forecaster IterateFacts IterateScorer IterateState "
-        "IterativeRegressor Meter Model PreparedScores RecordAccountant RecordAccounts Refusal "
+        "API API_FLOOR Accountant ComponentScorer Custom Forecast Forecaster IterateFacts IterateScorer "
+        "IterateState IterativeRegressor Meter Model PreparedScores RecordAccountant RecordAccounts Refusal "
         "RegressionRequest Regressor ReleasingScorer Scorer Scores ScoringRequest Screen SelectionRequest "
         "StagePlan StreamRegressor ThresholdSelector TopKSelector"
     ),

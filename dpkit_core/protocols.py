@@ -31,7 +31,7 @@ the certificate names the assumption.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -279,12 +279,16 @@ class Scores:
         True for the features that may still be picked, shape (d,); public.
     round
         0 for the first round.
+    read
+        What makes the scores of the d candidates of noisy ``values``, given these and the deviation of their
+        noise; None where ``values`` are the scores. Only selectors that say ``reads`` are given one.
     """
 
     values: Vector
     sensitivity: Sensitivity
     candidates: npt.NDArray[np.bool_]
     round: int = 0
+    read: Callable[[Vector, float], Vector] | None = None
 
 
 class Custom(Protocol):
@@ -991,6 +995,32 @@ class IterateScorer(Protocol):
 
 
 @runtime_checkable
+class ComponentScorer(Protocol):
+    """A scorer of iterates whose scores are read off noisy numbers, of which there may be any number.
+
+    An optional capability beside ``IterateScorer``, for rules that combine several sums: noise for each of
+    the sums may be far less than noise for what is made of them. Where ``components`` is not 0,
+    ``iterate_scores`` returns so many numbers, whose sensitivity ``iterate_sensitivity`` declares. A
+    ``ThresholdSelector`` that says ``reads = True``, a class-level fact, releases them with noise and then
+    asks for the scores. Those are read off a release and what is public of the iterate, and cost nothing.
+    """
+
+    def components(self, facts: IterateFacts, /) -> int:
+        """Return how many numbers are handed over for each iterate; 0 where it is scores."""
+        ...
+
+    def read_components(
+        self, noisy: Vector, deviation: float, state: IterateState, facts: IterateFacts, /
+    ) -> Vector:
+        """Return one finite score per feature, shape (d,): above 0 is dropped.
+
+        ``deviation`` is that of the noise on each number; of ``state`` only the public fields are there, and
+        the private ones are 0 or None.
+        """
+        ...
+
+
+@runtime_checkable
 class IterativeRegressor(Protocol):
     """A regressor that shows its iterates to a scorer and a selector, which drop features from them.
 
@@ -1022,7 +1052,9 @@ class IterativeRegressor(Protocol):
 class ThresholdSelector(Protocol):
     """A selector that releases every candidate above a threshold, however many there are.
 
-    An optional capability beside ``TopKSelector``, used while a regressor iterates.
+    An optional capability beside ``TopKSelector``, used while a regressor iterates. A class-level fact
+    ``reads = True`` says that it asks ``Scores.read``, where there is one, for the scores that belong to its
+    noisy values: then it serves a ``ComponentScorer``, and the request counts the numbers handed over.
     """
 
     def plan_above(self, request: SelectionRequest, /) -> StagePlan:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 
-from dpkit_core.cli._options import unread_is_fine
+from dpkit_core.cli._options import until_nobody_reads
 from dpkit_core.cli._process import undisturbed, unheard
 from dpkit_core.commands import render
 from dpkit_core.commands.options import Format, note
-from dpkit_core.errors import Interrupted, InvalidOption, ReleaseNotShown, ReleaseNotWritten
+from dpkit_core.errors import (
+    Interrupted,
+    InvalidOption,
+    MissingDependency,
+    ReleaseNotShown,
+    ReleaseNotWritten,
+)
 from dpkit_core.files.writing import Output, reserved
 from dpkit_core.ledger.ledger import Ledger, Payer
 from dpkit_core.noise.randomness import Randomness
@@ -26,11 +32,14 @@ from dpkit_core.pipeline.plan import (
     Records,
     budget_line,
     forecast_lines,
+    reading_lines,
     stage_rows,
     title,
     warning_lines,
 )
 from dpkit_core.pipeline.policy import Policy
+from dpkit_core.plugins.registry import load_target
+from dpkit_core.plugins.resources import find_resource, resources
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.events import event_to_json
 from dpkit_core.release.keys import SigningKey
@@ -56,6 +65,39 @@ def claimed(path: Path, *, force: bool, inputs: Iterable[Path | None] = ()) -> I
         )
     with reserved(path, replace=force) as output:
         yield output
+
+
+@contextmanager
+def page_about(path: Path | None, *, force: bool) -> Iterator[Callable[[Release, str], None] | None]:
+    """Reserve the file of a page, and give who writes it about a release; None if there is to be none.
+
+    Raises
+    ------
+    MissingDependency
+        If nothing that is installed writes pages; nothing is spent.
+    InvalidOption
+        If the file cannot be written.
+    """
+    if path is None:
+        yield None
+        return
+    pages = resources("pages")
+    if not pages:
+        raise MissingDependency(
+            "dpkit-command-report", "a page about a release", "pip install 'dpkit[report]'"
+        )
+    text_of = load_target(find_resource("pages", "release", among=pages))
+    with reserved(path, replace=force) as output:
+
+        def write(release: Release, name: str) -> None:
+            try:
+                output.write(text_of(release, name))
+            except OSError as error:
+                note(f"the page {path} is not written: {error.strerror or error}; `dpkit report` writes it")
+            else:
+                note(f"wrote {path}")
+
+        yield write
 
 
 def payer(
@@ -98,10 +140,12 @@ def execute(
     format: Format,
     paid_by: Payer | None = None,
     signer: SigningKey | None = None,
+    page: Callable[[Release, str], None] | None = None,
 ) -> None:
     """Run the plan, write the release, print it, and exit with 3 if the mechanism refused.
 
-    ``path`` is what the user calls the file of ``output``; ``signer`` signs what is written.
+    ``path`` is what the user calls the file of ``output``; ``signer`` signs what is written, and ``page``
+    writes a page about it.
     """
     randomness = Randomness.from_os() if seed is None else Randomness.from_seed(seed)
     output.make_room(_room(plan))
@@ -122,8 +166,10 @@ def execute(
             "interrupted while the plan was run: nothing is released, and the planned budget counts as spent"
         ) from interrupt
     note(f"wrote {path}")
+    if page is not None:
+        page(release, path.name)
     try:
-        with unread_is_fine():
+        with until_nobody_reads():
             if format is Format.JSON:
                 _print_document(release)
             else:
@@ -143,7 +189,7 @@ def _write(release: Release, output: Output, path: Path) -> None:
         output.write(release.to_json())
     except OSError as error:  # it is paid for: at least it is shown, to the last digit
         where = "Keep what is printed" if output.left is None else f"It is whole in {output.left}"
-        with contextlib.suppress(OSError), unread_is_fine():
+        with contextlib.suppress(OSError), until_nobody_reads():
             _print_document(release)
         raise ReleaseNotWritten(
             f"cannot write {path}: {error.strerror or error}. The release is paid for. {where}"
@@ -164,12 +210,12 @@ def _room(plan: Plan) -> int:
 
 
 def show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str] = ()) -> None:
-    """Print who will spend what, and what the account that pays will have spent then.
+    """Print what each part will spend, and what the account that pays will have spent then.
 
     ``because`` says why these parts were composed, where nobody named them.
     """
     price = [] if paid_by is None else [f"{price_in_words(plan, paid_by)}."]
-    with unread_is_fine():
+    with until_nobody_reads():
         render.heading(title(plan))
         render.table(
             ("stage", "part", "releases", "epsilon alone", "share"),
@@ -177,7 +223,8 @@ def show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str] = ())
             numeric=("epsilon alone", "share"),
         )
         print()
-        render.lines([*because, budget_line(plan), *forecast_lines(plan), *warning_lines(plan), *price])
+        lines = [*reading_lines(plan), budget_line(plan), *forecast_lines(plan), *warning_lines(plan)]
+        render.lines([*because, *lines, *price])
         print()
 
 

@@ -97,7 +97,7 @@ SignOption = Annotated[
 
 
 @contextmanager
-def unread_is_fine() -> Iterator[None]:
+def until_nobody_reads() -> Iterator[None]:
     """Let printing end early and quietly where the reader of standard output has gone, as ``head`` does.
 
     Raises

@@ -84,11 +84,11 @@ def run(program: Callable[[], None]) -> None:
 def _end() -> None:
     # Nothing is left to be interrupted, and a traceback at the end would look like a failure.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from dpkit_core.cli._options import unread_is_fine
+    from dpkit_core.cli._options import until_nobody_reads
     from dpkit_core.commands.options import note
 
     try:
-        with unread_is_fine():
+        with until_nobody_reads():
             pass  # of help, say, which typer prints
     except OSError as error:
         note(f"standard output: {error.strerror or error}")

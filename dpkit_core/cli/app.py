@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 import dpkit_core
-from dpkit_core.cli._options import unread_is_fine
+from dpkit_core.cli._options import until_nobody_reads
 from dpkit_core.cli._process import Stopped
 from dpkit_core.cli.audit import audit
 from dpkit_core.cli.check import check
@@ -89,7 +89,7 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            with unread_is_fine(), _told_as_json(ctx):
+            with until_nobody_reads(), _told_as_json(ctx):
                 return super().invoke(ctx)
         except Stopped as stop:
             raise typer.Exit(stop.exit_code) from stop
@@ -148,7 +148,7 @@ def _print_error(error: Exception, message: str, code: int) -> None:
     }
     if isinstance(error, CannotCompose):
         facts["reasons"] = list(error.problems)
-    with suppress(OSError), unread_is_fine():
+    with suppress(OSError), until_nobody_reads():
         print(json.dumps({"error": facts}, indent=2))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -195,6 +197,10 @@ def compose(
         Path, typer.Option("--output", metavar="FILE", help="Where to write the release.")
     ] = Path("release.json"),
     force: ForceOption = False,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE", help="Also write a page about the release, as HTML."),
+    ] = None,
     save: Annotated[
         Path | None,
         typer.Option("--save", metavar="FILE", help="Also write the plan as TOML, for `dpkit run`."),
@@ -226,14 +232,13 @@ def compose(
     options = parse_settings(settings or [])
     wanted = _one_k(k, options)
     paths = _tables(data or [], batches=batches, needed=not (dry_run and schema))
-    if save is not None and not dry_run and save.resolve() == output.resolve():
-        raise InvalidOption(f"--save and --output are both {save}; give each a file of its own")
-    if save is not None:
-        _execute.require_elsewhere(save, (*paths, schema))
+    written = {"--output": None if dry_run else output, "--save": save, "--report": report}
+    _require_apart({option: path for option, path in written.items() if path is not None}, (*paths, schema))
     paid_by = _execute.payer(ledger, account, charge, budget=budget)
     with contextlib.ExitStack() as stack:
         claim = _execute.claimed(output, force=force, inputs=(*paths, schema))
         release = None if dry_run else stack.enter_context(claim)
+        page = stack.enter_context(_execute.page_about(None if dry_run else report, force=force))
         saved = None if save is None else stack.enter_context(reserved(save, replace=True))
         with contextlib.redirect_stdout(sys.stderr):
             given = {"scorer": scorer, "selector": selector, "regressor": regressor, "accountant": accountant}
@@ -277,7 +282,19 @@ def compose(
                 format=format,
                 paid_by=paid_by,
                 signer=_execute.signer(sign),
+                page=page,
             )
+
+
+def _require_apart(written: dict[str, Path], inputs: Iterable[Path | None]) -> None:
+    """Raise unless each file is written once, and none is written that is also read."""
+    from dpkit_core.cli import _execute
+
+    for (one, path), (other, same) in itertools.combinations(written.items(), 2):
+        if path.resolve() == same.resolve():
+            raise InvalidOption(f"{other} and {one} are both {same}; give each a file of its own")
+    for path in written.values():
+        _execute.require_elsewhere(path, inputs)
 
 
 def _print_plan(plan: Plan, because: Recommendation | None) -> None:

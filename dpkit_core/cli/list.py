@@ -36,13 +36,13 @@ def list_parts(
         typer.Argument(
             metavar="KIND",
             help="scorers, selectors, regressors or accountants; all parts by default. Also recipes, suites, "
-            "generators, models, commands and observers.",
+            "generators, models, commands, observers, pages and reports.",
             autocompletion=_kinds,
         ),
     ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """List the installed parts, or recipes, suites, generators, models, commands, observers; imports none."""
+    """List the installed parts, or what else distributions offer, such as recipes; nothing is imported."""
     named = kind if kind is None else _SYNONYMS.get(kind, kind)
     refs = tuple(map(described, resources(named))) if named in RESOURCES else Registry().refs(named)
     if format is Format.JSON:

@@ -137,9 +137,12 @@ def _verified(path: Path, accountant: str | None, key: VerifyingKey | None, *, a
     from dpkit_core.release.verify import verify as recompute
 
     try:
-        release = Release.read(path)
-        # The file as it is, and not as this dpkit would write it.
+        # Read once: what is signed is the file as it is, and not as this dpkit would write it.
         document = read_json(path, "release", InvalidRelease)
+        try:
+            release = Release.from_document(document)
+        except InvalidRelease as error:
+            raise InvalidRelease(f"cannot read {path}: {error}") from error
         objection = None if key is None else key.objection(document) or ""
         with contextlib.redirect_stdout(sys.stderr):
             verification = recompute(release, accountant)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dpkit_core.data.arrays import Matrix, Vector
 from dpkit_core.data.features import Feature
 from dpkit_core.data.frames import column_feature, frame_matrix, frame_target, is_frame, typed
-from dpkit_core.data.readers import LISTED, filled, names_number
+from dpkit_core.data.readers import LISTED, filled, names_number, transform_matrix
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.sums import (
     Block,
@@ -165,6 +165,11 @@ def complete(X: Matrix, y: Vector, features: Sequence[Feature], outcome: Feature
     return (np.asfortranarray(kept) if X.flags.f_contiguous else kept), y[keep]
 
 
+def transformed(X: Matrix, y: Vector, features: Sequence[Feature], outcome: Feature) -> tuple[Matrix, Vector]:
+    """Return the records with each number transformed as the schema says; once, where a dataset is made."""
+    return transform_matrix(X, features), transform_matrix(y[:, np.newaxis], [outcome])[:, 0]
+
+
 def _read_only(array: Matrix) -> Matrix:
     # A read-only view: a part that writes to its input fails loudly, and nothing is copied.
     view = array.view()
@@ -204,10 +209,10 @@ class Dataset:
         Parameters
         ----------
         X
-            An encoded matrix whose columns are ``schema.features``, in order. Or a table of pandas, polars,
-            pyarrow or any library that speaks Arrow's C stream: its columns are found by name, whatever their
-            order, and categories become 0/1 features. Columns that the schema does not name are left out,
-            with an ``UnusedColumns`` warning.
+            An encoded matrix whose columns are ``schema.features``, in order, not transformed yet. Or a table
+            of pandas, polars, pyarrow or any library that speaks Arrow's C stream: its columns are found by
+            name, whatever their order, and categories become 0/1 features. Columns that the schema does not
+            name are left out, with an ``UnusedColumns`` warning.
         y
             The target, one number a record. A categorical target may be given as it is, in text, or as 1 for
             its positive category and 0 else; one of several classes as it is.
@@ -220,7 +225,7 @@ class Dataset:
 
     @classmethod
     def of_encoded(cls, X: Matrix, y: Vector, schema: Schema, *, batch: bool = False) -> Dataset:
-        """Return the dataset of a matrix and a target that are ``schema.features`` and ``schema.outcome``."""
+        """Return the dataset of ``schema.features`` and ``schema.outcome``, which are not transformed yet."""
         target = filled(_numbers(y, f"target {schema.target.name!r}", 1)[:, np.newaxis], [schema.outcome])
         return cls._of(X, target[:, 0], schema, batch=batch)
 
@@ -235,7 +240,8 @@ class Dataset:
             raise InvalidData("no record is complete, and the schema drops those that are not")
         _require_finite(matrix, [feature.name for feature in schema.features])
         _require_finite(target[:, np.newaxis], [schema.target.name])
-        X, y = _read_only(matrix), _read_only(target)
+        X, y = transformed(matrix, target, schema.features, schema.outcome)
+        X, y = _read_only(X), _read_only(y)
         return cls(X, y, schema.features, schema.target.name, schema.target.bounds, schema.outcome)
 
     @classmethod
@@ -325,6 +331,12 @@ class SparseDataset:
             raise InvalidData("X is not a SciPy sparse matrix; use Dataset.from_arrays for a dense one")
         if X.ndim != 2:
             raise InvalidData(f"X has {X.ndim} dimensions; it must have 2")
+        changed = [feature.name for feature in schema.features if feature.transform is not None]
+        if changed:
+            raise InvalidData(
+                f"column {changed[0]!r} is to be transformed, which may make numbers of zeros that are not "
+                "stored; transform the matrix by the same public rule, or give a dense one"
+            )
         if X.dtype.kind not in "biuf":
             raise InvalidData(f"X holds {X.dtype} and not real numbers; convert it to float64")
         matrix = X if X.format in {"csr", "csc"} else X.tocsr()
@@ -339,6 +351,7 @@ class SparseDataset:
                 "rules for missing values are for dense data and files"
             )
         _require_finite(target[:, np.newaxis], [schema.target.name])
+        target = _read_only(transform_matrix(target[:, np.newaxis], [schema.outcome])[:, 0])
         return cls(matrix, target, schema.features, schema.target.name, schema.target.bounds, schema.outcome)
 
     @property
@@ -440,7 +453,7 @@ class StreamedDataset:
     def from_reader(
         cls, read: Callable[[tuple[Feature, ...]], Iterator[Block]], schema: Schema
     ) -> StreamedDataset:
-        """Return the dataset that ``read`` reads, after one pass that checks it."""
+        """Return the dataset that ``read`` reads, after one pass that checks it; it is transformed here."""
         names = [feature.name for feature in schema.features]
         records = 0
         for block in read(schema.features):
@@ -454,7 +467,7 @@ class StreamedDataset:
             for block in read(features):
                 rows += len(block)
                 if rows <= records:
-                    yield block
+                    yield Block(*transformed(block.X, block.y, features, schema.outcome))
             if rows != records:
                 raise InvalidData(
                     f"a pass over the data had {rows} records where the first had {records}; all passes need "

@@ -6,6 +6,8 @@ import datetime
 
 import attrs
 
+from dpkit_core.data.transforms import Transform
+
 #: Dates are counted from here, in days.
 EPOCH = datetime.date(1970, 1, 1)
 
@@ -17,6 +19,7 @@ class Feature:
     ``missing`` is the column's rule for missing values and ``fill`` the number that it puts in their place.
     ``indicator`` says that the feature is 1 where the column is missing and else 0. ``kind`` is the column's.
     ``classes`` are those of a target of several: the number is the place of one of them, from 1, or else 0.
+    ``transform`` is what becomes of the number after that, and ``bounds`` are of what it becomes.
     """
 
     name: str
@@ -28,3 +31,4 @@ class Feature:
     indicator: bool = False
     kind: str = "numeric"
     classes: tuple[str, ...] = ()
+    transform: Transform | None = None

@@ -313,6 +313,20 @@ def filled(matrix: Matrix, features: Sequence[Feature]) -> Matrix:
     return matrix
 
 
+def transform_matrix(matrix: Matrix, features: Sequence[Feature]) -> Matrix:
+    """Return a matrix of features with each column transformed as its rule says; the same one without rules.
+
+    Whoever has applied it does not apply it again: unlike ``filled``, it changes what it has made.
+    """
+    ruled = [(j, feature.transform) for j, feature in enumerate(features) if feature.transform is not None]
+    if not ruled:
+        return matrix
+    matrix = matrix.copy(order="K")
+    for j, transform in ruled:
+        matrix[:, j] = transform.apply(matrix[:, j])
+    return matrix
+
+
 def _meaning(text: str, dialect: Dialect) -> float | str:
     if text in dialect.missing:
         return ""

@@ -59,6 +59,19 @@ a 0/1 feature ``income is missing``; there ``fill`` is the middle of the bounds 
 otherwise, and categories need none. ``drop`` leaves the record out. Without a rule, a missing category is 0
 in all of them and a missing number is refused.
 
+A number may be transformed before anything else sees it, by public parameters alone, in this order::
+
+    [columns.area]
+    kind = "numeric"
+    lower = 0.0
+    upper = 5000.0
+    clip = true                  # what is outside of the bounds becomes the nearer one
+    yeo_johnson = 0.0            # the power of Yeo and Johnson's transform; 0 is log(1 + x)
+    scale = true                 # the bounds, so transformed, become -1 and 1
+
+``lower``, ``upper`` and ``fill`` are in the table's units, and so are predictions: those of a target that is
+transformed are taken back.
+
 *Sensitivity.* All of it is a function of one record: it becomes another record, or none. So tables that
 differ by one record more still do, or become equal, and parts may forget about missing values. Under
 replace-one a record that is dropped would change the number of records, which is public there, so ``drop`` is
@@ -77,6 +90,7 @@ from typing import Any
 import attrs
 
 from dpkit_core.data.features import EPOCH, Feature
+from dpkit_core.data.transforms import MOST_POWER, Transform
 from dpkit_core.errors import InvalidSchema
 from dpkit_core.files.documents import flaw_of, read_toml
 from dpkit_core.privacy.budget import Neighboring
@@ -89,6 +103,9 @@ MISSING = ("drop", "constant", "indicator")
 
 #: More records than anybody has, and few enough digits to be shown.
 MOST_RECORDS_ABOUT = 10**18
+
+#: Of columns that share a transform, this many are named in a sentence.
+SHOWN = 5
 
 #: In a schema file, the name that stands for every column not named.
 OTHERS = "*"
@@ -121,7 +138,8 @@ class Column:
     need bounds clip to them. ``categories`` lists the values of a categorical column, and ``positive`` is the
     one that is predicted where the column is the target. ``missing`` is the rule for missing values, one of
     ``MISSING``, and ``fill`` what the rule puts in their place. Dates count in days since ``EPOCH``; a bound
-    or a ``fill`` may be a ``datetime.date``.
+    or a ``fill`` may be a ``datetime.date``. ``clip``, ``yeo_johnson`` and ``scale`` say how a number is
+    transformed then, as ``dpkit_core.data.transforms``.
     """
 
     name: str
@@ -132,6 +150,9 @@ class Column:
     positive: str | None = None
     missing: str | None = None
     fill: float | str | None = attrs.field(default=None, converter=_fill)
+    clip: bool = False
+    yeo_johnson: float | None = attrs.field(default=None, converter=_bound)
+    scale: bool = False
 
     def __attrs_post_init__(self) -> None:
         _require_printable("column", self.name)
@@ -165,6 +186,38 @@ class Column:
                 f"{', '.join(self.categories) or '(none are listed)'}"
             )
         self._require_rule()
+        self._require_transform()
+
+    def _require_transform(self) -> None:
+        """Raise unless the column can be transformed as it says."""
+        for word in ("clip", "scale"):
+            if not isinstance(getattr(self, word), bool):
+                raise InvalidSchema(
+                    f"column {self.name!r} has {word} = {getattr(self, word)!r}; give true or false"
+                )
+        asked = [word for word in ("clip", "scale") if getattr(self, word)]
+        asked += ["yeo_johnson"] if self.yeo_johnson is not None else []
+        if not asked:
+            return
+        if self.kind != "numeric":
+            raise InvalidSchema(
+                f"column {self.name!r} is {self.kind} and has {asked[0]}; that is for numbers"
+            )
+        if self._within is None and (self.clip or self.scale):
+            raise InvalidSchema(
+                f"column {self.name!r} has {asked[0]} and not both bounds; give lower and upper, from public "
+                "knowledge"
+            )
+        if self.yeo_johnson is not None and not abs(self.yeo_johnson) <= MOST_POWER:
+            raise InvalidSchema(
+                f"column {self.name!r} has yeo_johnson = {self.yeo_johnson:g}; the power must be from "
+                f"{-MOST_POWER:g} to {MOST_POWER:g}, chosen without the data"
+            )
+        if self.transform is not None and not self.transform.leaves_room:
+            raise InvalidSchema(
+                f"column {self.name!r} has bounds {self._within} of which yeo_johnson = {self.yeo_johnson} "
+                "makes one number, or none; take a power nearer to 1, or other bounds"
+            )
 
     def _require_rule(self) -> None:
         """Raise unless the rule for missing values is a rule, and complete."""
@@ -202,8 +255,8 @@ class Column:
     @property
     def replacement(self) -> float | str | None:
         """What the rule puts in the place of a missing value; None where it puts nothing there."""
-        if self.fill is None and self.missing == "indicator" and self.bounds and self.kind != "categorical":
-            return self.bounds[0] / 2 + self.bounds[1] / 2
+        if self.fill is None and self.missing == "indicator" and self._within:
+            return self._within[0] / 2 + self._within[1] / 2
         return self.fill
 
     @property
@@ -242,12 +295,25 @@ class Column:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Both bounds, or None unless both are public; 0 and 1 for a categorical column, as parts see it."""
+        """Both bounds as parts see them, or None unless both are public.
+
+        Of a categorical column 0 and 1, of one that is transformed those of the transformed numbers.
+        """
         if self.kind == "categorical":
             return 0.0, 1.0
-        if self.lower is None or self.upper is None:
+        return self._within if self.transform is None else self.transform.bounds
+
+    @property
+    def _within(self) -> tuple[float, float] | None:
+        """Both bounds in the units of the table."""
+        return None if self.lower is None or self.upper is None else (self.lower, self.upper)
+
+    @property
+    def transform(self) -> Transform | None:
+        """What becomes of a number, if anything does."""
+        if self.yeo_johnson is None and not (self.clip or self.scale):
             return None
-        return self.lower, self.upper
+        return Transform(self._within, self.clip, self.yeo_johnson, self.scale)
 
 
 @attrs.frozen
@@ -305,6 +371,11 @@ class Schema:
                 f"target {self.target.name!r} is categorical, with categories: {listed}; list two, the "
                 'second to be predicted, or name the one to be predicted by positive = "...", or list more '
                 "than two, for a regressor that learns classes"
+            )
+        if self.target.yeo_johnson is not None and self.target.bounds is None:
+            raise InvalidSchema(
+                f"target {self.target.name!r} has yeo_johnson and not both bounds, and predictions are "
+                "taken back between them; give lower and upper, from public knowledge"
             )
         if self.target.missing == "indicator":
             raise InvalidSchema(
@@ -448,11 +519,30 @@ class Schema:
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """How dates and missing values become numbers, one sentence each."""
+        """How dates and missing values become numbers, and numbers others, one sentence each."""
         columns = (*self.columns, self.target)
         dates = [repr(column.name) for column in columns if column.kind == "date"]
         counted = [f"dates in {', '.join(dates)} count in days since {EPOCH}"] if dates else []
-        return (*counted, *(column.rule for column in columns if column.rule is not None))
+        named: dict[Transform, list[str]] = {}
+        for column in columns:
+            if column.transform is not None:
+                named.setdefault(column.transform, []).append(column.name)
+        transformed = [transform.in_words(_some(names)) for transform, names in named.items()]
+        if self.target.transform is not None:
+            transformed.append("the model is of the transformed target, and predictions are taken back")
+        return (*counted, *(column.rule for column in columns if column.rule is not None), *transformed)
+
+    @property
+    def transformed(self) -> Schema:
+        """The schema of the numbers that the transforms make: the same, with none left to apply."""
+
+        def column(one: Column) -> Column:
+            if one.transform is None:
+                return one
+            lower, upper = one.transform.bounds or (None, None)
+            return attrs.evolve(one, lower=lower, upper=upper, clip=False, yeo_johnson=None, scale=False)
+
+        return attrs.evolve(self, columns=tuple(map(column, self.columns)), target=column(self.target))
 
     def restrict(self, names: Iterable[str]) -> Schema:
         """Return the schema with only these feature columns, in this order."""
@@ -478,7 +568,7 @@ class Schema:
             column.name: {
                 key: _plain(column, value)
                 for key, value in attrs.asdict(column).items()
-                if key != "name" and value not in (None, ())
+                if key != "name" and value not in (None, ()) and value is not False
             }
             for column in (*self.columns, self.target)
         }
@@ -546,6 +636,13 @@ class Schema:
         return cls.from_document(read_toml(path, "schema", InvalidSchema), names=names)
 
 
+def _some(names: list[str]) -> str:
+    """Return the names of columns that share a rule, the first few where they are many."""
+    shown = ", ".join(map(repr, names[:SHOWN]))
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{shown}{more} {'is' if len(names) == 1 else 'are'}"
+
+
 def _number_feature(column: Column) -> Feature:
     fill = column.replacement
     return Feature(
@@ -555,6 +652,7 @@ def _number_feature(column: Column) -> Feature:
         missing=column.missing,
         fill=fill if isinstance(fill, float) else None,
         kind=column.kind,
+        transform=column.transform,
     )
 
 
@@ -682,6 +780,11 @@ def _column(name: str, facts: Mapping[str, Any]) -> Column:
     if not isinstance(facts.get("missing", ""), str):
         raise InvalidSchema(
             f"column {name!r} has missing = {facts['missing']!r}; give one of {', '.join(MISSING)} in quotes"
+        )
+    if not _is_number(facts.get("yeo_johnson", 0.0)):
+        raise InvalidSchema(
+            f"column {name!r} has yeo_johnson = {facts['yeo_johnson']!r}; give a number, chosen without the "
+            "data"
         )
     if not _is_list_of_text(facts.get("categories", [])):
         raise InvalidSchema(

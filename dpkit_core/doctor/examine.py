@@ -128,8 +128,8 @@ def _diagnose(ref: ComponentRef, namesakes: Sequence[str], finding: Finding, slo
         return diagnosis(finding.status, finding.detail)
     if len(namesakes) > 1:
         return diagnosis("ambiguous", f"{ref.name!r} has {len(namesakes)} meanings: {', '.join(namesakes)}")
-    if finding.noise:
-        return diagnosis("noisy", f"prints while it is imported: {finding.noise!r}")
+    if finding.printed:
+        return diagnosis("noisy", f"prints while it is imported: {finding.printed!r}")
     imports = f"imports {', '.join(finding.imports) or 'no large library'}"
     if finding.seconds is not None and finding.seconds > slow:
         return diagnosis("slow", f"takes {finding.seconds:.1f} s to import; {imports}")

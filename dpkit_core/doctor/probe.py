@@ -31,14 +31,14 @@ class Finding:
     detail: str = ""
     seconds: float | None = None
     imports: Sequence[str] = ()
-    noise: str = ""
+    printed: str = ""
 
 
-def probe(ref: ComponentRef, noise: TextIO) -> Finding:
-    """Return what loading the plugin does; what it prints goes to ``noise``."""
+def probe(ref: ComponentRef, printed: TextIO) -> Finding:
+    """Return what loading the plugin does; what it prints goes to ``printed``."""
     started = time.perf_counter()
     try:
-        target = load_target(ref, noise)
+        target = load_target(ref, printed)
     except BrokenPlugin as error:
         return Finding("broken", str(error), time.perf_counter() - started)
     seconds = time.perf_counter() - started
@@ -72,12 +72,12 @@ def _admit(ref: ComponentRef, target: object) -> None:
 def main(argument: str) -> None:
     """Write the finding to what was standard output, in whose place the plugin gets a file."""
     report = os.dup(1)
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as noise:
-        os.dup2(noise.fileno(), 1)
-        finding = probe(ComponentRef(**json.loads(argument)), noise)
-        noise.flush()
-        noise.seek(0)
-        finding = attrs.evolve(finding, noise=noise.read().strip()[:_SHOWN])
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as printed:
+        os.dup2(printed.fileno(), 1)
+        finding = probe(ComponentRef(**json.loads(argument)), printed)
+        printed.flush()
+        printed.seek(0)
+        finding = attrs.evolve(finding, printed=printed.read().strip()[:_SHOWN])
     with os.fdopen(report, "w", encoding="utf-8") as output:
         json.dump(attrs.asdict(finding), output)
 

@@ -21,6 +21,7 @@ protects the triangle entry by entry (Dwork, Talwar, Thakurta and Zhang 2014, An
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -171,16 +172,22 @@ def gaussian_second_moment(
 
 def flatten(symmetric: Matrix) -> Vector:
     """Return the upper triangle of a symmetric matrix as a vector with the same Euclidean norm."""
-    upper = np.triu_indices(len(symmetric))
+    upper = _upper(len(symmetric))
     return np.asarray(symmetric[upper] * _weights(upper))
 
 
 def unflatten(vector: Vector, size: int) -> Matrix:
     """Return the symmetric matrix that ``flatten`` makes a vector of."""
-    upper = np.triu_indices(size)
+    upper = _upper(size)
     matrix = np.zeros((size, size))
     matrix[upper] = vector / _weights(upper)
     return matrix + np.triu(matrix, 1).T
+
+
+@functools.lru_cache(maxsize=8)
+def _upper(size: int) -> tuple[np.ndarray, ...]:
+    """Return where the upper triangle is, which takes longer to say than all that is done with it."""
+    return np.triu_indices(size)
 
 
 def _weights(upper: tuple[np.ndarray, ...]) -> Vector:

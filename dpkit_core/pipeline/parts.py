@@ -21,6 +21,8 @@ from dpkit_core.protocols import (
     API,
     API_FLOOR,
     Accountant,
+    ComponentScorer,
+    IterateFacts,
     IterateScorer,
     IterativeRegressor,
     Regressor,
@@ -98,6 +100,11 @@ class Iteration:
     def not_private(self) -> tuple[str, ...]:
         """Why what is selected by the scores is not private, if it is not."""
         return tuple(map(exact_text, getattr(self.scorer.instance, "not_private", ())))
+
+    def components(self, facts: IterateFacts) -> int:
+        """Return how many numbers, off which scores are read, there are for each iterate; 0 for scores."""
+        scorer = self.scorer.instance
+        return int(scorer.components(facts)) if isinstance(scorer, ComponentScorer) else 0
 
     @property
     def none(self) -> bool:

@@ -1,4 +1,4 @@
-"""A plan: who will spend what, as data that was agreed on before any data is touched.
+"""A plan: what each part will spend, as data that was agreed on before any data is touched.
 
 The planner makes it, the runner runs it, observers are told of it.
 """
@@ -39,7 +39,7 @@ Outcome = Literal["declined", "released", "vetoed", "violated", "failed"]
 
 @attrs.frozen
 class Plan:
-    """Who will spend what. Running it spends exactly that.
+    """What each part will spend. Running it spends exactly that.
 
     Attributes
     ----------
@@ -223,8 +223,24 @@ def plan_in_words(plan: Plan) -> str:
         for stage, part, releases, alone, share in stage_rows(plan)
     ]
     return "\n".join(
-        [title(plan), *indented([*stages, budget_line(plan), *forecast_lines(plan), *warning_lines(plan)])]
+        [
+            title(plan),
+            *indented(
+                [
+                    *reading_lines(plan),
+                    *stages,
+                    budget_line(plan),
+                    *forecast_lines(plan),
+                    *warning_lines(plan),
+                ]
+            ),
+        ]
     )
+
+
+def reading_lines(plan: Plan) -> list[str]:
+    """Return how a table becomes the numbers that parts see, where the schema has rules."""
+    return [f"Reading: {rule}." for rule in plan.schema.rules]
 
 
 def forecast_lines(plan: Plan) -> list[str]:
@@ -235,7 +251,7 @@ def forecast_lines(plan: Plan) -> list[str]:
 def plan_as_html(plan: Plan) -> str:
     """Return a plan as what a notebook shows."""
     header = ("stage", "part", "releases", "epsilon alone", "share")
-    lines = markup.sentences([budget_line(plan), *warning_lines(plan)])
+    lines = markup.sentences([*reading_lines(plan), budget_line(plan), *warning_lines(plan)])
     return markup.heading(title(plan)) + markup.table(header, stage_rows(plan)) + lines
 
 

@@ -66,7 +66,6 @@ from dpkit_core.protocols import (
     ThresholdSelector,
 )
 from dpkit_core.release.certificate import PartRecord
-from dpkit_core.validators import fraction
 
 DEFAULT_K = 5
 SCORE_SHARE = 0.1  # of the selection's budget, for a scorer that needs a private number first
@@ -104,7 +103,10 @@ class Planner:
         self.iteration = assembly.iteration
         self.facts: IterateFacts | None = None
         selecting = assembly.selector is not None and self.iteration is None
-        self.k = min(DEFAULT_K, self.features) if k is None and selecting else k or self.features
+        if k is None and selecting:
+            self.k = min(DEFAULT_K, self.features)
+        else:
+            self.k = k or self.features  # a k of 0 is refused by _check_k
         self.k_given = k
         self.select_share = select_share
         self.batches = batches
@@ -172,11 +174,8 @@ class Planner:
                 f"epsilon is {self.budget.epsilon}; no noise is drawn for less than {SMALLEST_BUDGET} or "
                 f"more than {1 / SMALLEST_BUDGET}"
             )
-        if assembly.selector and assembly.regressor:
-            try:
-                fraction(self, attrs.fields(Stage).share, self.select_share)
-            except ValueError as error:
-                problems.append(f"select_{error}")
+        if assembly.selector and assembly.regressor and not 0 < self.select_share < 1:
+            problems.append(f"select_share is {self.select_share}; it must be above 0 and below 1")
 
     def _check_classes(self) -> None:
         """Note which parts would take the places of classes for numbers."""
@@ -349,8 +348,14 @@ class Planner:
         sensitivity, facts = self._iterates(iteration)
         rounds, selector = len(facts.after), iteration.selector.instance
         above = isinstance(selector, ThresholdSelector)
+        components = iteration.components(facts)
+        if components and not (above and getattr(selector, "reads", False)):
+            raise Unsuitable(
+                f"cannot plan, because the scores of {iteration.scorer} are read off noisy numbers, and "
+                f"{iteration.selector} reads none; use a selector that does, such as gaussian_threshold"
+            )
         request = SelectionRequest(
-            facts.features + (not above),  # and none, which is above no threshold
+            components or facts.features + (not above),  # and none, which is above no threshold
             (1,) * rounds,
             (sensitivity,) * rounds,
             budget,

@@ -44,6 +44,7 @@ from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.stages import LOOP, UNPROTECTED, Stage, loop_of
 from dpkit_core.privacy.budget import Sensitivity
 from dpkit_core.protocols import (
+    ComponentScorer,
     IterateFacts,
     IterateState,
     Model,
@@ -268,16 +269,39 @@ def _iterate_scores(
         return np.array(scorer.iterate_scores(state, facts), dtype=np.float64)
 
     values = call(iteration.scorer, ask)
-    if values.shape != (d,) or not np.isfinite(values).all():
+    components = iteration.components(facts)
+    if values.shape != (components or d,) or not np.isfinite(values).all():
         raise PlanViolation(
             f"{iteration.scorer} did not return one finite score for each of {d} features. Nothing is "
             "released"
         )
     candidates = np.asarray(state.weights) != 0
+    if components and isinstance(scorer, ComponentScorer):
+        return Scores(values, sensitivity, candidates, read=_reader(scorer, _public(state), facts))
     if isinstance(iteration.selector.instance, ThresholdSelector):
         return Scores(values, sensitivity, candidates)
     none = iteration.none or not candidates.any()
     return Scores(np.append(values, 0.0), sensitivity, np.append(candidates, none))
+
+
+def _reader(
+    scorer: ComponentScorer, public: IterateState, facts: IterateFacts
+) -> Callable[[Vector, float], Vector]:
+    """Return what reads scores off noisy numbers; it has nothing private behind it."""
+
+    def read(noisy: Vector, deviation: float, /) -> Vector:
+        scores = np.array(scorer.read_components(np.array(noisy), deviation, public, facts), dtype=np.float64)
+        if scores.shape != (facts.features,) or not np.isfinite(scores).all():
+            raise ValueError("a scorer did not read one finite score for each feature")
+        return scores
+
+    return read
+
+
+def _public(state: IterateState) -> IterateState:
+    """Return an iterate without its private fields."""
+    weights = np.array(state.weights)
+    return IterateState(state.step, weights, state.length, np.zeros_like(weights), 0.0)
 
 
 def _dropped(
@@ -291,7 +315,7 @@ def _dropped(
     selector = iteration.selector.instance
     window = meter.window
     above = isinstance(selector, ThresholdSelector)
-    d = len(scores.values) - (not above)
+    d = len(scores.candidates) - (not above)
     if isinstance(selector, ThresholdSelector):
         thresholds = selector
         chosen = call(

@@ -12,6 +12,7 @@ from dpkit_core.errors import UnknownName
 from dpkit_core.plugins.signatures import departures
 from dpkit_core.protocols import (
     Accountant,
+    ComponentScorer,
     IterateScorer,
     IterativeRegressor,
     Regressor,
@@ -30,7 +31,7 @@ PROTOCOLS: Mapping[str, type[object]] = {
 
 #: What a part of the kind may offer besides; one that has the names must have the signatures too.
 CAPABILITIES: Mapping[str, tuple[type[object], ...]] = {
-    "scorers": (ReleasingScorer, IterateScorer),
+    "scorers": (ReleasingScorer, IterateScorer, ComponentScorer),
     "selectors": (ThresholdSelector,),
     "regressors": (IterativeRegressor,),
 }

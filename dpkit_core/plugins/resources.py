@@ -1,4 +1,4 @@
-"""What distributions offer besides parts: recipes, suites, generators, models, commands, observers.
+"""What distributions offer besides parts: recipes, suites, generators, models, commands, observers, pages.
 
 Each is an entry point, so third parties add theirs beside the parts that need them::
 
@@ -19,6 +19,12 @@ Each is an entry point, so third parties add theirs beside the parts that need t
 
     [project.entry-points."dpkit.hooks"]
     ledger = "my_package:Ledger"                        an observer of releases
+
+    [project.entry-points."dpkit.pages"]
+    release = "dpkit_command_report.page:page"          a page about a release: ``dpkit compose --report``
+
+    [project.entry-points."dpkit.reports"]
+    bench = "dpkit_command_bench.page:report"           what a page about a folder shows: ``dpkit report``
 
 A recipe or suite is data: it is read where its package lies, and the package's code is not imported. What is
 said of the others in a list is the first sentence of their docstrings, which is read from their source files.
@@ -43,7 +49,7 @@ from dpkit_core.plugins.kinds import role_of
 from dpkit_core.plugins.registry import ComponentRef
 
 FILES = ("recipes", "suites")
-KINDS = (*FILES, "generators", "models", "commands", "hooks")
+KINDS = (*FILES, "generators", "models", "commands", "hooks", "pages", "reports")
 
 
 def resources(kind: str) -> tuple[ComponentRef, ...]:

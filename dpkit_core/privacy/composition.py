@@ -8,7 +8,8 @@ matter beyond the last digit, and a thousand times 0.001 is not 1.00000000000000
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 
 from dpkit_core.errors import InvalidBudget, UnsupportedEvent
@@ -117,7 +118,7 @@ def elements(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
             epsilon, delta = known
             leaked = add_up(0.0, Fraction(event.rate), delta)
             yield _approximate(amplified(event.rate, epsilon), leaked, event), count
-        case _:
+        case Renyi() | Filtered() | NonPrivate() | _:
             yield event, count
 
 
@@ -222,7 +223,7 @@ def pair_of(event: Event) -> tuple[float, float]:
         case PoissonSampled():
             epsilon, delta = pair_of(event.event)
             return amplified(event.rate, epsilon), add_up(0.0, Fraction(event.rate), delta)
-        case _:
+        case Gaussian() | NonSphericalGaussian() | Renyi() | Filtered() | NonPrivate() | _:
             raise UnsupportedEvent(f"no pair of epsilon and delta is known for {event}")
 
 
@@ -245,6 +246,49 @@ def require_epsilon(epsilon: float) -> None:
     """Raise ``InvalidBudget`` unless delta can be asked for at ``epsilon``: it is finite and at least 0."""
     if not 0 <= epsilon < math.inf:
         raise InvalidBudget(f"epsilon is {epsilon}; it must be a finite number of at least 0")
+
+
+def require_supported(
+    accountant: str,
+    event: Event,
+    count: int,
+    neighboring: Neighboring,
+    reason: Callable[[Event], str | None],
+) -> None:
+    """Raise unless an accountant, which is told ``count`` times of ``event``, can account for it.
+
+    Parameters
+    ----------
+    accountant
+        Its name, for the message.
+    event, count
+        What ``compose`` was given.
+    neighboring, reason
+        As ``obstacle`` takes them.
+
+    Raises
+    ------
+    UnsupportedEvent
+        Where there is an obstacle.
+    ValueError
+        If ``count`` is below 1.
+    """
+    why = obstacle(event, neighboring, reason)
+    if why is not None:
+        raise UnsupportedEvent(f"accountant {accountant} cannot account for {why}")
+    require_count(count)
+
+
+def counted(spent: Iterable[tuple[Event, int]]) -> tuple[tuple[Event, int], ...]:
+    """Return events, each with how often, equal ones together, in an order that does not depend on theirs.
+
+    >>> counted([(PureDP(0.5), 3), (PureDP(0.5), 6)])  # doctest: +ELLIPSIS
+    ((PureDP(epsilon=0.5, ...), 9),)
+    """
+    total: Counter[Event] = Counter()
+    for event, count in spent:
+        total[event] += count
+    return tuple(sorted(total.items(), key=repr))
 
 
 def require_count(count: int) -> None:

@@ -16,8 +16,8 @@ The compatibility law, which every later version keeps:
    ``candidates``, ``proof``) are there for readers and for the meter, which compares each draw with them;
    ``priced`` leaves them out. They are None, or empty, in files of 0.1.0 only.
 
-Each event carries the neighboring relation for which it holds. The names are those of Google's
-``dp_accounting`` where it has the event. Noise multipliers are standard deviation (Gaussian) or scale
+Each event carries the neighboring relation for which it holds. What Google's ``dp_accounting`` has for it is
+said in ``dpkit_core.privacy.dp_accounting``. Noise multipliers are standard deviation (Gaussian) or scale
 (Laplace) divided by the sensitivity, so an event says all that an accountant needs.
 """
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol, Self
@@ -33,6 +33,7 @@ import attrs
 
 from dpkit_core.errors import InvalidBudget, InvalidRelease
 from dpkit_core.privacy.budget import Budget, Neighboring
+from dpkit_core.privacy.composition import obstacle
 from dpkit_core.privacy.events import ApproxDP, Event, PureDP
 
 #: One number for each unit of a filter; None where no finite number will do.
@@ -218,6 +219,23 @@ def filter_from_document(document: Mapping[str, Any]) -> Filter:
     return made
 
 
+def require_some_delta(name: str, budget: Budget) -> None:
+    """Raise ``InvalidBudget`` unless an account of that measure can keep the budget: with a delta above 0."""
+    if budget.delta == 0:
+        raise InvalidBudget(
+            f"an account kept in {name} needs a delta above 0, such as 1e-6; basic needs none"
+        )
+
+
+def events_of(claim: Claim, reason: Callable[[Event], str | None]) -> tuple[Event, ...]:
+    """Return by what events a run enters: its own, or where one has no bound, any with its total.
+
+    ``reason`` tells why an event has none, as ``dpkit_core.privacy.composition.obstacle`` asks for it.
+    """
+    known = claim.events and not any(obstacle(event, claim.neighboring, reason) for event in claim.events)
+    return claim.events if known else (by_total(claim),)
+
+
 def by_total(claim: Claim) -> Event:
     """Return any mechanism with the (epsilon, delta) of a run, of which nothing else is known."""
     if claim.delta:
@@ -262,6 +280,16 @@ def add(total: Ticks, cost: Ticks) -> Ticks:
     """
     pairs = zip(total, cost, strict=True)
     return tuple(None if old is None or new is None else old + new for old, new in pairs)
+
+
+def ticks_of_pure(epsilon: float) -> int | None:
+    """Return the ticks of a sum of epsilons; None for an infinite one, which no number of ticks is."""
+    return None if math.isinf(epsilon) else ticks(epsilon, EPSILON)
+
+
+def ticks_of_leaks(part: float, delta: float) -> int:
+    """Return the ticks of the part of delta that is kept for leaks, rounded down."""
+    return math.floor(Fraction(repr(part)) * Fraction(repr(delta)) * Fraction(10) ** DELTA)
 
 
 def within(spent: int | None, limit: int | None) -> bool:

@@ -44,10 +44,10 @@ from typing import ClassVar, Self
 import attrs
 import numpy as np
 
-from dpkit_core.errors import InvalidBudget, UnsupportedEvent
+from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy import profiles
 from dpkit_core.privacy.budget import Budget
-from dpkit_core.privacy.composition import add_up, elements, obstacle, round_up
+from dpkit_core.privacy.composition import add_up, elements, round_up
 from dpkit_core.privacy.events import (
     ApproxDP,
     Disjoint,
@@ -71,18 +71,19 @@ from dpkit_core.privacy.filters import (
     EPSILON,
     Claim,
     Ticks,
-    by_total,
     decimal,
+    events_of,
     largest,
+    require_some_delta,
     share,
     ticks,
     ticks_down,
+    ticks_of_leaks,
+    ticks_of_pure,
     ticks_up,
     within,
 )
 from dpkit_core.validators import fraction
-
-_NO_DELTA = "an account kept in gdp needs a delta above 0, such as 1e-6; basic needs none"
 
 # Above all errors of arithmetic, and the 2^-28 by which the meter's noise is charged, relatively.
 _SLACK = 2.0**-27
@@ -119,8 +120,7 @@ class GaussianFilter:
         InvalidBudget
             If delta is 0.
         """
-        if budget.delta == 0:
-            raise InvalidBudget(_NO_DELTA)
+        require_some_delta("gdp", budget)
         return cls()
 
     def limits(self, budget: Budget, /) -> Ticks:
@@ -131,23 +131,20 @@ class GaussianFilter:
         InvalidBudget
             If delta is 0.
         """
-        if budget.delta == 0:
-            raise InvalidBudget(_NO_DELTA)
+        require_some_delta("gdp", budget)
         return (
             ticks_down(_limit(budget.epsilon, (1 - self.leak) * budget.delta), DIVERGENCE),
             ticks(budget.epsilon, EPSILON),
-            math.floor(Fraction(repr(self.leak)) * Fraction(repr(budget.delta)) * 10**DELTA),
+            ticks_of_leaks(self.leak, budget.delta),
         )
 
     def cost(self, claim: Claim, /) -> Ticks:
         """Return the squared shift of the run's events, or of any mechanism with its (epsilon, delta)."""
-        events: tuple[Event, ...] = claim.events
-        if not events or any(obstacle(event, claim.neighboring, _unshifted) for event in events):
-            events = (by_total(claim),)
+        events = events_of(claim, _unshifted)
         precision, pure, leaked = _spent(events)
         return (
             ticks_up(precision, DIVERGENCE),
-            None if math.isinf(pure) else ticks(pure, EPSILON),
+            ticks_of_pure(pure),
             ticks(leaked, DELTA),
         )
 

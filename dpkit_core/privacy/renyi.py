@@ -28,6 +28,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Self, TypeAlias
 
@@ -219,6 +220,14 @@ def curve_of(event: Event, orders: tuple[float, ...] = ORDERS) -> RenyiCurve:
     grid, *_ = _grid(orders)
     with np.errstate(over="ignore"):  # towards infinity, the safe side
         return _curve_of(event, orders, grid)
+
+
+def curve_of_all(spent: Iterable[tuple[Event, int]], orders: tuple[float, ...] = ORDERS) -> RenyiCurve:
+    """Return the curve of events, each so many times, one after the other; see ``curve_of``."""
+    total = RenyiCurve.nothing(orders)
+    for event, count in spent:
+        total = total.then(curve_of(event, orders), count)
+    return total
 
 
 def _curve_of(event: Event, orders: tuple[float, ...], grid: Floats) -> RenyiCurve:  # noqa: PLR0911 - one each

@@ -45,36 +45,33 @@ where the chance that something is lost is at most the mean of the sum of leaks,
 
 from __future__ import annotations
 
-import functools
 import math
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import attrs
 
-from dpkit_core.errors import InvalidBudget
 from dpkit_core.privacy.budget import Budget
-from dpkit_core.privacy.composition import obstacle
-from dpkit_core.privacy.events import Event
 from dpkit_core.privacy.filters import (
     DELTA,
     DIVERGENCE,
     EPSILON,
     Claim,
     Ticks,
-    by_total,
     decimal,
+    events_of,
     largest,
+    require_some_delta,
     share,
     ticks,
     ticks_down,
+    ticks_of_leaks,
+    ticks_of_pure,
     ticks_up,
     within,
 )
-from dpkit_core.privacy.renyi import ORDERS, RenyiCurve, curve_of, unbounded
+from dpkit_core.privacy.renyi import ORDERS, curve_of_all, unbounded
 from dpkit_core.validators import fraction, frozen_floats
-
-_NO_DELTA = "an account kept in renyi needs a delta above 0, such as 1e-6; basic needs none"
 
 
 def _orders(instance: object, attribute: attrs.Attribute[Any], value: tuple[float, ...]) -> None:
@@ -116,8 +113,7 @@ class RenyiFilter:
         InvalidBudget
             If delta is 0.
         """
-        if budget.delta == 0:
-            raise InvalidBudget(_NO_DELTA)
+        require_some_delta("renyi", budget)
         return cls((max(ORDERS, key=lambda order: _limit(order, budget, 0.5) / order),))
 
     @property
@@ -137,25 +133,21 @@ class RenyiFilter:
         InvalidBudget
             If delta is 0.
         """
-        if budget.delta == 0:
-            raise InvalidBudget(_NO_DELTA)
+        require_some_delta("renyi", budget)
         part = (1 - self.leak) / len(self.orders)
         return (
             *(ticks_down(_limit(order, budget, part), DIVERGENCE) for order in self.orders),
             ticks(budget.epsilon, EPSILON),
-            math.floor(Fraction(repr(self.leak)) * Fraction(repr(budget.delta)) * 10**DELTA),
+            ticks_of_leaks(self.leak, budget.delta),
         )
 
     def cost(self, claim: Claim, /) -> Ticks:
         """Return the divergences of the run's events, or of any mechanism with its (epsilon, delta)."""
-        events: tuple[Event, ...] = claim.events
-        if not events or any(obstacle(event, claim.neighboring, unbounded) for event in events):
-            events = (by_total(claim),)
-        nothing = RenyiCurve.nothing(self.orders)
-        spent = functools.reduce(RenyiCurve.then, (curve_of(event, self.orders) for event in events), nothing)
+        events = events_of(claim, unbounded)
+        spent = curve_of_all([(event, 1) for event in events], self.orders)
         return (
             *(ticks_up(float(divergence), DIVERGENCE) for divergence in spent.divergences),
-            None if math.isinf(spent.pure) else ticks(spent.pure, EPSILON),
+            ticks_of_pure(spent.pure),
             ticks(spent.leaked, DELTA),
         )
 

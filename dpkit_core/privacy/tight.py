@@ -46,18 +46,21 @@ from dpkit_core.privacy.events import (
     Disjoint,
     Event,
     ExponentialMechanism,
+    Filtered,
     Gaussian,
     Laplace,
+    NonPrivate,
     NonSphericalGaussian,
     PermuteAndFlip,
     PoissonSampled,
     PureDP,
+    Renyi,
     Repeated,
     Sequence,
     walk,
 )
 from dpkit_core.privacy.pairs import Pair, laplace, responses
-from dpkit_core.privacy.renyi import RenyiCurve, curve_of
+from dpkit_core.privacy.renyi import curve_of_all
 
 Spent: TypeAlias = tuple[tuple[Event, int], ...]
 """Mechanisms, each with how often; in one order, whatever the order in which they came."""
@@ -78,14 +81,6 @@ _LEAST, _MOST = 1e-24, 1e12
 _SLACK = 2.0**-32
 
 
-def counted(spent: Iterable[tuple[Event, int]]) -> Spent:
-    """Return mechanisms with how often each, those that are alike together (``composition.elements``)."""
-    total: Counter[Event] = Counter()
-    for event, count in spent:
-        total[event] += count
-    return tuple(sorted(total.items(), key=repr))
-
-
 def undominated(event: Event) -> str | None:
     """Return why ``event``, apart from what is inside it, has no dominating pair; None if it has one."""
     match event:
@@ -97,7 +92,7 @@ def undominated(event: Event) -> str | None:
             noise = (inner for inner in walk(event) if isinstance(inner, Gaussian | NonSphericalGaussian))
             inner = None if event.rate == 1 else next(noise, None)
             return None if inner is None else f"{inner} inside {event}: take accountant rdp or pld"
-        case _:
+        case Renyi() | Filtered() | NonPrivate() | _:
             return f"{event}: no pair of laws is known that dominates it; accountant rdp may know a curve"
 
 
@@ -114,7 +109,7 @@ def tight_epsilon(spent: Spent, delta: float) -> float:
         If ``delta`` is not in [0, 1).
     """
     require_delta(delta)
-    curve = _curve(spent)
+    curve = curve_of_all(spent)
     least, spare = curve.epsilon(delta), delta - curve.leaked
     if spare > 0 < least < math.inf:
         for profile in _profiles(spent):
@@ -131,19 +126,12 @@ def tight_delta(spent: Spent, epsilon: float) -> float:
         If ``epsilon`` is negative or not finite.
     """
     require_epsilon(epsilon)
-    curve = _curve(spent)
+    curve = curve_of_all(spent)
     least = curve.delta(epsilon)
     if least > curve.leaked:
         for profile in _profiles(spent):
             least = min(least, math.nextafter(curve.leaked + profile(epsilon), math.inf))
     return least
-
-
-def _curve(spent: Spent) -> RenyiCurve:
-    total = RenyiCurve.nothing()
-    for event, count in spent:
-        total = total.then(curve_of(event), count)
-    return total
 
 
 def _smallest(profile: Callable[[float], float], delta: float, upper: float) -> float:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy.budget import Neighboring
-from dpkit_core.privacy.composition import elements, obstacle, pair_of, require_delta, unpaired
+from dpkit_core.privacy.composition import counted, elements, obstacle, pair_of, require_delta, unpaired
 from dpkit_core.privacy.events import Event, Sequence
 from dpkit_core.privacy.renyi import ORDERS, RenyiCurve, curve_of, require_orders, unbounded
-from dpkit_core.privacy.tight import counted, tight_epsilon, undominated
+from dpkit_core.privacy.tight import tight_epsilon, undominated
 from dpkit_core.validators import frozen_floats
 
 

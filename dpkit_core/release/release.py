@@ -95,8 +95,10 @@ class Release:
             A matrix whose columns are ``model.features``, in order. Or a table of pandas, polars, pyarrow or
             any library that speaks Arrow's C stream: its columns are found by name, and those of categories
             by the schema. Columns that the schema does not name are left out, with an ``UnusedColumns``
-            warning. What is missing is treated by the rules of the schema; where that leaves something
-            missing, and the model cannot do without, the prediction is NaN.
+            warning. Numbers are in the table's units, and so are predictions: the schema's transforms are
+            applied, and that of the target is taken back. What is missing is treated by the rules of the
+            schema; where that leaves something missing, and the model cannot do without, the prediction is
+            NaN.
 
         Raises
         ------
@@ -108,6 +110,7 @@ class Release:
         import numpy as np  # noqa: PLC0415 - a release is read without it
 
         from dpkit_core.data.frames import matrix_of  # noqa: PLC0415 - likewise
+        from dpkit_core.data.readers import transform_matrix  # noqa: PLC0415 - likewise
 
         if self.model is None:
             raise InvalidRelease(
@@ -119,7 +122,9 @@ class Release:
         known = {feature.name: feature for feature in schema.features}
         features = [known.get(name, Feature(name, name)) for name in self.model.features]
         matrix = matrix_of(X, features, beside=[column.name for column in (*schema.columns, schema.target)])
-        predicted = self.model.predict(matrix)
+        predicted = self.model.predict(transform_matrix(matrix, features))
+        if schema.target.transform is not None:
+            predicted = schema.target.transform.invert(predicted)
         lacking = np.isnan(matrix).any(axis=1)
         if lacking.any() and not getattr(self.model, "takes_missing", False):
             predicted = predicted.copy()
@@ -129,7 +134,8 @@ class Release:
     def coefficients(self) -> dict[str, float]:
         """Return the coefficients of a linear model per unit of the data, and ``(intercept)``.
 
-        The line that they describe is the model where nothing is clipped; ``print`` shows the clips.
+        Where the schema transforms a column, the unit is that of the transformed numbers. The line that they
+        describe is the model where nothing is clipped; ``print`` shows the clips.
 
         Raises
         ------

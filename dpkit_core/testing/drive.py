@@ -8,7 +8,7 @@ import os
 import pickle
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from functools import partial
@@ -425,20 +425,23 @@ def released_numbers(outcome: Any) -> Vector | None:
     """
     if isinstance(outcome, Refusal):
         return None
-    leaves = list(_leaves(canonical(outcome.to_document())))
-    numbers = [float(leaf) for leaf in leaves if isinstance(leaf, int | float)]
-    words = json.dumps([leaf for leaf in leaves if not isinstance(leaf, int | float)])
-    return np.array([*numbers, zlib.crc32(words.encode()) / 2**32], dtype=np.float64)
+    numbers: list[float] = []
+    words: list[str | None] = []
+    _gather(canonical(outcome.to_document()), numbers, words)
+    numbers.append(zlib.crc32(json.dumps(words).encode()) / 2**32)
+    return np.array(numbers, dtype=np.float64)
 
 
-def _leaves(document: Any) -> Iterator[float | str | None]:
-    match document:
-        case Mapping():
-            for name, value in document.items():
-                yield name
-                yield from _leaves(value)
-        case list():
-            for value in document:
-                yield from _leaves(value)
-        case _:
-            yield document
+def _gather(document: Any, numbers: list[float], words: list[str | None]) -> None:
+    """Add the numbers and the words of canonical data, in order; thousands of documents go through here."""
+    if type(document) is float or type(document) is bool:
+        numbers.append(document)
+    elif type(document) is list:
+        for value in document:
+            _gather(value, numbers, words)
+    elif type(document) is dict:
+        for name, value in document.items():
+            words.append(name)
+            _gather(value, numbers, words)
+    else:
+        words.append(document)

@@ -57,6 +57,21 @@ def test_a_step_by_the_gram_matrix(benchmark, dense):
     benchmark.extra_info["times as fast as X'(Xw - y)"] = round(naive(dense) / benchmark.stats.stats.median)
 
 
+def test_a_step_by_the_gram_matrix_with_its_draw(benchmark, dense, monkeypatch):
+    regressor, schema = FrankWolfeRegressor(rounds=T, form="gram"), box(D, Neighboring.ADD_OR_REMOVE_ONE)
+    plan, columns = plan_of(regressor, schema), Columns.of(dense, [Fences(0.0, 1.0)] * D)
+    made = Gram.of(columns, Fences(0.0, 1.0))
+    monkeypatch.setattr(Gram, "of", lambda *_: Gram(made.columns, made.b, made.whole))
+
+    def steps():
+        meter = quick_meters()(0)(plan, schema.neighboring)
+        regressor._iterate(columns, Fences(0.0, 1.0), plan.settings, meter.window, None)
+
+    benchmark.pedantic(steps, rounds=5)
+    plain = T * naive(dense)
+    benchmark.extra_info["times as fast as as many X'(Xw - y)"] = round(plain / benchmark.stats.stats.min)
+
+
 @pytest.mark.parametrize("form", ["gram", "residuals"])
 def test_a_whole_fit(benchmark, dense, form):
     regressor = FrankWolfeRegressor(rounds=T if form == "gram" else 100, form=form)

@@ -106,6 +106,25 @@ def test_columns_that_are_planned_and_not_there_change_nothing_but_noise():
     assert cells.quantiles(np.array([0.5])) == pytest.approx(0.5, abs=0.02)
 
 
+def test_an_octave_far_from_the_others_must_stand_out_more_than_one_beside_them():
+    """One of 200 empty octaves is above 3.5 deviations in every twentieth table."""
+    middle = (octaves().size - 1) // 2
+    counts = np.zeros(octaves().size - 1)
+    counts[middle + 50] = 100.0
+    counts[[middle, middle + 51, middle + 90, middle - 30]] = 4.0
+    believed = np.flatnonzero(cells._believed(counts, 1.0))
+    assert believed.tolist() == [middle, middle + 50, middle + 51]
+    counts[middle + 90] = 4.6
+    assert middle + 90 in np.flatnonzero(cells._believed(counts, 1.0))
+
+
+def test_where_no_octave_stands_out_the_largest_is_believed_and_what_is_next_to_it():
+    counts = np.zeros(octaves().size - 1)
+    counts[[10, 11, 30]] = 3.5, 4.0, 3.5
+    assert np.flatnonzero(cells._believed(counts, 1.0)).tolist() == [10, 11]
+    assert np.flatnonzero(cells._believed(counts, 10.0)).tolist() == [11]
+
+
 def test_octaves_cover_all_magnitudes_of_both_signs():
     edges = octaves()
     assert (np.diff(edges) > 0).all()

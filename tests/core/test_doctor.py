@@ -120,7 +120,7 @@ def test_the_probe_writes_only_its_finding_to_standard_output(zoo, site):
     )
     finding = json.loads(done.stdout)
     assert finding["status"] == "ok"
-    assert finding["noise"] == "Thank you for using zoo_prints!"
+    assert finding["printed"] == "Thank you for using zoo_prints!"
 
 
 SCORER = """

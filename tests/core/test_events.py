@@ -54,7 +54,10 @@ PLACES = {
     "dpkit_core/privacy/renyi.py unbounded": ("whether it has a Renyi curve", set()),
     "dpkit_core/privacy/renyi.py _curve_of": ("its Renyi curve, or that it has none", set()),
     "dpkit_core/privacy/composition.py unpaired": ("whether it has an (epsilon, delta) of its own", set()),
+    "dpkit_core/privacy/composition.py pair_of": ("that (epsilon, delta), if it has one", set()),
+    "dpkit_core/privacy/composition.py elements": ("of what simple events it is made", set()),
     "dpkit_core/privacy/gaussian_filter.py _unshifted": ("whether it may be added up as a shift", set()),
+    "dpkit_core/privacy/tight.py undominated": ("whether it has a dominating pair", set()),
     "dpkit_core/privacy/words.py in_words": ("that it groups others, in words", set(EVENT_TYPES) - GROUPS),
     "dpkit_core/privacy/words.py _noun_and_cost": ("what it is in words", GROUPS),
     "dpkit_core/privacy/dp_accounting.py to_dp_accounting": ("what Google's library has for it", set()),
@@ -63,6 +66,10 @@ PLACES = {
         GROUPS | {"NonPrivate"},
     ),
     "dpkit_core/testing/products.py law_of": ("a mechanism that it describes", set()),
+    "dpkit_core/testing/checks/accountants.py events": (
+        "an example, which accountants are asked about",
+        {"Filtered", "NonPrivate"},
+    ),
     "dpkit_core/testing/checks/accountants.py _exact_laws": (
         "the exact delta of a mechanism that it describes, which accountants are attacked with",
         {"Repeated", "Sequence", "NonPrivate"},

@@ -451,6 +451,27 @@ def test_releases_spend_their_epsilon_and_no_more(law: str) -> None:
 # Selections
 
 
+@pytest.mark.parametrize("size", [1, 7, 64, 1001])
+def test_a_draw_far_out_in_a_tail_leaves_the_others_as_they_are(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Arrays without one are computed as a whole, and arrays with one are taken apart, to the same last bit.
+    plain = [sampler().gumbel(size + 1), sampler().exponential(size + 1)]
+    unit = Sampler._unit
+
+    def far_out(self: Sampler, count: int) -> Any:
+        values, zooms = unit(self, count)
+        zooms[-1] = 1
+        return values, zooms
+
+    monkeypatch.setattr(Sampler, "_unit", far_out)
+    for whole, apart in zip(
+        plain, (sampler().gumbel(size + 1), sampler().exponential(size + 1)), strict=True
+    ):
+        assert whole[:-1].tobytes() == apart[:-1].tobytes()
+        assert whole[-1] != apart[-1]
+
+
 def test_exponential_and_gumbel_have_their_law() -> None:
     assert kolmogorov_smirnov(sampler().exponential(50_000), lambda x: -np.expm1(-x)) > FALSE_ALARM
     assert kolmogorov_smirnov(sampler().gumbel(50_000), lambda x: np.exp(-np.exp(-x))) > FALSE_ALARM

@@ -26,7 +26,7 @@ from dpkit_core.data.encode import encode, stream
 from dpkit_core.data.readers import read_table
 from dpkit_core.errors import CannotCompose, InvalidData, InvalidRelease
 from dpkit_core.pipeline.observers import Observers
-from dpkit_core.release.models import read_model, rebuilt
+from dpkit_core.release.kinds import read_model, rebuilt
 from dpkit_core.release.words import shown
 from dpkit_core.testing.forms import streamed
 

@@ -17,7 +17,7 @@ from arguments import assert_argued
 from typer.testing import CliRunner
 
 from dpkit_core.cli.app import app
-from dpkit_core.plugins.kinds import KINDS
+from dpkit_core.plugins.kinds import KINDS, role_of
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.scaffold import Blueprint, write
 from dpkit_core.scaffold.checkout import register
@@ -26,7 +26,7 @@ from dpkit_core.testing import run_checks
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
-ROLES = [kind.removesuffix("s") for kind in KINDS]
+ROLES = [role_of(kind) for kind in KINDS]
 # Long, with every kind of character, so that lines and classes show what they do.
 BLUEPRINTS = {role: Blueprint(role, f"long_{role}_name_2") for role in ROLES}
 
@@ -132,7 +132,7 @@ def test_a_new_distribution_has_the_standard_shape(role: str, made: Path) -> Non
 )
 def test_the_plugins_of_this_repository_have_the_files_of_a_new_one(folder: Path) -> None:
     tracked = files(folder)
-    expected = set(Blueprint(folder.parent.name.removesuffix("s"), folder.name).files())
+    expected = set(Blueprint(role_of(folder.parent.name), folder.name).files())
     assert {path for path in expected if not path.startswith("tests/")} <= tracked
     assert any(path.startswith("tests/test_") and path.endswith(".py") for path in tracked)
 

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 CAPABILITIES = {
     "prepare_released": "ReleasingScorer",
     "iterate_scores": "IterateScorer",
+    "read_components": "ComponentScorer",
     "fit_iterates": "IterativeRegressor",
     "select_above": "ThresholdSelector",
 }

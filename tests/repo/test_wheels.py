@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpkit_core.plugins.kinds import KINDS
+from dpkit_core.plugins.kinds import KINDS, role_of
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
 FIRST_OF = {folder.parent.name: folder for folder in reversed(FOLDERS)}
 
-ROLES = [kind.removesuffix("s") for kind in KINDS]
+ROLES = [role_of(kind) for kind in KINDS]
 
 
 def command(*words: object, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
@@ -80,7 +80,7 @@ def listed(scripts: Path) -> list[dict[str, Any]]:
     ],
 )
 def test_a_plugin_installs_alone_and_loads(folder: Path, wheels: Path, tmp_path: Path) -> None:
-    role = folder.parent.name.removesuffix("s")
+    role = role_of(folder.parent.name)
     distribution = f"dpkit-{role}-{folder.name}".replace("_", "-")
     scripts = install(tmp_path, wheels, "dpkit", distribution)
     assert [part["distribution"] for part in listed(scripts)] == [distribution]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dpkit_core.plugins.kinds import role_of
 from dpkit_core.scaffold.checkout import members, registration
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +28,7 @@ def root() -> dict[str, Any]:
 
 
 def singular(folder: Path) -> str:
-    return folder.parent.name.removesuffix("s")
+    return role_of(folder.parent.name)
 
 
 def distribution(folder: Path) -> str:
@@ -57,13 +58,13 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
         assert "entry-points" not in project
         project["entry-points"] = {f"dpkit.{folder.parent.name}": {folder.name: package(folder)}}
     own = project["entry-points"][f"dpkit.{folder.parent.name}"]
-    for group in ("dpkit.recipes", "dpkit.suites", "dpkit.generators", "dpkit.models"):  # ship with it
+    for kind in ("recipes", "suites", "generators", "models", "pages", "reports"):  # ship with it
         assert all(
             value.startswith(f"{package(folder)}.")
-            for value in project["entry-points"].pop(group, {}).values()
+            for value in project["entry-points"].pop(f"dpkit.{kind}", {}).values()
         )
 
-    assert document == {
+    expected = {
         "build-system": root["build-system"],
         "project": {
             "name": distribution(folder),
@@ -76,6 +77,11 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
         "dependency-groups": {"dev": ["dpkit[testing]"]},
         "tool": {"hatch": {"build": {"targets": {"wheel": {"packages": [package(folder)]}}}}},
     }
+    where = (folder / "pyproject.toml").relative_to(ROOT)
+    for table in {*document, *expected} - {"project"}:
+        assert document.get(table) == expected.get(table), f"[{table}] in {where}"
+    for key in {*project, *expected["project"]}:
+        assert project.get(key) == expected["project"].get(key), f"{key} of [project] in {where}"
     assert folder.name in own
     if folder.parent.name != "commands":  # the modules of a command load when it runs, not with the package
         assert [target.partition(":")[0] for target in own.values()] == [package(folder)]
@@ -92,11 +98,13 @@ def test_dependencies_have_a_floor_and_no_cap(folder: Path) -> None:
 @each_plugin
 def test_folder_holds_one_package_a_readme_and_tests(folder: Path) -> None:
     source = folder / package(folder)
-    assert (source / "__init__.py").is_file()
-    assert (source / "py.typed").is_file()
-    assert sorted(folder.glob("tests/test_*.py")), "no tests"
+    for path in (source / "__init__.py", source / "py.typed", folder / "README.md"):
+        assert path.is_file(), f"add {path.relative_to(ROOT)}"
+    assert sorted(folder.glob("tests/test_*.py")), f"add tests/test_*.py to {folder.relative_to(ROOT)}"
     assert [path.name for path in folder.glob("dpkit_*")] == [source.name]
-    assert (folder / "README.md").read_text(encoding="utf-8").startswith(f"# {distribution(folder)}\n")
+    head = f"# {distribution(folder)}\n"
+    readme = folder / "README.md"
+    assert readme.read_text(encoding="utf-8").startswith(head), f"{readme} has to begin with {head!r}"
 
 
 def test_what_repeats_the_plugins_is_up_to_date() -> None:
@@ -112,6 +120,18 @@ def test_installing_with_starter_installs_every_part(root: dict[str, Any]) -> No
     parts = [folder for folder in FOLDERS if folder.parent.name not in {"commands", *LIBRARIES}]
     assert set(starter) == {"dpkit[tables]", *map(distribution, parts)} - others
     assert starter[1:] == sorted(starter[1:])
+
+
+def test_every_plugin_is_in_an_extra_and_every_extra_is_installed_for_development(
+    root: dict[str, Any],
+) -> None:
+    extras = root["project"]["optional-dependencies"]
+    named = {name for names in extras.values() for name in names}
+    for name in map(distribution, FOLDERS):
+        assert name in named, f"pyproject.toml: put {name} into an extra of [project.optional-dependencies]"
+    (line,) = (entry for entry in root["dependency-groups"]["dev"] if str(entry).startswith("dpkit["))
+    installed = set(re.split(r"[][,]", line)[1:-1]) | {"tables"}  # of which starter has it
+    assert set(extras) == installed, "pyproject.toml: name each extra in [dependency-groups], dev"
 
 
 def test_the_core_has_the_version_of_its_distribution(root: dict[str, Any]) -> None:

@@ -15,7 +15,9 @@ from dpkit_core.errors import CalibrationFailed, Unsuitable, UnsupportedEvent
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import Draw
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
+from dpkit_core.privacy.events import Gaussian
 from dpkit_core.protocols import (
+    ComponentScorer,
     IterateFacts,
     IterateScorer,
     IterateState,
@@ -43,7 +45,11 @@ EVALUATIONS = 200
 RADII = (0.5, 4.0)
 CLIPS = (0.25, None)
 RECORDS = (2, 8)
+SIZES = (2, 3, 8, 16)
 STATES = 40
+READINGS = 3
+# Deviations of noise: nothing is further off, except with a probability of 10^-20.
+FAR = 10.0
 PAIRS = 12
 THRESHOLD_ROUNDS = 400
 # Of all rounds: one of them then has noise of about the size of what it protects.
@@ -94,7 +100,7 @@ def check_scores_of_iterates_keep_their_sensitivity(make: Factory[Scorer], trial
             type(declared) is Sensitivity and declared.neighboring is facts.neighboring,
             f"sensitivity is {declared!r}; it must be one for {facts.neighboring.value}",
         )
-        sizes = (2, 3, 8, 16) if facts.records is None else (facts.records,)
+        sizes = _sizes(scorer) if facts.records is None else (facts.records,)
         for weights, intercept in _weights(facts, rng):
 
             def scores(data: Dataset, at: tuple[Vector, float] = (weights, intercept)) -> Vector:
@@ -141,8 +147,9 @@ def check_scores_of_iterates_are_finite(make: Factory[Scorer], trial: Trial) -> 
                 kept = state.gradient.copy(), state.weights.copy()
                 scores = scorer.iterate_scores(state, facts)
                 samples += 1
+                expected = _components(scorer, facts) or facts.features
                 require(
-                    np.shape(scores) == (facts.features,) and np.isfinite(scores).all(),
+                    np.shape(scores) == (expected,) and np.isfinite(scores).all(),
                     f"scores are {scores} of an iterate of {facts.features} features",
                 )
                 require(np.array_equal(scores, scorer.iterate_scores(state, facts)), "two answers differ")
@@ -236,6 +243,94 @@ def check_thresholds_keep_their_budget(make: Factory[TopKSelector], trial: Trial
                 confidence=finding.confidence,
             )
     return Evidence(f"{strongest:.3f} of a claimed epsilon proved", samples, 1 - trial.error)
+
+
+@check("numerical", kinds=("scorer",))
+def check_scores_are_read_off_any_noise(make: Factory[Scorer], trial: Trial) -> Evidence:
+    """Whatever noise makes of its components, a scorer reads d finite scores off them, the same each time.
+
+    If this fails: clamp what noise moves below 0 before a root is taken, and keep nothing of an iterate.
+    """
+    scorer = _scorer_of_iterates(make)
+    if not isinstance(scorer, ComponentScorer):
+        raise NotApplicable("it reads no scores off components")
+    rng = np.random.default_rng(trial.seed)
+    samples = 0
+    for facts, _ in _accepted(scorer):
+        if not (count := _components(scorer, facts)):
+            continue
+        for weights, intercept in _weights(facts, rng):
+            length = float(np.abs(weights).sum() + abs(intercept))
+            state = IterateState(1, weights, length, np.zeros(facts.features), 0.0)
+            for size in (0.0, 1.0, 1e6, 1e12):
+                noisy = size * rng.standard_normal(count)
+                kept = noisy.copy()
+                scores = scorer.read_components(noisy, size, state, facts)
+                samples += 1
+                require(
+                    np.shape(scores) == (facts.features,) and np.isfinite(scores).all(),
+                    f"scores of {facts.features} features are {scores}, read off {kept}",
+                )
+                again = scorer.read_components(noisy, size, state, facts)
+                require(np.array_equal(scores, again), "two answers differ")
+                require(np.array_equal(noisy, kept), "the scorer changed the components")
+    if not samples:
+        raise NotApplicable("it reads no scores off components")
+    return Evidence(f"{samples} releases of components", samples)
+
+
+@check("privacy", kinds=("selector",))
+def check_scores_are_read_off_releases(make: Factory[TopKSelector], trial: Trial) -> Evidence:
+    """A selector that reads shows a scorer the noisy components that it was charged for, once, and no others.
+
+    If this fails: release the components by the meter first, and pass on what it returned and the deviation
+    of the planned event.
+    """
+    selector = make()
+    if not (isinstance(selector, ThresholdSelector) and getattr(selector, "reads", False)):
+        raise NotApplicable("it reads no scores off noisy components")
+    samples = 0
+    for number, (plan, request) in enumerate(_threshold_cases(selector)):
+        meter = quick_meters()((trial.seed, number))(plan, request.neighboring)
+        values = np.arange(float(request.features))
+        with keeping_plan():
+            for r, sensitivity in enumerate(request.sensitivities[:READINGS]):
+                answer = np.array([1.0, 1.0, -1.0, 0.0])
+                asked: list[tuple[Vector, float, int]] = []
+
+                def read(noisy: Vector, deviation: float, /) -> Vector:
+                    asked.append((np.array(noisy), float(deviation), len(meter.draws)))  # noqa: B023 - used at once
+                    return answer  # noqa: B023 - likewise
+
+                meter.offer(sensitivity)
+                open_ = np.array([True, False, True, True])
+                scores = Scores(values.copy(), sensitivity, open_, r, read)
+                chosen = [int(i) for i in selector.select_above(scores, plan, meter.window)]
+                samples += 1
+                require(chosen == [0], f"chose {chosen} of scores {answer} where candidate 1 is closed")
+                require(len(asked) == 1, f"asked {len(asked)} times for the scores of one release")
+                ((noisy, deviation, draws_before),) = asked
+                require(draws_before == r + 1, "asked for scores before the components were released")
+                event = plan.events[r]
+                if isinstance(event, Gaussian) and isinstance(event.sensitivity, float):
+                    promised = event.noise_multiplier * event.sensitivity
+                    require(deviation == promised, f"the deviation is {promised}, not {deviation}")
+                far = float(np.abs(noisy - values).max())
+                require(
+                    noisy.shape == values.shape and far < FAR * deviation and (far > 0 or len(values) == 1),
+                    f"{values} were shown as {noisy}, with noise of deviation {deviation:g}",
+                )
+    return Evidence(f"{samples} releases of components", samples)
+
+
+def _components(scorer: IterateScorer, facts: IterateFacts) -> int:
+    return scorer.components(facts) if isinstance(scorer, ComponentScorer) else 0
+
+
+def _sizes(scorer: IterateScorer) -> list[int]:
+    """Return numbers of records for which the scorer says that its proof holds, one more included."""
+    most = getattr(scorer, "most_records", None)
+    return [size for size in SIZES if most is None or size < most] or [1]
 
 
 def _scorer_of_iterates(make: Factory[Scorer]) -> IterateScorer:

@@ -16,14 +16,13 @@ from typing import ClassVar, Self
 import attrs
 
 from dpkit_core import Accountant, Neighboring
-from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy.composition import (
     add_up,
     obstacle,
     pair_of,
-    require_count,
     require_delta,
     require_epsilon,
+    require_supported,
     unpaired,
 )
 from dpkit_core.privacy.events import Event
@@ -88,10 +87,7 @@ class BasicAccountant:
         UnsupportedEvent
             Where ``supports`` is false; the message names the event inside that is at fault.
         """
-        why = obstacle(event, self.neighboring, unpaired)
-        if why is not None:
-            raise UnsupportedEvent(f"accountant basic cannot account for {why}")
-        require_count(count)
+        require_supported("basic", event, count, self.neighboring, unpaired)
         epsilon, delta = pair_of(event)
         return attrs.evolve(
             self,

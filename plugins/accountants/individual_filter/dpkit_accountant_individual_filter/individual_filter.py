@@ -22,9 +22,8 @@ import attrs
 import numpy as np
 
 from dpkit_core import Accountant, Neighboring, RecordAccountant, RecordAccounts
-from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy.accounts import PrecisionAccounts
-from dpkit_core.privacy.composition import obstacle, require_count
+from dpkit_core.privacy.composition import obstacle, require_supported
 from dpkit_core.privacy.events import Event, Filtered
 from dpkit_core.privacy.renyi import ORDERS, RenyiCurve, curve_of, unbounded
 from dpkit_core.validators import frozen_floats, not_negative
@@ -101,10 +100,7 @@ class IndividualFilterAccountant:
         UnsupportedEvent
             Where ``supports`` is false; the message names the event inside that is at fault.
         """
-        why = obstacle(event, self.neighboring, unbounded)
-        if why is not None:
-            raise UnsupportedEvent(f"accountant individual_filter cannot account for {why}")
-        require_count(count)
+        require_supported("individual_filter", event, count, self.neighboring, unbounded)
         total = self._spent.then(curve_of(event), count)
         return attrs.evolve(
             self, divergences=total.divergences.tolist(), pure=total.pure, leaked=total.leaked

@@ -32,7 +32,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -41,14 +40,14 @@ import attrs
 import numpy as np
 
 from dpkit_core import Accountant, Neighboring
-from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy import profiles
 from dpkit_core.privacy.composition import (
+    counted,
     elements,
     obstacle,
-    require_count,
     require_delta,
     require_epsilon,
+    require_supported,
     round_up,
 )
 from dpkit_core.privacy.events import (
@@ -62,7 +61,7 @@ from dpkit_core.privacy.events import (
     Renyi,
 )
 from dpkit_core.privacy.profiles import Floats
-from dpkit_core.privacy.renyi import RenyiCurve, curve_of, unbounded
+from dpkit_core.privacy.renyi import RenyiCurve, curve_of_all, unbounded
 
 if TYPE_CHECKING:
     from dp_accounting.pld import PrivacyLossDistribution
@@ -78,13 +77,6 @@ _EPSILON_LIMIT, _PRECISION_LIMIT = 60.0, 1e4
 
 # How many deviations of a Gaussian the grid follows; beyond, 1e-19 is left.
 _DEVIATIONS = 9.0
-
-
-def _sorted(spent: Iterable[tuple[Event, int]]) -> tuple[tuple[Event, int], ...]:
-    total: Counter[Event] = Counter()
-    for event, count in spent:
-        total[event] += count
-    return tuple(sorted(total.items(), key=repr))
 
 
 @attrs.frozen
@@ -133,7 +125,7 @@ class PldAccountant:
 
     neighboring: Neighboring = attrs.field(default=Neighboring.ADD_OR_REMOVE_ONE, converter=Neighboring)
     spent: tuple[tuple[Event, int], ...] = attrs.field(
-        default=(), converter=_sorted, kw_only=True, metadata={"state": True}
+        default=(), converter=counted, kw_only=True, metadata={"state": True}
     )
 
     def supports(self, event: Event, /) -> bool:
@@ -148,10 +140,7 @@ class PldAccountant:
         UnsupportedEvent
             Where ``supports`` is false; the message names the event inside that is at fault.
         """
-        why = obstacle(event, self.neighboring, _unknown)
-        if why is not None:
-            raise UnsupportedEvent(f"accountant pld cannot account for {why}")
-        require_count(count)
+        require_supported("pld", event, count, self.neighboring, _unknown)
         return attrs.evolve(self, spent=itertools.chain(self.spent, elements(event, count)))
 
     def epsilon(self, delta: float, /) -> float:
@@ -196,10 +185,7 @@ class PldAccountant:
 
     @property
     def _curve(self) -> RenyiCurve:
-        total = RenyiCurve.nothing()
-        for event, count in self.spent:
-            total = total.then(curve_of(event), count)
-        return total
+        return curve_of_all(self.spent)
 
 
 def _unknown(event: Event) -> str | None:

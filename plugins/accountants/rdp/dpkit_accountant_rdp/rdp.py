@@ -12,8 +12,7 @@ import attrs
 import numpy as np
 
 from dpkit_core import Accountant, Neighboring
-from dpkit_core.errors import UnsupportedEvent
-from dpkit_core.privacy.composition import obstacle, require_count
+from dpkit_core.privacy.composition import obstacle, require_supported
 from dpkit_core.privacy.events import Event
 from dpkit_core.privacy.renyi import ORDERS, RenyiCurve, curve_of, require_orders, unbounded
 from dpkit_core.validators import frozen_floats, not_negative
@@ -103,10 +102,7 @@ class RdpAccountant:
         UnsupportedEvent
             Where ``supports`` is false; the message names the event inside that is at fault.
         """
-        why = obstacle(event, self.neighboring, unbounded)
-        if why is not None:
-            raise UnsupportedEvent(f"accountant rdp cannot account for {why}")
-        require_count(count)
+        require_supported("rdp", event, count, self.neighboring, unbounded)
         total = self._spent.then(curve_of(event, self.orders), count)
         return attrs.evolve(
             self, divergences=total.divergences.tolist(), pure=total.pure, leaked=total.leaked

@@ -12,10 +12,9 @@ from typing import ClassVar, Self
 import attrs
 
 from dpkit_core import Accountant, Neighboring
-from dpkit_core.errors import UnsupportedEvent
-from dpkit_core.privacy.composition import elements, obstacle, require_count
+from dpkit_core.privacy.composition import counted, elements, obstacle, require_supported
 from dpkit_core.privacy.events import Event
-from dpkit_core.privacy.tight import counted, tight_delta, tight_epsilon, undominated
+from dpkit_core.privacy.tight import tight_delta, tight_epsilon, undominated
 
 
 @attrs.frozen
@@ -82,10 +81,7 @@ class TightAccountant:
         UnsupportedEvent
             Where ``supports`` is false; the message names the event inside that is at fault.
         """
-        why = obstacle(event, self.neighboring, undominated)
-        if why is not None:
-            raise UnsupportedEvent(f"accountant tight cannot account for {why}")
-        require_count(count)
+        require_supported("tight", event, count, self.neighboring, undominated)
         return attrs.evolve(self, spent=itertools.chain(self.spent, elements(event, count)))
 
     def epsilon(self, delta: float, /) -> float:

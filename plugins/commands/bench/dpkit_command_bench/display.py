@@ -12,7 +12,7 @@ from typing import Any
 from dpkit_command_bench.code import Code
 from dpkit_command_bench.errors import MissingTable
 from dpkit_command_bench.results import Results
-from dpkit_command_bench.runner import Ran
+from dpkit_command_bench.runner import RunOutcome
 from dpkit_command_bench.sources import locate
 from dpkit_command_bench.suite import Setting, Suite
 from dpkit_command_bench.summary import Cell, Standing, Summary
@@ -207,13 +207,15 @@ def _k(k: int | None) -> str:
     return "all" if k is None else str(k)
 
 
-def show_outcome(ran: Ran, store: Results, outcomes: Mapping[str, int], others: Mapping[str, int]) -> None:
+def show_outcome(
+    ran: RunOutcome, store: Results, outcomes: Mapping[str, int], others: Mapping[str, int]
+) -> None:
     """Print how many trials there were, where their rows are, and which are of ``others``, of other code."""
     render.lines(_outcome(ran, store, outcomes))
     render.lines(_warning(composition, count) for composition, count in others.items())
 
 
-def _outcome(ran: Ran, store: Results, outcomes: Mapping[str, int]) -> list[str]:
+def _outcome(ran: RunOutcome, store: Results, outcomes: Mapping[str, int]) -> list[str]:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items()) or "none"
     sentences = [f"Trials: {counts}; {ran.done} run now, {ran.before} done before."]
     if ran.skipped:

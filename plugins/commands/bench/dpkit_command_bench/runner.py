@@ -39,7 +39,7 @@ Report = Callable[[int, int, float | None], None]
 
 
 @attrs.frozen
-class Ran:
+class RunOutcome:
     """What a run did.
 
     Attributes
@@ -82,7 +82,7 @@ def local_workers(jobs: int) -> Iterator[Workers]:
 
     count = joblib.cpu_count() if jobs == -1 else jobs
     if count == 1:
-        yield Workers(_Here(), 1, 1)
+        yield Workers(_InThisProcess(), 1, 1)
         return
     executor = joblib.externals.loky.get_reusable_executor(
         max_workers=count, initializer=_end_with, initargs=(os.getpid(),)
@@ -162,7 +162,7 @@ def _end_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-class _Here:
+class _InThisProcess:
     """An executor that runs each function at once, in this process."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> concurrent.futures.Future[Any]:
@@ -181,7 +181,7 @@ def run(
     *,
     data_dir: Path | None = None,
     report: Report = lambda done, total, left: None,
-) -> Ran:
+) -> RunOutcome:
     """Return what was done, after every trial of the suite that was not done before has its row."""
     code = Code.of(suite)
     with results.locked():
@@ -198,7 +198,7 @@ def run(
     absent = {trial.composition.name for trial in pending} & code.missing.keys()
     skipped = {f"composition {name}": code.missing[name] for name in sorted(absent)}
     skipped |= {f"table {name}": reason for name, reason in splits.missing.items()}
-    return Ran(done, len(trials) - len(pending), skipped, len(pending) - done, code)
+    return RunOutcome(done, len(trials) - len(pending), skipped, len(pending) - done, code)
 
 
 def _drain(

@@ -264,7 +264,8 @@ def _encoded(spec: TableSpec, found: _Found, neighboring: Neighboring) -> Loaded
         raise InvalidData(
             f"{table.path} has {len(data.y)} records; a trial needs {_FEWEST}, two of them to train on"
         )
-    return Loaded(data, schema, found.origin, _hash(data), found.relevant, assertions)
+    # What workers get is transformed already, and errors are in the units of that.
+    return Loaded(data, schema.transformed, found.origin, _hash(data), found.relevant, assertions)
 
 
 def _described(column: Column, spec: TableSpec, table: Table) -> Column:

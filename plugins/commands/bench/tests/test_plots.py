@@ -4,7 +4,7 @@ import hashlib
 import math
 
 import pytest
-from dpkit_command_bench import plots
+from dpkit_command_bench import page, plots
 from dpkit_command_bench.published import Published
 from dpkit_command_bench.summary import summarize
 
@@ -150,3 +150,29 @@ def test_the_same_results_are_the_same_files(tmp_path):
     assert hashes[0] == hashes[1]
     names = {"ranks", "positives", "time", "epsilon", "tables", "difference-y-x", "difference-best-x"}
     assert {path.name for path in files[0]} == {f"{name}.{end}" for name in names for end in ("png", "svg")}
+
+
+def test_a_page_is_told_what_a_folder_holds(monkeypatch, tmp_path):
+    told = [{**each, "suite": "small", "key": str(n)} for n, each in enumerate(ROWS)]
+    monkeypatch.setattr(page.Results, "rows", lambda self: told)
+    (tmp_path / "suite.json").write_text('{"metrics": ["r2"]}')
+    document = page.report(tmp_path)
+    assert document["title"] == "Results of small"
+    assert (document["metric"], document["larger"]) == ("r2", True)
+    a, b = document["tables"]
+    assert (a["name"], a["reference"]) == ("a, k = 5", {"name": "best", "value": 0.9})
+    assert b["reference"] is None
+    lines = {(each["name"], each["epsilon"]): each for each in (*a["lines"], *b["lines"])}
+    assert ("best", 2.0) not in lines
+    assert next(each for each in a["lines"] if each["name"] == "x")["quartiles"] == pytest.approx(
+        [0.15, 0.2, 0.25]
+    )
+    assert lines["y", 0.5]["refused"] == 1
+    assert lines["y", 0.5]["quartiles"] == [-math.inf] * 3
+    assert document["ranking"]["header"][0] == "method"
+    assert len(document["ranking"]["rows"]) == 4
+    assert all(isinstance(cell, str) for each in document["ranking"]["rows"] for cell in each)
+
+
+def test_another_folder_is_none_of_its_own(tmp_path):
+    assert page.report(tmp_path) is None

@@ -13,6 +13,7 @@ from dpkit_command_bench.generators import five_ones
 from dpkit_command_bench.sources import load, locate
 from dpkit_command_bench.suite import TableSpec
 
+from dpkit_core import Dataset
 from dpkit_core.data.readers import pyarrow
 from dpkit_core.privacy.budget import Neighboring
 
@@ -55,6 +56,19 @@ def test_a_file_is_encoded_and_what_was_read_from_it_is_said(csv, tmp_path):
     numbers = np.column_stack([ENCODED, [100, 150, 400, 420]])
     expected = hashlib.sha256(b"".join(column.tobytes() for column in numbers.T.copy()))
     assert loaded.sha256 == expected.hexdigest()
+
+
+def test_a_column_is_transformed_once(csv, tmp_path):
+    scaled = {"carat": {"lower": 0.0, "upper": 2.0, "scale": True}}
+    loaded = fetch(
+        TableSpec("stones", target="price", file="stones.csv", columns=scaled, features=("carat",)),
+        tmp_path,
+        csv,
+    )
+    assert loaded.data.X[:, 0].tolist() == [-0.5, 0.0, 0.5, 1.0]
+    again = Dataset.from_arrays(loaded.data.X, loaded.data.y, loaded.schema)  # as a worker does
+    assert again.X.tolist() == loaded.data.X.tolist()
+    assert again.features[0].bounds == (-1.0, 1.0)
 
 
 def test_bounds_may_be_read_or_known(csv, tmp_path):

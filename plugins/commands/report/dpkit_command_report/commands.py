@@ -1,4 +1,4 @@
-"""``dpkit report``: a page about a release."""
+"""``dpkit report``: a page about a release, or about a folder of results."""
 
 from __future__ import annotations
 
@@ -12,21 +12,37 @@ from dpkit_core.commands.options import note
 
 def report(
     release: Annotated[
-        Path, typer.Argument(metavar="RELEASE", help="Written by `dpkit compose` or `dpkit run`.")
+        Path,
+        typer.Argument(
+            metavar="RELEASE",
+            help="Written by `dpkit compose` or `dpkit run`; or a folder, by `dpkit bench`.",
+        ),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Where to write. Default: RELEASE as .html."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Where to write. Default: RELEASE as .html, or report.html in the folder.",
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a page about RELEASE that a browser shows, without network, and a printer prints."""
-    from dpkit_command_report.page import page
-    from dpkit_core import Release
     from dpkit_core.files.writing import reserved
 
-    path = output or release.with_suffix(".html")
-    text = page(Release.read(release), release.name)
+    if release.is_dir():
+        from dpkit_command_report.results import page_of_results, read_results
+
+        path = output or release / "report.html"
+        text = page_of_results(read_results(release), release.resolve().name)
+    else:
+        from dpkit_command_report.page import page
+        from dpkit_core import Release
+
+        path = output or release.with_suffix(".html")
+        text = page(Release.read(release), release.name)
     with reserved(path, replace=force) as file:
         file.write(text)
     note(f"wrote {path}")

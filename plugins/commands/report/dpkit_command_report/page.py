@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import attrs
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from dpkit_core import Certificate, Release, Verification, verify
 from dpkit_core.data.features import EPOCH
@@ -53,6 +53,18 @@ class Fact:
     says: str
 
 
+def template(name: str) -> Template:
+    """Return a page with gaps; what is filled in is text, whatever it looks like."""
+    environment = Environment(
+        loader=PackageLoader("dpkit_command_report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)
+
+
 def page(release: Release, name: str) -> str:
     """Return a page about ``release``, whose file is called ``name``.
 
@@ -63,16 +75,9 @@ def page(release: Release, name: str) -> str:
     name
         Shown in the commands that check it.
     """
-    environment = Environment(
-        loader=PackageLoader("dpkit_command_report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     certificate = release.certificate
     words = certificate.in_words()
-    return environment.get_template("page.html").render(
+    return template("page.html").render(
         name=name,
         release=release,
         certificate=certificate,

@@ -1,7 +1,9 @@
 """Where a browser is, and releases to write pages about."""
 
+import math
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,6 +42,50 @@ def refused() -> Release:
     release = compose(regressor="mean").plan(schema, Budget(0.01)).run(data)
     assert release.refusal
     return release
+
+
+def line(
+    name: str, quartiles: list[float] | None, trials: int, refused: int = 0, failed: int = 0
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "epsilon": 1.0,
+        "quartiles": quartiles,
+        "trials": trials,
+        "refused": refused,
+        "failed": failed,
+    }
+
+
+@pytest.fixture(scope="session")
+def results() -> dict[str, Any]:
+    """What is known of a folder: a table with a reference and refusals, and one without either."""
+    lines = [
+        line("line <i>", [0.1, 0.25, 0.4], 4),
+        line("tukey", [-math.inf, -math.inf, 0.2], 4, refused=3),
+        line("trees", [-math.inf, 0.3, 0.3], 5, refused=1, failed=1),
+    ]
+    return {
+        "title": "Results of small",
+        "notes": ["Trials are seeded research, not releases."],
+        "metric": "r2",
+        "larger": True,
+        "tables": [
+            {
+                "name": "a",
+                "facts": "90 training records, 3 features",
+                "reference": {"name": "ols", "value": 0.5},
+                "lines": lines,
+            },
+            {
+                "name": "b",
+                "facts": "90 training records, 3 features",
+                "reference": None,
+                "lines": [line("line", None, 2, failed=2)],
+            },
+        ],
+        "ranking": {"header": ["method", "epsilon"], "rows": [["line", "1"]]},
+    }
 
 
 @pytest.fixture(scope="session")

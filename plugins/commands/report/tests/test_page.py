@@ -9,13 +9,15 @@ from pathlib import Path
 import attrs
 import pytest
 from dpkit_command_report.page import bars, facts, page
+from dpkit_command_report.results import Scale, page_of_results
 from typer.testing import CliRunner
 
 from dpkit_core import Budget, Column, Release, Schema, compose
 from dpkit_core.cli.app import app
+from dpkit_core.files.documents import to_toml
 from dpkit_core.release.kinds import OpaqueModel
 
-EMPTY = {"meta", "rect"}
+EMPTY = {"meta", "rect", "line", "circle"}
 
 
 class Read(HTMLParser):
@@ -153,9 +155,27 @@ def dumped(browser: Path, file: Path, width: int) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("width", [500, 1400])  # headless Chromium opens no narrower window than 500
-def test_a_browser_shows_it_without_errors_requests_or_overflow(browser, any_release, tmp_path, width):
-    text = page(any_release, "release.json")
+@pytest.fixture
+def any_text(request):
+    if request.param == "results":
+        return page_of_results(request.getfixturevalue("results"), "small")
+    return page(request.getfixturevalue(request.param), "release.json")
+
+
+@pytest.mark.parametrize(  # headless Chromium opens no narrower window than 500
+    ("any_text", "width"),
+    [
+        ("release", 500),
+        ("release", 1400),
+        ("seeded", 1400),
+        ("refused", 500),
+        ("results", 500),
+        ("results", 1400),
+    ],
+    indirect=["any_text"],
+)
+def test_a_browser_shows_it_without_errors_requests_or_overflow(browser, any_text, tmp_path, width):
+    text = any_text
     measure = (
         "<script>const root = document.documentElement;"
         "document.title = [root.clientWidth, root.scrollWidth,"
@@ -172,9 +192,11 @@ def test_a_browser_shows_it_without_errors_requests_or_overflow(browser, any_rel
 
 
 @pytest.mark.slow
-def test_a_telephone_shows_it_without_overflow(browser, release, tmp_path):
+@pytest.mark.parametrize("shows", ["release", "results"])
+def test_a_telephone_shows_it_without_overflow(browser, release, results, tmp_path, shows):
     sizes = "[document.documentElement.clientWidth, document.documentElement.scrollWidth].join(' ')"
-    text = page(release, "release.json").replace("style-src", "script-src 'unsafe-inline'; style-src")
+    text = page(release, "release.json") if shows == "release" else page_of_results(results, "small")
+    text = text.replace("style-src", "script-src 'unsafe-inline'; style-src")
     framed = text.replace("</body>", f"<script>parent.document.title = {sizes}</script></body>")
     escaped = framed.replace("&", "&amp;").replace('"', "&quot;")
     outer = tmp_path / "outer.html"
@@ -199,3 +221,86 @@ def test_the_command_writes_beside_the_release_and_replaces_nothing(release, tmp
     assert invoke(path).exit_code == 2
     assert invoke(path, "--force").exit_code == 0
     assert invoke(path, "-o", tmp_path / "other.html").exit_code == 0
+
+
+def test_a_page_comes_with_the_release_that_is_composed(tmp_path, data):
+    lines = ["area,rent", *(f"{x},{y}" for x, y in zip(data.X[:300, 0], data.y, strict=False))]
+    (tmp_path / "rents.csv").write_text("\n".join(lines))
+    schema = Schema.numeric(["area"], target="rent", bounds={"area": (0, 300), "rent": (0, 5000)})
+    (tmp_path / "rents.schema.toml").write_text(to_toml(schema.to_document()))
+    made, about = tmp_path / "release.json", tmp_path / "about.html"
+    words = ["compose", tmp_path / "rents.csv", "--regressor", "mean", "--output", made, "--report", about]
+    done = CliRunner().invoke(app, list(map(str, words)))
+    assert done.exit_code == 0, done.output
+    assert about.read_text(encoding="utf-8") == page(Release.read(made), "release.json")
+    made.unlink()
+    again = CliRunner().invoke(app, list(map(str, words)))
+    assert again.exit_code == 2  # nothing is spent for a page that cannot be written
+    assert not made.exists()
+    assert CliRunner().invoke(app, list(map(str, [*words, "--output", about]))).exit_code == 2
+    dry = CliRunner().invoke(app, list(map(str, [*words, "--dry-run", "--report", tmp_path / "dry.html"])))
+    assert dry.exit_code == 0
+    assert not (tmp_path / "dry.html").exists()
+
+
+def test_without_who_writes_pages_nothing_is_spent(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpkit_core.cli._execute.resources", lambda kind: ())
+    (tmp_path / "rents.csv").write_text("area,rent\n1,2\n2,3\n")
+    words = ["compose", tmp_path / "rents.csv", "--target", "rent", "--regressor", "mean"]
+    words += ["--output", tmp_path / "release.json", "--report", tmp_path / "about.html"]
+    done = CliRunner().invoke(app, list(map(str, words)))
+    assert done.exit_code == 2
+    assert "dpkit[report]" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["rents.csv"]
+
+
+# Folders of results
+
+
+def test_the_page_about_results_says_what_it_draws(results):
+    text = page_of_results(results, "small")
+    read = Read(text)
+    assert "Research, not a release." in read.text
+    assert "Without privacy, ols: 0.5." in read.text
+    assert "Nothing without privacy was run on this table" in read.text
+    assert "3 refused of 4" in read.text
+    assert "1 refused and 1 failed of 5" in read.text
+    says = [value for tag, name, value in read.attributes if (tag, name) == ("svg", "aria-label")]
+    assert len(says) == sum(len(table["lines"]) for table in results["tables"])
+    assert "<i>" not in text
+    assert read.headings == [1, 2, 2, 2]
+    assert not re.search(r"https?:|<script|<link|<img|url\(|@import|\son\w+=", text)
+
+
+def shapes(text, kind):
+    return [
+        dict(re.findall(r'(\w+)="([^"]*)"', each)) for each in re.findall(f'<line class="{kind}"[^>]*>', text)
+    ]
+
+
+def test_a_refusal_is_drawn_as_a_refusal_and_the_reference_across_each_line(results):
+    alone = {**results, "tables": results["tables"][:1]}
+    text = page_of_results(alone, "small")
+    assert [each["x1"] for each in shapes(text, "reference")] == ["50.0%"] * 3
+    assert [each["x2"] for each in shapes(text, "refused")] == ["75.0%", "20.0%"]
+    (first, last) = shapes(text, "quartiles")  # none where the median trial was refused
+    assert (first["x1"], first["x2"]) == ("10.0%", "40.0%")
+    assert last["x1"] == "0.0%"  # a quarter of its trials has no value
+    assert re.findall(r'<circle cx="([\d.]+)%"', text) == ["25.0", "30.0"]
+    assert not shapes(page_of_results({**results, "tables": results["tables"][1:]}, "x"), "reference")
+
+
+def test_values_beyond_a_picture_are_at_its_edge():
+    r2 = Scale.of([-50.0, 0.5], larger=True)
+    assert (r2.low, r2.high) == (-0.25, 1.0)
+    assert (r2.place(-50.0), r2.place(1.0), r2.place(-float("inf"))) == (0.0, 100.0, 0.0)
+    rmse = Scale.of([2.0, 4.0, float("inf")], larger=False)
+    assert (rmse.low, rmse.high, rmse.place(3.0), rmse.place(float("inf"))) == (0.0, 4.0, 75.0, 100.0)
+    assert Scale.of([], larger=True).place(0.5) == 50.0
+
+
+def test_a_folder_that_nobody_can_read_says_what_to_give(tmp_path):
+    done = invoke(tmp_path)
+    assert done.exit_code == 2
+    assert "a folder that `dpkit bench` wrote" in " ".join(done.stderr.split())
+    assert not list(tmp_path.iterdir())

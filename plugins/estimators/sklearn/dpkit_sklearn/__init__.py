@@ -1,11 +1,22 @@
-"""Private selection and regression as scikit-learn estimators.
+"""Private selection, regression and classification as scikit-learn estimators.
 
 A ``fit`` is a run: it spends ``epsilon`` and ``delta`` of the table that it is given, each time.
 """
 
+from dpkit_sklearn.classifier import PrivateClassifier as PrivateClassifier
 from dpkit_sklearn.export import as_estimator as as_estimator
+from dpkit_sklearn.folds import SearchPlan as SearchPlan
 from dpkit_sklearn.pipeline import ExactScore as ExactScore
 from dpkit_sklearn.regressor import PrivateRegressor as PrivateRegressor
+from dpkit_sklearn.search import PrivateSearchCV as PrivateSearchCV
 from dpkit_sklearn.select_k_best import PrivateSelectKBest as PrivateSelectKBest
 
-__all__ = ["ExactScore", "PrivateRegressor", "PrivateSelectKBest", "as_estimator"]
+__all__ = [
+    "ExactScore",
+    "PrivateClassifier",
+    "PrivateRegressor",
+    "PrivateSearchCV",
+    "PrivateSelectKBest",
+    "SearchPlan",
+    "as_estimator",
+]

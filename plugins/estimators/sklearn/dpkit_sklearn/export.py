@@ -51,7 +51,13 @@ def as_estimator(release: Release) -> BaseEstimator:
     >>> as_estimator(compose(regressor="mean").plan(schema, Budget(1.0)).run(data))
     LinearRegression()
     """
-    model = release.model
+    model, schema = release.model, release.certificate.schema
+    changed = [c.name for c in (*schema.columns, schema.target) if c.transform is not None]
+    if model is not None and changed:
+        raise InvalidRelease(
+            f"the schema transforms column {changed[0]!r}, which an exported model would not; predict by the "
+            "release"
+        )
     match model:
         case LinearModel():
             return _line(model.features, model.coefficients, model.intercept)

@@ -11,16 +11,18 @@ scikit-learn copies estimators freely: a ledger does (``ledger.payer(...)``), wh
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from dpkit_core import Budget, Dataset, Matrix, Plan, Registry, Release, Schema, compose
+from dpkit_core import Budget, Dataset, Matrix, Plan, Registry, Release, Schema, Vector, compose
 from dpkit_core.data.frames import frame_kinds, is_frame
 from dpkit_core.errors import DpkitError, InvalidOption
 from dpkit_core.ledger.ledger import Payer
@@ -137,6 +139,14 @@ class PipelineEstimator(BaseEstimator):
         """Run the plan on records that are checked first, and keep what was released."""
         _require_none(fit_params)
         payer = self._payer()
+        data, schema = self._table(X, y)
+        release = self._plan(schema).run(data, paid_by=payer)
+        self.release_ = release
+        self.certificate_ = release.certificate
+        return self
+
+    def _table(self, X: Any, y: Any) -> tuple[Dataset, Schema]:
+        """Return the records, checked, and what is public about them."""
         if is_frame(X) and self.schema is not None:  # columns are the schema's, found by name
             validate_data(self, X, y, skip_check_array=True)
             records, target = X, column_or_1d(y, warn=True)
@@ -146,14 +156,15 @@ class PipelineEstimator(BaseEstimator):
         else:
             if is_frame(X):
                 _require_numbers(X)
-            records, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+            numeric = self.__sklearn_tags__().classifier_tags is None
+            records, target = validate_data(self, X, y, dtype=np.float64, y_numeric=numeric)
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         schema = self._schema([name if isinstance(name, str) else f"x{name}" for name in names], y)
-        data = Dataset.from_arrays(records, target, schema)
-        release = self._plan(schema).run(data, paid_by=payer)
-        self.release_ = release
-        self.certificate_ = release.certificate
-        return self
+        return Dataset.from_arrays(records, self._target(target), schema), schema
+
+    def _target(self, y: Any) -> Any:
+        """Return the target as a dataset takes it."""
+        return y
 
     def _payer(self) -> Payer | None:
         if self.ledger is None or isinstance(self.ledger, Payer):
@@ -173,6 +184,33 @@ class PipelineEstimator(BaseEstimator):
         tags.non_deterministic = True  # there is no seed to set: one would make the noise removable
         tags.target_tags.required = True
         return tags
+
+
+class ModelEstimator(PipelineEstimator):
+    """An estimator whose run ends with a model."""
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return the features that the model may use, in the order in which they were released."""
+        check_is_fitted(self, "release_")
+        every = (feature.name for feature in self.certificate_.schema.features)
+        return np.array(self.release_.selected or [*every], dtype=object)
+
+    def _predicted(self, X: Any) -> Vector | Matrix:
+        """Return what the released model predicts."""
+        records, release = self._records(X), self.release_
+        if isinstance(records, np.ndarray) and release.model is not None:
+            records = columns_of(records, release, release.model.features)
+        return release.predict(records)
+
+
+def warn_of_exact_score() -> None:
+    """Say that a score is about to be computed from records without noise."""
+    warnings.warn(
+        "the score is computed from the records without noise, and no certificate covers it; "
+        "show it to others only if these records are public",
+        ExactScore,
+        stacklevel=3,
+    )
 
 
 def positions(release: Release, names: tuple[str, ...]) -> list[int]:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
-import numpy.typing as npt
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from dpkit_core import Accountant, Regressor, Schema, Scorer, TopKSelector, Vector
 from dpkit_core.ledger.ledger import Payer
-from dpkit_sklearn.pipeline import ExactScore, PipelineEstimator, columns_of
+from dpkit_sklearn.pipeline import ModelEstimator, warn_of_exact_score
 
 
-class PrivateRegressor(RegressorMixin, PipelineEstimator):
+class PrivateRegressor(RegressorMixin, ModelEstimator):
     """A regressor whose ``fit`` is a private run, with or without a private selection before it.
 
     Each ``fit`` spends ``epsilon`` and ``delta``: cross-validation with k folds spends k times, a grid search
@@ -121,10 +117,7 @@ class PrivateRegressor(RegressorMixin, PipelineEstimator):
         InvalidRelease
             If the fit ended in a refusal: then there is no model, and the budget is spent.
         """
-        records, release = self._records(X), self.release_
-        if isinstance(records, np.ndarray) and release.model is not None:
-            records = columns_of(records, release, release.model.features)
-        return release.predict(records)
+        return self._predicted(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R2, computed from these records without noise.
@@ -135,19 +128,8 @@ class PrivateRegressor(RegressorMixin, PipelineEstimator):
             Always: the score of private records is a release that no certificate covers, in
             cross-validation, too. Ignore the warning where the records are public.
         """
-        warnings.warn(
-            "the score is computed from the records without noise, and no certificate covers it; "
-            "show it to others only if these records are public",
-            ExactScore,
-            stacklevel=2,
-        )
+        warn_of_exact_score()
         return float(super().score(X, y, sample_weight))
-
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return the features that the model may use, in the order in which they were released."""
-        check_is_fitted(self, "release_")
-        every = (feature.name for feature in self.certificate_.schema.features)
-        return np.array(self.release_.selected or [*every], dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -77,3 +77,12 @@ def test_other_models_are_refused(model, release):
         as_estimator(released)
     with pytest.raises(InvalidRelease, match="only linear models"):
         released.coefficients()
+
+
+def test_a_model_of_transformed_columns_is_not_exported(release: Release) -> None:
+    scaled = attrs.evolve(SCHEMA, columns=(attrs.evolve(SCHEMA.columns[0], scale=True), SCHEMA.columns[1]))
+    release = attrs.evolve(
+        release, model=MODELS[0], certificate=attrs.evolve(release.certificate, schema=scaled)
+    )
+    with pytest.raises(InvalidRelease, match="transforms column 'a'"):
+        as_estimator(release)

@@ -1,3 +1,5 @@
 """Boosted trees with private splits, the baseline of S-GBDT's paper, as a dpkit regressor."""
 
-from dpkit_regressor_dpboost.dpboost import DpboostRegressor as DpboostRegressor
+from dpkit_regressor_dpboost.dpboost import DpboostRegressor
+
+__all__ = ["DpboostRegressor"]

@@ -396,8 +396,13 @@ class FrankWolfeRegressor:
         descent, facts = self._descent(columns, target), self._facts(columns.count, settings.neighboring)
         handed_over = frozenset(self._handed_over()) if screen is not None else frozenset()
         w = np.zeros(columns.count + 1)
+        candidates = np.ones(2 * w.size, dtype=bool)
+        candidates[w.size - 1 :: w.size] = self.intercept
+        moved = score_sensitivity(settings.neighboring)
         for t in range(1, settings.steps + 1):
-            vertex = self._vertex(descent.gradient(w) / self._unit(facts, w), settings, meter)
+            units = descent.gradient(w) / self._unit(facts, w)
+            scores = Scores(np.concatenate((-units, units)), moved, candidates)
+            vertex = self._vertex(scores, settings, meter)
             j, sign = vertex % w.size, 1.0 if vertex < w.size else -1.0
             step = STEPS[self.steps](t)
             w = (1 - step) * w
@@ -423,11 +428,8 @@ class FrankWolfeRegressor:
         clip = 1.0 if self.clip is None else self.clip
         return Residuals(columns, target, clip, self.radius, RESIDUALS[self.loss])
 
-    def _vertex(self, units: Vector, settings: FrankWolfeSettings, meter: Meter) -> int:
-        """Return a vertex, numbered +e_1, ..., +e_p, -e_1, ..., -e_p; gradient in units of the reach."""
-        candidates = np.ones(2 * units.size, dtype=bool)
-        candidates[units.size - 1 :: units.size] = self.intercept
-        scores = Scores(np.concatenate((-units, units)), score_sensitivity(settings.neighboring), candidates)
+    def _vertex(self, scores: Scores, settings: FrankWolfeSettings, meter: Meter) -> int:
+        """Return a vertex, numbered +e_1, ..., +e_p, -e_1, ..., -e_p."""
         if isinstance(settings.vertex, NonPrivate):
             with meter.custom(settings.vertex, proof="none", arithmetic=WITHOUT_PRIVACY) as sampler:
                 return self._baseline_vertex(scores, settings.scale, sampler)
@@ -716,7 +718,12 @@ class Gram:
             self.c = self.c + w[j] * self.column(int(j))
 
     def state(self, step: int, w: Vector) -> IterateState:
-        """Return the iterate with all that a screening rule needs: u'r = w'c, u'u = w'(c + b)."""
+        """Return the iterate with all that a screening rule needs: u'r = w'c, u'u = w'X'X w.
+
+        w'(c + b) would be u'u, too, but rounded in units of the labels, and u may be far smaller.
+        """
+        support = np.flatnonzero(w)
+        square = sum(float(w[j]) * float(w @ self.column(int(j))) for j in support)
         return IterateState(
             step,
             w[:-1].copy(),
@@ -724,7 +731,7 @@ class Gram:
             self.c[:-1].copy(),
             float(np.abs(self.c).max()),
             float(w @ self.c),
-            max(float(w @ (self.c + self.b)), 0.0),
+            max(square, 0.0),
             self.squares[:-1].copy(),
         )
 

@@ -1,5 +1,7 @@
 import json
+import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -7,7 +9,13 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from dpkit_regressor_frank_wolfe.frank_wolfe import STEPS, FrankWolfeRegressor, FrankWolfeSettings
+from dpkit_regressor_frank_wolfe.frank_wolfe import (
+    STEPS,
+    Columns,
+    FrankWolfeRegressor,
+    FrankWolfeSettings,
+    Gram,
+)
 from dpkit_regressor_frank_wolfe.logistic import WinsorizedLogisticModel
 from scipy import sparse
 
@@ -25,6 +33,7 @@ from dpkit_core import (
     WinsorizedLinearModel,
 )
 from dpkit_core.errors import Unsuitable
+from dpkit_core.mechanisms.quantiles import Fences
 from dpkit_core.privacy.events import ExponentialMechanism, expand
 from dpkit_core.testing import ReferenceAccountant, StageMeter, checks_for, trial_for
 from dpkit_core.testing.pytest import parametrize_with_checks
@@ -167,6 +176,28 @@ def test_what_the_gram_form_hands_over_is_what_it_is_called() -> None:
         found = (state.inner, state.square, state.steepest)
         assert any(found == pytest.approx(fit, abs=1e-9) for fit in fits)
         assert state.squares == pytest.approx(np.square(X).sum(axis=0), abs=1e-12)
+
+
+@pytest.mark.parametrize("radius", [2.0**-60, 0.5, 2.0**12])
+def test_the_length_of_the_predictions_is_known_beside_labels_of_any_size(radius: float) -> None:
+    # A screening rule multiplies it by a root of the gap: with labels in it, it would be mostly rounding.
+    rng = np.random.default_rng(5)
+    n, d, steps = 400, 3, 40
+    X, y = rng.integers(-(2**15), 2**15, (n, d)) / 2**15, rng.choice((-1.0, 1.0), n)
+    columns = Columns.of(Dataset.from_arrays(X, y, box(d, Neighboring.REPLACE_ONE)), [Fences(0.0, 1.0)] * d)
+    descent, w = Gram.of(columns, Fences(0.0, 1.0)), np.zeros(d + 1)
+    for t in range(1, steps + 1):
+        j, sign = int(rng.integers(d + 1)), float(rng.choice((-1.0, 1.0)))
+        w *= 1 - 1 / (t + 1)
+        w[j] += sign * radius / (t + 1)
+        descent.advance(j, sign * radius, 1 / (t + 1))
+    square = descent.state(steps, w).square
+    assert square is not None
+    u = [sum(Fraction(x) * Fraction(v) for x, v in zip((*row, 1.0), w, strict=True)) for row in X]
+    exact = math.sqrt(sum(v * v for v in u))
+    length = float(np.abs(w).sum())
+    assert abs(math.sqrt(square) - exact) <= 2.0**-7.5 * length * math.sqrt(n)
+    assert math.sqrt(square) == pytest.approx(exact, rel=1e-9)
 
 
 @pytest.mark.parametrize("options", ALL)

@@ -293,9 +293,7 @@ def test_budgets_and_accountants_without_gaussian_noise_are_refused():
 
 
 @pytest.mark.slow
-@parametrize_with_checks(
-    [WinsorizedLeastSquaresRegressor, partial(WinsorizedLeastSquaresRegressor, refits=2)]
-)
+@parametrize_with_checks([partial(WinsorizedLeastSquaresRegressor, refits=2)])
 def test_conforms(check):
     check()
 

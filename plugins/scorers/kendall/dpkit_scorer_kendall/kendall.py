@@ -34,7 +34,7 @@ class KendallScorer:
     penalty
         ``max``: the largest ``|t(X_j, X_s)|`` over the selected ``s``, so that a copy of any selected column
         loses all its score. ``mean``: their mean, as in the paper's Algorithm 1, under which a copy of one of
-        many selected columns may still be picked.
+        many selected columns may still be picked. ``none``: no penalty, and so one score for all rounds.
 
     Notes
     -----
@@ -59,13 +59,14 @@ class KendallScorer:
     |t(X_b, y)| falls by 2. If the selected X_s is smallest there before and after, |t(X_a, X_s)| falls by 2
     and |t(X_b, X_s)| rises by 2.
 
+    Without a penalty, the scores of all rounds are those of the first one, and so are their sensitivities.
+
     The declared sensitivities add 2^-24, which covers the rounding of scores in float64 up to 2^27 records.
 
     *Work.* O(d n log n) per round with one new reference column; 4 n d bytes for ranks and O(n) beside.
     """
 
     api: ClassVar[int] = 2
-    adaptive: ClassVar[bool] = True
     most_records: ClassVar[int] = _MAX_RECORDS
     proof: ClassVar[str] = "dpkit_scorer_kendall.kendall.KendallScorer (sharpens Lemma 3.2 of the paper)"
     reference: ClassVar[str] = (
@@ -73,12 +74,18 @@ class KendallScorer:
         "Feature Selection, Algorithm 1"
     )
 
-    penalty: str = attrs.field(default="max", validator=attrs.validators.in_(("max", "mean")))
+    penalty: str = attrs.field(default="max", validator=attrs.validators.in_(("max", "mean", "none")))
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether scores depend on what was picked: with a penalty."""
+        return self.penalty != "none"
 
     def sensitivity(self, schema: Schema, round_index: int, /) -> Sensitivity:
         """Return 3/2 (range 5/2) in the first round and 5/2 (range 5) later under add/remove.
 
-        Under replace-one 2 (range 4) and 4 (range 8). The proofs are in the notes of the class.
+        Under replace-one 2 (range 4) and 4 (range 8). Without a penalty, later rounds are as the first. The
+        proofs are in the notes of the class.
 
         Raises
         ------
@@ -90,7 +97,7 @@ class KendallScorer:
                 f"the schema says records = {schema.records}; the Kendall scorer counts pairs of at most "
                 f"{_MAX_RECORDS}, so draw a sample by a rule that does not depend on the data"
             )
-        match schema.neighboring, round_index:
+        match schema.neighboring, round_index if self.adaptive else 0:
             case Neighboring.ADD_OR_REMOVE_ONE, 0:
                 linf, range_ = 3 / 2, 5 / 2
             case Neighboring.ADD_OR_REMOVE_ONE, _:
@@ -121,7 +128,7 @@ class KendallScores:
     def scores(self, selected: Sequence[int], /) -> Vector:
         """Return one score per feature, given the selected ones in any order."""
         pairs_per_record = max(1, self.columns.ranks.shape[1] - 1)
-        if not selected:
+        if not selected or self.penalty == "none":
             relevance: Vector = self.relevance / pairs_per_record
             return relevance
         redundancies = [self._redundancy(s) for s in selected]

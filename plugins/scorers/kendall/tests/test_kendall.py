@@ -379,3 +379,16 @@ def test_a_public_number_of_records_beyond_exact_counting_is_refused_while_plann
     assert KendallScorer().sensitivity(schema, 0).linf >= 2
     with pytest.raises(Unsuitable, match="records = 134217729"):
         KendallScorer().sensitivity(attrs.evolve(schema, records=2**27 + 1), 0)
+
+
+@pytest.mark.parametrize("neighboring", [AR, RO])
+def test_without_a_penalty_every_round_is_the_first(neighboring):
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(50, 4)), rng.normal(size=50)
+    first = scores(X, y, (), "none")
+    assert scores(X, y, (2, 0), "none").tolist() == first.tolist() == scores(X, y).tolist()
+    scorer, schema = KendallScorer("none"), Schema.numeric("abcd", "y", neighboring=neighboring)
+    assert not scorer.adaptive
+    assert {scorer.sensitivity(schema, r).range for r in range(3)} == {declared(neighboring, 0).range}
+    plan = compose(scorer=scorer, selector="peel").plan(schema, Budget(1.0), k=2)
+    assert plan.stages[0].picks == (2,)

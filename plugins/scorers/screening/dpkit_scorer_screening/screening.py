@@ -1,4 +1,4 @@
-r"""Screening: which coefficients of an iterate can be dropped, by five rules.
+r"""Screening: which coefficients of an iterate can be dropped, by six rules.
 
 Notation: an iterate w with |w|_1 = q <= L, u = X w, r the derivatives of the loss at u, c = X'r, a_j = |x_j|,
 b = |u|, and the duality gap of the ball of radius L
@@ -15,7 +15,10 @@ Squared loss is 1-strongly convex and smooth in u, so |u - u*|^2 <= G and |x_j'(
 optimality u*'r* <= u'r* <= u'r + b sqrt(G); and L |c*_j| < -u*'r* = L max_l |c*_l| is strict complementary
 slackness. The rule as printed leaves out L in the first and in the third term: it is that of the unit ball,
 and drops every feature of a solution where L > 1. For other loss the third term carries (smoothness) /
-sqrt(strong convexity), which for logistic loss is cosh(L / 2) / 2; only squared loss is offered.
+sqrt(strong convexity). For logistic loss on the ball that is (1/4) / sqrt(sigma(L) sigma(-L)) = cosh(L / 2)
+/ 2, above 1 from L = 2.64 on, where the rule as printed is unproved, and 1.9 at the default L = 4. It
+multiplies what is the largest term already, and is no rule of the iterates that ``frank_wolfe`` has for that
+loss, whose residuals are summed up as they are clipped: only squared loss is offered.
 
 *Its sensitivity, replace-one.* Write g = q R + 1/4, the span of u_i r_i, and m = 2 L R, by how much L |c_j|
 can move. Then for N records
@@ -28,9 +31,21 @@ of G. At G = 0 it is A' sqrt(t) <= (L + q) sqrt(N t). At the other end G + t <= 
 the largest gap that one record adds. There, A and A' share the columns of N - 1 records, of which s units are
 in both, and (sqrt(s + 1) - sqrt(1 - e) sqrt(s)) (L + q) sqrt(N M), e = t / (N M), is largest at an end of 0
 <= s <= N - 1: at s = 0 it is (L + q) sqrt(N M), and at s = N - 1 at most (L + q) sqrt(N (g + m)). If the two
-differ by less, so much the better. So the third term moves by at most (L + q) sqrt((g + m) N). It grows with
-the root of the number of records, which is private under add-remove: the rule is unsuitable there. A public
-cap would have to be enforced by keeping some records, which is a replacement under add-remove, too.
+differ by less, so much the better. So the third term moves by at most (L + q) sqrt((g + m) N).
+
+*Add-remove.* Let the larger table have N records, and h = max(q R, 1/4), so that u'r moves by h and L |c_j|
+by L R at most. Then
+
+    |S_j(D') - S_j(D)| <= (h + L R) + (L + q) sqrt((h + L R) N).
+
+For A <= A' <= (L + q) sqrt(N). Where the added record raises S_j, G grows by t <= M: A' sqrt(G + t) - A
+sqrt(G) has no interior maximum in G, is at most (L + q) sqrt(N M) at G = 0, and at the other end, G = (N - 1)
+M, falls as A grows, from (L + q) sqrt(N M) at A = 0. Where it lowers S_j, A sqrt(G) - A' sqrt(G - t) <= A
+sqrt(t) for t <= L R + 1/4. Attained for q = L <= 1: all other records are fitted, with x = 1 and y = L, and
+one comes with x = 1 and y = -1. It grows with the root of the number of records, which is private here: a
+public cap is needed, ``most_records``. A table with more is refused before any part sees it, and the
+certificate says that the guarantee is one for tables with so many at most. A cap by keeping some of the
+records would be no cheaper: under it an added record replaces another.
 
 *Bounded rules.* (A) the smallest |c_j|: in the least S_j all other terms are common, up to a_j. Over the
 support of w, which is public, a record moves |c_j| by R, and two of them by 2 R against each other. (B) the
@@ -50,6 +65,22 @@ at most under add-remove, whatever the number of records, and under replace-one 
 
 Scores are in units of these numbers, which are public at each iterate.
 
+*By components.* (C) S_j grows with |c_j|, u'r, max_l |c_l|, a_j^2 and b^2. One record moves these by at most
+R, max(q R, 1/4), R, 1 and q^2 (replaced: 2 R, q R + 1/4, 2 R, 1 and q^2), each reached where q >= 1/2. In
+these units, which are public, each of the 2 d + 3 numbers moves by 1, and all of them by sqrt(2 d + 3) in L2.
+They are released with Gaussian noise of deviation s, and each is moved up by z s, for z the quantile of 1 -
+risk / 5. The rule made of them is above S_j except with probability ``risk``, and what it drops is then no
+coefficient of the minimizer. There is no root of the number of records in its noise, and nobody has to know
+that number; but there is noise on 2 d + 3 numbers.
+
+*Rounding.* A regressor's gradient is within 2^-13 R of the one of the table (``frank_wolfe``, *Arithmetic*),
+so that u'r and G are within (L + q) 2^-13 R, which is 2^-13 of what one record moves G by, or less. Sums and
+products carry 1 + 2^-10. Of the two roots in the third term of S_j, that of G is then within 2^-6.5 of the
+root of that number, where A is at most (L + q) sqrt(N). The other is the length of u: u'u is to be computed
+from w and X'X w and not as w'(c + X'y), in which what rounding leaves of the labels may be larger than u. So
+it is within 2^-15 q^2 of the true one, and its root within 2^-7.5 q, where sqrt(G) <= sqrt(N M).
+For two tables both come to 2 (2^-6.5 + 2^-7.5) < 2^-4 of the third term. Sums of x^2 are exact.
+
 What is dropped where residuals are clipped in the gradient is a heuristic for (A) and (B), and nothing is
 proved of the others there: they are refused.
 """
@@ -57,22 +88,37 @@ proved of the others there: they are refused.
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import ClassVar
 
 import attrs
 import numpy as np
 
-from dpkit_core import IterateFacts, IterateScorer, IterateState, Neighboring, Sensitivity, Vector
+from dpkit_core import (
+    ComponentScorer,
+    IterateFacts,
+    IterateScorer,
+    IterateState,
+    Neighboring,
+    Sensitivity,
+    Vector,
+)
 from dpkit_core.errors import Unsuitable
 from dpkit_core.validators import fraction
 
 #: Covers what rounding adds to a distance: gradients and sums are within 2^-13 of what one record moves them.
 ROUNDING = 1 + 2.0**-10
 
-#: The same for the root of a gap, which is then within 2^-6.5 of the root of what one record moves the gap.
-ROOT_ROUNDING = 1 + 2.0**-5
+#: The same for the exact rule, for both of its roots.
+ROOT_ROUNDING = 1 + 2.0**-4
 
-RULES = ("aligned", "smallest", "exact", "relaxed")
+#: The same for the length of noise, whose grid is that much finer than the noise.
+GRID = 1 + 2.0**-10
+
+#: No smaller unit is taken for b^2, which is a square of public numbers.
+LEAST_SQUARE = 2.0**-80
+
+RULES = ("aligned", "smallest", "exact", "relaxed", "components")
 
 #: Why scores by the printed rule, in units of its printed sensitivity, protect nothing.
 PUBLISHED = (
@@ -85,11 +131,12 @@ PUBLISHED = (
 class ScreeningScorer:
     """Scores the coefficients of a Frank-Wolfe iterate by how well they can be dropped.
 
-    Neighboring relation: both; ``exact`` replace-one only, with a public number of records.
+    Neighboring relation: both; ``exact`` with a public number of records (replace-one) or a public cap on it.
 
     Sensitivity: in units that the notes of the module derive, 1 for ``exact`` and ``relaxed``; in units of
     the largest residual, 1 for ``smallest`` and 1 + ``theta`` for ``aligned``, with range 2, and twice as
-    much under replace-one; all times 1 + 2^-10 for rounding, and 1 + 2^-5 for ``exact``.
+    much under replace-one; 1 in each of 2 d + 3 numbers for ``components``; all times 1 + 2^-10 for rounding,
+    and 1 + 2^-4 for ``exact``.
 
     Parameters
     ----------
@@ -97,6 +144,8 @@ class ScreeningScorer:
         ``aligned``: what the gradient pushes back, beside dropping nothing, memo form (B). ``smallest``: the
         least gradient, always dropped (A). ``exact``: the rule of Raj, Olbrich, Gaertner, Schoelkopf and
         Jaggi for the radius at hand. ``relaxed``: a safe bound of it whose sensitivity does not grow (D).
+        ``components``: a safe bound of it, made of noisy sums (C); for a selector that reads, such as
+        ``gaussian_threshold``.
     calibration
         ``proved``, as above. ``published``: the rule and the sensitivity as printed, for comparison, and
         certified as not private; ``rule`` is then left at its default.
@@ -104,6 +153,11 @@ class ScreeningScorer:
         How much of the largest gradient speaks against a coefficient, for ``aligned``.
     kappa
         Which of the bounds is taken, for ``relaxed``.
+    risk
+        With what probability a coefficient of the minimizer may be dropped, for ``components``.
+    most_records
+        A public number of records that no table exceeds, for ``exact`` under add-remove: larger ones are
+        refused.
     """
 
     api: ClassVar[int] = 2
@@ -123,11 +177,18 @@ class ScreeningScorer:
         validator=[attrs.validators.ge(2.0**-40), attrs.validators.le(2.0**40)],
     )
 
+    risk: float = attrs.field(default=0.05, converter=float, validator=fraction)
     calibration: str = attrs.field(default="proved", validator=attrs.validators.in_(("proved", "published")))
+    most_records: int | None = attrs.field(
+        default=None,
+        validator=attrs.validators.optional([attrs.validators.instance_of(int), attrs.validators.ge(1)]),
+    )
 
     def __attrs_post_init__(self) -> None:
         if self.calibration == "published" and self.rule != "aligned":
             raise ValueError("the published calibration has a rule of its own; leave rule at its default")
+        if self.most_records is not None and self.rule != "exact":
+            raise ValueError(f"rule {self.rule} needs no cap on records; leave most_records out")
 
     @property
     def not_private(self) -> tuple[str, ...]:
@@ -156,6 +217,9 @@ class ScreeningScorer:
                 moved, apart = 1 + self.theta, 2.0
             case "smallest":
                 moved, apart = 1.0, 2.0
+            case "components":
+                self._require_proved(facts)
+                return Sensitivity.general(ROUNDING, facts.neighboring)
             case _:
                 self._require_proved(facts)
                 return Sensitivity.general(
@@ -165,11 +229,16 @@ class ScreeningScorer:
 
     def _require_proved(self, facts: IterateFacts) -> None:
         self._require_gradient(facts)
-        if self.rule == "exact" and facts.records is None:
+        if self.rule == "exact" and self._records(facts) is None:
             raise Unsuitable(
                 "rule = exact moves by the root of the number of records, which is not public; give records "
-                "in the schema with neighboring = replace-one, or use rule = relaxed or aligned"
+                "in the schema with neighboring = replace-one, a public cap as most_records with "
+                "add-remove, or use rule = relaxed or aligned"
             )
+
+    def _records(self, facts: IterateFacts) -> int | None:
+        """Return how many records there are at most, where that is public."""
+        return facts.records if facts.neighboring is Neighboring.REPLACE_ONE else self.most_records
 
     def _require_gradient(self, facts: IterateFacts) -> None:
         if facts.clip is not None:
@@ -178,10 +247,17 @@ class ScreeningScorer:
                 "regressor that clips none, such as frank_wolfe with form = gram, or rule = aligned"
             )
         if facts.loss != "squared":
-            raise Unsuitable(f"rule = {self.rule} is for squared loss, not {facts.loss}; use rule = aligned")
+            raise Unsuitable(
+                f"rule = {self.rule} is for squared loss, not {facts.loss}, whose rule needs smoothness over "
+                "the root of strong convexity, cosh(radius / 2) / 2, times lengths that its iterates do not "
+                "have; use rule = aligned"
+            )
 
     def iterate_scores(self, state: IterateState, facts: IterateFacts, /) -> Vector:
-        """Return one score per feature: above 0 where the rule says that it can be dropped."""
+        """Return one score per feature, above 0 where the rule says that it can be dropped.
+
+        For ``components`` 2 d + 3 numbers: c, the sums of x_j^2, u'r, max |c| and u'u, in their units.
+        """
         scores: Vector
         if self.calibration == "published":
             scores = -printed_rule(state, facts.radius) / printed_sensitivity(facts.radius)
@@ -194,13 +270,51 @@ class ScreeningScorer:
                 scores = -np.abs(state.gradient) / reach
             case "exact":
                 scores = -exact_rule(state, facts.radius) / exact_sensitivity(
-                    facts.radius, state.length, facts.records or 0
+                    facts.radius, state.length, self._records(facts) or 0, facts.neighboring
                 )
+            case "components":
+                inner, square, squares = _moments(state)
+                parts = np.concatenate((state.gradient, squares, (inner, state.steepest, square)))
+                scores = parts / component_units(state.length, facts)
             case _:
                 scores = -relaxed_rule(state, facts.radius, self.kappa) / relaxed_sensitivity(
                     facts.radius, state.length, self.kappa, facts.neighboring
                 )
         return scores
+
+    def components(self, facts: IterateFacts, /) -> int:
+        """Return how many numbers are handed over: 2 d + 3 for ``components``."""
+        return 2 * facts.features + 3 if self.rule == "components" else 0
+
+    def read_components(
+        self, noisy: Vector, deviation: float, state: IterateState, facts: IterateFacts, /
+    ) -> Vector:
+        """Return the rule made of noisy components, each moved up, with its sign changed."""
+        margin = -NormalDist().inv_cdf(self.risk / 5) * deviation * GRID
+        units, d = component_units(state.length, facts), facts.features
+        gradient = (np.abs(noisy[:d]) + margin) * units[:d]
+        squares = np.maximum(noisy[d : 2 * d] + margin, 0.0)
+        inner, steepest, square = (noisy[2 * d :] + margin) * units[2 * d :]
+        gap = max(inner + facts.radius * steepest, 0.0)
+        lengths = facts.radius * np.sqrt(squares) + math.sqrt(max(square, 0.0))
+        scores: Vector = -(facts.radius * gradient + inner + lengths * math.sqrt(gap))
+        return scores
+
+
+def component_units(length: float, facts: IterateFacts) -> Vector:
+    """Return how far each component moves between neighbors, at an iterate of this length; shape (2 d + 3,).
+
+    >>> facts = IterateFacts("squared", 2.0, None, 1, (1,), Neighboring.REPLACE_ONE, 9)
+    >>> component_units(0.5, facts).tolist()
+    [3.0, 1.0, 1.0, 3.0, 0.25]
+    """
+    residual, square = length + 1.0, max(length * length, LEAST_SQUARE)
+    d, products = facts.features, length * residual
+    if facts.neighboring is Neighboring.REPLACE_ONE:
+        slope, inner = 2 * residual, products + 0.25
+    else:
+        slope, inner = residual, max(products, 0.25)
+    return np.array([slope] * d + [1.0] * d + [inner, slope, square])
 
 
 def exact_rule(state: IterateState, radius: float) -> Vector:
@@ -237,14 +351,19 @@ def relaxed_rule(state: IterateState, radius: float, kappa: float) -> Vector:
     return rule
 
 
-def exact_sensitivity(radius: float, length: float, records: int) -> float:
-    """Return how far S_j moves where one of so many records is replaced, at an iterate of this length.
+def exact_sensitivity(radius: float, length: float, records: int, neighboring: Neighboring) -> float:
+    """Return how far S_j moves between neighbors of so many records at most, at an iterate of this length.
 
-    >>> round(exact_sensitivity(1.0, 1.0, 2), 3)
+    >>> round(exact_sensitivity(1.0, 1.0, 2, Neighboring.REPLACE_ONE), 3)
     13.321
+    >>> exact_sensitivity(1.0, 1.0, 4, Neighboring.ADD_OR_REMOVE_ONE)
+    12.0
     """
     residual = length + 1.0
-    moved = (length * residual + 0.25) + 2 * radius * residual
+    if neighboring is Neighboring.REPLACE_ONE:
+        moved = (length * residual + 0.25) + 2 * radius * residual
+    else:
+        moved = max(length * residual, 0.25) + radius * residual
     return moved + (radius + length) * math.sqrt(moved * records)
 
 
@@ -266,3 +385,4 @@ def _moments(state: IterateState) -> tuple[float, float, Vector]:
 
 
 _: type[IterateScorer] = ScreeningScorer
+_2: type[ComponentScorer] = ScreeningScorer

@@ -1,3 +1,4 @@
+import itertools
 import json
 import math
 from collections.abc import Callable
@@ -5,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -16,8 +18,9 @@ from dpkit_scorer_screening.screening import (
     relaxed_sensitivity,
 )
 
-from dpkit_core import Dataset, IterateFacts, IterateState, Neighboring
-from dpkit_core.errors import Unsuitable
+from dpkit_core import Budget, Dataset, IterateFacts, IterateState, Neighboring, Sensitivity, compose
+from dpkit_core.errors import CannotCompose, InvalidData, Unsuitable
+from dpkit_core.testing import CheckFailed, NotApplicable, checks_for, trial_for
 from dpkit_core.testing.checks.iterates import reference_state
 from dpkit_core.testing.pytest import parametrize_with_checks
 from dpkit_core.testing.worlds import box
@@ -36,10 +39,60 @@ def test_conforms(check: Callable[[], None]) -> None:
 
 @pytest.mark.slow  # the same checks as of the rules above
 @parametrize_with_checks(
-    [partial(ScreeningScorer, rule="relaxed"), partial(ScreeningScorer, rule="smallest")]
+    [
+        partial(ScreeningScorer, rule="relaxed"),
+        partial(ScreeningScorer, rule="smallest"),
+    ]
 )
 def test_the_other_rules_conform(check: Callable[[], None]) -> None:
     check()
+
+
+OF_ITERATES = (
+    "scores_of_iterates_keep_their_sensitivity",
+    "scores_of_iterates_are_finite",
+    "scores_are_read_off_any_noise",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_ITERATES)
+@pytest.mark.parametrize("options", [{"rule": "exact", "most_records": 8}, {"rule": "components"}])
+def test_rules_for_some_conform_where_they_differ(name: str, options: dict[str, Any]) -> None:
+    (check,) = (check for check in checks_for("scorer") if check.name == f"check_{name}")
+    try:
+        check.run(partial(ScreeningScorer, **options), trial_for("scorer"))
+    except NotApplicable:
+        assert (name, options["rule"]) == (OF_ITERATES[2], "exact")
+
+
+@attrs.frozen
+class Halved(ScreeningScorer):
+    """Declares half of what its components move by."""
+
+    def iterate_sensitivity(self, facts: IterateFacts, /) -> Sensitivity:
+        whole = super().iterate_sensitivity(facts)
+        return attrs.evolve(whole, linf=whole.linf / 2, range=whole.range / 2)
+
+
+@attrs.frozen
+class Unclamped(ScreeningScorer):
+    """Takes the root of what noise has moved below 0."""
+
+    def read_components(
+        self, noisy: Array, deviation: float, state: IterateState, facts: IterateFacts, /
+    ) -> Array:
+        with np.errstate(invalid="ignore"):
+            return np.sqrt(noisy[: facts.features])
+
+
+@pytest.mark.parametrize(
+    ("false", "name"), [(Halved, OF_ITERATES[0]), (Unclamped, OF_ITERATES[2])], ids=["halved", "unclamped"]
+)
+def test_the_kit_finds_what_is_wrong_with_components(false: type[ScreeningScorer], name: str) -> None:
+    (check,) = (check for check in checks_for("scorer") if check.name == f"check_{name}")
+    with pytest.raises(CheckFailed):
+        check.run(partial(false, rule="components"), trial_for("scorer"))
 
 
 def facts(radius: float, features: int, *, clip: float | None = None, **other: Any) -> IterateFacts:
@@ -173,8 +226,31 @@ def test_the_exact_rule_moves_by_most_of_its_sensitivity(records: int, radius: f
         for one in ((1, 1, 1), (1, 1, -1), (fitted / radius, 0, fitted), (0, 0, 0))
         for other in ((1, 1, -1), (-1, -1, 1), (1, 0, -1))
     )
-    declared = exact_sensitivity(radius, radius, records)
+    declared = exact_sensitivity(radius, radius, records, RO)
     assert declared / 3 < change <= declared
+
+
+@pytest.mark.parametrize("radius", [0.25, 0.5, 1.0])
+@pytest.mark.parametrize("records", [2, 10, 1000])
+def test_an_added_record_moves_the_exact_rule_by_all_of_its_sensitivity(records: int, radius: float) -> None:
+    # All other records are fitted, which makes the gap 0, and one comes that is as far out as can be.
+    rows = [(1.0, 1.0, radius)] * (records - 1)
+    change = moved(rows, [*rows, (1.0, 1.0, -1.0)], (radius, 0.0), exact_rule, radius)
+    assert change == pytest.approx(exact_sensitivity(radius, radius, records, AR), rel=1e-9)
+
+
+def test_no_added_record_is_found_that_moves_the_exact_rule_further() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(500):  # 10^5 by hand
+        n, radius = int(rng.integers(1, 9)), float(rng.choice([0.05, 0.5, 1.0, 4.0]))
+        w = rng.dirichlet([0.5, 0.5]) * rng.choice((-1.0, 1.0), 2) * radius * rng.choice([0.2, 1.0])
+        X = rng.choice((-1.0, 0.0, 1.0), (n + 1, 2)) * rng.choice([1.0, rng.random()])
+        fitted = np.clip(X @ w, -1, 1)
+        y = np.where(rng.random(n + 1) < 0.5, fitted, rng.uniform(-1, 1, n + 1))
+        y[n] = rng.choice((-1.0, 1.0, y[n]))
+        table = np.column_stack((X, y))
+        change = moved(table[:n], table, w, exact_rule, radius)
+        assert change <= exact_sensitivity(radius, float(np.abs(w).sum()), n + 1, AR) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("neighboring", Neighboring)
@@ -188,14 +264,18 @@ def test_half_of_what_is_declared_of_the_relaxed_rule_would_be_false(neighboring
 
 
 def test_rules_are_refused_where_nothing_is_proved() -> None:
-    for rule in ("exact", "relaxed"):
+    for rule in ("exact", "relaxed", "components"):
         scorer = ScreeningScorer(rule=rule)
         with pytest.raises(Unsuitable, match="clipped residuals"):
             scorer.iterate_sensitivity(facts(1.0, 2, clip=0.25))
         with pytest.raises(Unsuitable, match="squared loss"):
             scorer.iterate_sensitivity(IterateFacts("logistic", 1.0, None, 2, (1,), RO, 10))
-    with pytest.raises(Unsuitable, match="root of the number of records"):
+    with pytest.raises(Unsuitable, match=r"root of the number of records.*a public cap as most_records"):
         ScreeningScorer(rule="exact").iterate_sensitivity(facts(1.0, 2))
+    with pytest.raises(Unsuitable, match="root of the number of records"):  # a cap says less than the number
+        ScreeningScorer(rule="exact", most_records=9).iterate_sensitivity(facts(1.0, 2, neighboring=RO))
+    with pytest.raises(ValueError, match="needs no cap"):
+        ScreeningScorer(most_records=9)
     with pytest.raises(Unsuitable, match="more of an iterate"):
         exact_rule(IterateState(1, np.zeros(2), 0.0, np.zeros(2), 0.0), 1.0)
 
@@ -219,6 +299,107 @@ def test_a_coefficient_that_the_gradient_pushes_back_is_above_none() -> None:
     assert on == pytest.approx(-1.0)
     assert (ScreeningScorer(rule="smallest").iterate_scores(state, about) == -2.0).all()
     assert not ScreeningScorer(rule="smallest").none
+
+
+# Form (C): components
+
+
+def components(table: Any, w: Any, about: IterateFacts) -> Array:
+    rows = np.array(table, dtype=float).reshape(-1, about.features + 1)
+    state = state_of(rows[:, :-1], rows[:, -1], w, about.radius)
+    return ScreeningScorer(rule="components").iterate_scores(state, about)
+
+
+@pytest.mark.parametrize("neighboring", Neighboring)
+def test_each_component_moves_by_all_that_is_declared_of_it_and_no_further(neighboring: Neighboring) -> None:
+    rows = [(0.0, 1.0, -1.0)] * 7
+    about = facts(2.0, 2, neighboring=neighboring, records=None if neighboring is AR else 8)
+    declared = ScreeningScorer(rule="components").iterate_sensitivity(about)
+    assert declared.linf == pytest.approx(1, rel=2**-9)
+    records = [*itertools.product((-1.0, 0.0, 1.0), repeat=3), (0.25, 0.0, 1.0), (0.5, -0.25, 0.75)]
+    reached = np.zeros(7)
+    for w in ([2.0, 0.0], [0.0, -2.0], [-0.5, 0.1], [0.1, 0.0], [0.0, 0.0]):
+        found = np.array([components([*rows, record], w, about) for record in records])
+        others = components(rows, w, about)[np.newaxis] if neighboring is AR else found
+        moves = np.abs(found[:, np.newaxis] - others[np.newaxis]).max(axis=(0, 1))
+        assert (moves <= declared.linf).all()
+        reached = np.maximum(reached, moves)
+    assert reached == pytest.approx(np.ones(7), rel=1e-9)
+
+
+def test_without_noise_the_components_make_the_exact_rule() -> None:
+    radius = GOLDEN["radius"]
+    for iterate in GOLDEN["iterates"]:
+        state = state_of(GOLDEN["X"], GOLDEN["y"], iterate["w"], radius)
+        about = facts(radius, len(iterate["w"]))
+        scorer = ScreeningScorer(rule="components")
+        values = scorer.iterate_scores(state, about)
+        public = IterateState(1, state.weights, state.length, np.zeros_like(state.weights), 0.0)
+        assert scorer.read_components(values, 0.0, public, about) == pytest.approx(
+            -exact_rule(state, radius), rel=1e-9
+        )
+
+
+def test_what_is_read_off_noisy_components_is_safe_as_often_as_is_said() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, (200, 5))
+    y = np.clip(X[:, 0] + 0.1 * rng.normal(size=200), -1, 1)
+    w, radius, runs = np.array([0.5, 0.0, 0.2, 0.0, 0.0]), 1.0, 4000
+    state, about = state_of(X, y, w, radius), facts(radius, 5)
+    values = ScreeningScorer(rule="components").iterate_scores(state, about)
+    for risk in (0.5, 0.05):
+        scorer = ScreeningScorer(rule="components", risk=risk)
+        noisy = values + 3.0 * rng.normal(size=(runs, values.size))
+        read = np.array([scorer.read_components(row, 3.0, state, about) for row in noisy])
+        above = (read > -exact_rule(state, radius)).mean(axis=0)
+        assert (above < risk + 5 * math.sqrt(risk / runs)).all()
+        assert (read < -exact_rule(state, radius)).any()
+
+
+def test_a_fit_drops_by_components_and_only_a_selector_that_reads_serves_them() -> None:
+    rng = np.random.default_rng(0)
+    schema = box(3, AR)
+    X = rng.uniform(-1, 1, (400, 3))
+    data = Dataset.from_arrays(X, np.clip(X[:, 0], -1, 1), schema)
+    options = {
+        "regressor": {"form": "gram", "rounds": 8, "every": 4, "radius": 1.0, "intercept": False},
+        "scorer": {"rule": "components"},
+    }
+
+    def parts(selector: str) -> Any:
+        return compose(scorer="screening", selector=selector, regressor="frank_wolfe", options=options)
+
+    plan = parts("gaussian_threshold").plan(schema, Budget(5.0, 1e-5), select_share=0.5)
+    (stage,) = (stage for stage in plan.stages if stage.name == "selection")
+    assert [event.shape for event in stage.plan.events] == [(9,)] * 2
+    assert {event.sensitivity for event in stage.plan.events} == {3.0 * (1 + 2.0**-10)}
+    release = plan.run(data)
+    assert release.certificate.private
+    with pytest.raises(CannotCompose, match="peel reads none; use a selector that does"):
+        parts("peel").plan(schema, Budget(5.0, 1e-5))
+
+
+# Caps
+
+
+def test_a_cap_is_kept_and_certified() -> None:
+    rng = np.random.default_rng(0)
+    options = {
+        "regressor": {"form": "gram", "rounds": 20},
+        "scorer": {"rule": "exact", "most_records": 30},
+    }
+    parts = compose(scorer="screening", selector="peel", regressor="frank_wolfe", options=options)
+    schema = box(2, AR)
+    plan = parts.plan(schema, Budget(5.0, 1e-5))
+
+    def table(records: int) -> Dataset:
+        return Dataset.from_arrays(rng.uniform(-1, 1, (records, 2)), rng.uniform(-1, 1, records), schema)
+
+    with pytest.raises(InvalidData, match=r"31 records; the proof of .*screening.* is for 30 at most"):
+        plan.run(table(31))
+    release = plan.run(table(30))
+    assert release.certificate.private
+    assert "the table is not empty, and has at most 30 records" in release.certificate.assumptions
 
 
 def test_options_leave_every_score_finite() -> None:

@@ -72,10 +72,11 @@ class GaussianThresholdSelector:
 
     *A threshold.* While a regressor iterates, every candidate whose noisy score is above 0 is released,
     however many there are. The noisy vector itself is private then, for its own sensitivity sqrt(d) linf, and
-    what is above 0 is read off it.
+    what is above 0 is read off it; or what a scorer reads off it, of which the numbers are components.
     """
 
     api: ClassVar[int] = 2
+    reads: ClassVar[bool] = True
     proof: ClassVar[str] = (
         "dpkit_selector_gaussian_threshold.gaussian_threshold.GaussianThresholdSelector (ranking), "
         "dpkit_core.noise.sampler.Sampler.gaussian_on_grid (arithmetic); Dwork and Roth 2014, Theorem A.1"
@@ -150,11 +151,14 @@ class GaussianThresholdSelector:
             scores.sensitivity,
             scores.values.size,
         )
+        moved = math.sqrt(scores.values.size) * scores.sensitivity.linf
         noisy = meter.gaussian(
             scores.values,
-            sensitivity=math.sqrt(scores.values.size) * scores.sensitivity.linf,
+            sensitivity=moved,
             noise_multiplier=event.noise_multiplier,
         )
+        if scores.read is not None:
+            noisy = scores.read(noisy, event.noise_multiplier * moved)
         return tuple(np.flatnonzero((noisy > 0) & scores.candidates).tolist())
 
 

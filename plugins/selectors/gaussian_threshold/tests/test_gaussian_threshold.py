@@ -21,7 +21,14 @@ from dpkit_core import (
 )
 from dpkit_core.errors import Unsuitable
 from dpkit_core.noise.grid import gaussian_grid
-from dpkit_core.testing import ReferenceAccountant, StageMeter, gaussian_delta
+from dpkit_core.testing import (
+    CheckFailed,
+    ReferenceAccountant,
+    StageMeter,
+    checks_for,
+    gaussian_delta,
+    trial_for,
+)
 from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
@@ -143,6 +150,23 @@ def test_what_cannot_be_kept_is_refused():
     ]:
         with pytest.raises(Unsuitable, match=message):
             GaussianThresholdSelector().plan(request(**bad))
+
+
+@attrs.frozen
+class ReadsTheScores(GaussianThresholdSelector):
+    """Releases the components with noise, and reads scores off those without."""
+
+    def select_above(self, scores, plan, meter, /):
+        super().select_above(attrs.evolve(scores, read=None), plan, meter)
+        return tuple(np.flatnonzero((scores.read(scores.values, 1.0) > 0) & scores.candidates).tolist())
+
+
+def test_scores_are_read_off_what_was_released():
+    (check,) = (c for c in checks_for("selector") if c.name == "check_scores_are_read_off_releases")
+    trial = trial_for("selector")
+    check.run(GaussianThresholdSelector, trial)
+    with pytest.raises(CheckFailed, match="the deviation is"):
+        check.run(ReadsTheScores, trial)
 
 
 @pytest.mark.exhaustive

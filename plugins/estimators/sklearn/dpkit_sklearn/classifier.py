@@ -1,0 +1,244 @@
+"""Private classification as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from dpkit_core import Accountant, Column, Matrix, Regressor, Schema, Scorer, TopKSelector
+from dpkit_core.errors import InvalidOption
+from dpkit_core.ledger.ledger import Payer
+from dpkit_sklearn.pipeline import ModelEstimator, warn_of_exact_score
+
+Labels = npt.NDArray[Any]
+
+#: Says that whatever occurs in the target is public.
+OBSERVED = "observed"
+
+#: What a label that is no class becomes: the name of no category.
+_NONE = ""
+
+#: What the certificate repeats then.
+CLASSES_PUBLIC = "the classes of the target are those that occur in it"
+
+
+class PrivateClassifier(ClassifierMixin, ModelEstimator):
+    """A classifier whose ``fit`` is a private run of a part that predicts probabilities.
+
+    Which classes there are is a public fact, because a class that only one record has would give that record
+    away. It is in the schema, whose target is categorical, or in ``classes``. Of two classes, a label that
+    is neither counts as the first; of several, as none.
+
+    Each ``fit`` spends ``epsilon`` and ``delta``, as with ``PrivateRegressor``; there is no ``random_state``
+    and no ``sample_weight`` for the same reasons.
+
+    Parameters
+    ----------
+    scorer, selector
+        Parts, or their names; both or neither. Without them the model uses every feature.
+    regressor
+        A part that predicts probabilities, or its name: ``boosted_trees``, or for two classes ``sgbdt`` with
+        ``regressor__loss="logistic"``.
+    accountant
+        A name, or an accountant of the schema's relation.
+    k
+        How many features to select; 5, or all where there are fewer.
+    epsilon, delta
+        What one fit may spend.
+    select_share
+        Fraction of it for the selection, where there is one.
+    schema
+        The public facts, or the path of a schema file. The categories of its target are the classes; without
+        it the names of the columns and ``classes`` are public, and nothing else.
+    classes
+        The labels as they are in ``y``: where there is no schema, or ``y`` is not in its words.
+        ``"observed"``, without a schema, declares that whatever labels occur are public, which the
+        certificate repeats.
+    ledger
+        Who pays: ``ledger.payer("account")``. The fits of all copies are charged to that account.
+    options
+        Options of parts that are given by name, role -> option -> value; also as parameters such as
+        ``regressor__trees``.
+
+    Attributes
+    ----------
+    classes_
+        The classes, in the order of the columns of ``predict_proba``; of two, the second is the positive one.
+    release_, certificate_
+        What was released, and its certificate.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(2000, 3))
+    >>> model = PrivateClassifier(classes=["no", "yes"], epsilon=1.0)
+    >>> model.fit(X, np.where(X[:, 0] > 0, "yes", "no")).predict_proba(X).shape
+    (2000, 2)
+    """
+
+    _roles: ClassVar[tuple[str, ...]] = ("scorer", "selector", "regressor", "accountant")
+
+    def __init__(
+        self,
+        *,
+        scorer: Scorer | str | None = None,
+        selector: TopKSelector | str | None = None,
+        regressor: Regressor | str = "boosted_trees",
+        accountant: Accountant | str = "rdp",
+        k: int | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        select_share: float = 0.05,
+        schema: Schema | Path | str | None = None,
+        classes: Sequence[Any] | str | None = None,
+        ledger: Payer | None = None,
+        options: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        self.scorer = scorer
+        self.selector = selector
+        self.regressor = regressor
+        self.accountant = accountant
+        self.k = k
+        self.epsilon = epsilon
+        self.delta = delta
+        self.select_share = select_share
+        self.schema = schema
+        self.classes = classes
+        self.ledger = ledger
+        self.options = options
+
+    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
+        """Plan, pay and run.
+
+        Parameters
+        ----------
+        X, y
+            The private records and their labels.
+        fit_params
+            None is accepted; ``sample_weight`` is refused with the reason.
+
+        Raises
+        ------
+        InvalidOption
+            If neither the schema nor ``classes`` says which classes there are.
+        DpkitError
+            As ``Pipeline.plan`` and ``Plan.run``.
+        """
+        self._release(X, y, fit_params)
+        self.classes_ = self._known_classes(y)
+        return self
+
+    def predict_proba(self, X: Any) -> Matrix:
+        """Return the probability of each class, shape (n, classes), by released numbers alone.
+
+        Raises
+        ------
+        InvalidRelease
+            If the fit ended in a refusal: then there is no model, and the budget is spent.
+        """
+        predicted = self._predicted(X)
+        if predicted.ndim == 2:  # of several classes
+            return predicted
+        positive = np.clip(predicted, 0.0, 1.0)
+        return np.column_stack([1 - positive, positive])
+
+    def predict(self, X: Any) -> Labels:
+        """Return the more probable class of each record."""
+        probabilities = self.predict_proba(X)
+        labels: Labels = self.classes_[probabilities.argmax(axis=1)]
+        return labels
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of records whose class is predicted, computed from them without noise.
+
+        Warns
+        -----
+        ExactScore
+            Always, as ``PrivateRegressor.score``.
+        """
+        warn_of_exact_score()
+        return float(super().score(X, y, sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # on the few records of scikit-learn's checks
+        return tags
+
+    def _schema(self, names: Sequence[str], y: Any) -> Schema:
+        schema = super()._schema(names, y)
+        if self.schema is not None:
+            _categories(schema)
+            return schema
+        labels = tuple(str(label) for label in self._known_classes(y))
+        target = Column(schema.target.name, "categorical", categories=labels)
+        observed = isinstance(self.classes, str)
+        return attrs.evolve(schema, target=target, assertions=(CLASSES_PUBLIC,) if observed else ())
+
+    def _known_classes(self, y: Any) -> Labels:
+        """Return the classes: those that were given, those of the schema, or those that occur."""
+        if isinstance(self.classes, str) and self.classes == OBSERVED and self.schema is None:
+            return _observed(y)
+        if self.classes is not None and not isinstance(self.classes, str):
+            return _require_several(self.classes, "classes")
+        if self.schema is None or self.classes is not None:
+            raise InvalidOption(
+                f"classes is {self.classes!r}; which classes there are is a public fact and is not read off "
+                'the records. Give classes=["no", "yes"], or a schema whose target has categories; or '
+                f"without a schema classes={OBSERVED!r}, which declares that the labels that occur are public"
+            )
+        return np.asarray(_categories(super()._schema((), y)))
+
+    def _target(self, y: Any) -> Any:
+        if self.classes is None:
+            return y  # as the schema has it
+        classes, schema = self._known_classes(y), self._schema((), y) if self.schema is not None else None
+        names = [str(label) for label in classes] if schema is None else list(_categories(schema))
+        if len(names) != len(classes):
+            raise InvalidOption(
+                f"classes has {len(classes)} labels, the schema {len(names)} categories; name them in order"
+            )
+        labels = np.asarray(y)
+        if labels.dtype.kind in "biuf" and classes.dtype.kind in "UO":
+            labels = labels.astype(str)
+        target = np.full(len(labels), _NONE, dtype=object)
+        for label, name in zip(classes, names, strict=True):
+            target[labels == label] = name
+        return target
+
+
+def _categories(schema: Schema) -> tuple[str, ...]:
+    """Return the classes of a schema, in the order of the columns of probabilities."""
+    target = schema.target
+    if target.classes:
+        return target.classes
+    positive = target.positive_category
+    if positive is None or len(target.categories) != 2:
+        _require_several((), f"target {target.name!r} has no classes, or a positive one of several")
+    return (*(name for name in target.categories if name != positive), str(positive))
+
+
+def _require_several(classes: Sequence[Any], what: str) -> Labels:
+    labels = np.asarray(classes)
+    if labels.ndim != 1 or len(labels) < 2 or len(set(labels.tolist())) < len(labels):
+        raise InvalidOption(f"{what}: {list(classes)!r}; two or more classes are needed, no two alike")
+    return labels
+
+
+def _observed(y: Any) -> Labels:
+    """Return the labels that occur, which the user declares to be public."""
+    if y is None:
+        raise InvalidOption(f"classes is {OBSERVED!r}: give y, too, or the classes")
+    check_classification_targets(y)
+    found: Labels = np.unique(np.asarray(y))
+    if len(found) < 2:
+        raise ValueError(f"the target has one class, {found[0]!r}; two classes are needed")
+    return found

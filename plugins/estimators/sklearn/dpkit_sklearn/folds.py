@@ -1,0 +1,378 @@
+r"""What a private search over candidates costs: each record is in all folds but one, and is compared once.
+
+*Mechanism.* Each record draws one of k folds, uniformly and independently of everything. Each of C
+candidates is fitted k times, by a private run on the records outside of one fold. On the records in it, the
+fitted model has gains: 1 - min(1, ((y - prediction) / bound)^2), rounded down to a multiple of 2^-16, or 0
+where the fit was refused or a prediction is not finite. Of several classes, it is 1 less half the squared
+distance of the probabilities from the class. A candidate's score is the sum of its gains over all
+records, and one private selection releases the candidate. Models and scores are thrown away.
+
+*Theorem.* If every fit is M_c-private for its plan's events, the whole costs no more than
+
+    k - 1 times the events of each candidate's fit, and the selection,
+
+at scores with L-infinity sensitivity 1; their range sensitivity is 1 under add/remove and 2 under
+replace-one. Under add/remove there is besides a delta of 2^-99, for tables of 100 records or more.
+
+*Proof.* Let D' be D with one record more, r, or with r in another one's place. Draw the folds of all other
+records alike for both, which changes neither's law, because folds are drawn independently; and fix the fold m
+of r, the same for both under replace-one. Given these,
+
+1. training tables: the one outside of fold m holds no r, so its C fits have one law. The other k - 1 differ
+   by r, so each of their C (k - 1) fits is one run of its plan on neighboring tables, and they compose as any
+   sequence of mechanisms does (Dong, Roth and Su 2022, Theorem 4; Mironov 2017, Proposition 1).
+2. scores: given all fitted models and folds, a score is a sum over records of a function of the record. r
+   adds its gain in fold m, from 0 to 1, to each: all scores rise, by at most 1. Where r replaces another, a
+   score moves by the difference of two gains, at most 1 either way, and two scores by at most 2 apart.
+
+The bound does not depend on m. What leaves is a mixture over m and the other folds with the same weights for
+D and D', and neither a hockey-stick divergence nor a moment of the likelihood ratio of two mixtures with the
+same weights is above the largest of their parts'. Under add/remove, D is the same for all m.
+
+*Empty tables.* A run refuses a table without records, and its refusal is no event. For D with n records, all
+training tables of D and D' have one unless all n are in one fold: k^(1 - n) <= 2^-99 for n >= 100. For
+replace-one, both are refused alike.
+
+*What this is not.* Folds of equal size, or by position, or by a shuffle: taking one record out of those
+changes the folds of others under add/remove. Nor is it a composition of k fits: that is what cross-validation
+costs that does not know its folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_core import (
+    Accountant,
+    AnyDataset,
+    Certificate,
+    Column,
+    Dataset,
+    FixedScores,
+    Matrix,
+    Neighboring,
+    Plan,
+    Randomness,
+    Release,
+    Sampler,
+    Schema,
+    Scorer,
+    Sensitivity,
+    Vector,
+    __version__,
+    compose,
+)
+from dpkit_core.errors import CannotCompose, InvalidData
+from dpkit_core.pipeline.parts import Part, make_part
+from dpkit_core.privacy.budget import Budget, rounded_up
+from dpkit_core.privacy.events import ApproxDP, Event, priced
+from dpkit_core.release.certificate import StageEvent
+from dpkit_core.release.witness import Witness
+
+PROOF = "dpkit_sklearn.folds"
+
+#: A gain is a whole number of these, so that sums of up to 2^37 records are exact in float64.
+STEPS = 2**16
+
+#: For which the bound on an empty training table is proved.
+LEAST_RECORDS = 100
+EMPTY = 2.0**-99
+
+#: Beside that delta an epsilon has to stand, and none is needed.
+NO_EPSILON = 1e-12
+
+FOLDS = "the folds are drawn record by record, and who is in which is not published"
+ENOUGH = f"that the table has {LEAST_RECORDS} records or more is public"
+
+
+@attrs.frozen
+class TotalGain:
+    """Scores candidates by the sum of their columns, of numbers from 0 to 1, in steps of 2^-16.
+
+    Values beyond are moved to 0 or 1.
+
+    *Sensitivity, add/remove.* A record adds from 0 to 1 to each sum: 1, and 1 apart, since all rise.
+    *Replace-one.* The difference of two such: 1, and 2 apart. All is attained. Sums of whole steps are exact
+    below 2^37 records.
+    """
+
+    api: ClassVar[int] = 2
+    adaptive: ClassVar[bool] = False
+    proof: ClassVar[str] = f"{PROOF}.TotalGain"
+    reference: ClassVar[str] = "none: a sum of bounded numbers"
+    most_records: ClassVar[int] = 2**37
+
+    def sensitivity(self, schema: Schema, round_index: int, /) -> Sensitivity:
+        """Return 1 (range 1) under add/remove and 1 (range 2) under replace-one."""
+        if schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE:
+            return Sensitivity.monotone(1.0, schema.neighboring)
+        return Sensitivity.general(1.0, schema.neighboring)
+
+    def prepare(self, data: AnyDataset, /) -> FixedScores:
+        """Return the sum of each column."""
+        total = np.zeros(len(data.features))
+        for block in data.blocks(2**16):
+            total += np.floor(np.clip(block.X, 0.0, 1.0) * STEPS).sum(axis=0)
+        return FixedScores(total / STEPS)
+
+
+_: type[Scorer] = TotalGain
+
+
+@attrs.frozen
+class SearchPlan:
+    """What a search will spend, and on what.
+
+    Attributes
+    ----------
+    candidates
+        The parameters of each.
+    fits
+        What one fit of each will spend.
+    refits
+        What the last fit will spend, if it is this candidate's; empty if nobody is fitted in the end.
+    folds
+        Into how many parts records are divided.
+    comparison
+        The private selection of a candidate.
+    accountant
+        Who adds up.
+    schema
+        The public facts about the table.
+    epsilon, delta
+        Of fits and comparison together.
+    """
+
+    candidates: tuple[Mapping[str, Any], ...]
+    fits: tuple[Plan, ...]
+    refits: tuple[Plan, ...]
+    folds: int
+    comparison: Plan
+    accountant: Part[Accountant]
+    schema: Schema
+    delta: float
+    epsilon: float
+
+    @classmethod
+    def of(
+        cls,
+        candidates: tuple[Mapping[str, Any], ...],
+        fits: tuple[Plan, ...],
+        refits: tuple[Plan, ...],
+        *,
+        folds: int,
+        comparison: tuple[str, float],
+        accountant: str,
+        schema: Schema,
+        delta: float | None,
+    ) -> SearchPlan:
+        """Return the plan of a search.
+
+        Parameters
+        ----------
+        candidates, fits, refits, folds, schema
+            As they are kept.
+        comparison
+            Name of a selector, and what the selection of a candidate may spend.
+        accountant
+            Its name.
+        delta
+            Of the total; by default those of all fits added up.
+
+        Raises
+        ------
+        CannotCompose
+            If a fit is not private, or there is no finite total.
+        """
+        what = f"a search over {len(candidates)} candidates in {folds} folds"
+        reasons = [f"candidate {c}: {reason}" for c, plan in enumerate(fits) for reason in plan.reasons]
+        if reasons:
+            raise CannotCompose(what, reasons)
+        selector, epsilon = comparison
+        names = [f"candidate {c}" for c in range(len(candidates))]
+        compared = compose(scorer=TotalGain(), selector=selector, accountant=accountant).plan(
+            gains_schema(names, schema.neighboring), Budget(epsilon), k=1
+        )
+        part: Part[Accountant] = make_part("accountant", accountant, {"neighboring": schema.neighboring})
+        if delta is None:
+            delta = (folds - 1) * sum(plan.budget.delta for plan in fits) + EMPTY
+        plan = cls(candidates, fits, refits, folds, compared, part, schema, delta, 0.0)
+        events = [item.event for item in plan.events]
+        unknown = next((event for event in events if not part.instance.supports(priced(event))), None)
+        if unknown is not None:
+            raise CannotCompose(what, [f"accountant {part.name} does not know {type(unknown).__name__}"])
+        total = plan.total_of(events, delta)
+        if not np.isfinite(total):
+            raise CannotCompose(what, [f"there is no finite epsilon at delta {delta}; allow a larger delta"])
+        return attrs.evolve(plan, epsilon=total)
+
+    def total_of(self, events: list[Event], delta: float) -> float:
+        """Return epsilon at ``delta`` of all events together."""
+        accountant = self.accountant.instance
+        for event in events:
+            accountant = accountant.compose(priced(event))
+        return accountant.epsilon(delta)
+
+    @property
+    def events(self) -> tuple[StageEvent, ...]:
+        """What one record pays for: of each candidate all fits but one, and the comparison."""
+        each = [
+            StageEvent(f"fits of candidate {c}", item.event)
+            for c, plan in enumerate(self.fits)
+            for _ in range(self.folds - 1)
+            for item in plan.events
+        ]
+        compared = [StageEvent("comparison", item.event) for item in self.comparison.events]
+        empty = []
+        if self.schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE:
+            empty = [StageEvent("folds", ApproxDP(NO_EPSILON, EMPTY, self.schema.neighboring, proof=PROOF))]
+        return (*each, *empty, *compared)
+
+    @property
+    def together(self) -> Budget:
+        """The total with the last fit, whichever candidate's it is."""
+        events = [item.event for item in self.events]
+        delta = self.delta + max((plan.budget.delta for plan in self.refits), default=0.0)
+        refits = [[item.event for item in plan.events] for plan in self.refits] or [[]]
+        return Budget(max(self.total_of([*events, *refit], delta) for refit in refits), delta)
+
+    def __str__(self) -> str:
+        fits, last = len(self.fits), self.together
+        lines = [
+            f"Each record is in {self.folds - 1} of {self.folds} fits of each of {fits} candidates, and is "
+            "compared once.",
+            *(
+                f"Candidate {c}, {shown(params)}: epsilon {rounded_up(plan.epsilon or 0.0, 4)}, delta "
+                f"{rounded_up(plan.budget.delta, 3)} for one fit."
+                for c, (params, plan) in enumerate(zip(self.candidates, self.fits, strict=True))
+            ),
+            f"Comparison: epsilon {rounded_up(self.comparison.epsilon or 0.0, 4)}.",
+            f"Together: epsilon {rounded_up(self.epsilon, 6)} at delta {rounded_up(self.delta, 3)}, by "
+            f"accountant {self.accountant.name}, for {self.schema.neighboring.value} neighbors.",
+        ]
+        if self.refits:
+            lines.append(
+                f"With the last fit, at most: epsilon {rounded_up(last.epsilon, 6)} at delta "
+                f"{rounded_up(last.delta, 3)}."
+            )
+        return "\n".join(["Search", *(f"  {line}" for line in lines)])
+
+    def certificate(self, releases: tuple[Release, ...] = (), witness: Witness | None = None) -> Certificate:
+        """Return the certificate of fits and comparison; before the run, as much of it as is known.
+
+        Parameters
+        ----------
+        releases
+            Those of the runs.
+        witness
+            Of the charge.
+        """
+        plans = (*self.fits, self.comparison)
+        theirs = [release.certificate for release in releases]
+        reasons = [reason for each in theirs for reason in each.reasons]
+        parts = [record for plan in plans for record in plan.records if record.role != "accountant"]
+        added = self.schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE
+        assumptions = [sentence for plan in plans for sentence in plan.assumptions]
+        return Certificate(
+            private=not reasons,
+            reasons=tuple(dict.fromkeys(reasons)),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            neighboring=self.schema.neighboring,
+            accountant=self.accountant.name,
+            events=self.events,
+            parts=(*(part for i, part in enumerate(parts) if part not in parts[:i]), self.accountant.record),
+            assumptions=tuple(dict.fromkeys([*assumptions, FOLDS, *([ENOUGH] if added else [])])),
+            randomness=theirs[0].randomness if theirs else "",
+            arithmetic=tuple(dict.fromkeys(word for each in theirs for word in each.arithmetic)),
+            schema=self.schema,
+            budget=Budget(self.epsilon, self.delta),
+            outcome="released",
+            dpkit=__version__,
+            witness=witness,
+        )
+
+
+def shown(params: Mapping[str, Any]) -> str:
+    """Return the parameters of a candidate in words."""
+    return ", ".join(f"{name} = {value}" for name, value in params.items()) or "as it is"
+
+
+def gains_schema(names: list[str], relation: Neighboring) -> Schema:
+    """Return what is public about a table of gains: one column a candidate, from 0 to 1, and no target."""
+    columns = [Column(name, lower=0.0, upper=1.0) for name in names]
+    return Schema(tuple(columns), Column("nothing", lower=0.0, upper=1.0), relation)
+
+
+def fold_schema(schema: Schema) -> Schema:
+    """Return what is public about the records outside of a fold: not how many they are."""
+    return attrs.evolve(schema, records=None)
+
+
+def drawn_folds(records: int, folds: int, randomness: Randomness) -> npt.NDArray[np.int64]:
+    """Return the fold of each record, drawn independently of all others and of the data.
+
+    Raises
+    ------
+    InvalidData
+        If there are fewer records than the proof is for, which is public where it is not.
+    """
+    if records < LEAST_RECORDS:
+        raise InvalidData(
+            f"the table has fewer than {LEAST_RECORDS} records, and folds are proved for as many; fit one "
+            "model without a search"
+        )
+    return Sampler(randomness.stream("folds")).integers(folds, size=records)
+
+
+def rows(data: Dataset, keep: npt.NDArray[np.bool_]) -> Dataset:
+    """Return some records."""
+    return attrs.evolve(data, X=data.X[keep], y=data.y[keep])
+
+
+def gains(release: Release, data: Dataset, bound: float) -> Vector:
+    """Return one gain from 0 to 1 for each record, 0 where there is no prediction.
+
+    Parameters
+    ----------
+    release
+        A released model, or a refusal.
+    data
+        Records that the model has not seen.
+    bound
+        The error from which on nothing is gained; public.
+    """
+    if release.model is None:
+        return np.zeros(data.records)
+    places = {name: j for j, name in enumerate(data.names)}
+    X: Matrix = data.X[:, [places[name] for name in release.model.features]]
+    with np.errstate(all="ignore"):
+        predicted = release.predict(X)
+        if predicted.ndim == 2:  # probabilities of classes, whose places count from 1
+            truth = data.y[:, np.newaxis] == np.arange(1, predicted.shape[1] + 1)
+            error = np.square(truth - predicted).sum(axis=1) / 2
+        else:
+            error = np.square((data.y - predicted) / bound)
+    gain: Vector = np.where(np.isfinite(error), 1.0 - np.minimum(error, 1.0), 0.0)
+    return gain
+
+
+def compare(plan: SearchPlan, table: Matrix, randomness: Randomness | None = None) -> Release:
+    """Return the release of the best candidate's name.
+
+    Parameters
+    ----------
+    plan
+        Of the search.
+    table
+        Gains, one row a record and one column a candidate.
+    randomness
+        As ``Plan.run`` takes it.
+    """
+    data = Dataset.from_arrays(table, np.zeros(len(table)), plan.comparison.schema)
+    return plan.comparison.run(data, randomness=randomness)

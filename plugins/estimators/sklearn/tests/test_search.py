@@ -1,0 +1,318 @@
+"""A search that knows its folds charges each record for what it is in, and shows the price before."""
+
+from types import SimpleNamespace
+
+import attrs
+import numpy as np
+import pandas as pd
+import pytest
+from dpkit_sklearn import PrivateClassifier, PrivateRegressor, PrivateSearchCV
+from dpkit_sklearn.folds import EMPTY, LEAST_RECORDS, TotalGain, drawn_folds, gains, gains_schema
+from dpkit_sklearn.search import _searched
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+
+from dpkit_core import (
+    Account,
+    Budget,
+    Column,
+    Dataset,
+    Ledger,
+    LinearModel,
+    Neighboring,
+    Randomness,
+    Schema,
+    verify,
+)
+from dpkit_core.errors import AgainstPolicy, CannotCompose, InvalidData, InvalidOption, OverBudget
+from dpkit_core.ledger.audit import audit
+from dpkit_core.testing import run_checks
+from dpkit_core.testing.audit import clopper_pearson
+
+ADDED, REPLACED = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
+SCHEMA = Schema.numeric(["a", "b"], target="y", bounds={"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)})
+MEAN = {"regressor": "mean", "accountant": "basic", "delta": 0.0}
+
+
+def mean(**options):
+    return PrivateRegressor(**{**MEAN, "schema": SCHEMA, **options})
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, size=(600, 2))
+    return X, 3 * X[:, 0] + 0.1 * rng.normal(size=600)
+
+
+@pytest.fixture
+def accounts():
+    def account(epsilon, schema=SCHEMA):
+        ledger = Ledger.in_memory()
+        ledger.add(Account("table", schema, Budget(epsilon, 1e-3)))
+        return ledger.payer("table")
+
+    return account
+
+
+def reserved(payer):
+    return [entry for entry in payer.ledger.entries() if entry.kind == "reserved"]
+
+
+# What it costs
+
+
+@pytest.mark.parametrize("folds", [2, 3, 5])
+def test_the_price_is_that_of_all_fits_but_one_and_the_comparison(folds):
+    grid = {"epsilon": [0.5, 0.25, 0.125]}
+    search = PrivateSearchCV(mean(), grid, cv=folds, compare_epsilon=0.75, accountant="basic")
+    plan = search.plan()
+    assert plan.epsilon == pytest.approx((folds - 1) * 0.875 + 0.75, rel=1e-9)
+    assert plan.epsilon >= (folds - 1) * 0.875 + 0.75  # totals round up
+    assert plan.delta == EMPTY
+    assert plan.together.epsilon == pytest.approx(plan.epsilon + 0.5, rel=1e-9)
+    assert "epsilon 0.5" in str(plan)
+    assert f"{folds - 1} of {folds} fits of each of 3 candidates" in str(plan)
+
+
+class Spy:
+    """A fit that writes down which records it is given, and releases a model of nothing."""
+
+    def __init__(self):
+        self.seen = []
+
+    def run(self, data):
+        self.seen.append(set(data.X[:, 0]))
+        return SimpleNamespace(model=None)
+
+
+def test_each_record_is_in_as_many_fits_as_it_pays_for(table):
+    plan = PrivateSearchCV(mean(), {"epsilon": [0.5, 0.25]}, cv=4, accountant="basic").plan()
+    spies = (Spy(), Spy())
+    data = Dataset.from_arrays(*table, SCHEMA)
+    folds = drawn_folds(data.records, 4, Randomness.from_seed(1))
+    _searched(attrs.evolve(plan, fits=spies), data, folds, 1.0)
+    paid = [sum(item.stage == f"fits of candidate {c}" for item in plan.events) for c in range(2)]
+    for spy, price in zip(spies, paid, strict=True):
+        assert {sum(value in seen for seen in spy.seen) for value in data.X[:, 0]} == {price}
+
+
+def test_a_record_more_leaves_all_others_in_their_folds():
+    few, many = (drawn_folds(n, 5, Randomness.from_seed(7)) for n in (300, 301))
+    assert np.array_equal(few, many[:300])
+    counts = np.bincount(drawn_folds(50_000, 5, Randomness.from_seed(8)))
+    assert np.abs(counts - 10_000).max() < 6 * np.sqrt(8000)
+
+
+def scores_of(table, relation):
+    data = Dataset.from_arrays(table, np.zeros(len(table)), gains_schema(["c", "d"], relation))
+    return TotalGain().prepare(data).values
+
+
+def test_scores_move_as_far_as_declared_and_no_further():
+    rng = np.random.default_rng(0)
+    corners = [np.array(each) for each in [(0, 0), (0, 1), (1, 0), (1, 1), (0.3, 0.7), (-9, 9)]]
+    others = rng.uniform(size=(40, 2))
+    with_each = [scores_of(np.vstack([others, [row]]), ADDED) for row in corners]
+    for relation, moves in (
+        (ADDED, [after - scores_of(others, ADDED) for after in with_each]),
+        (REPLACED, [after - before for after in with_each for before in with_each]),
+    ):
+        declared = TotalGain().sensitivity(gains_schema(["c", "d"], relation), 0)
+        assert max(np.abs(move).max() for move in moves) == declared.linf
+        assert max(abs(move[0] - move[1]) for move in moves) == declared.range
+
+
+def test_a_gain_is_from_0_to_1_whatever_a_model_predicts(table):
+    data = Dataset.from_arrays(*table, SCHEMA)
+
+    def released(model):
+        return attrs.evolve(
+            PrivateRegressor(**MEAN, schema=SCHEMA, epsilon=9.0).fit(*table).release_, model=model
+        )
+
+    right = gains(released(LinearModel(("a",), (3.0,), 0.0)), data, 4.0)
+    assert right.min() > 0.95
+    assert right[0] == 1 - ((data.y[0] - 3 * data.X[0, 0]) / 4) ** 2
+    for slope in (1e3, 1e308, -1e308):
+        assert set(gains(released(LinearModel(("b", "a"), (slope, slope), 0.0)), data, 1e-3)) <= {0.0}
+    assert not gains(released(None), data, 1.0).any()
+
+
+def test_gains_of_classes_are_from_0_to_1():
+    class Certain:
+        features = ("a",)
+
+    predicted = np.array([[1.0, 0.0, 0.0], [0.5, 0.25, 0.25]])
+    release = SimpleNamespace(model=Certain, predict=lambda X: np.repeat(predicted, 4, axis=0))
+    target = Column("y", "categorical", categories=("r", "s", "t"))
+    y = np.array([*"rst", "other"] * 2)
+    data = Dataset.from_arrays(np.zeros((8, 1)), y, Schema((Column("a"),), target))
+    found = gains(release, data, 1.0)
+    assert found[:4].tolist() == [1.0, 0.0, 0.0, 0.5]
+    assert found[4:].tolist() == [0.8125, 0.5625, 0.5625, 0.8125]
+
+
+@pytest.mark.slow
+def test_what_fits_reveal_is_more_than_half_of_their_price():
+    """Fits of epsilon 2 in 5 folds: an attack proves more than 4 of the 8 that a record is charged."""
+    runs, epsilon, folds = 40_000, 2.0, 5
+    rng = np.random.default_rng(11)
+    of = drawn_folds(runs, folds, Randomness.from_seed(5))
+    inside = np.arange(folds)[None, :] != of[:, None]  # in which training tables the record is
+    seen = [
+        (inside * present + rng.laplace(scale=1 / epsilon, size=(runs, folds)) > 1).sum(axis=1) >= folds - 1
+        for present in (1, 0)
+    ]
+    least, _ = clopper_pearson(seen[0].sum(), runs, 1e-7)
+    _, most = clopper_pearson(seen[1].sum(), runs, 1e-7)
+    plan = PrivateSearchCV(mean(epsilon=epsilon), {}, cv=folds, accountant="basic").plan()
+    fits = plan.epsilon - plan.comparison.epsilon
+    assert np.exp(fits / 2) < least / most < np.exp(fits)
+
+
+@pytest.mark.parametrize("relation", [ADDED, REPLACED])
+def test_the_comparison_reveals_no_more_than_its_price_and_more_than_half(relation):
+    """By the law of the exponential mechanism, at the noise that is planned."""
+    schema = attrs.evolve(SCHEMA, neighboring=relation)
+    search = PrivateSearchCV(mean(schema=schema), {"epsilon": [0.5, 0.25]}, compare_epsilon=4.0)
+    comparison = search.plan().comparison
+    (pick,) = (item.event for item in comparison.events)
+
+    def law(table):
+        exponents = scores_of(table, relation) * pick.epsilon / pick.sensitivity
+        return exponents - np.logaddexp(*exponents)
+
+    many = np.zeros((50, 2))
+    many[:, 1] = 1  # candidate 0 is behind
+    rows = [np.array(each) for each in [(0, 0), (0, 1), (1, 0), (1, 1), (0.5, 0.25)]]
+    one_each = [law(np.vstack([many, [row]])) for row in rows]
+    before = [law(many)] if relation is ADDED else one_each
+    revealed = max(np.abs(after - other).max() for after in one_each for other in before)
+    assert comparison.epsilon / 2 < revealed <= comparison.epsilon
+    assert revealed > 0.99 * comparison.epsilon
+
+
+@pytest.mark.exhaustive
+def test_the_kit_finds_nothing_against_the_scores():
+    reason = "its module makes estimators of scikit-learn, and is imported by nobody else"
+    report = run_checks(TotalGain, expected_failures={"check_import_is_cheap": reason})
+    assert report.ok, str(report)
+
+
+# Who pays
+
+
+def test_a_search_is_one_charge_and_the_last_fit_another(table, accounts):
+    payer = accounts(9.0)
+    search = PrivateSearchCV(mean(), {"epsilon": [1.0, 0.5]}, cv=3, ledger=payer, accountant="basic")
+    search.fit(*table)
+    first, last = reserved(payer)
+    assert first.facts["epsilon"] == search.plan_.epsilon == search.certificate_.epsilon
+    assert last.facts["epsilon"] == search.best_params_["epsilon"]
+    kinds = [entry.kind for entry in payer.ledger.entries("table")]
+    assert kinds == ["account", "reserved", "released", "reserved", "released"]
+    assert verify(search.release_).private
+    assert search.certificate_.witness.charge == first.charge
+    releases = {"search": search.release_, "last": search.best_estimator_.release_}
+    found = audit(payer.ledger, [(name, each.to_document()) for name, each in releases.items()])
+    assert not found.findings
+
+
+def test_nothing_is_spent_unless_the_account_can_pay_for_both(table, accounts):
+    search = PrivateSearchCV(mean(), {"epsilon": [1.0, 0.5]}, cv=3, accountant="basic")
+    price = search.plan().epsilon
+    payer = accounts(price + 0.9)
+    with pytest.raises(OverBudget, match="the search and its last fit"):
+        clone(search).set_params(ledger=payer).fit(*table)
+    assert not reserved(payer)
+    alone = clone(search).set_params(ledger=payer, refit=False).fit(*table)
+    assert len(reserved(payer)) == 1
+    assert alone.best_index_ in (0, 1)
+    with pytest.raises(NotFittedError):
+        alone.predict(table[0])
+
+
+def test_too_few_records_are_refused_before_anything_is_spent(table, accounts):
+    payer = accounts(9.0)
+    few = LEAST_RECORDS - 1
+    with pytest.raises(InvalidData, match="fewer than 100 records"):
+        PrivateSearchCV(mean(), {}, ledger=payer).fit(table[0][:few], table[1][:few])
+    assert not reserved(payer)
+
+
+def test_a_search_that_fails_stays_charged(table, accounts, monkeypatch):
+    payer = accounts(9.0)
+    monkeypatch.setattr("dpkit_sklearn.search.compare", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        PrivateSearchCV(mean(), {}, cv=2, ledger=payer).fit(*table)
+    assert [entry.kind for entry in payer.ledger.entries("table")][-1] == "failed"
+
+
+def test_a_site_that_charges_every_run_has_no_searches(table, tmp_path, monkeypatch):
+    Ledger.create(str(tmp_path / "ledger.db"))
+    (tmp_path / "policy.toml").write_text(f'[ledger]\nurl = "{tmp_path / "ledger.db"}"\n')
+    monkeypatch.setenv("DPKIT_POLICY", str(tmp_path / "policy.toml"))
+    with pytest.raises(AgainstPolicy, match="use GridSearchCV"):
+        PrivateSearchCV(mean(), {}).fit(*table)
+
+
+# What is asked wrongly
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"cv": 1}, "2 or more"),
+        ({"cv": "five"}, "2 or more"),
+        ({"error_bound": 0.0}, "above 0"),
+        ({"estimator": "mean"}, "give a PrivateRegressor"),
+        ({"param_grid": {"schema": [SCHEMA]}}, "all candidates share"),
+        ({"estimator": PrivateRegressor(**MEAN)}, "no public bounds"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_spent(changes, says, table):
+    search = PrivateSearchCV(**{"estimator": mean(), "param_grid": {}, **changes})
+    with pytest.raises(InvalidOption, match=says):
+        search.plan(table[0])
+
+
+def test_an_estimator_does_not_pay_beside_the_search(accounts):
+    with pytest.raises(InvalidOption, match="give the ledger to the search"):
+        PrivateSearchCV(mean(ledger=accounts(1.0)), {}).plan()
+
+
+def test_fits_that_are_not_private_are_not_searched():
+    with pytest.raises(CannotCompose, match="candidate 0: "):
+        PrivateSearchCV(mean(regressor="ols"), {}).plan()
+
+
+# What it is good for
+
+
+def test_the_better_candidate_is_selected_and_fitted_on_all_records(table):
+    model = PrivateRegressor(schema=SCHEMA, regressor="adassp", epsilon=20.0)
+    search = PrivateSearchCV(model, {"epsilon": [0.01, 20.0]}, cv=3, compare_epsilon=5.0)
+    search.fit(pd.DataFrame(table[0], columns=["a", "b"]), table[1])
+    assert search.best_params_ == {"epsilon": 20.0}
+    assert is_regressor(search)
+    predicted = search.predict(pd.DataFrame(table[0], columns=["a", "b"]))
+    assert np.corrcoef(predicted, table[1])[0, 1] > 0.9
+    assert not hasattr(search, "predict_proba")
+    assert search.best_estimator_.certificate_.budget.epsilon == 20.0
+
+
+def test_classifiers_are_compared_by_their_probabilities(table):
+    sold = Column("sold", "categorical", categories=("no", "yes"))
+    schema = Schema((Column("a", lower=-1, upper=1), Column("b", lower=-1, upper=1)), sold, REPLACED, 600)
+    model = PrivateClassifier(schema=schema, options={"regressor": {"trees": 20}})
+    search = PrivateSearchCV(model, {"epsilon": [0.01, 12.0]}, cv=2, compare_epsilon=5.0)
+    y = np.where(table[0][:, 0] > 0, "yes", "no")
+    search.fit(table[0], y)
+    assert search.best_params_ == {"epsilon": 12.0}
+    assert is_classifier(search)
+    assert list(search.classes_) == ["no", "yes"]
+    assert search.predict_proba(table[0]).shape == (600, 2)
+    assert np.mean(search.predict(table[0]) == y) > 0.8
+    assert search.certificate_.schema.records == 600
+    assert verify(search.release_).private
