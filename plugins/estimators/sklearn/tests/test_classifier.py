@@ -146,3 +146,24 @@ def test_the_positive_category_is_the_second_class(sold):
     model = PrivateClassifier(schema=Schema(SCHEMA.columns, target), **QUICK).fit(*sold)
     assert list(model.classes_) == ["yes", "no"]
     assert np.mean(model.predict(sold[0]) == sold[1]) > 0.8
+
+
+MIXED = {
+    "numbers, one that no class spells": (["1", "2", "3"], [1, 2, 3, 1], 0.5),
+    "numbers beside a text": ([1, 2, 3], [1, 2, 3, 1], "none"),
+    "two classes": ([0, 1], [1, 1, 0, 1], "none"),
+    "truth values": ([False, True], [True, True, False, True], 0.5),
+    "a schema's categories": (None, [1.0, 2.0, 3.0, 1.0], "none"),
+}
+
+
+@pytest.mark.parametrize("frame", [list, pd.Series], ids=["list", "series"])
+@pytest.mark.parametrize(("classes", "labels", "other"), MIXED.values(), ids=MIXED)
+def test_one_record_does_not_change_what_the_labels_of_others_mean(classes, labels, other, frame):
+    column = Column("sold", "categorical", categories=("1", "2", "3"))
+    schema = Schema((Column("x0"),), column) if classes is None else None
+    model, X = PrivateClassifier(classes=classes, schema=schema), np.zeros((len(labels) + 1, 1))
+    before, _ = model._table(X[1:], frame(labels))
+    after, _ = model._table(X, frame([*labels, other]))
+    assert before.y.any()
+    assert after.y.tolist() == [*before.y.tolist(), 0.0]

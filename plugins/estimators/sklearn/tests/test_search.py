@@ -24,7 +24,14 @@ from dpkit_core import (
     Schema,
     verify,
 )
-from dpkit_core.errors import AgainstPolicy, CannotCompose, InvalidData, InvalidOption, OverBudget
+from dpkit_core.errors import (
+    AgainstPolicy,
+    AlreadyCharged,
+    CannotCompose,
+    InvalidData,
+    InvalidOption,
+    OverBudget,
+)
 from dpkit_core.ledger.audit import audit
 from dpkit_core.testing import run_checks
 from dpkit_core.testing.audit import clopper_pearson
@@ -243,6 +250,16 @@ def test_nothing_is_spent_unless_the_account_can_pay_for_both(table, accounts):
     assert alone.best_index_ in (0, 1)
     with pytest.raises(NotFittedError):
         alone.predict(table[0])
+
+
+def test_a_charge_with_an_identity_of_its_own_pays_for_the_last_fit_too(table, accounts):
+    payer = attrs.evolve(accounts(9.0), charge="nightly")
+    search = PrivateSearchCV(mean(), {"epsilon": [1.0, 0.5]}, cv=2, ledger=payer, accountant="basic")
+    search.fit(*table)
+    assert len({entry.charge for entry in reserved(payer)}) == 2
+    with pytest.raises(AlreadyCharged):
+        clone(search).fit(*table)
+    assert len(reserved(payer)) == 2
 
 
 def test_too_few_records_are_refused_before_anything_is_spent(table, accounts):
