@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -50,8 +50,7 @@ class LinearModel:
     def predict(self, X: Matrix, /) -> Vector:
         """Return one prediction per row of ``X``: a matrix (n x number of features) or a table with names."""
         X = model_matrix(X, self.features)
-        prediction: Vector = X @ list(self.coefficients) + self.intercept
-        return prediction
+        return along_rows(X, self.coefficients) + self.intercept
 
     def to_document(self) -> dict[str, Any]:
         """Return the model as plain data."""
@@ -124,8 +123,7 @@ class RowClippedLinearModel:
         X = model_matrix(X, self.features)
         with np.errstate(over="ignore"):
             z = np.column_stack([(X - list(self.centers)) / list(self.widths), np.ones(len(X))])
-        prediction: Vector = clip_rows(z, self.norm) @ [*self.coefficients, self.intercept] + self.offset
-        return prediction
+        return along_rows(clip_rows(z, self.norm), [*self.coefficients, self.intercept]) + self.offset
 
     def to_document(self) -> dict[str, Any]:
         """Return the model as plain data."""
@@ -259,7 +257,7 @@ class WinsorizedLinearModel:
         with np.errstate(over="ignore", divide="ignore"):
             z = np.clip((X - list(self.centers)) / list(self.widths), -1.0, 1.0)
             shrink = np.minimum(1.0, self.radius / np.sqrt(np.square(z).sum(axis=1)))
-        prediction: Vector = np.clip(self.intercept + shrink * (z @ list(self.coefficients)), *self.bounds)
+        prediction: Vector = np.clip(self.intercept + shrink * along_rows(z, self.coefficients), *self.bounds)
         return prediction
 
     def to_document(self) -> dict[str, Any]:
@@ -286,6 +284,16 @@ class WinsorizedLinearModel:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidRelease(f"cannot read the winsorized linear model: {error!r}") from error
+
+
+def along_rows(rows: Matrix, coefficients: Sequence[float]) -> Vector:
+    """Return the product of each row with the coefficients, which depends on that row alone.
+
+    A product of matrices adds up in an order that depends on how many rows there are: two tables that differ
+    by a record would have predictions that differ, in the last bit, for the others.
+    """
+    products: Vector = (rows * list(coefficients)).sum(axis=1)
+    return products
 
 
 def model_matrix(X: Any, names: tuple[str, ...]) -> Matrix:

@@ -4,7 +4,7 @@ import attrs
 import numpy as np
 import pytest
 
-from dpkit_core import RowClippedLinearModel, WinsorizedLinearModel
+from dpkit_core import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
 from dpkit_core.errors import InvalidRelease
 
 MODEL = WinsorizedLinearModel(
@@ -49,6 +49,20 @@ def test_a_row_clipped_model_shrinks_the_row_with_its_intercept():
     # Rows (0, 0, 1), (2, -1, 1) of length sqrt(6), and one along the first axis; clipped to length 2.
     expected = [7 + 5, 7 + (2 * 3 - 4 + 5) * 2 / 6**0.5, 7 + 2 * 3]
     assert ROWS.predict(X).tolist() == pytest.approx(expected)
+
+
+def test_a_prediction_does_not_depend_on_other_records():
+    rng = np.random.default_rng(1)
+    X, coefficients, names = rng.normal(size=(101, 20)), rng.normal(size=20), [f"x{j}" for j in range(20)]
+    zeros, ones = [0.0] * 20, [1.0] * 20
+    for model in (
+        LinearModel(names, coefficients, 0.3),
+        RowClippedLinearModel(names, zeros, ones, 3.0, coefficients, 0.3, 1.0),
+        WinsorizedLinearModel(names, zeros, ones, 3.0, coefficients, 0.3, (-9.0, 9.0)),
+    ):
+        together = model.predict(X).tolist()
+        for rows in (1, 2, 3, 5, 50, 97, 100):
+            assert model.predict(X[:rows]).tolist() == together[:rows]
 
 
 @pytest.mark.parametrize("model", [MODEL, ROWS], ids=["winsorized", "row-clipped"])

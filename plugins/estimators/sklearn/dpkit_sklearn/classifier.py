@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -24,6 +25,9 @@ OBSERVED = "observed"
 
 #: What a label that is no class becomes: the name of no category.
 _NONE = ""
+
+#: Truth values, which are numbers where others are.
+_TRUTHS = {"true": 1.0, "false": 0.0}
 
 #: What the certificate repeats then.
 CLASSES_PUBLIC = "the classes of the target are those that occur in it"
@@ -206,13 +210,25 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
             raise InvalidOption(
                 f"classes has {len(classes)} labels, the schema {len(names)} categories; name them in order"
             )
-        labels = np.asarray(y)
-        if labels.dtype.kind in "biuf" and classes.dtype.kind in "UO":
-            labels = labels.astype(str)
-        target = np.full(len(labels), _NONE, dtype=object)
-        for label, name in zip(classes, names, strict=True):
-            target[labels == label] = name
+        by_text = {str(label): name for label, name in zip(classes, names, strict=True)}
+        numbers = [_number(label) for label in classes]  # one that two labels spell means neither
+        by_number = {
+            number: name for number, name in zip(numbers, names, strict=True) if numbers.count(number) == 1
+        }
+        target = np.full(len(y), _NONE, dtype=object)
+        # Each entry by itself: it means the same whatever type NumPy or pandas found for all of them.
+        for i, label in enumerate(np.asarray(y).tolist()):
+            target[i] = by_text.get(str(label), by_number.get(_number(label), _NONE))
         return target
+
+
+def _number(label: Any) -> float | None:
+    """Return the number that a label is or spells, such as 1 for "1", 1.0 and true; None for other text."""
+    try:
+        number = float(_TRUTHS.get(str(label).lower(), label))
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _categories(schema: Schema) -> tuple[str, ...]:

@@ -147,6 +147,9 @@ class PipelineEstimator(BaseEstimator):
 
     def _table(self, X: Any, y: Any) -> tuple[Dataset, Schema]:
         """Return the records, checked, and what is public about them."""
+        if y is not None and not hasattr(y, "dtype"):
+            # A list: NumPy's common type of all entries would let one record change what the others mean.
+            y = np.asarray(y, dtype=object)
         if is_frame(X) and self.schema is not None:  # columns are the schema's, found by name
             validate_data(self, X, y, skip_check_array=True)
             records, target = X, column_or_1d(y, warn=True)

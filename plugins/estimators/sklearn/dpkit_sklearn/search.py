@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
@@ -60,8 +61,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     delta
         Of the total; by default the deltas of all fits added up.
     error_bound
-        The error from which on a prediction gains nothing, in units of the target; public. By default the
-        distance of the target's bounds in the schema. Probabilities have 1.
+        The error from which on a prediction gains nothing, in units of the target, as the schema transforms
+        it; public. By default the distance of the target's bounds in the schema. Probabilities have 1.
     refit
         Whether to fit the selected candidate on all records.
     ledger
@@ -159,18 +160,19 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         folds = drawn_folds(data.records, plan.folds, Randomness.from_os())
         reservation = self._reserve(plan)
         try:
-            releases, best = _searched(plan, data, folds, bound)
+            releases, index = _searched(plan, data, folds, bound)
         except BaseException:
             self._settle(reservation, None)
             raise
         witness = None if reservation is None else reservation.witness
-        self.plan_, self.best_index_, self.best_params_ = plan, best, dict(plan.candidates[best])
+        self.plan_, self.best_index_, self.best_params_ = plan, index, dict(plan.candidates[index])
         self.certificate_ = plan.certificate(releases, witness)
         self.release_ = Release((), None, None, self.certificate_)
         self._settle(reservation, self.release_)
         self.n_features_in_ = base.n_features_in_
         if self.refit:
-            self.best_estimator_ = self._candidate(self.best_params_).set_params(ledger=self.ledger).fit(X, y)
+            best = self._candidate(self.best_params_).set_params(ledger=_of_last_fit(self.ledger))
+            self.best_estimator_ = best.fit(X, y)
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -255,7 +257,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Return the public error from which on nothing is gained."""
         if isinstance(self.estimator, PrivateClassifier):
             return 1.0
-        bounds = schema.target.bounds
+        bounds = schema.outcome.bounds
         if self.error_bound is None and bounds is None:
             raise InvalidOption(
                 f"target {schema.target.name!r} has no public bounds, so errors have none; give error_bound, "
@@ -296,13 +298,22 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             self.ledger.ledger.settle(reservation, "released", digest(unsigned(release.to_document())))
 
 
+def _of_last_fit(payer: Payer | None) -> Payer | None:
+    """Return who pays for the last fit: a charge beside that of the search, which has the identity given."""
+    if payer is None or payer.charge is None:
+        return payer
+    return attrs.evolve(payer, charge=f"{payer.charge}, last fit")
+
+
 def _require_both(plan: SearchPlan, payer: Payer, charge: Charge) -> None:
     """Raise unless the account has enough for the search and whichever fit comes last."""
     statement = payer.ledger.statement(payer.account)
     measure, limits = statement.account.measure, statement.account.limits
     spent = add(statement.total, payer.ledger.price(charge))
+    beside = _of_last_fit(payer)
+    identity: Mapping[str, Any] = {} if beside is None or beside.charge is None else {"id": beside.charge}
     for refit in plan.refits:
-        last = payer.ledger.price(Charge(payer.account, claim_of(refit), refit.schema, ""))
+        last = payer.ledger.price(Charge(payer.account, claim_of(refit), refit.schema, "", **identity))
         if not measure.admits(add(spent, last), limits):
             raise OverBudget(
                 f"account {payer.account} cannot pay for the search and its last fit: spent so far "

@@ -98,6 +98,7 @@ def test_classes_are_never_read_off_the_records_unasked(sold):
     assert "occur in it" in str(observed.certificate_)
 
 
+@pytest.mark.slow
 def test_a_label_that_is_no_class_counts_as_the_first_whoever_has_it(sold):
     X, y = sold
     strange = y.astype(object).copy()
@@ -107,6 +108,7 @@ def test_a_label_that_is_no_class_counts_as_the_first_whoever_has_it(sold):
     assert model.certificate_.events == clone(model).fit(X, y).certificate_.events
 
 
+@pytest.mark.slow
 def test_sgbdt_classifies_with_logistic_loss(sold):
     model = PrivateClassifier(regressor="sgbdt", schema=SCHEMA, epsilon=4.0)
     model.set_params(regressor__loss="logistic").fit(sold[0][:1000], sold[1][:1000])
@@ -124,14 +126,13 @@ def test_a_classifiers_plan_needs_no_records(sold):
 def test_several_classes_have_a_column_each_and_any_type():
     X = np.random.default_rng(1).uniform(-5, 5, size=(3000, 4))
     place = np.digitize(X[:, 0], [-2, 2])
-    for classes in (["low", "mid", "high"], [30, 10, 20]):
-        y = np.array(classes)[place]
-        model = PrivateClassifier(classes=classes, **QUICK).fit(X, y)
-        probabilities = model.predict_proba(X)
-        assert probabilities.shape == (3000, 3)
-        assert np.allclose(probabilities.sum(axis=1), 1.0)
-        assert list(model.classes_) == classes
-        assert np.mean(model.predict(X) == y) > 0.6
+    y = np.array([30, 10, 20])[place]
+    model = PrivateClassifier(classes=[30, 10, 20], **QUICK).fit(X, y)
+    probabilities = model.predict_proba(X)
+    assert probabilities.shape == (3000, 3)
+    assert np.allclose(probabilities.sum(axis=1), 1.0)
+    assert list(model.classes_) == [30, 10, 20]
+    assert np.mean(model.predict(X) == y) > 0.6
     with_schema = Schema(SCHEMA.columns, Column("y", "categorical", categories=("a", "b", "c")))
     model = PrivateClassifier(schema=with_schema, classes=[30, 10, 20], **QUICK).fit(X, y)
     assert np.mean(model.predict(X) == y) > 0.6
@@ -139,8 +140,30 @@ def test_several_classes_have_a_column_each_and_any_type():
         PrivateClassifier(schema=with_schema, classes=[0, 1]).fit(X, y)
 
 
+@pytest.mark.slow
 def test_the_positive_category_is_the_second_class(sold):
     target = Column("sold", "categorical", categories=("no", "yes"), positive="no")
     model = PrivateClassifier(schema=Schema(SCHEMA.columns, target), **QUICK).fit(*sold)
     assert list(model.classes_) == ["yes", "no"]
     assert np.mean(model.predict(sold[0]) == sold[1]) > 0.8
+
+
+MIXED = {
+    "numbers, one that no class spells": (["1", "2", "3"], [1, 2, 3, 1], 0.5),
+    "numbers beside a text": ([1, 2, 3], [1, 2, 3, 1], "none"),
+    "two classes": ([0, 1], [1, 1, 0, 1], "none"),
+    "truth values": ([False, True], [True, True, False, True], 0.5),
+    "a schema's categories": (None, [1.0, 2.0, 3.0, 1.0], "none"),
+}
+
+
+@pytest.mark.parametrize("frame", [list, pd.Series], ids=["list", "series"])
+@pytest.mark.parametrize(("classes", "labels", "other"), MIXED.values(), ids=MIXED)
+def test_one_record_does_not_change_what_the_labels_of_others_mean(classes, labels, other, frame):
+    column = Column("sold", "categorical", categories=("1", "2", "3"))
+    schema = Schema((Column("x0"),), column) if classes is None else None
+    model, X = PrivateClassifier(classes=classes, schema=schema), np.zeros((len(labels) + 1, 1))
+    before, _ = model._table(X[1:], frame(labels))
+    after, _ = model._table(X, frame([*labels, other]))
+    assert before.y.any()
+    assert after.y.tolist() == [*before.y.tolist(), 0.0]

@@ -76,6 +76,7 @@ Records are read in any form, a few times in all; one byte a value and 16 a reco
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol
@@ -447,7 +448,9 @@ class SoftmaxResiduals:
         """As ``Residuals`` says."""
         with np.errstate(under="ignore"):  # no warning may tell of a record
             odds = np.exp(self.scores - self.scores.max(axis=0))
-        odds /= odds.sum(axis=0)
+        # Class by class: NumPy adds up a lone column in another order than many side by side, and a record's
+        # probabilities must not depend on whether there are others.
+        odds /= functools.reduce(np.add, odds)
         steps: Integers = np.trunc((self.labels - odds) * STEPS)
         return steps
 
