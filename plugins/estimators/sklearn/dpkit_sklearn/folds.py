@@ -352,7 +352,8 @@ def gains(release: Release, data: Dataset, bound: float) -> Vector:
     places = {name: j for j, name in enumerate(data.names)}
     X: Matrix = data.X[:, [places[name] for name in release.model.features]]
     with np.errstate(all="ignore"):
-        predicted = release.predict(X)
+        # Not those of the release, which would transform again what the schema has transformed already.
+        predicted = release.model.predict(X)
         if predicted.ndim == 2:  # probabilities of classes, whose places count from 1
             truth = data.y[:, np.newaxis] == np.arange(1, predicted.shape[1] + 1)
             error = np.square(truth - predicted).sum(axis=1) / 2

@@ -61,8 +61,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     delta
         Of the total; by default the deltas of all fits added up.
     error_bound
-        The error from which on a prediction gains nothing, in units of the target; public. By default the
-        distance of the target's bounds in the schema. Probabilities have 1.
+        The error from which on a prediction gains nothing, in units of the target, as the schema transforms
+        it; public. By default the distance of the target's bounds in the schema. Probabilities have 1.
     refit
         Whether to fit the selected candidate on all records.
     ledger

@@ -147,11 +147,9 @@ def test_a_gain_is_from_0_to_1_whatever_a_model_predicts(table):
 
 
 def test_gains_of_classes_are_from_0_to_1():
-    class Certain:
-        features = ("a",)
-
     predicted = np.array([[1.0, 0.0, 0.0], [0.5, 0.25, 0.25]])
-    release = SimpleNamespace(model=Certain, predict=lambda X: np.repeat(predicted, 4, axis=0))
+    model = SimpleNamespace(features=("a",), predict=lambda X: np.repeat(predicted, 4, axis=0))
+    release = SimpleNamespace(model=model)
     target = Column("y", "categorical", categories=("r", "s", "t"))
     y = np.array([*"rst", "other"] * 2)
     data = Dataset.from_arrays(np.zeros((8, 1)), y, Schema((Column("a"),), target))
@@ -248,6 +246,17 @@ def test_a_charge_with_an_identity_of_its_own_pays_for_the_last_fit_too(table, a
     with pytest.raises(AlreadyCharged):
         clone(search).fit(*table)
     assert len(reserved(payer)) == 2
+
+
+def test_gains_are_of_the_numbers_that_the_schema_makes():
+    X = np.random.default_rng(0).uniform(0, 100, size=(400, 1))
+    columns = [
+        Column(name, lower=0.0, upper=upper, scale=True) for name, upper in (("a", 100.0), ("y", 200.0))
+    ]
+    data = Dataset.from_arrays(X, 2 * X[:, 0], Schema((columns[0],), columns[1]))
+    model = LinearModel(("a",), (1.0,))  # both reach from -1 to 1
+    release = SimpleNamespace(model=model)
+    assert gains(release, data, 2.0).tolist() == pytest.approx([1.0] * 400)
 
 
 def test_too_few_records_are_refused_before_anything_is_spent(table, accounts):
