@@ -640,19 +640,23 @@ def initial_scores() -> None:
 def classified(work: Work) -> Iterator[Table]:
     """Yield the tables with two classes, or print why one is not to be had."""
     yield diamonds(work.size.records)
-    bunch = datasets.load_breast_cancer()
-    names = [str(name).replace(" ", "_") for name in bunch.feature_names]
-    columns = [
-        Column(name, lower=float(values.min()), upper=float(values.max()))
-        for name, values in zip(names, bunch.data.T, strict=True)
-    ]
-    target = Column("diagnosis", "categorical", categories=tuple(map(str, bunch.target_names)))
-    yield Table("breast cancer", bunch.data, bunch.target.astype(np.float64), Schema(tuple(columns), target))
     if work.size is FULL:
+        yield breast_cancer()
         try:
             yield adult()
         except OSError as error:
             print(f"Adult is not here: {error}")
+
+
+def breast_cancer() -> Table:
+    """Return the table that comes with scikit-learn."""
+    bunch = datasets.load_breast_cancer()
+    columns = [
+        Column(str(name), lower=float(values.min()), upper=float(values.max()))
+        for name, values in zip(bunch.feature_names, bunch.data.T, strict=True)
+    ]
+    target = Column("diagnosis", "categorical", categories=tuple(map(str, bunch.target_names)))
+    return Table("breast cancer", bunch.data, bunch.target.astype(np.float64), Schema(tuple(columns), target))
 
 
 def diamonds(records: int | None) -> Table:

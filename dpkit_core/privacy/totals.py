@@ -7,7 +7,6 @@ made of the same functions, and take part in planning.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +15,7 @@ from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.composition import counted, elements, obstacle, pair_of, require_delta, unpaired
 from dpkit_core.privacy.events import Event, Sequence
-from dpkit_core.privacy.renyi import ORDERS, RenyiCurve, curve_of, require_orders, unbounded
+from dpkit_core.privacy.renyi import ORDERS, curve_of_all, require_orders, unbounded
 from dpkit_core.privacy.tight import tight_epsilon, undominated
 from dpkit_core.validators import frozen_floats
 
@@ -54,15 +53,14 @@ def rdp_total(
     events = _supported(events, neighboring, unbounded)
     grid = frozen_floats(orders)
     require_orders(grid)
-    curves = (curve_of(event, grid) for event in events)
-    return functools.reduce(RenyiCurve.then, curves, RenyiCurve.nothing(grid)).epsilon(delta)
+    return curve_of_all(((event, 1) for event in events), grid).epsilon(delta)
 
 
 def tight_total(events: Iterable[Event], neighboring: Neighboring, delta: float) -> float:
     """Return the least epsilon at ``delta`` that is proved for a composition of dominating pairs.
 
     >>> from dpkit_core.privacy.events import Gaussian
-    >>> round(tight_total([Gaussian(5.0)], Neighboring.REPLACE_ONE, 1e-6), 3)
+    >>> round(tight_total([Gaussian(5.0)], Neighboring.ADD_OR_REMOVE_ONE, 1e-6), 3)
     0.834
 
     Raises

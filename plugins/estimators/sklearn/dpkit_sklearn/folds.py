@@ -345,15 +345,14 @@ def gains(release: Release, data: Dataset, bound: float) -> Vector:
     data
         Records that the model has not seen.
     bound
-        The error from which on nothing is gained; public.
+        The error from which on nothing is gained, in units of the target as the schema transforms it; public.
     """
     if release.model is None:
         return np.zeros(data.records)
     places = {name: j for j, name in enumerate(data.names)}
     X: Matrix = data.X[:, [places[name] for name in release.model.features]]
     with np.errstate(all="ignore"):
-        # Not those of the release, which would transform again what the schema has transformed already.
-        predicted = release.model.predict(X)
+        predicted = release.model.predict(X)  # data sets are transformed already, targets as well
         if predicted.ndim == 2:  # probabilities of classes, whose places count from 1
             truth = data.y[:, np.newaxis] == np.arange(1, predicted.shape[1] + 1)
             error = np.square(truth - predicted).sum(axis=1) / 2

@@ -257,7 +257,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Return the public error from which on nothing is gained."""
         if isinstance(self.estimator, PrivateClassifier):
             return 1.0
-        bounds = schema.target.bounds
+        bounds = schema.outcome.bounds
         if self.error_bound is None and bounds is None:
             raise InvalidOption(
                 f"target {schema.target.name!r} has no public bounds, so errors have none; give error_bound, "
