@@ -165,8 +165,8 @@ def compose(
         typer.Option(
             "--accountant",
             metavar="NAME",
-            help="Computes the total from the events: rdp knows most of them, tight needs less noise for some, "
-            "basic is simple and needs no delta.",
+            help="Computes the total from the events: rdp knows most of them, tight asks less noise of "
+            "some, basic is simple and needs no delta.",
             autocompletion=names_of("accountants"),
             show_default="rdp",
             rich_help_panel=_PRIVACY,
