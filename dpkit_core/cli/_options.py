@@ -131,17 +131,22 @@ def kinds(incomplete: str) -> list[str]:
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
-def split_names(text: str | None) -> list[str] | None:
-    """Return the column names in a comma-separated list; a name with a comma is written in double quotes.
+def split_names(texts: Sequence[str]) -> list[str] | None:
+    """Return the column names in comma-separated lists; a name with a comma is written in double quotes.
 
-    >>> split_names('carat, "x,y"')
-    ['carat', 'x,y']
+    >>> split_names(['carat, "x,y"', "depth"])
+    ['carat', 'x,y', 'depth']
     """
-    if text is None:
+    if not texts:
         return None
-    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
-    if not all(names) or not names:
-        raise InvalidOption(f"--features is {text!r}; give column names with commas between, such as a,b,c")
+    names: list[str] = []
+    for text in texts:
+        listed = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+        if not all(listed) or not listed:
+            raise InvalidOption(
+                f"--features is {text!r}; give column names with commas between, such as a,b,c"
+            )
+        names += listed
     doubled = [name for name in names if names.count(name) > 1]
     if doubled:
         raise InvalidOption(f"--features lists {doubled[0]!r} twice; list each column once")

@@ -59,8 +59,10 @@ def compose(
         typer.Option("--target", metavar="COLUMN", help="The column to predict, unless the schema names it."),
     ] = None,
     features: Annotated[
-        str | None,
-        typer.Option("--features", metavar="A,B,C", help="Use only these columns; all others by default."),
+        list[str] | None,
+        typer.Option(
+            "--features", metavar="A,B,C", help="Use only these columns; all others by default. Repeatable."
+        ),
     ] = None,
     schema: Annotated[
         Path | None,
@@ -253,7 +255,7 @@ def compose(
                 next(iter(tables), None),
                 path=schema,
                 target=target,
-                features=split_names(features),
+                features=split_names(features or []),
                 neighboring=neighboring,
             )
             for table in tables:

@@ -58,6 +58,7 @@ CASES = {
     "features unknown": (None, ("--features", "a,zz"), ["'zz'", "a, b, c, y"]),
     "features with target": (None, ("--features", "a,y"), ["'y' is the target", "--features"]),
     "features twice": (None, ("--features", "a,b,a"), ["'a' twice"]),
+    "features twice, apart": (None, ("--features", "a,b", "--features", "a"), ["'a' twice"]),
     "features empty": (None, ("--features", "a,,b"), ["--features", "commas"]),
     "schema of another table": (None, ("--schema", "facts.toml"), ["'price'", "a, b, c, y"]),
     "a plan for another table": (None, ("--schema", "facts.toml", "--dry-run"), ["'price'", "a, b, c, y"]),

@@ -68,16 +68,21 @@ def test_where_nothing_is_named_the_plan_says_what_is_composed_and_why(dpkit, fo
     command = ("compose", "numbers.csv", "--target", "y", "--dry-run", "--set", "regressor.trees=8")
     printed = " ".join(dpkit(*command).stdout.split())
     assert "Plan: boosted_trees, k" in printed
+    assert "k = 2 of 2" in " ".join(dpkit(*command, "--features", "a", "--features", "b").stdout.split())
     assert "Recommended for these public facts: recipe trees, because the schema does not say" in printed
     document = json.loads(dpkit(*command, "--format", "json").stdout)
     assert document["recommended"]["recipe"] == "trees"
     assert document["plan"]["parts"]["regressor"]["component"].endswith(":boosted_trees")
 
 
-def test_k_may_be_left_to_the_public_facts(dpkit, folder):
+def test_k_may_be_left_to_the_public_facts(dpkit, folder, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     words = ("--scorer", "kendall", "--selector", "peel", "--regressor", "winsorized_least_squares")
     command = ("compose", "numbers.csv", "--target", "y", "--dry-run", *words, "-k")
-    printed = " ".join(dpkit(*command, "auto").stdout.split())
+    lines = dpkit(*command, "auto").stdout.splitlines()
+    assert any(line.startswith("  regression   winsorized_least_squares ") for line in lines)  # not broken
+    assert max(map(len, lines)) <= 80
+    printed = " ".join(" ".join(lines).split())
     assert "Plan: winsorized_least_squares, k" in printed
     assert "k by the public facts: all" in printed
     wrong = dpkit(*command, "many")

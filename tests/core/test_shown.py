@@ -69,6 +69,7 @@ def test_a_plan_shows_its_stages_and_its_total(plan):
     page = Page(plan._repr_html_())
     assert {"selection", "peel on kendall", "regression", "winsorized_least_squares"} <= set(page.texts)
     assert any(text.startswith("Together, composed jointly: epsilon") for text in page.texts)
+    assert any(text.startswith("Forecast of peel: ") for text in page.texts)
 
 
 def test_plans_are_side_by_side(plan):
