@@ -465,9 +465,6 @@ def test_a_saved_plan_of_a_stream_runs_on_its_batches_and_on_nothing_less(files,
     result = dpkit("run", plan, *files, "--seed", 3, "--output", again)
     assert result.exit_code == 0, result.output
     assert again.read_text() == output.read_text()
-    # Their order is the order of arrival.
-    dpkit("run", plan, *reversed(files), "--seed", 3, "--output", again, "--force")
-    assert Release.read(again).model != Release.read(output).model
 
 
 def test_several_tables_that_are_not_said_to_be_batches_are_refused(files):
