@@ -305,7 +305,9 @@ def test_a_part_that_cannot_use_all_of_its_budget_is_composed(toys, schema):
 
 
 def test_a_refused_option_is_named_in_a_sentence():
-    with pytest.raises(InvalidOption, match=r"'penalty' must be in \('max', 'mean', 'none'\) \(got 'median'\)$"):
+    with pytest.raises(
+        InvalidOption, match=r"'penalty' must be in \('max', 'mean', 'none'\) \(got 'median'\)$"
+    ):
         compose(scorer="kendall", selector="peel", options={"scorer": {"penalty": "median"}})
 
 
