@@ -112,11 +112,13 @@ def _accepts(validator: Any) -> str:
         return ", ".join(filter(None, map(_accepts, parts)))
     choices = getattr(validator, "options", None)
     if choices is not None:
-        return "one of " + ", ".join(map(str, choices))
+        # A range may be thousands of numbers.
+        numbers = isinstance(choices, range)
+        return f"from {choices[0]} to {choices[-1]}" if numbers else f"one of {', '.join(map(str, choices))}"
     bound = getattr(validator, "bound", None)
-    if bound is not None:
-        return f"{validator.compare_op} {bound}"
-    return ""
+    if bound is None:
+        return ""
+    return f"{validator.compare_op} {f'{bound:.6g}' if isinstance(bound, float) else bound}"
 
 
 def _documented_fields(component: type[Any]) -> dict[str, str]:

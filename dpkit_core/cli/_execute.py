@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,6 +47,9 @@ from dpkit_core.release.keys import SigningKey
 from dpkit_core.release.release import Release
 
 REFUSED = 3
+
+# As wide as the longest name of a part of dpkit's: on 80 columns, what is released has to share the rest.
+_PART = 24
 
 
 def require_elsewhere(path: Path, inputs: Iterable[Path | None]) -> None:
@@ -219,8 +223,9 @@ def show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str] = ())
         render.heading(title(plan))
         render.table(
             ("stage", "part", "releases", "epsilon alone", "share"),
-            stage_rows(plan),
+            [(stage, textwrap.fill(part, _PART), *rest) for stage, part, *rest in stage_rows(plan)],
             numeric=("epsilon alone", "share"),
+            whole=("stage", "part"),
         )
         print()
         lines = [*reading_lines(plan), budget_line(plan), *forecast_lines(plan), *warning_lines(plan)]

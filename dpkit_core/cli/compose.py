@@ -165,7 +165,8 @@ def compose(
         typer.Option(
             "--accountant",
             metavar="NAME",
-            help="Computes the total from the events: rdp is tight, basic is simple and needs no delta.",
+            help="Computes the total from the events: rdp knows most of them, tight asks less noise of "
+            "some, basic is simple and needs no delta.",
             autocompletion=names_of("accountants"),
             show_default="rdp",
             rich_help_panel=_PRIVACY,
@@ -194,7 +195,7 @@ def compose(
         bool, typer.Option("--dry-run", help="Print the plan and stop: no data is used, nothing is spent.")
     ] = False,
     output: Annotated[
-        Path, typer.Option("--output", metavar="FILE", help="Where to write the release.")
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the release.")
     ] = Path("release.json"),
     force: ForceOption = False,
     report: Annotated[

@@ -32,7 +32,7 @@ def predict(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", metavar="FILE", help="A .csv or .parquet file. Default: CSV on standard output."
+            "--output", "-o", metavar="FILE", help="A .csv or .parquet file. Default: CSV on standard output."
         ),
     ] = None,
     *,

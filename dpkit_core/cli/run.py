@@ -41,7 +41,7 @@ def run(
     missing: MissingOption = None,
     seed: SeedOption = None,
     output: Annotated[
-        Path, typer.Option("--output", metavar="FILE", help="Where to write the release.")
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the release.")
     ] = Path("release.json"),
     force: ForceOption = False,
     format: FormatOption = Format.TABLE,

@@ -242,8 +242,9 @@ class Column:
             number = self.replacement
             if not isinstance(number, float) or not math.isfinite(number):
                 remedy = "" if self.missing == "constant" else ", or both bounds, whose middle it is then"
+                fill = "no fill" if number is None else f"fill = {number!r}"
                 raise InvalidSchema(
-                    f"column {self.name!r} has missing = {self.missing!r} and fill = {number!r}; give the "
+                    f"column {self.name!r} has missing = {self.missing!r} and {fill}; give the "
                     f"{'date' if self.kind == 'date' else 'finite number'} that stands for a missing value, "
                     f"from public knowledge{remedy}"
                 )

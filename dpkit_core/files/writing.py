@@ -221,7 +221,7 @@ def _require_free(path: Path | str, final: Path, *, replace: bool) -> None:
         kind = "it is a folder" if stat.S_ISDIR(mode) else _NOT_WHOLE
         raise InvalidOption(f"cannot write {path}: {kind}; write elsewhere")
     if not replace:
-        raise InvalidOption(f"cannot write {path}: it exists; write elsewhere")
+        raise InvalidOption(f"cannot write {path}: it exists; replace it with --force, or write elsewhere")
     if not os.access(final, os.W_OK):  # a rename would ask the folder only
         raise InvalidOption(f"cannot write {path}: it is read-only; write elsewhere")
 

@@ -251,8 +251,8 @@ def forecast_lines(plan: Plan) -> list[str]:
 def plan_as_html(plan: Plan) -> str:
     """Return a plan as what a notebook shows."""
     header = ("stage", "part", "releases", "epsilon alone", "share")
-    lines = markup.sentences([*reading_lines(plan), budget_line(plan), *warning_lines(plan)])
-    return markup.heading(title(plan)) + markup.table(header, stage_rows(plan)) + lines
+    lines = [*reading_lines(plan), budget_line(plan), *forecast_lines(plan), *warning_lines(plan)]
+    return markup.heading(title(plan)) + markup.table(header, stage_rows(plan)) + markup.sentences(lines)
 
 
 def warning_lines(plan: Plan) -> list[str]:

@@ -85,7 +85,7 @@ def recommend(schema: Schema, budget: Budget, *, selecting: bool = False) -> Rec
         )
     few = schema.size is not None and schema.size * budget.epsilon < TREES_FROM
     if schema.target.kind == "categorical":
-        recipe, why = "trees", "the target is a category, and it predicts probabilities"
+        recipe, why = "trees", "the target is a category, and trees predict probabilities"
     elif few:
         recipe = "winsorized"
         why = (
@@ -94,11 +94,11 @@ def recommend(schema: Schema, budget: Budget, *, selecting: bool = False) -> Rec
         )
     else:
         known = (
-            "the schema does not say how few records there are"
+            "the schema does not say (records_about) that records are few, and trees"
             if schema.size is None
-            else (f"about {schema.size} records at epsilon {budget.epsilon:g} are enough for trees")
+            else f"about {schema.size} records at epsilon {budget.epsilon:g} are enough for trees, and they"
         )
-        recipe, why = "trees", f"{known}, and they learn what a line cannot"
+        recipe, why = "trees", f"{known} learn what a line cannot"
     return Recommendation(f"k-{recipe}" if selecting else recipe, why)
 
 
@@ -129,16 +129,17 @@ def chosen_k(features: int, planned: Callable[[int], Plan]) -> Plan:
 def k_in_words(plan: Plan) -> str:
     """Return how many features a plan for ``auto`` uses, and why, in a sentence."""
     every, size = len(plan.schema.features), plan.schema.size
-    if plan.k < every:
+    taken = f"{plan.k} of {every}" if plan.k < every else f"all of {every}, without a selection"
+    if size is None:
         return (
-            f"k by the public facts: {plan.k} of {every}; for more, forecasts want more than {size} records."
+            f"k by the public facts: {taken}, because the schema does not say (records_about) that records "
+            "are few."
         )
-    why = (
-        "the schema does not say (records_about) that there are too few records for them"
-        if size is None
-        else f"no forecast wants more than {size} records for them"
-    )
-    return f"k by the public facts: all {every} features, because {why}."
+    if plan.warnings:
+        return f"k by the public facts: {taken}; any number is warned of, and this one the least."
+    if plan.k < every:
+        return f"k by the public facts: {taken}; for more, forecasts want more than {size} records."
+    return f"k by the public facts: {taken}, because no forecast wants more than {size} records."
 
 
 def _wanted(plan: Plan) -> float:

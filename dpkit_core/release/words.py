@@ -92,7 +92,7 @@ def _winsorized(model: WinsorizedLinearModel) -> Shown:
         ("feature", "coefficient", "clipped from", "to"),
         (*rows, (INTERCEPT, _number(model.level), "", "")),
         (
-            "Features are clipped first. Where the clips are -1 and 1, records that are longer than "
+            "Features are clipped first. On a scale on which the clips are -1 and 1, records longer than "
             f"{model.radius:.4g} are shrunk to that length. Predictions are kept from {low} to {high}.",
         ),
     )

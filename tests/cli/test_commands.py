@@ -6,10 +6,12 @@ import json
 import sys
 import tomllib
 
+import attrs
 import pyarrow.parquet as pq
 import pytest
 
 from dpkit_core import Registry, Schema, __version__
+from dpkit_core.cli._describe import _options
 from dpkit_core.doctor.examine import Diagnosis
 from dpkit_core.plugins.kinds import KINDS
 from dpkit_core.plugins.resources import resources
@@ -84,6 +86,21 @@ def test_show_of_a_regressor_finds_its_needs_by_asking(dpkit):
         "2 releases with Laplace noise, scale 2 x sensitivity each",
     ):
         assert words in printed
+
+
+@pytest.mark.parametrize(
+    ("validator", "words"),
+    [
+        (attrs.validators.in_(range(1, 4097)), "from 1 to 4096"),
+        (attrs.validators.in_((1, 2, 4)), "one of 1, 2, 4"),
+        (attrs.validators.ge(2.0**-40), ">= 9.09495e-13"),
+        (attrs.validators.le(3), "<= 3"),
+    ],
+)
+def test_what_an_option_accepts_is_said_in_a_few_words(validator, words):
+    part = attrs.make_class("Part", {"option": attrs.field(default=1, validator=validator)})
+    (option,) = _options(part)
+    assert option["accepts"] == words
 
 
 def test_show_of_a_selector_and_an_accountant(dpkit):

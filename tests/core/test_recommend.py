@@ -64,6 +64,7 @@ class Foretold:
     [
         (NUMBERS, lambda k: 1e9, 12),
         (about(1000), lambda k: 1000, 12),
+        (about(1000), lambda k: 1e9, 12),
         (about(1000), lambda k: 100 * k, 10),
         (about(300), lambda k: 100 * k, 3),
         (about(20), lambda k: 100 * k, 1),
@@ -74,7 +75,9 @@ def test_auto_takes_as_many_features_as_no_forecast_warns_of(schema, wants, k):
     foretold: Any = Foretold  # has what is asked of a plan here
     plan = chosen_k(12, lambda k: foretold(k, wants(k), schema))
     assert plan.k == k
-    assert (f"all {k} features" if k == 12 else f"{k} of 12") in k_in_words(plan)
+    words = k_in_words(plan)
+    assert ("all of 12, without a selection" if k == 12 else f"{k} of 12") in words
+    assert ("any number is warned of" in words) == bool(plan.warnings)
 
 
 def test_auto_spends_nothing_on_a_selection_of_everything():

@@ -132,7 +132,9 @@ def plot(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A folder that `dpkit bench` wrote.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", metavar="DIR", help="Where pictures go.", show_default="RESULTS/plots"),
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="Where pictures go.", show_default="RESULTS/plots"
+        ),
     ] = None,
     metric: Annotated[
         str | None,

@@ -40,6 +40,7 @@ costs that does not know its folds.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -260,7 +261,8 @@ class SearchPlan:
                 f"With the last fit, at most: epsilon {rounded_up(last.epsilon, 6)} at delta "
                 f"{rounded_up(last.delta, 3)}."
             )
-        return "\n".join(["Search", *(f"  {line}" for line in lines)])
+        wrapped = [textwrap.fill(line, 80, initial_indent="  ", subsequent_indent="    ") for line in lines]
+        return "\n".join(["Search", *wrapped])
 
     def certificate(self, releases: tuple[Release, ...] = (), witness: Witness | None = None) -> Certificate:
         """Return the certificate of fits and comparison; before the run, as much of it as is known.

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -160,7 +161,8 @@ class PipelineEstimator(BaseEstimator):
             if is_frame(X):
                 _require_numbers(X)
             numeric = self.__sklearn_tags__().classifier_tags is None
-            records, target = validate_data(self, X, y, dtype=np.float64, y_numeric=numeric)
+            with _advised():
+                records, target = validate_data(self, X, y, dtype=np.float64, y_numeric=numeric)
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         schema = self._schema([name if isinstance(name, str) else f"x{name}" for name in names], y)
         return Dataset.from_arrays(records, self._target(target), schema), schema
@@ -237,6 +239,21 @@ def _require_numbers(X: Any) -> None:
     others = [name for name, kind in frame_kinds(X, {}).items() if kind != "numeric"]
     if others:
         raise InvalidOption(f"column {others[0]!r} holds dates; say so in a schema, as by Schema.from_frame")
+
+
+@contextmanager
+def _advised() -> Iterator[None]:
+    """Add to scikit-learn's words on missing values, which advise to impute, what that would release."""
+    try:
+        yield
+    except ValueError as error:
+        if "NaN" in str(error):
+            error.add_note(
+                "An imputer reads exact statistics off the records, which no certificate covers. With a "
+                "schema, its columns say what stands for a missing value: missing = 'drop', 'constant' or "
+                "'indicator'."
+            )
+        raise
 
 
 def _require_none(fit_params: Mapping[str, Any]) -> None:

@@ -322,3 +322,9 @@ def test_of_a_categorical_target_trees_predict_the_probability(table):
     )
     assert ((predicted >= 0) & (predicted <= 1)).all()
     assert np.mean((predicted > 0.5) == (y > 0)) > 0.8
+
+
+def test_advice_to_impute_comes_with_what_that_would_release():
+    with pytest.raises(ValueError, match="contains NaN") as caught:
+        PrivateRegressor(regressor="mean").fit([[np.nan], [1.0]], [0.0, 1.0])
+    assert "no certificate covers" in " ".join(caught.value.__notes__)

@@ -80,6 +80,7 @@ def test_the_price_is_that_of_all_fits_but_one_and_the_comparison(folds):
     assert plan.together.epsilon == pytest.approx(plan.epsilon + 0.5, rel=1e-9)
     assert "epsilon 0.5" in str(plan)
     assert f"{folds - 1} of {folds} fits of each of 3 candidates" in str(plan)
+    assert max(map(len, str(plan).splitlines())) <= 80
 
 
 class Spy:

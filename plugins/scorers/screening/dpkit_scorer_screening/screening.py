@@ -141,11 +141,10 @@ class ScreeningScorer:
     Parameters
     ----------
     rule
-        ``aligned``: what the gradient pushes back, beside dropping nothing, memo form (B). ``smallest``: the
-        least gradient, always dropped (A). ``exact``: the rule of Raj, Olbrich, Gaertner, Schoelkopf and
-        Jaggi for the radius at hand. ``relaxed``: a safe bound of it whose sensitivity does not grow (D).
-        ``components``: a safe bound of it, made of noisy sums (C); for a selector that reads, such as
-        ``gaussian_threshold``.
+        ``aligned``: what the gradient pushes back, beside dropping nothing. ``smallest``: the least gradient,
+        always dropped. ``exact``: the rule of Raj, Olbrich, Gaertner, Schoelkopf and Jaggi for the radius at
+        hand. ``relaxed``: a safe bound of it whose sensitivity does not grow. ``components``: a safe bound of
+        it, made of noisy sums; for a selector that reads, such as ``gaussian_threshold``.
     calibration
         ``proved``, as above. ``published``: the rule and the sensitivity as printed, for comparison, and
         certified as not private; ``rule`` is then left at its default.
