@@ -82,14 +82,17 @@ class Transform:
 
         if self.clip and self.within is not None:
             values = np.clip(values, *self.within)
+        raw = values
         if self.yeo_johnson is not None:
             values = yeo_johnson(values, self.yeo_johnson)
         if self.scale:
             middle, half = self._middle
             with np.errstate(over="ignore"):
                 values = np.nan_to_num((values - middle) / half, nan=math.nan)
-        if self.clip and self.bounds is not None:  # what rounding adds
-            values = np.clip(values, *self.bounds)
+        if self.within is not None and self.bounds is not None:
+            # What is within the bounds stays within them: rounding adds to it.
+            held = (raw >= self.within[0]) & (raw <= self.within[1])
+            values = np.where(held, np.clip(values, *self.bounds), values)
         return values
 
     def invert(self, values: Vector) -> Vector:

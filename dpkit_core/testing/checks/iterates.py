@@ -249,6 +249,8 @@ def check_thresholds_keep_their_budget(make: Factory[TopKSelector], trial: Trial
 def check_scores_are_read_off_any_noise(make: Factory[Scorer], trial: Trial) -> Evidence:
     """Whatever noise makes of its components, a scorer reads d finite scores off them, the same each time.
 
+    Between two questions the scorer is shown another iterate, whose private numbers change no answer.
+
     If this fails: clamp what noise moves below 0 before a root is taken, and keep nothing of an iterate.
     """
     scorer = _scorer_of_iterates(make)
@@ -271,6 +273,7 @@ def check_scores_are_read_off_any_noise(make: Factory[Scorer], trial: Trial) -> 
                     np.shape(scores) == (facts.features,) and np.isfinite(scores).all(),
                     f"scores of {facts.features} features are {scores}, read off {kept}",
                 )
+                scorer.iterate_scores(_private(state, rng), facts)  # which nothing may be read off
                 again = scorer.read_components(noisy, size, state, facts)
                 require(np.array_equal(scores, again), "two answers differ")
                 require(np.array_equal(noisy, kept), "the scorer changed the components")
@@ -321,6 +324,15 @@ def check_scores_are_read_off_releases(make: Factory[TopKSelector], trial: Trial
                     f"{values} were shown as {noisy}, with noise of deviation {deviation:g}",
                 )
     return Evidence(f"{samples} releases of components", samples)
+
+
+def _private(state: IterateState, rng: np.random.Generator) -> IterateState:
+    """Return an iterate of the same public facts with some private ones."""
+    gradient = rng.standard_normal(len(state.weights))
+    steepest = float(np.abs(gradient).max()) + 1.0
+    return attrs.evolve(
+        state, gradient=gradient, steepest=steepest, inner=1.0, square=1.0, squares=np.square(gradient)
+    )
 
 
 def _components(scorer: IterateScorer, facts: IterateFacts) -> int:

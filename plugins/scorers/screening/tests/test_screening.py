@@ -86,8 +86,26 @@ class Unclamped(ScreeningScorer):
             return np.sqrt(noisy[: facts.features])
 
 
+@attrs.frozen
+class Keeping(ScreeningScorer):
+    """Reads off what it was shown of the iterate, and not off the noisy numbers."""
+
+    shown: list[Array] = attrs.field(factory=list, init=False)
+
+    def iterate_scores(self, state: IterateState, facts: IterateFacts, /) -> Array:
+        self.shown[:] = [state.gradient.copy()]
+        return super().iterate_scores(state, facts)
+
+    def read_components(
+        self, noisy: Array, deviation: float, state: IterateState, facts: IterateFacts, /
+    ) -> Array:
+        return self.shown[0] if self.shown else np.zeros(facts.features)
+
+
 @pytest.mark.parametrize(
-    ("false", "name"), [(Halved, OF_ITERATES[0]), (Unclamped, OF_ITERATES[2])], ids=["halved", "unclamped"]
+    ("false", "name"),
+    [(Halved, OF_ITERATES[0]), (Unclamped, OF_ITERATES[2]), (Keeping, OF_ITERATES[2])],
+    ids=["halved", "unclamped", "keeping"],
 )
 def test_the_kit_finds_what_is_wrong_with_components(false: type[ScreeningScorer], name: str) -> None:
     (check,) = (check for check in checks_for("scorer") if check.name == f"check_{name}")
