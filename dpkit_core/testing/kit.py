@@ -339,5 +339,5 @@ def _outcome(
     except CheckFailed as failure:
         return "failed", Evidence(str(failure), failure.samples, failure.confidence, failure.scene)
     except Exception as error:
-        where = "".join(traceback.format_exception(error)[-3:]).strip()
+        where = "".join(traceback.format_exception(error)[-3:]).rstrip()
         return "failed", Evidence(f"raised {type(error).__name__}: {error}\n{where}")
