@@ -21,8 +21,10 @@ from dpkit_core.plugins.registry import ComponentRef, Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
     ApproxDP,
+    Disjoint,
     Event,
     ExponentialMechanism,
+    Filtered,
     Gaussian,
     Laplace,
     NonSphericalGaussian,
@@ -251,7 +253,11 @@ def _examples(relation: Neighboring) -> dict[str, Event]:
         Renyi((2.0, 4.0), (0.1, 0.2), relation),
     )
     named = {type(event).__name__: event for event in events}
-    return named | {"PoissonSampled(Gaussian)": PoissonSampled(0.1, gaussian)}
+    named |= {"PoissonSampled(Gaussian)": PoissonSampled(0.1, gaussian), "Disjoint": Disjoint(events[0], 2)}
+    # No filter is proved for the other relation.
+    return named | (
+        {"Filtered": Filtered(gaussian, 4, 2)} if relation is Neighboring.ADD_OR_REMOVE_ONE else {}
+    )
 
 
 def _require_accountant(relation: Neighboring) -> Accountant:

@@ -110,6 +110,8 @@ def test_show_of_a_selector_and_an_accountant(dpkit):
     accountant = json.loads(dpkit("show", "accountants", "basic", "--format", "json").stdout)
     assert "Laplace" in accountant["events"]["add-remove"]
     assert "Gaussian" not in accountant["events"]["add-remove"]
+    assert "Disjoint" in accountant["events"]["replace-one"]
+    assert "Filtered" not in accountant["events"]["add-remove"]  # of Gaussian noise alone
 
 
 def test_show_of_an_unknown_name_proposes_the_nearest(dpkit):
