@@ -101,6 +101,7 @@ def told(make: Any, kind: str, opened: Any = (), *, once: bool = False) -> dict[
     handler = Lines()
     root = logging.getLogger()
     level, before = root.level, dict(os.environ)
+    changed: set[str] = set()
     root.addHandler(handler)
     root.setLevel(1)
     first = len(opened)
@@ -109,13 +110,19 @@ def told(make: Any, kind: str, opened: Any = (), *, once: bool = False) -> dict[
             if once and name.endswith(("a neighbor", "a table again")):
                 continue
             handler.lines = []
+            modules = len(sys.modules)
             results[name] = run()
             logged[name] = list(handler.lines)
+            # A library may set variables while it is imported. What the part sets, it sets in other runs, too.
+            if len(sys.modules) == modules:
+                changed |= {key for key in {*before, *os.environ} if before.get(key) != os.environ.get(key)}
+            os.environ.clear()
+            os.environ.update(before)
     finally:
         root.removeHandler(handler)
         root.setLevel(level)
-    changed = sorted(key for key in {*before, *os.environ} if before.get(key) != os.environ.get(key))
-    return {"results": results, "logged": logged, "opened": list(opened)[first:], "environment": changed}
+    left = {"opened": list(opened)[first:], "environment": sorted(changed)}
+    return {"results": results, "logged": logged, **left}
 
 
 def runs(make: Any, kind: Any) -> Iterator[tuple[str, Callable[[], Any]]]:

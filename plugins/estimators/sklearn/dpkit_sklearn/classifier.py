@@ -253,8 +253,11 @@ def _observed(y: Any) -> Labels:
     """Return the labels that occur, which the user declares to be public."""
     if y is None:
         raise InvalidOption(f"classes is {OBSERVED!r}: give y, too, or the classes")
-    check_classification_targets(y)
-    found: Labels = np.unique(np.asarray(y))
+    labels = np.asarray(y)
+    # What the entries are is asked of all at once here: that they are public has been declared.
+    labels = np.asarray(labels.tolist()) if labels.dtype == object else labels
+    check_classification_targets(labels)
+    found: Labels = np.unique(labels)
     if len(found) < 2:
         raise ValueError(f"the target has one class, {found[0]!r}; two classes are needed")
     return found
