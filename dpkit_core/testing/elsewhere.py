@@ -113,7 +113,7 @@ def told(make: Any, kind: str, opened: Any = (), *, once: bool = False) -> dict[
             modules = len(sys.modules)
             results[name] = run()
             logged[name] = list(handler.lines)
-            # A library may set variables while it is imported. What the part sets, it sets in other runs, too.
+            # A library may set variables when it is imported; what the part sets, it sets in other runs, too.
             if len(sys.modules) == modules:
                 changed |= {key for key in {*before, *os.environ} if before.get(key) != os.environ.get(key)}
             os.environ.clear()
