@@ -242,9 +242,9 @@ def test_a_transform_of_the_data_or_without_a_way_back_is_refused():
 def test_rounding_takes_nothing_within_the_bounds_beyond_them():
     rng = np.random.default_rng(8)
     for _ in range(200):
-        within = tuple(np.sort(rng.normal(size=2) * 10 ** rng.uniform(-2, 3)).tolist())
+        lower, upper = np.sort(rng.normal(size=2) * 10 ** rng.uniform(-2, 3)).tolist()
         power = float(rng.uniform(-3, 3))
-        transform = Transform(within, yeo_johnson=power, scale=True)
+        transform = Transform((lower, upper), yeo_johnson=power, scale=True)
         if transform.leaves_room:
-            found = transform.apply(np.linspace(*within, 9))
-            assert -1.0 <= found.min() <= found.max() <= 1.0, (within, power)
+            found = transform.apply(np.linspace(lower, upper, 9))
+            assert -1.0 <= found.min() <= found.max() <= 1.0, (lower, upper, power)
