@@ -84,7 +84,8 @@ def try_(folder, arguments, files):
     assert "internal error" not in told
     if "--help" in arguments:
         return
-    if ("--format", "json") in itertools.pairwise(arguments):
+    formats = [value for option, value in itertools.pairwise(arguments) if option == "--format"]
+    if formats[-1:] == ["json"]:  # of several, the last one counts
         json.loads(output)
     new = {path.name for path in folder.iterdir()} - before
     assert not any(name.endswith(".part") for name in new)
