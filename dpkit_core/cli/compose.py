@@ -262,7 +262,7 @@ def compose(
                 require_columns(table, facts)
             because = None
             if composed is None:
-                because = recommend(facts, budget, selecting=wanted is not None)
+                because = recommend(facts, budget, selecting=wanted is not None, batches=len(tables))
                 composed = _composed(find_recipe(because.recipe).revised(parts, options), select_share)
             pipeline, share = composed
             plan = pipeline.plan(facts, budget, k=wanted, select_share=share, batches=max(1, len(tables)))

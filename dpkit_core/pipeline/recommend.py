@@ -5,7 +5,7 @@ Both are rules of public facts alone, set by what was measured (``docs/results/s
 *Recipe.* ``trees`` for a target of categories, because it predicts probabilities. For a number: ``trees`` as
 well, which knows more shapes than a line, unless the schema says that there are too few records for the
 budget, fewer than ``TREES_FROM`` / epsilon: then ``winsorized``, a line through all columns, which noise
-misleads less.
+misleads less. For records that come in batches ``s-gbdt``, which learns from one batch after the other.
 
 *k.* All features, unless the schema says about how many records there are and the plan for all of them warns
 that the budget will likely be wasted: then the largest k of ``CHOICES`` for which nothing does, and if all
@@ -55,7 +55,7 @@ class Recommendation:
         return f"Recommended for these public facts: recipe {self.recipe}, because {self.why}."
 
 
-def recommend(schema: Schema, budget: Budget, *, selecting: bool = False) -> Recommendation:
+def recommend(schema: Schema, budget: Budget, *, selecting: bool = False, batches: int = 1) -> Recommendation:
     """Return the recipe that suits the public facts and the budget.
 
     Parameters
@@ -66,6 +66,8 @@ def recommend(schema: Schema, budget: Budget, *, selecting: bool = False) -> Rec
         What may be spent; with a delta.
     selecting
         Whether only some features are to be used.
+    batches
+        How many tables the records come in, one after the other.
 
     Raises
     ------
@@ -83,6 +85,8 @@ def recommend(schema: Schema, budget: Budget, *, selecting: bool = False) -> Rec
             "no recipe is recommended for delta 0, where Gaussian noise cannot be drawn; give a delta, such "
             "as 1e-6, or name the parts"
         )
+    if batches > 1:
+        return Recommendation("s-gbdt", "it learns from records that come in batches")
     few = schema.size is not None and schema.size * budget.epsilon < TREES_FROM
     if schema.target.kind == "categorical":
         recipe, why = "trees", "the target is a category, and trees predict probabilities"

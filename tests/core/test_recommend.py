@@ -8,6 +8,7 @@ import pytest
 from dpkit_core import Budget, Column, Schema, compose
 from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.forecasts import StageForecast
+from dpkit_core.pipeline.recipes import find_recipe
 from dpkit_core.pipeline.recommend import chosen_k, k_in_words, recommend
 from dpkit_core.protocols import Forecast
 
@@ -35,6 +36,14 @@ def test_a_category_is_for_trees_however_few_records_there_are():
     labels = Column("y", "categorical", categories=("no", "yes"), positive="yes")
     schema = Schema((Column("x"),), labels, records_about=10)
     assert recommend(schema, Budget(1.0, 1e-6)).recipe == "trees"
+
+
+def test_batches_are_for_what_learns_from_them():
+    found = recommend(NUMBERS, Budget(1.0, 1e-6), batches=2)
+    assert found.recipe == "s-gbdt"
+    recipe = find_recipe(found.recipe)
+    plan = compose(**recipe.parts, options=recipe.options).plan(NUMBERS, Budget(1.0, 1e-6), batches=2)
+    assert plan.batches == 2
 
 
 def test_nothing_is_recommended_without_a_delta():
