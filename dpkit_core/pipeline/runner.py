@@ -8,6 +8,7 @@ of this module, which are the same whatever the data are.
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
@@ -216,12 +217,26 @@ class _Loop:
         self.rounds = 0
         before = len(meter.draws)
         self._failure: PlanViolation | PartFailed | None = None
+        scorer = iteration.scorer.instance
+        # Scores are read by a copy that was never shown an iterate: it has kept nothing private.
+        reading = (
+            call(iteration.scorer, lambda: copy.deepcopy(scorer))
+            if isinstance(scorer, ComponentScorer)
+            else None
+        )
 
         def screen(state: IterateState) -> tuple[int, ...]:
             """Return the features to be dropped from an iterate."""
             try:
                 self._require_turn(state, facts, iteration.regressor, len(meter.draws) - before)
-                scores = _iterate_scores(call, iteration, state, facts, stage.sensitivities[self.rounds])
+                scores = _iterate_scores(
+                    call,
+                    iteration,
+                    state,
+                    facts,
+                    reading=reading,
+                    sensitivity=stage.sensitivities[self.rounds],
+                )
                 scores = attrs.evolve(scores, round=self.rounds)
                 meter.offer(scores.sensitivity)
                 dropped = _dropped(call, iteration, stage, scores, meter)
@@ -260,6 +275,8 @@ def _iterate_scores(
     iteration: Iteration,
     state: IterateState,
     facts: IterateFacts,
+    *,
+    reading: ComponentScorer | None,
     sensitivity: Sensitivity,
 ) -> Scores:
     """Return the scores of an iterate as the selector sees them: none is the last, but for a threshold."""
@@ -276,8 +293,8 @@ def _iterate_scores(
             "released"
         )
     candidates = np.asarray(state.weights) != 0
-    if components and isinstance(scorer, ComponentScorer):
-        return Scores(values, sensitivity, candidates, read=_reader(scorer, _public(state), facts))
+    if components and reading is not None:
+        return Scores(values, sensitivity, candidates, read=_reader(reading, _public(state), facts))
     if isinstance(iteration.selector.instance, ThresholdSelector):
         return Scores(values, sensitivity, candidates)
     none = iteration.none or not candidates.any()

@@ -18,7 +18,16 @@ from dpkit_scorer_screening.screening import (
     relaxed_sensitivity,
 )
 
-from dpkit_core import Budget, Dataset, IterateFacts, IterateState, Neighboring, Sensitivity, compose
+from dpkit_core import (
+    Budget,
+    Dataset,
+    IterateFacts,
+    IterateState,
+    Neighboring,
+    Randomness,
+    Sensitivity,
+    compose,
+)
 from dpkit_core.errors import CannotCompose, InvalidData, Unsuitable
 from dpkit_core.testing import CheckFailed, NotApplicable, checks_for, trial_for
 from dpkit_core.testing.checks.iterates import reference_state
@@ -111,6 +120,34 @@ def test_the_kit_finds_what_is_wrong_with_components(false: type[ScreeningScorer
     (check,) = (check for check in checks_for("scorer") if check.name == f"check_{name}")
     with pytest.raises(CheckFailed):
         check.run(partial(false, rule="components"), trial_for("scorer"))
+
+
+@attrs.frozen
+class Blind(Keeping):
+    """Reads nothing off anything."""
+
+    def read_components(
+        self, noisy: Array, deviation: float, state: IterateState, facts: IterateFacts, /
+    ) -> Array:
+        return np.zeros(facts.features)
+
+
+def test_in_a_run_a_scorer_reads_nothing_off_what_it_keeps() -> None:
+    rng = np.random.default_rng(4)
+    schema = box(3, AR)
+    X = rng.uniform(-1, 1, (200, 3))
+    data = Dataset.from_arrays(X, X[:, 0], schema)
+    options = {"regressor": {"rounds": 6, "every": 2, "form": "gram"}}
+    models = []
+    for false in (Keeping, Blind):
+        scorer = false(rule="components")
+        parts = compose(
+            scorer=scorer, selector="gaussian_threshold", regressor="frank_wolfe", options=options
+        )
+        plan = parts.plan(schema, Budget(5.0, 1e-5), select_share=0.5)
+        models.append(plan.run(data, randomness=Randomness.from_seed(1)).model)
+        assert len(scorer.shown) == 1
+    assert models[0] == models[1]
 
 
 def facts(radius: float, features: int, *, clip: float | None = None, **other: Any) -> IterateFacts:
