@@ -511,9 +511,11 @@ def show_steps(folder: Path | None) -> None:
             for seed in range(TRIALS):
                 world = synthetic(correlation, seed)
 
-                def watch(t: int, w: Array, world: World = world) -> None:
+                def watch(
+                    t: int, w: Array, world: World = world, found: dict[int, list[Any]] = found
+                ) -> None:
                     if t in STEPS_SHOWN:
-                        found.setdefault(t, []).append(rates(w[: world.X.shape[1]], world.truth)[:2])  # noqa: B023
+                        found.setdefault(t, []).append(rates(w[: world.X.shape[1]], world.truth)[:2])
 
                 follow(world, seed, watch)
             cells = [
@@ -529,11 +531,13 @@ def show_steps(folder: Path | None) -> None:
         for name in ("paper: RNM-Screen as printed", "**proved**: `frank_wolfe`, T = 100"):
             found = {}
 
-            def watch_error(t: int, w: Array, world: World = world) -> None:
+            def watch_error(
+                t: int, w: Array, world: World = world, found: dict[int, list[Any]] = found
+            ) -> None:
                 if t in STEPS_SHOWN:
                     d = world.X.shape[1]
                     residuals = world.y - world.X @ w[:d] - w[d:].sum()
-                    found.setdefault(t, []).append(float(np.square(residuals).mean()))  # noqa: B023
+                    found.setdefault(t, []).append(float(np.square(residuals).mean()))
 
             for seed in range(TRIALS):
                 followed[name](world, seed, watch_error)
