@@ -15,7 +15,7 @@ from dpkit_core.cli._options import kinds
 from dpkit_core.commands.options import Format, FormatOption, note
 
 if TYPE_CHECKING:
-    from dpkit_core.testing import Report
+    from dpkit_core.testing import Report, Result
 
 
 def _names(incomplete: str) -> list[str]:
@@ -83,7 +83,6 @@ def check(
     """Try every promise of a PART. Exit code 0 if all checks passed, 2 if one failed."""
     import json
 
-    from dpkit_core.cli._execute import require_elsewhere
     from dpkit_core.cli._options import parse_options
     from dpkit_core.errors import InvalidOption
     from dpkit_core.files.writing import reserved
@@ -99,6 +98,8 @@ def check(
     if part is None:
         raise InvalidOption("no PART is given; name one, or give the --replay of a witness")
     if report is not None:
+        from dpkit_core.cli._execute import require_elsewhere
+
         require_elsewhere(report, [Path(part.partition(":")[0])])
     attack = _Attack.on(part, kind, options, expect_failure or [], seed)
     with contextlib.ExitStack() as stack:
@@ -213,18 +214,47 @@ def _print(report: Report) -> None:
     from dpkit_core.commands import render
 
     render.heading(f"{report.kind} {report.part}")
+    tried = [result for result in report.results if result.status != "skipped"]
     render.table(
-        ("status", "check", "seconds", "finding"),
-        (
-            (r.status, r.check.removeprefix("check_"), f"{r.seconds:.1f}", r.detail.partition("\n")[0])
-            for r in report.results
-        ),
+        ("status", "check, and what it found", "seconds"),
+        ((r.status, _found(r, render.width() - _BESIDE), f"{r.seconds:.1f}") for r in tried),
         numeric=("seconds",),
-        whole=("check",),
+        whole=("check, and what it found",),
     )
+    skipped: dict[str, list[str]] = {}
     for result in report.results:
-        if result.status == "failed":
-            print(f"\n{result.check} failed: {result.detail}\n")
-            render.lines([f"What to do: {result.remedy}"])
+        if result.status == "skipped":
+            skipped.setdefault(result.detail, []).append(result.check.removeprefix("check_"))
+    if skipped:
+        print()
+        render.lines([f"Skipped ({reason}): {', '.join(checks)}" for reason, checks in skipped.items()])
+    failed = [result for result in report.results if result.status == "failed"]
+    for result in failed:
+        print(f"\n{result.check} failed: {result.detail}\n")
+        render.lines([f"What to do: {result.remedy}"])
     print()
     render.lines([report.statement])
+    if failed:
+        names = ", ".join(result.check.removeprefix("check_") for result in failed)
+        verdict = f"FAILED: {names}. What failed and what to do is above"
+        if any(result.scene for result in failed):
+            verdict += "; --witness FILE keeps the tables, to be tried again with --replay FILE"
+        render.lines([f"{verdict}."])
+
+
+# Columns that the table of a report needs beside its findings.
+_BESIDE = 26
+
+
+def _found(result: Result, width: int) -> str:
+    """Return the name of a check, and below it what it found, the first line of it.
+
+    What failed is told below the table, in full.
+    """
+    import textwrap
+
+    if result.status == "failed":
+        return f"{result.check.removeprefix('check_')}\n  told below"
+
+    found = textwrap.wrap(result.detail.partition("\n")[0], max(width, 20))
+    return "\n".join([result.check.removeprefix("check_"), *(f"  {line}" for line in found)])

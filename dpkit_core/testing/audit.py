@@ -171,6 +171,22 @@ def audit(
     )
 
 
+def provable(runs: int, claimed: Budget, confidence: float) -> tuple[float, float]:
+    """Return the largest epsilon and mu that so many runs on each of two neighbors can prove.
+
+    That is what they prove of two datasets that no output has in common, and no others prove more: half of
+    the runs bound the probabilities, so these are at most q from 1 and at least q, where q is the bound on
+    an event that never came.
+
+    >>> epsilon, mu = provable(1200, Budget(1.0, 1e-6), 0.999)
+    >>> round(epsilon, 2), round(mu, 2)
+    (4.23, 4.37)
+    """
+    _, q = clopper_pearson(0, runs - runs // 2, (1 - confidence) / _BOUNDS)
+    merits = _merits(claimed)
+    return max(0.0, float(merits["epsilon"](1 - q, q))), float(merits["mu"](1 - q, q))
+
+
 def strain(first: Outputs, second: Outputs, claimed: Budget, *, mu: float | None = None) -> float:
     """Return which share of a claim some runs on two neighbors seem to use: a hint where to run more.
 

@@ -101,6 +101,14 @@ class QuickSampler(Sampler):
         center = _clamped(value, sensitivity)
         return center + sensitivity * noise_multiplier * self.generator.standard_normal(center.shape)
 
+    def exponential(self, size: int | tuple[int, ...] = ()) -> Matrix:
+        """Return standard exponential variables."""
+        return np.asarray(self.generator.standard_exponential(size))
+
+    def gumbel(self, size: int | tuple[int, ...] = ()) -> Matrix:
+        """Return standard Gumbel variables."""
+        return np.asarray(self.generator.gumbel(size=size))
+
     def discrete_laplace(self, scale: int | Fraction, size: int | tuple[int, ...] = ()) -> Any:
         """Return integers with probability proportional to exp(-|x| / scale)."""
         if scale < _COARSE:
@@ -224,6 +232,11 @@ def denial(plan: StagePlan) -> str:
     return next((e.reason for e in events if isinstance(e, NonPrivate)), "")
 
 
+def failure_allowed(plan: StagePlan) -> bool:
+    """Return whether an event of ``plan`` has a delta of its own, with which its promise may fail."""
+    return any(getattr(e, "delta", 0.0) > 0 for event in plan.events for e in walk(event))
+
+
 def draws(plan: StagePlan) -> int:
     """Return how many events a run of ``plan`` emits."""
     return sum(1 for _ in expand(plan.events))
@@ -245,12 +258,15 @@ def claimed_mu(events: Iterable[Event]) -> float | None:
     return math.sqrt(accountant.inverse_variance) if accountant.pure == accountant.failure == 0 else None
 
 
-def scoring_plan(scorer: Scorer, schema: Schema) -> StagePlan | None:
-    """Return the plan that ``scorer`` makes before it scores, or None where it asks for nothing."""
+def scoring_plan(scorer: Scorer, schema: Schema, picks: int = PICKS) -> StagePlan | None:
+    """Return the plan that ``scorer`` makes before it scores, or None where it asks for nothing.
+
+    It is told that so many features are going to be picked, or all where there are fewer.
+    """
     if not isinstance(scorer, ReleasingScorer):
         return None
     accountant = ReferenceAccountant(schema.neighboring)
-    k = min(PICKS, len(schema.features))
+    k = min(picks, len(schema.features))
     plan = scorer.plan(ScoringRequest(schema, k, Budget(1.0, 1e-6), accountant))
     return plan if plan.events or plan.settings is not None else None
 

@@ -10,11 +10,13 @@ import base64
 import functools
 import importlib
 import importlib.util
+import io
 import json
 import logging
 import os
 import pickle
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -33,6 +35,8 @@ def main() -> None:
     slow = [name for name in SLOW_TO_IMPORT if name in sys.modules]
     found: dict[str, Any] = {"slow": slow}
     if request["part"]:
+        # What the interpreter compiled of a library that is imported late is no file of the part.
+        sys.dont_write_bytecode = True
         opened = watch_files()
         try:
             make = pickle.loads(base64.b64decode(request["part"]))
@@ -40,7 +44,8 @@ def main() -> None:
             make = None
         found["told"] = None
         if make is not None and (request["kind"] != "scorer" or callable(getattr(make(), "prepare", None))):
-            found["told"] = told(make, request["kind"], opened)
+            with Descriptors() as descriptors:
+                found["told"] = told(make, request["kind"], opened, written=descriptors.read)
     sys.stdout.write("\n" + json.dumps(found) + "\n")
 
 
@@ -63,7 +68,7 @@ def watch_files() -> list[str]:
             path, _, flags = (*arguments, 0, 0)[:3]
             written = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
             name = os.fsdecode(path) if isinstance(path, str | bytes) else str(path)
-            if written and "__pycache__" not in name and name != os.devnull and not isinstance(path, int):
+            if written and name != os.devnull and not isinstance(path, int):
                 opened.append(f"opened {name} for writing")
         elif event in {
             "os.mkdir",
@@ -79,6 +84,38 @@ def watch_files() -> list[str]:
     return opened
 
 
+class Descriptors:
+    """Keeps what is written to the descriptors 1 and 2 themselves; what is printed goes nowhere."""
+
+    def __enter__(self) -> Any:
+        self._streams = sys.stdout, sys.stderr
+        self._kept = os.dup(1), os.dup(2)
+        self._files = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        for stream, file, descriptor in zip(self._streams, self._files, (1, 2), strict=True):
+            stream.flush()
+            os.dup2(file.fileno(), descriptor)
+        sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
+        return self
+
+    def read(self) -> str:
+        """Return what was written since it was last read."""
+        text = ""
+        for stream, file in zip(self._streams, self._files, strict=True):
+            stream.flush()
+            file.seek(0)  # the place of the descriptor, too
+            text += file.read().decode(errors="replace")
+            file.seek(0)
+            file.truncate()
+        return text
+
+    def __exit__(self, *error: object) -> None:
+        sys.stdout, sys.stderr = self._streams
+        for stream, kept, descriptor in zip(self._streams, self._kept, (1, 2), strict=True):
+            stream.flush()
+            os.dup2(kept, descriptor)
+            os.close(kept)
+
+
 class Lines(logging.Handler):
     """Keeps what is logged."""
 
@@ -91,13 +128,18 @@ class Lines(logging.Handler):
         self.lines.append(f"{record.levelname} {record.getMessage()}")
 
 
-def told(make: Any, kind: str, opened: Any = (), *, once: bool = False) -> dict[str, Any]:
+def told(
+    make: Any, kind: str, opened: Any = (), *, once: bool = False, written: Callable[[], str] = str
+) -> dict[str, Any]:
     """Return all that a part says in plans and releases of its own, and what it leaves behind.
 
-    With ``once``, it is given one table only and not its neighbor.
+    With ``once``, it is given one table only and not its neighbor. ``written`` returns what was written to
+    the descriptors of standard output and error.
     """
     results: dict[str, Any] = {}
+    wrote: dict[str, str] = {}
     logged: dict[str, list[str]] = {}
+    kept: dict[str, dict[str, str]] = {}
     handler = Lines()
     root = logging.getLogger()
     level, before = root.level, dict(os.environ)
@@ -113,6 +155,8 @@ def told(make: Any, kind: str, opened: Any = (), *, once: bool = False) -> dict[
             modules = len(sys.modules)
             results[name] = run()
             logged[name] = list(handler.lines)
+            wrote[name] = written()
+            kept[name] = variables(make)
             # A library may set variables when it is imported; what the part sets, it sets in other runs, too.
             if len(sys.modules) == modules:
                 changed |= {key for key in {*before, *os.environ} if before.get(key) != os.environ.get(key)}
@@ -122,7 +166,20 @@ def told(make: Any, kind: str, opened: Any = (), *, once: bool = False) -> dict[
         root.removeHandler(handler)
         root.setLevel(level)
     left = {"opened": list(opened)[first:], "environment": sorted(changed)}
-    return {"results": results, "logged": logged, **left}
+    return {"results": results, "logged": logged, "wrote": wrote, "kept": kept, **left}
+
+
+def variables(make: Any) -> dict[str, str]:
+    """Return the plain values in variables of the part's module and class, for whoever looks there."""
+    cls = make.func if isinstance(make, partial) else make
+    module = sys.modules.get(getattr(cls, "__module__", ""))
+    plain = (str, bytes, int, float, list, tuple, dict, set)
+    return {
+        name: repr(value)
+        for place in (module, cls)
+        for name, value in vars(place).items()
+        if isinstance(value, plain) and not name.startswith("__")
+    }
 
 
 def runs(make: Any, kind: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -231,9 +288,8 @@ def partners(neighboring: Any) -> tuple[Any, Any, Any, list[Any]]:
     import numpy as np
 
     from dpkit_core import FixedScores, LinearModel, Sensitivity, StagePlan
-    from dpkit_core.mechanisms.calibration import calibrate_events
-    from dpkit_core.mechanisms.picks import plan_picks, select_picks
-    from dpkit_core.privacy.events import ExponentialMechanism, Laplace
+    from dpkit_core.mechanisms.picks import PickSettings, select_picks
+    from dpkit_core.privacy.events import ExponentialMechanism, Laplace, Repeated
 
     facts = {"api": 2, "proof": "as small as can be", "reference": "none", "__doc__": "A partner."}
     times = 1.0 if neighboring.value == "add-remove" else 2.0
@@ -254,24 +310,32 @@ def partners(neighboring: Any) -> tuple[Any, Any, Any, list[Any]]:
             },
         )
     )
+
+    # Both share their epsilon evenly, by basic composition: the planner asks again and again for plans, and a
+    # search for the best noise, each time and twice over, would take longer than all the runs.
+    def picks(self: Any, request: Any, /) -> Any:
+        settings = PickSettings(ExponentialMechanism, request.budget.epsilon / sum(request.picks))
+        rounds = zip(request.sensitivities, request.picks, strict=True)
+        return StagePlan(
+            [Repeated(settings.event(scores, request.features), count) for scores, count in rounds],
+            settings=settings,
+        )
+
     selector = attrs.frozen(
         type(
             "Picks",
             (),
             {
                 **facts,
-                "plan": lambda self, request, /: plan_picks(request, ExponentialMechanism),
+                "plan": picks,
                 "select": lambda self, scores, k, plan, meter, /: select_picks(scores, k, plan, meter),
             },
         )
     )
 
     def plan(self: Any, request: Any, /) -> Any:
-        def events(inverse: Any) -> list[Any]:
-            return [Laplace(1 / inverse, request.neighboring, sensitivity=times, shape=())]
-
-        chosen = events(calibrate_events(events, request))
-        return StagePlan(chosen, settings=chosen[0])
+        event = Laplace(1 / request.budget.epsilon, request.neighboring, sensitivity=times, shape=())
+        return StagePlan([event], settings=event)
 
     def fit(self: Any, data: Any, plan: Any, meter: Any, /) -> Any:
         event = plan.settings

@@ -25,6 +25,10 @@ from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Event, ExponentialMechanism, PermuteAndFlip
 from dpkit_core.protocols import Custom, Scores, StagePlan
 
+# So many sequences of answers are asked for, in a few seconds: two picks of five features have twenty. How
+# many there are is as public as the plan, and whoever has more is sampled.
+MOST_SEQUENCES = 4000
+
 Outcome = TypeVar("Outcome", bound=Hashable)
 Law = Mapping[Outcome, float]
 
@@ -72,7 +76,7 @@ def ordered_law(scores: Vector, k: int, law: Callable[[Vector], Vector]) -> dict
 
 
 class NotEnumerable(Exception):
-    """A part that draws noise with no finite set of answers."""
+    """A part that draws noise with no finite set of answers, or with too many to ask for them all."""
 
 
 class _Branch(Exception):
@@ -138,9 +142,10 @@ def enumerate_law(
     Raises
     ------
     NotEnumerable
-        If it draws other noise than that of ``meter.select``.
+        If it draws other noise than that of ``meter.select``, or so often that there are too many answers.
     """
     law: dict[Outcome, float] = {}
+    asked = 0
     randomness = Randomness.from_seed(0)  # never drawn from
     open_scripts: list[tuple[tuple[tuple[int, ...], ...], float]] = [((), 1.0)]
     while open_scripts:
@@ -149,6 +154,9 @@ def enumerate_law(
             outcome = run(partial(ScriptedMeter, script, randomness))
         except _Branch as branch:
             open_scripts += [((*script, answer), probability * p) for answer, p in branch.law.items()]
+            asked += len(branch.law)
+            if asked > MOST_SEQUENCES:
+                raise NotEnumerable from None
         else:
             law[outcome] = law.get(outcome, 0.0) + probability
     return law

@@ -15,10 +15,13 @@ from dpkit_core.testing.check import GROUPS, Check, CheckFunction
 from dpkit_core.testing.checks import (
     accountants,
     accounts,
+    batches,
+    digits,
     iterates,
     parts,
     regressors,
     releases,
+    samples,
     scorers,
     selectors,
     sums,
@@ -28,11 +31,15 @@ from dpkit_core.testing.drive import UNCLAIMED
 from dpkit_core.testing.options import options_of
 from dpkit_core.testing.scene import Replay, again
 from dpkit_core.testing.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial
+from dpkit_core.text import number_of
 
 KINDS = tuple(PROTOCOLS)
 
 FALSE_ALARM = 1e-3
 """Probability that a run fails a faultless part: shared evenly by its statistical checks (Bonferroni)."""
+
+WORKERS = 1e-5
+"""What of it is left to the check of forked workers, whose noise is the system's and follows from no seed."""
 
 THOROUGH = 10
 """How many times the pairs, evaluations and samples of a default run a thorough run has."""
@@ -43,6 +50,12 @@ LIMITS = (
     "structured table comes near, budget spent on tuning before the release, and public facts that are not "
     "public."
 )
+
+PROTOCOL = "check_protocol"
+"""What a part has to pass before anything is asked of it that its protocol promises."""
+
+NOT_RUN = "not run: protocol first"
+"""Why the checks were skipped that need what a part lacks."""
 
 Status = Literal["passed", "failed", "xfail", "skipped"]
 Progress = Callable[[Check, int, int], None]
@@ -73,6 +86,8 @@ class Result:
         1 - probability of a false alarm.
     scene
         Of a failure: its tables, options and seeds, for a witness; None where only the check finds it.
+    level
+        Sum of the levels of its tests: with which probability it might have failed a faultless part.
     """
 
     check: str
@@ -84,6 +99,7 @@ class Result:
     samples: int
     confidence: float
     scene: Mapping[str, Any] | None = None
+    level: float = 0.0
 
 
 @attrs.frozen
@@ -141,10 +157,11 @@ class Report:
         """What was tried, with which confidence, and what cannot be found this way."""
         effort = "thorough" if self.thorough else "default"
         return (
-            f"{len(self.results)} checks of kind {self.kind} ({effort} effort, seed {self.seed}): "
+            f"{number_of(len(self.results), 'check')} of kind {self.kind} ({effort} effort, seed "
+            f"{self.seed}): "
             f"{self.count('passed')} passed, {self.count('failed')} failed, {self.count('xfail')} failed as "
             f"expected, {self.count('skipped')} skipped, in {self.seconds:.1f} s. {self._made}"
-            f"{self._unclaimed}"
+            f"{self._not_run}{self._unclaimed}"
             f"A faultless part fails such a run with probability at most {FALSE_ALARM:g}. {LIMITS}"
         )
 
@@ -154,6 +171,13 @@ class Report:
             return ""
         options = ", ".join(f"{name} = {value!r}" for name, value in self.options.items())
         return f"Attacked with {options}, and not with the defaults alone. "
+
+    @property
+    def _not_run(self) -> str:
+        spared = sum(r.status == "skipped" and r.detail == NOT_RUN for r in self.results)
+        if not spared:
+            return ""
+        return f"{spared} of the skipped were not run, as the class lacks what check_protocol names. "
 
     @property
     def _unclaimed(self) -> str:
@@ -178,11 +202,27 @@ class Report:
         }
 
 
+_MODULES = (
+    parts,
+    scorers,
+    selectors,
+    iterates,
+    accountants,
+    accounts,
+    regressors,
+    digits,
+    batches,
+    sums,
+    samples,
+    releases,
+)
+
+
 def _found() -> tuple[Check, ...]:
     """Return every check of the modules of checks: by group, then as they are defined."""
     checks = (
         thing
-        for module in (parts, scorers, selectors, iterates, accountants, accounts, regressors, sums, releases)
+        for module in _MODULES
         for thing in vars(module).values()
         if isinstance(thing, Check) and thing.run.__module__ == module.__name__
     )
@@ -195,7 +235,9 @@ _CHECKS: Mapping[str, tuple[Check, ...]] = {
 
 
 _REPLAYS: Mapping[str, Replay] = {
-    replay.__name__: replay for replay in (*scorers.REPLAYS, *selectors.REPLAYS, *regressors.REPLAYS)
+    replay.__name__: replay
+    for module in (scorers, selectors, regressors, batches, samples, digits)
+    for replay in module.REPLAYS
 }
 
 
@@ -216,7 +258,7 @@ def trial_for(kind: str, *, thorough: bool = False, seed: int = 0) -> Trial:
         raise ValueError(f"seed is {seed}; it must be a whole number of at least 0")
     tried = [check for check in checks_for(kind) if thorough or not check.thorough_only]
     statistical = sum(check.statistical for check in tried)
-    return Trial(seed, THOROUGH if thorough else 1, FALSE_ALARM / max(statistical, 1))
+    return Trial(seed, THOROUGH if thorough else 1, (FALSE_ALARM - WORKERS) / max(statistical, 1))
 
 
 def run_checks(
@@ -266,19 +308,34 @@ def run_checks(
         raise ValueError(f"no check of kind {kind} is called {min(unknown)!r}")
     checks = tuple(check for check in checks if not only or check.name in only)
     trial = trial_for(kind, thorough=thorough, seed=seed)
-    results = []
+    results: list[Result] = []
     for number, check in enumerate(checks):
         if progress is not None:
             progress(check, number, len(checks))
         run = check.run
         if scenes and check.name in scenes:
             run = partial(_again, scenes[check.name])
+        if needs_protocol(check) and results and _lacks_members(results[0]):
+            run = _not_run
         results.append(_run(check, run, make, trial, expected.get(check.name)))
     # Fewer results than checks would be a report on something else than was promised.
     assert len(results) == len(checks)
     cls = class_of(make)
     name = f"{cls.__module__}:{cls.__qualname__}"
     return Report(name, kind, tuple(results), thorough, seed, options_of(make))
+
+
+def needs_protocol(check: Check) -> bool:
+    """Return whether a check asks a part for what its protocol promises, rather than look at its class."""
+    return check.group != "static"
+
+
+def _lacks_members(first: Result) -> bool:
+    return first.check == PROTOCOL and first.status == "failed"
+
+
+def _not_run(make: Factory[AnyPart], trial: Trial) -> Evidence:
+    raise NotApplicable(NOT_RUN)
 
 
 def _told(field: attrs.Attribute[Any], value: Any) -> bool:
@@ -306,7 +363,11 @@ def _run(
     check: Check, run: CheckFunction, make: Factory[AnyPart], trial: Trial, expected: str | None
 ) -> Result:
     start = time.perf_counter()
+    trial = attrs.evolve(trial, spent=[])
     status, evidence = _outcome(check, run, make, trial)
+    level = sum(trial.spent)
+    # Tests that nobody counted would break the promise of the run.
+    assert level <= (trial.error if check.statistical else 0.0) * (1 + 1e-9), (check.name, trial.spent)
     detail = evidence.detail
     if expected is not None and status == "failed":
         status, detail = "xfail", f"expected: {expected}"
@@ -322,6 +383,7 @@ def _run(
         evidence.samples,
         evidence.confidence,
         evidence.scene,
+        level,
     )
 
 

@@ -8,6 +8,7 @@ seen, which no sampling reaches: a pick without noise, tails that are cut, a sca
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -21,6 +22,7 @@ from dpkit_core.noise.randomness import Randomness
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.protocols import StagePlan
 from dpkit_core.testing.drive import QuickMeter, QuickSampler
+from dpkit_core.testing.exact import exponential_law, gumbel_law, ordered_law
 
 Floats = npt.NDArray[np.float64]
 
@@ -62,6 +64,35 @@ class Script:
         return self.noise
 
 
+@attrs.define(eq=False)
+class OneDraw(Script):
+    """The noise of a single draw, of as many numbers as the selector asks for: one for each list, perhaps."""
+
+    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
+    noise: Floats = attrs.field(factory=lambda: np.zeros(0))
+    size: int = 0
+    taken: tuple[int, ...] | None = None
+    """Places of the sample of candidates that is chosen; the first ones where it is to be seen how many."""
+    sampled: tuple[int, int] | None = None
+    """Of how many candidates how many were asked for."""
+
+    def take(self, items: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+        """Return the sample of ``items`` that was chosen."""
+        asked = (len(items), size)
+        if self.sampled or self.size or (self.taken is not None and len(self.taken) != size):
+            raise NotProbed
+        self.sampled = asked
+        return items[list(range(size) if self.taken is None else self.taken)]
+
+    def give(self, law: str, scale: float, size: Any) -> Floats:
+        """Return the noise that was chosen, or none where it is to be seen how much is asked for."""
+        shape = (size,) if isinstance(size, int | np.integer) else tuple(size)
+        if len(shape) != 1 or self.size or (self.noise.size and shape != self.noise.shape):
+            raise NotProbed
+        self.law, self.scale, self.size = law, scale, shape[0]
+        return self.noise if self.noise.size else np.zeros(shape)
+
+
 @attrs.frozen
 class _Scripted(QuickSampler):
     script: Script
@@ -85,6 +116,12 @@ class _Scripted(QuickSampler):
     def permutation(self, items: Any) -> Any:
         """Return the items as they are: for continuous noise, no order among ties matters."""
         return np.arange(items) if isinstance(items, int | np.integer) else np.array(items)
+
+    def subset(self, items: Any, size: int) -> Any:
+        """Return the sample that was chosen, which one draw may be made from."""
+        if not isinstance(self.script, OneDraw):
+            raise NotProbed
+        return self.script.take(np.asarray(self.permutation(items)), int(size))
 
     def _whole(self, law: str, scale: float, size: Any) -> Any:
         if scale < 2**10:
@@ -195,6 +232,96 @@ def chances(wins: Wins, left: int) -> tuple[float, float]:
     return math.fsum(weight * _above(law, middles)), math.fsum(weight * _below(law, middles))
 
 
+Picks = tuple[int, ...]
+Selects = Callable[[OneDraw], Picks]
+"""What is picked for noise that was chosen."""
+
+#: Lists, sets or candidates that get a noise of their own; halvings of its reach, which are fewer than for
+#: one candidate, and random draws by which it is seen that the best noisy one wins.
+MOST_LISTS, LIST_HALVINGS, LIST_TRIES = 60, 18, 8
+
+#: Samples of candidates, the laws of which are found one by one.
+MOST_SAMPLES = 20
+
+#: How far the logarithm of a ratio of probabilities may be off for these halvings.
+LIST_PRECISION = 1e-3
+
+
+def law_of_lists(selects: Selects, features: int) -> dict[Picks, float]:
+    """Return the law of picks at once by a single draw of noise, or of one from a sample of the candidates.
+
+    Either each of some lists has a noise of its own, and the one with the best noisy utility is selected; or
+    each candidate has, and the best are. Utilities, in units of the noise, follow from the level at which
+    one begins to beat another. Where the draw is from a uniform sample of the candidates, the law is the mean
+    of those of all samples.
+
+    Raises
+    ------
+    NotProbed
+        If the selector draws in another way.
+    """
+    probe = OneDraw()
+    selects(probe)
+    if probe.sampled is None:
+        return _law_of_sample(selects, features, None)
+    of, size = probe.sampled
+    if math.comb(of, size) > MOST_SAMPLES:
+        raise NotProbed
+    found: dict[Picks, float] = {}
+    for taken in itertools.combinations(range(of), size):
+        for picks, p in _law_of_sample(selects, features, taken).items():
+            found[picks] = found.get(picks, 0.0) + p / math.comb(of, size)
+    return found
+
+
+def _law_of_sample(selects: Selects, features: int, taken: tuple[int, ...] | None) -> dict[Picks, float]:
+    """Return the law of the picks from one sample of the candidates, or from all of them."""
+    probe = OneDraw(taken=taken)
+    k, size, law = len(selects(probe)), probe.size, probe.law
+    best = {"gumbel": gumbel_law, "exponential": exponential_law}.get(law)
+    if best is None or not 2 <= size <= MOST_LISTS:
+        raise NotProbed
+    low, high = REACH[law]
+    each = k > 1 and size == features  # a noise for each candidate, and not for each list
+
+    def selected(places: dict[int, float]) -> Picks:
+        noise = np.full(size, low)
+        noise[list(places)] = list(places.values())
+        return selects(OneDraw(noise=noise, taken=taken))
+
+    def leader(picks: Picks) -> Picks:
+        return picks[:1] if each else picks
+
+    names = [leader(selected({i: high})) for i in range(size)]
+    half = (low + high) / 2
+    utilities = np.zeros(size)
+    for i in range(1, size):
+        rival = next((j for j in range(i) if names[j] != names[i]), None)
+        if rival is None:
+            raise NotProbed
+        bottom, top = low, high
+        for _ in range(LIST_HALVINGS):
+            middle = (bottom + top) / 2
+            won = leader(selected({rival: half, i: middle})) == names[i]
+            bottom, top = (bottom, middle) if won else (middle, top)
+        utilities[i] = utilities[rival] + half - (bottom + top) / 2
+    rng = np.random.default_rng(0)
+    for number in range(LIST_TRIES):
+        noise = rng.uniform(0, 5, size) - utilities * (number % 2)
+        noise += low - noise.min()
+        order = np.argsort(-(utilities + noise))
+        picks = selects(OneDraw(noise=noise, taken=taken))
+        if picks != (tuple(names[i][0] for i in order[:k]) if each else names[order[0]]):
+            raise NotProbed
+    if each and law != "gumbel":
+        raise NotProbed  # only of Gumbel noise are the best that are left drawn as if anew
+    found: dict[Picks, float] = {}
+    for chosen, p in ordered_law(utilities, k if each else 1, best).items():
+        outcome = tuple(names[i][0] for i in chosen) if each else names[chosen[0]]
+        found[outcome] = found.get(outcome, 0.0) + p
+    return found
+
+
 def _below(law: str, x: Floats) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):
         found: Floats
@@ -231,3 +358,15 @@ def largest_ratio(pairs: Iterable[tuple[tuple[float, float], tuple[float, float]
             if max(p, q) > 1e-18:
                 worst = max(worst, abs(math.log(p / q)) if min(p, q) > 0 else math.inf)
     return worst
+
+
+def range_of_losses(one: tuple[float, float], other: tuple[float, float]) -> float:
+    """Return how far apart the losses of winning and of losing are between neighbors.
+
+    >>> round(range_of_losses((0.5, 0.5), (0.75, 0.25)), 4) == round(math.log(3), 4)
+    True
+    """
+    if min(*one, *other) <= 1e-18:
+        return 0.0
+    won, lost = (math.log(p / q) for p, q in zip(one, other, strict=True))
+    return abs(won - lost)

@@ -22,8 +22,8 @@ import numpy as np
 import pytest
 
 from dpkit_core.testing.check import Check
-from dpkit_core.testing.checks.parts import class_of, kind_of
-from dpkit_core.testing.kit import checks_for, trial_for
+from dpkit_core.testing.checks.parts import check_protocol, class_of, kind_of
+from dpkit_core.testing.kit import NOT_RUN, PROTOCOL, checks_for, needs_protocol, trial_for
 from dpkit_core.testing.site import Site
 from dpkit_core.testing.trial import AnyPart, CheckFailed, Factory, NotApplicable, Trial
 
@@ -54,7 +54,8 @@ def parametrize_with_checks(
         for check in checks_for(kind):
             marks = _marks(expected.get(check.name))
             name = f"{class_of(make).__name__}-{check.name.removeprefix('check_')}"
-            items.append(pytest.param(_bound(check, make, trial), id=name, marks=marks))
+            first = needs_protocol(check) and PROTOCOL not in expected
+            items.append(pytest.param(_bound(check, make, trial, first), id=name, marks=marks))
     return pytest.mark.parametrize("check", items)
 
 
@@ -62,8 +63,10 @@ def _marks(reason: str | None) -> list[Any]:
     return [] if reason is None else [pytest.mark.xfail(strict=True, reason=reason)]
 
 
-def _bound(check: Check, make: Factory[AnyPart], trial: Trial) -> Callable[[], None]:
+def _bound(check: Check, make: Factory[AnyPart], trial: Trial, protocol_first: bool) -> Callable[[], None]:
     def run() -> None:
+        if protocol_first and not _has_members(make, trial):
+            pytest.skip(NOT_RUN)
         if check.thorough_only and trial.effort == 1:
             pytest.skip("left to the thorough run")
         try:
@@ -76,6 +79,14 @@ def _bound(check: Check, make: Factory[AnyPart], trial: Trial) -> Callable[[], N
             raise
 
     return run
+
+
+def _has_members(make: Factory[AnyPart], trial: Trial) -> bool:
+    try:
+        check_protocol.run(make, trial)
+    except CheckFailed:
+        return False
+    return True
 
 
 @pytest.fixture

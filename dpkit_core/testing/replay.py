@@ -34,6 +34,8 @@ class Asked:
     values: Floats
     norm: str
     sensitivity: float
+    scale: float | None = None
+    """Of the noise; None where an index is drawn."""
 
 
 @attrs.define(eq=False)
@@ -48,15 +50,29 @@ class Transcript:
         Of each draw.
     given
         Answers to be given instead, those of another run.
+    pushed
+        By how many scales the noise of each draw is moved, over and over: an answer that is rare.
     opaque
         Whether a draw was made of which neither the values nor the answer are seen.
+    candidates
+        Which candidates the meter was told to select from, each time.
+    own
+        Whether a mechanism of the part's own was opened, whose claim does not follow from its draws.
     """
 
     given: Sequence[Any] = ()
+    pushed: Sequence[float] = attrs.field(default=(), kw_only=True)
     asked: list[Asked | None] = attrs.field(factory=list)
     answers: list[Any] = attrs.field(factory=list)
     opaque: bool = False
     settling: bool = False
+    candidates: list[npt.NDArray[np.bool_]] = attrs.field(factory=list)
+    own: bool = False
+
+    @property
+    def told(self) -> bool:
+        """Whether all that the run released follows from answers of the meter to questions that are seen."""
+        return not (self.opaque or self.own or any(asked is None for asked in self.asked))
 
     @contextmanager
     def seen(self) -> Iterator[None]:
@@ -70,6 +86,8 @@ class Transcript:
     def settle(self, asked: Asked | None, drawn: Any) -> Any:
         """Return the answer to a question: the one of the other run where there is one."""
         number = len(self.answers)
+        if self.pushed and asked is not None and asked.scale is not None:
+            drawn = drawn + self.pushed[number % len(self.pushed)] * asked.scale
         answer = self.given[number] if number < len(self.given) else drawn
         self.asked.append(None if self.opaque else asked)
         self.answers.append(answer)
@@ -85,9 +103,26 @@ class Transcript:
             moved = NORMS[one.norm](one.values - two.values) if finite else np.inf
             yield number, one.norm, moved - slack, one.sensitivity
 
+    def bends(self, middle: Transcript, other: Transcript) -> Iterator[float]:
+        """Yield for each draw by how much its values' two movements differ, in units of the sensitivity."""
+        for one, two, three in zip(self.asked, middle.asked, other.asked, strict=False):
+            if one is None or two is None or three is None:
+                continue
+            if one.values.shape == two.values.shape == three.values.shape and one.values.size:
+                bend = NORMS[one.norm](one.values - 2 * two.values + three.values) / one.sensitivity
+                yield bend if np.isfinite(bend) else np.inf
+
+
+class AllAsked(Exception):
+    """Ends a run in which nothing is left to ask."""
+
 
 class ReplayingMeter(QuickMeter):
-    """A quick meter that keeps a transcript, and repeats the answers of another."""
+    """A quick meter that keeps a transcript, and repeats the answers of another.
+
+    With ``leave``, a run ends by ``AllAsked`` once all was asked that its plan has: what is made of the
+    answers may take much longer.
+    """
 
     def __init__(
         self,
@@ -97,6 +132,7 @@ class ReplayingMeter(QuickMeter):
         neighboring: Neighboring,
         *,
         accountant: Accountant | None = None,
+        leave: bool = False,
     ) -> None:
         super().__init__(
             np.random.default_rng([seed, 0]), _NEVER_DRAWN, plan, neighboring, accountant=accountant
@@ -104,18 +140,37 @@ class ReplayingMeter(QuickMeter):
         self._transcript = transcript
         self._sampler = _Sampler(self._generator, transcript)
         self._public = np.random.default_rng([seed, 1])
+        self._leave = leave
 
     @property
     def coins(self) -> np.random.Generator:
         """A generator of their own: how much noise was drawn does not move them."""
         return self._public
 
+    def laplace(self, value: Any, *, sensitivity: float, noise_multiplier: float) -> Any:
+        """Return the answer of the other run, or noise."""
+        answer = super().laplace(value, sensitivity=sensitivity, noise_multiplier=noise_multiplier)
+        return self._last(answer)
+
+    def gaussian(self, value: Any, *, sensitivity: float, noise_multiplier: float) -> Any:
+        """Return the answer of the other run, or noise."""
+        answer = super().gaussian(value, sensitivity=sensitivity, noise_multiplier=noise_multiplier)
+        return self._last(answer)
+
+    def _last(self, answer: Any) -> Any:
+        if self._leave and not self._pending:
+            raise AllAsked
+        return answer
+
     def select(self, scores: Scores, k: int, *, event: Any, constant_work: bool = False) -> tuple[int, ...]:
         """Return the answer of the other run, or draw."""
         with self._transcript.seen():
             drawn = super().select(scores, k, event=event, constant_work=constant_work)
-        values = np.asarray(scores.values, dtype=np.float64)[np.asarray(scores.candidates, dtype=bool)]
+        left = np.asarray(scores.candidates, dtype=bool)
+        self._transcript.candidates.append(left.copy())
+        values = np.asarray(scores.values, dtype=np.float64)[left]
         picks: tuple[int, ...] = self._transcript.settle(Asked(values, "range", event.sensitivity), drawn)
+        self._last(picks)
         return picks
 
     def sums(self, contributions: Sequence[Any], groups: Any, **options: Any) -> Any:
@@ -126,6 +181,7 @@ class ReplayingMeter(QuickMeter):
 
     def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Custom]:
         """Open a mechanism whose values are seen where its sampler adds them to the noise itself."""
+        self._transcript.own = True
         self._sampler = _Unseen(self._generator, self._transcript)
         return super().custom(event, proof=proof, arithmetic=arithmetic)
 
@@ -171,7 +227,8 @@ class _Sampler(QuickSampler):
             drawn = QuickSampler.laplace_on_grid(
                 self, value, sensitivity=sensitivity, noise_multiplier=noise_multiplier
             )
-        return self.transcript.settle(Asked(_floats(value), "l1", sensitivity), drawn)
+        asked = Asked(_floats(value), "l1", sensitivity, sensitivity * noise_multiplier)
+        return self.transcript.settle(asked, drawn)
 
     def gaussian_on_grid(self, value: Any, *, sensitivity: float, noise_multiplier: float) -> Any:
         """Return the answer of the other run, or noise."""
@@ -179,7 +236,8 @@ class _Sampler(QuickSampler):
             drawn = QuickSampler.gaussian_on_grid(
                 self, value, sensitivity=sensitivity, noise_multiplier=noise_multiplier
             )
-        return self.transcript.settle(Asked(_floats(value), "l2", sensitivity), drawn)
+        asked = Asked(_floats(value), "l2", sensitivity, sensitivity * noise_multiplier)
+        return self.transcript.settle(asked, drawn)
 
 
 class _Unseen(_Sampler):

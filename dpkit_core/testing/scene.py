@@ -58,9 +58,16 @@ def table_document(data: Dataset) -> list[list[float]]:
 
 
 def tables_of(facts: Mapping[str, Any], schema: Schema) -> tuple[Dataset, Dataset]:
-    """Return both tables of a scene."""
-    population = Population(schema)
-    first, second = (population.dataset(np.array(rows, dtype=np.float64)) for rows in facts["tables"])
+    """Return both tables of a scene, whose numbers are transformed already."""
+    population = Population(schema.transformed)
+    first, second = (
+        attrs.evolve(
+            population.dataset(np.array(rows, dtype=np.float64)),
+            features=schema.features,
+            outcome=schema.outcome,
+        )
+        for rows in facts["tables"]
+    )
     return first, second
 
 

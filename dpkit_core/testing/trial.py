@@ -31,11 +31,23 @@ class Trial:
         Multiplies numbers of pairs, evaluations and samples.
     error
         Probability with which the check may fail a faultless part.
+    spent
+        The levels of all tests so far, of which no more than ``error`` may come together.
     """
 
     seed: int = 0
     effort: int = 1
     error: float = 1e-4
+    spent: list[float] = attrs.field(factory=list, eq=False, repr=False)
+
+    def level(self, tests: int = 1) -> float:
+        """Return at which level to make one of so many tests, and note that it is made.
+
+        By Bonferroni's inequality, all of them together fail a faultless part with probability ``error`` at
+        most.
+        """
+        self.spent.append(self.error / tests)
+        return self.error / tests
 
 
 @attrs.frozen

@@ -25,6 +25,9 @@ from dpkit_core.privacy.budget import Neighboring
 SIZES = (*range(2, 10), 16, 40)
 """Numbers of records to try; most false claims already fail on a handful."""
 
+PLACED = (29, 45, 12, 90, 29, 200, 29, 45)
+"""About so many records have the tables whose first record comes or goes."""
+
 DISTINCT = 64
 """Larger tables hold so many different records, each several times."""
 
@@ -48,7 +51,10 @@ def lattice(neighboring: Neighboring) -> Mapping[str, Schema]:
     """Return the corners of what a schema may say, beside ``schemas``: what is tried there is little each.
 
     One column or more than a hundred; bounds for some columns, or for the target alone, or for all but it;
-    categories alone; a target that is one; widths tiny and huge; a number of records that is known.
+    categories alone; a target that is one; widths tiny and huge, tiny also next to the distance from zero,
+    where differences of products lose all their digits; a number that stands for a missing one, with a
+    feature that says so and without; features that are transformed, and a target that is; a number of
+    records that is known, and is one.
     """
     unit, wide = (-1.0, 1.0), (-1e6, 3e6)
 
@@ -76,21 +82,62 @@ def lattice(neighboring: Neighboring) -> Mapping[str, Schema]:
         "a category and no bounds": Schema((number("a", None), two), number("y", unit), neighboring),
         "wide and narrow": numeric("ab", {"a": wide, "b": (1.0, 1.0 + 1e-6), "y": wide}),
         "from zero to one": numeric("ab", dict.fromkeys("aby", (0.0, 1.0))),
+        "values that stand for missing ones": Schema(
+            (Column("a", lower=0.0, upper=9.0, missing="constant", fill=3.0), number("b", unit)),
+            number("y", unit),
+            neighboring,
+        ),
     }
+    found["features that say what is missing"] = Schema(
+        (
+            Column("a", lower=0.0, upper=9.0, missing="indicator", fill=9.0),
+            Column("b", lower=-1.0, upper=1.0, missing="indicator"),
+        ),
+        number("y", unit),
+        neighboring,
+    )
+    found["transformed"] = Schema(
+        (Column("a", lower=0.0, upper=5.0, yeo_johnson=2.0), Column("b", lower=-3.0, upper=1.0, scale=True)),
+        number("y", unit),
+        neighboring,
+    )
+    found["a target that is transformed"] = Schema(
+        (number("a", unit), number("b", (0.0, 2.0))),
+        Column("y", lower=-2.0, upper=6.0, clip=True, scale=True),
+        neighboring,
+    )
+    far = {"a": (1e8, 1e8 + 1), "b": (-1e12 - 1, -1e12), "c": (1e6, 1e6 + 1e-6), "y": (1e8, 1e8 + 1)}
+    found["narrow and far from zero"] = numeric("abc", far)
     if neighboring is Neighboring.REPLACE_ONE:
         found["a known number of records"] = attrs.evolve(found["from zero to one"], records=7)
+        found["one record, which is known"] = attrs.evolve(found["from zero to one"], records=1)
     else:
         found["about so many records"] = attrs.evolve(found["from zero to one"], records_about=1000)
     return found
 
 
-def classified(neighboring: Neighboring) -> Schema:
-    """Return a schema whose target has three classes, for parts that learn them.
+def classified(neighboring: Neighboring) -> Mapping[str, Schema]:
+    """Return schemas whose target has three classes or five, for parts that learn them.
 
-    They are called by their places, so that the numbers of a table's target mean them.
+    Classes are called by their places, so that the numbers of a table's target mean them.
     """
-    columns = (Column("a", lower=-1.0, upper=1.0), Column("b"))
-    return Schema(columns, Column("y", "categorical", categories=("1", "2", "3")), neighboring)
+
+    def schema(second: Column, classes: int) -> Schema:
+        names = tuple(map(str, range(1, classes + 1)))
+        target = Column("y", "categorical", categories=names)
+        return Schema((Column("a", lower=-1.0, upper=1.0), second), target, neighboring)
+
+    bounded = Column("b", lower=0.0, upper=10.0)
+    return {
+        "three classes": schema(bounded, 3),
+        "three classes, a feature without bounds": schema(Column("b"), 3),
+        "five classes": schema(bounded, 5),
+    }
+
+
+def takes_classes(part: object) -> bool:
+    """Return whether a part says that it learns targets of several classes."""
+    return bool(getattr(type(part), "takes_classes", False))
 
 
 def box(features: int, neighboring: Neighboring, half_width: float = 1.0) -> Schema:
@@ -142,13 +189,26 @@ class Population:
         self.schema = schema
         self._beyond = beyond
         self._columns = (*schema.columns, as_number(schema.target))
-        widths = [max(1, len(column.categories)) for column in self._columns]
+        widths = [max(1, len(column.categories)) + _flagged(column) for column in self._columns]
         ends = np.cumsum(widths)
         self._slices = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
 
     def record(self, rng: np.random.Generator) -> Vector:
         """Return one record."""
         return np.array([value for column in self._columns for value in _entry(column, rng, self._beyond)])
+
+    def by_turns(self, rng: np.random.Generator, records: int) -> list[Vector]:
+        """Return records anywhere inside of the bounds, with targets at both ends by turns."""
+        found = []
+        for number in range(records):
+            record = self.record(rng)
+            for column, cells in zip(self._columns, self._slices, strict=True):
+                bounds = _within(column)
+                if bounds is not None and not _flagged(column):
+                    record[cells] = rng.uniform(*bounds)
+            record[-1] = (_within(self._columns[-1]) or (-1.0, 1.0))[number % 2]
+            found.append(record)
+        return found
 
     def table(self, rng: np.random.Generator, records: int) -> Matrix:
         """Return a table with a structure chosen at random."""
@@ -174,32 +234,53 @@ class Population:
         """
         table = pair.table.copy()
         for column, cells in zip(self._columns, self._slices, strict=True):
-            if column.bounds is not None and not column.categories:
-                above = table[pair.row, cells] >= sum(column.bounds) / 2
+            bounds = _within(column)
+            if bounds is not None and not _flagged(column):
+                above = table[pair.row, cells] >= sum(bounds) / 2
                 table[pair.row, cells] = np.where(above, sys.float_info.max, -sys.float_info.max)
         return attrs.evolve(pair, table=table)
 
     def corners(self) -> list[Vector]:
-        """Return the records that are alike in all columns: at the bounds, between them, and beyond them."""
+        """Return the records that are alike in all columns: at the bounds, between them, and beyond them.
 
-        def record(entry: Callable[[float, float], float], hot: int) -> Vector:
-            cells = []
+        Between them is what stands for a missing value, where something does. In the last, the target is at
+        the other end.
+        """
+
+        def record(entry: Callable[[float, float], float], hot: int, *, between: bool = False) -> Vector:
+            cells: list[float] = []
+            first = True
             for column in self._columns:
-                if column.categories:
+                if _flagged(column):
+                    # The first that may be missing is, the others are not: they move in different directions.
+                    missing = between and first
+                    value = column.replacement if missing else entry(*(_within(column) or (-1.0, 1.0)))
+                    cells += [value if isinstance(value, float) else 0.0, float(missing)]
+                    first = False
+                elif column.categories:
                     n = len(column.categories)
                     cells += [float(j == hot % (n + 1)) for j in range(n)]
+                elif between and isinstance(column.replacement, float):
+                    cells.append(column.replacement)
                 else:
-                    cells.append(entry(*(column.bounds or (-1.0, 1.0))))
+                    cells.append(entry(*(_within(column) or (-1.0, 1.0))))
             return np.array(cells)
 
         beyond = 12.0 if self._beyond else 0.0
+        lacking = (
+            [record(lambda low, high: high, 0, between=True)] if any(map(_flagged, self._columns)) else []
+        )
+        crossed = record(lambda low, high: high, 0)
+        crossed[-1] = (_within(self._columns[-1]) or (-1.0, 1.0))[0]
         return [
+            *lacking,
             record(lambda low, high: high, 0),
             record(lambda low, high: low, 1),
-            record(lambda low, high: (low + high) / 2, -1),
+            record(lambda low, high: (low + high) / 2, -1, between=True),
             record(lambda low, high: high + beyond * (high - low), -2),
             record(lambda low, high: low - beyond * (high - low), 0),
             record(lambda low, high: 0.0, 1),
+            crossed,
         ]
 
     def corner_pairs(self, records: int) -> Iterator[Pair]:
@@ -216,6 +297,56 @@ class Population:
             table[row] = one
             other = corners[(j + 1) % len(corners)] if j % 2 else corners[j - 1]
             yield Pair(table, row, other.copy() if replace else None)
+
+    def odd_pairs(self, records: int) -> Iterator[Pair]:
+        """Yield pairs of tables whose records are alike in what the one that comes or goes is not.
+
+        Whole numbers and a fraction; inside of the bounds and at one; near the middle, so that all squares
+        together are 1, and far from it. What is computed otherwise for such a table changes for all records.
+        """
+        replace = self.schema.neighboring is Neighboring.REPLACE_ONE
+
+        def record(
+            feature: Callable[[float, float], float], target: Callable[[float, float], float]
+        ) -> Vector:
+            cells: list[float] = []
+            for column in self._columns:
+                if column.categories:
+                    cells += [1.0] + [0.0] * (len(column.categories) - 1)
+                else:
+                    entry = target if column is self._columns[-1] else feature
+                    cells += [entry(*(_within(column) or (-1.0, 1.0))), *([0.0] * _flagged(column))]
+            return np.array(cells)
+
+        def at(share: float) -> Callable[[float, float], float]:
+            return lambda low, high: low + share * (high - low)
+
+        def whole(low: float, high: float) -> float:
+            return min(max(float(round(low + 0.6 * (high - low))), low), high)
+
+        near = at(0.5 + 0.5 / records**0.5)
+        for rest, one in (
+            (record(at(1.0), whole), record(at(1.0), at(0.57))),
+            (record(whole, at(1.0)), record(at(0.57), at(1.0))),
+            (record(at(0.65), at(0.65)), record(at(0.0), at(0.65))),
+            (record(at(0.65), at(0.65)), record(at(0.65), at(0.0))),
+            (record(near, at(1.0)), record(at(1.0), at(0.0))),
+            (record(near, at(0.0)), record(at(1.0), at(1.0))),
+        ):
+            table = np.tile(rest, (records + 1 - replace, 1))
+            table[-1] = one
+            yield Pair(table, len(table) - 1, rest.copy() if replace else None)
+
+    def first_pairs(self, rng: np.random.Generator, count: int) -> Iterator[Pair]:
+        """Yield pairs of tables of independent records, whose first record comes or goes.
+
+        What depends on places, such as groups of records as they come, moves for all records that follow.
+        """
+        replace = self.schema.neighboring is Neighboring.REPLACE_ONE
+        for size in itertools.islice(itertools.cycle(PLACED), count):
+            records = size + int(rng.integers(-(size // 10), size // 10 + 1))
+            table = np.array([self.record(rng) for _ in range(records + 1 - replace)])
+            yield Pair(table, 0, self.record(rng) if replace else None)
 
     def vary(self, pair: Pair, rng: np.random.Generator) -> Pair:
         """Return ``pair`` after one small step: the move of the hill climb."""
@@ -291,13 +422,14 @@ class Population:
     def at_bounds(self, rng: np.random.Generator, table: Matrix) -> Matrix:
         """Return the table with every bounded entry at one of its bounds."""
         for column, cells in zip(self._columns, self._slices, strict=True):
-            if column.bounds is not None and not column.categories:
-                table[:, cells] = rng.choice(column.bounds, size=(len(table), 1))
+            bounds = _within(column)
+            if bounds is not None and not _flagged(column):
+                table[:, cells] = rng.choice(bounds, size=(len(table), 1))
         return table
 
     def _whole_categories(self, rng: np.random.Generator, table: Matrix) -> Matrix:
         for column, cells in zip(self._columns, self._slices, strict=True):
-            if column.categories:
+            if column.categories or _flagged(column):
                 table[:, cells] = [_entry(column, rng, self._beyond) for _ in range(len(table))]
         return table
 
@@ -321,16 +453,37 @@ def as_number(target: Column) -> Column:
     return target if target.kind == "numeric" else Column(target.name, lower=0.0, upper=1.0)
 
 
+def _within(column: Column) -> tuple[float, float] | None:
+    """Return the bounds of a number as tables have it, before it is transformed; None where it has none."""
+    return None if column.lower is None or column.upper is None else (column.lower, column.upper)
+
+
+def _flagged(column: Column) -> bool:
+    """Return whether a number has a feature beside it that says where it is missing."""
+    return column.missing == "indicator" and column.kind != "categorical"
+
+
 def _entry(column: Column, rng: np.random.Generator, beyond: bool) -> list[float]:
+    if _flagged(column):
+        missing = rng.random() < 0.3
+        value = (
+            column.replacement
+            if missing
+            else _entry(attrs.evolve(column, missing=None, fill=None), rng, beyond)[0]
+        )
+        return [float(value) if isinstance(value, int | float) else 0.0, float(missing)]
     if column.categories:
         # One past the last category: a value that the schema does not list.
         hot = rng.integers(len(column.categories) + 1)
         return [float(j == hot) for j in range(len(column.categories))]
-    if column.bounds is None:
+    bounds = _within(column)
+    if bounds is None:
         values = [0.0, 1.0, -1.0, rng.normal(), float(rng.integers(-3, 4)), 1e-3 * rng.normal(), 1e3, -1e6]
         return [values[rng.integers(8)]]
-    lower, upper = column.bounds
+    lower, upper = bounds
     middle, width = (lower + upper) / 2, upper - lower
+    if isinstance(column.replacement, float) and rng.random() < 0.3:
+        return [column.replacement]
     values = [
         lower,
         upper,
@@ -347,8 +500,10 @@ def _entry(column: Column, rng: np.random.Generator, beyond: bool) -> list[float
 
 
 def _mirrored(column: Column, values: Matrix) -> Matrix:
+    if _flagged(column):
+        return values
     if column.categories:
         return values[..., ::-1]
-    lower, upper = column.bounds or (0.0, 0.0)
+    lower, upper = _within(column) or (0.0, 0.0)
     mirrored: Matrix = lower + upper - values
     return mirrored

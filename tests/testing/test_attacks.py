@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from dpkit_core import Budget, Dataset, Neighboring, Sensitivity
+from dpkit_core import Budget, Dataset, Neighboring, Sensitivity, StagePlan
+from dpkit_core.privacy.events import ExponentialMechanism, Repeated
+from dpkit_core.protocols import Scores
 from dpkit_core.testing import (
     ReferenceAccountant,
     SensitivityAttack,
@@ -20,7 +22,14 @@ from dpkit_core.testing import (
     same_law,
     schemas,
 )
-from dpkit_core.testing.exact import exponential_law, gumbel_law, ordered_law
+from dpkit_core.testing.exact import (
+    MOST_SEQUENCES,
+    NotEnumerable,
+    enumerate_law,
+    exponential_law,
+    gumbel_law,
+    ordered_law,
+)
 from dpkit_core.testing.worlds import Population
 
 AR, RO = Neighboring
@@ -226,3 +235,24 @@ def test_the_reference_accountant_is_exact_for_gaussians():
     spent = ReferenceAccountant(AR, inverse_variance=1.0)
     assert spent.epsilon(1e-5) == pytest.approx(4.376, abs=2e-3)  # Balle and Wang 2018, sigma = 1
     assert spent.delta(spent.epsilon(1e-5)) <= 1e-5
+
+
+@pytest.mark.parametrize("rounds", [4, 30])
+def test_a_law_of_too_many_answers_is_not_enumerated(rounds):
+    scores = Scores(
+        np.zeros(5), Sensitivity.general(1.0, Neighboring.ADD_OR_REMOVE_ONE), np.ones(5, dtype=bool)
+    )
+    event = ExponentialMechanism(0.1, sensitivity=2.0, candidates=5)
+    runs = []
+
+    def last_pick(open_meter):
+        runs.append(1)
+        meter = open_meter(StagePlan([Repeated(event, rounds)]), Neighboring.ADD_OR_REMOVE_ONE)
+        return [meter.select(scores, 1, event=event) for _ in range(rounds)][-1]
+
+    if 5**rounds < MOST_SEQUENCES:
+        assert enumerate_law(last_pick) == pytest.approx({(j,): 1 / 5 for j in range(5)})
+    else:
+        with pytest.raises(NotEnumerable):
+            enumerate_law(last_pick)
+        assert len(runs) < MOST_SEQUENCES

@@ -21,6 +21,7 @@ from dpkit_core.privacy.events import Gaussian, NonPrivate, PureDP
 from dpkit_core.testing import (
     CheckFailed,
     NotApplicable,
+    ReferenceAccountant,
     ReferenceRegressor,
     ReferenceScorer,
     ReferenceSelector,
@@ -30,6 +31,7 @@ from dpkit_core.testing import (
     run_checks,
     trial_for,
 )
+from dpkit_core.testing.checks.accountants import mixtures
 from dpkit_core.testing.drive import QuickSampler, require_workers_differ
 from dpkit_core.testing.kit import KINDS
 from dpkit_core.testing.locate import find_part
@@ -127,7 +129,7 @@ class AloneIsSpecial(DenseOnly):
 
 def test_a_single_record_is_tried():
     run_one(Sums, "sensitivity_add_remove")
-    with pytest.raises(CheckFailed, match="with 2 and 1 records"):
+    with pytest.raises(CheckFailed, match="with 2 and 1 record"):
         run_one(AloneIsSpecial, "sensitivity_add_remove")
 
 
@@ -382,6 +384,49 @@ class Total:
 
 
 @attrs.frozen
+class OwnTotal(Total):
+    """The same by a mechanism of its own: what it costs does not follow from what the meter is asked."""
+
+    def fit(self, data, plan, meter, /):
+        with meter.custom(plan.settings, proof="none", arithmetic="none") as sampler:
+            total = sampler.gaussian_on_grid(
+                self.total(data),
+                sensitivity=plan.settings.sensitivity,
+                noise_multiplier=plan.settings.noise_multiplier,
+            )
+        return self.model(data, total)
+
+
+@attrs.frozen
+class Beside(Total):
+    """Says beside the noisy sum how many values are above 0."""
+
+    def model(self, data, total):
+        return LinearModel(data.names, (float((data.y > 0).sum()),) * len(data.names), float(total) / 100)
+
+
+@attrs.frozen
+class Faithful(Total):
+    """The sum with the sensitivity that it has, without options by which it would not."""
+
+    noise: float = attrs.field(default=1.0, init=False)
+
+
+@attrs.frozen
+class LouderInLongTables(Faithful):
+    """Counts each record three times where there are more than fifty."""
+
+    def total(self, data):
+        return super().total(data) * (3.0 if data.records > 50 else 1.0)
+
+
+@pytest.mark.parametrize("part", [Faithful, LouderInLongTables])
+def test_draws_are_tried_on_long_tables_too(part):
+    with contextlib.nullcontext() if part is Faithful else pytest.raises(CheckFailed, match="planned for"):
+        run_one(part, "draws_are_covered")
+
+
+@attrs.frozen
 class InEveryForm(Total):
     """The sum of the target in every form of data: of whole numbers, or of numbers in the order they come."""
 
@@ -396,7 +441,7 @@ class InEveryForm(Total):
 
 
 @attrs.frozen
-class Bounded(Total):
+class Bounded(OwnTotal):
     """The sum of the target within its bounds, with noise for ``width`` or for its largest value."""
 
     width: bool = False
@@ -404,7 +449,7 @@ class Bounded(Total):
     def plan(self, request, /):
         if request.schema.target.bounds is None:
             raise Unsuitable("the target has no bounds")
-        return Total.plan(self, request)
+        return OwnTotal.plan(self, request)
 
     def moves(self, request):
         lower, upper = request.schema.target.bounds
@@ -473,11 +518,11 @@ def test_regressors_that_add_up_whole_numbers_are_the_same_in_every_form_and_oth
         run_one(Total, "forms_agree")
 
 
-class TellsInWords(Total):
+class TellsInWords(OwnTotal):
     """Says what it should hide in a word, as the name of an entry, or by its predictions alone."""
 
     def fit(self, data, plan, meter, /):
-        return Telling(Total.fit(self, data, plan, meter), self.telling(f"{self.total(data):.6f}"))
+        return Telling(OwnTotal.fit(self, data, plan, meter), self.telling(f"{self.total(data):.6f}"))
 
     def telling(self, secret):
         return {"note": secret}
@@ -603,9 +648,22 @@ def test_a_claim_of_mu_is_refuted_where_its_epsilon_is_not():
 
 @pytest.mark.slow
 def test_a_regressor_with_a_third_of_its_gaussian_noise_is_refuted_by_its_mu():
-    run_one(Total, "neighbors_cannot_be_told_apart")
+    run_one(OwnTotal, "neighbors_cannot_be_told_apart")
     with pytest.raises(CheckFailed, match="mu at least"):
-        run_one(lambda: Total(1 / 3), "neighbors_cannot_be_told_apart")
+        run_one(lambda: OwnTotal(1 / 3), "neighbors_cannot_be_told_apart")
+
+
+def test_where_all_is_made_of_answers_nothing_is_left_to_chance():
+    """A thousand runs would refute the same claim; one answer followed on both tables proves it false."""
+    names = ("neighbors_cannot_be_told_apart", "no_budget_tells_nothing")
+    for name in names:
+        assert run_one(Total, name).confidence == 1.0
+    with pytest.raises(CheckFailed, match="draw 1 protects values that move by 1 in l2, planned for"):
+        run_one(lambda: Total(1 / 3), names[0])
+    with pytest.raises(CheckFailed, match="with the same answers of the meter"):
+        run_one(Beside, names[0])
+    with pytest.raises(CheckFailed, match="with the same answers of the meter"):
+        run_one(Beside, names[1])
 
 
 # The law of the quick sampler, against the exact one
@@ -645,7 +703,7 @@ class OverflowsBeforeItClips(ReferenceRegressor):
 
 def test_numbers_that_overflow_before_they_are_clipped_are_tried():
     """As AdaSSP did: one record of 1.7e308 within bounds of 0 and 1 moved its sums by 2^27."""
-    with pytest.raises(CheckFailed, match="claimed"):
+    with pytest.raises(CheckFailed, match=r"move by 1e\+06 in l1, planned for sensitivity 1"):
         run_one(OverflowsBeforeItClips, "neighbors_cannot_be_told_apart")
 
 
@@ -683,3 +741,32 @@ def test_replacing_moves_sums_of_products_by_no_more_than_their_number(k):
     terms = np.column_stack((design[:, one] * design[:, other], design * ends[:, k:]))
     furthest = max(np.abs(terms - row).sum(axis=1).max() for row in terms)
     assert furthest == terms.shape[1] == (k + 1) * (k + 4) / 2
+
+
+# Accountants
+
+
+@attrs.frozen
+class HalfAtOneDelta(ReferenceAccountant):
+    """Says half of epsilon at a delta of a millionth, where most people ask."""
+
+    def epsilon(self, delta, /):
+        return super().epsilon(delta) / (2 if delta == 1e-6 else 1)
+
+
+def test_a_total_that_is_too_small_at_the_usual_delta_is_found_among_mixtures():
+    run_one(ReferenceAccountant, "mixtures_are_never_below")
+    with pytest.raises(CheckFailed, match=r"epsilon\(1e-06\)"):
+        run_one(HalfAtOneDelta, "mixtures_are_never_below")
+
+
+@pytest.mark.parametrize("relation", Neighboring)
+def test_every_kind_of_event_is_accounted_for_beside_every_other(relation):
+    pairs = {frozenset(map(repr, (one[0], other[0]))) for one, other in _pairs(relation)}
+    kinds = frozenset().union(*pairs)
+    assert len(pairs) >= len(kinds) * (len(kinds) - 1) / 2 >= 36
+
+
+def _pairs(relation):
+    found = mixtures(relation, np.random.default_rng(0))
+    return itertools.takewhile(lambda mixture: len(mixture) == 2, found)

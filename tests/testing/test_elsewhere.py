@@ -5,9 +5,12 @@ import sys
 import types
 
 import attrs
+import pytest
 from doubles import SumScorer
 
+from dpkit_core.testing import run_checks
 from dpkit_core.testing.elsewhere import told
+from dpkit_core.testing.locate import find_part
 
 
 @attrs.frozen
@@ -35,3 +38,65 @@ def test_what_a_part_sets_is_told_and_what_an_import_sets_is_not():
     assert told(ImportsALibrary, "scorer")["environment"] == []
     assert sys.modules.pop("a_library")
     assert not {"FEATURES_OF_A_PART", "THREADS_OF_A_LIBRARY"} & set(os.environ)
+
+
+@attrs.frozen
+class WritesToADescriptor(SumScorer):
+    """Writes past ``sys.stdout``, which a run keeps from everybody."""
+
+    def prepare(self, data, /):
+        os.write(1, b"%d records" % data.records)
+        return super().prepare(data)
+
+
+@attrs.frozen
+class WritesToTheOldStream(SumScorer):
+    """Writes by the stream that Python began with."""
+
+    def prepare(self, data, /):
+        print(data.y.sum(), file=sys.__stderr__)
+        return super().prepare(data)
+
+
+@attrs.frozen
+class Prints(SumScorer):
+    """Prints, of which nothing is seen outside of a run."""
+
+    def prepare(self, data, /):
+        print(data.records)
+        return super().prepare(data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        (WritesToADescriptor, "a table: it wrote '60 records' to the descriptor of standard output"),
+        (WritesToTheOldStream, "to the descriptor of standard output or error"),
+        (Prints, None),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
+def test_what_is_written_to_a_descriptor_is_noticed(make, found):
+    (result,) = run_checks(make, "scorer", only=["check_nothing_leaves_beside_the_release"]).results
+    assert result.status == ("passed" if found is None else "failed"), result.detail
+    assert found is None or found in result.detail
+
+
+@pytest.mark.slow
+def test_a_library_that_is_imported_for_the_first_time_is_no_file_of_the_part(tmp_path, monkeypatch):
+    """What the interpreter compiles of it is written beside it, and was taken for a way out."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "imported_late.py").write_text("ZERO = 0.0")
+    (tmp_path / "late.py").write_text(
+        "import attrs\nfrom doubles import SumScorer\n\n"
+        "@attrs.frozen\nclass Late(SumScorer):\n"
+        "    def prepare(self, data, /):\n"
+        "        import imported_late\n"
+        "        return super().prepare(data)\n"
+    )
+    make, kind = find_part(f"{tmp_path / 'late.py'}:Late")
+    checks = ["check_import_is_cheap", "check_nothing_leaves_beside_the_release"]
+    report = run_checks(make, kind, only=checks)
+    assert [(r.status, r.detail) for r in report.results if r.status != "passed"] == []

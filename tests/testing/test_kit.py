@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from functools import partial
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -276,3 +277,39 @@ def test_an_option_that_the_part_does_not_have_or_take_is_refused_before_anythin
         with_options(Long, {"deep": 2})
     with pytest.raises(InvalidOption, match="depth is at most 8"):
         with_options(Long, {"depth": 9})
+
+
+@attrs.frozen
+class NoPlan:
+    """Says what it is and how it selects, but not what that costs."""
+
+    api: ClassVar[int] = 2
+    proof: ClassVar[str] = "none"
+    reference: ClassVar[str] = "none"
+
+    def select(self, scores, k, plan, meter, /):
+        return tuple(range(k))
+
+
+def test_nothing_else_is_asked_of_a_part_that_lacks_a_member_of_its_protocol():
+    kinds = [c.name for c in checks_for("selector") if c.name != "check_import_is_cheap"]
+    report = run_checks(NoPlan, only=kinds)
+    assert [r.check for r in report.results if r.status == "failed"] == ["check_protocol"]
+    spared = [r for r in report.results if r.detail == "not run: protocol first"]
+    assert {r.status for r in spared} == {"skipped"}
+    needing = [c for c in checks_for("selector") if c.group != "static" and not c.thorough_only]
+    assert [r.check for r in spared] == [c.name for c in needing]
+    assert f"{len(spared)} of the skipped were not run" in report.statement
+    reason = {"check_protocol": "its plan comes from elsewhere"}
+    only = ["check_protocol", "check_only_candidates_are_picked"]
+    spoken = run_checks(NoPlan, expected_failures=reason, only=only)
+    assert [r.status for r in spoken.results] == ["xfail", "failed"]
+
+
+def test_nor_is_it_under_pytest():
+    items = {item.id: item.values[0] for item in parametrize_with_checks([NoPlan]).args[1]}
+    with pytest.raises(pytest.skip.Exception, match="not run: protocol first"):
+        items["NoPlan-only_candidates_are_picked"]()
+    items["NoPlan-documented"]()
+    with pytest.raises(CheckFailed, match="plan"):
+        items["NoPlan-protocol"]()

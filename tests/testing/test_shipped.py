@@ -1,12 +1,12 @@
 """Every shipped part passes the kit, and keeps passing whatever the seed."""
 
-import functools
 from pathlib import Path
 from typing import ClassVar
 
 import attrs
 import numpy as np
 import pytest
+from seeds import by_seeds, shipped
 
 from dpkit_core import StagePlan
 from dpkit_core.plugins.kinds import KINDS
@@ -57,24 +57,29 @@ def test_a_model_that_is_certain_on_equal_records_is_no_false_alarm():
     check.run(make, trial_for("regressor", seed=11))
 
 
-# As in the tests of these plugins: fewer rounds, and norms that fit the tables of the kit.
-OPTIONS = {
-    "boosted_adassp": {"rounds": 3},
-    "adassp": {"feature_norm": 1.0, "label_norm": 1.0},
-    "boosted_trees": {"trees": 4},
-    "dpboost": {"trees": 2, "depth": 1},
-    "sgbdt": {"rounds": 2, "depth": 2},
-}
-
-
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("seed", range(50))
-@pytest.mark.parametrize("ref", SHIPPED, ids=lambda ref: ref.name)
-def test_no_seed_raises_a_false_alarm(ref, seed):
+@pytest.mark.parametrize(("name", "kind", "make"), shipped(), ids=lambda x: x if isinstance(x, str) else "")
+def test_no_seed_raises_a_false_alarm(name, kind, make):
     """A run fails a faultless part with probability 1e-3 at most; these seeds are fixed, and do not."""
-    make = functools.partial(REGISTRY.load(ref), **OPTIONS.get(ref.name, {}))
-    report = run_checks(make, ref.role, seed=seed)
-    assert report.ok, failures(report)
+    for seed, results in by_seeds(make, kind):
+        failed = [f"{r.check}: {r.detail}" for r in results if r.status == "failed"]
+        assert not failed, (seed, failed)
+
+
+@pytest.mark.slow
+def test_a_check_that_asks_for_no_seed_is_made_once_and_every_other_by_each_seed():
+    make, kind = REGISTRY.load(REGISTRY.find("selectors", "exact")), "selector"
+    runs = dict(by_seeds(make, kind, range(2)))
+    alone = {r.check: r for r in run_checks(make, kind, seed=1).results}
+    assert [r.check for r in runs[0]] == [c.name for c in checks_for(kind)]
+    made = {r.check for r in runs[1]}
+    for r in runs[0]:
+        other = alone[r.check]
+        if r.check in made:
+            continue
+        assert (r.status, r.detail, r.samples) == (other.status, other.detail, other.samples)
+    assert "check_releases_keep_their_plan" in made
+    assert "check_protocol" not in made
 
 
 @pytest.mark.slow

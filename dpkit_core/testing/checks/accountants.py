@@ -36,6 +36,7 @@ from dpkit_core.testing.check import check
 from dpkit_core.testing.products import NoLaw, Product, product_of
 from dpkit_core.testing.reference import gaussian_delta
 from dpkit_core.testing.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, require
+from dpkit_core.text import number_of
 
 Exact = Callable[[float], float]
 """delta(epsilon) of a mechanism, by a closed form."""
@@ -45,9 +46,6 @@ EPSILONS = (0.01, 0.1, 0.5, 1.0, 2.0, 5.0)
 
 # Sums in another order may differ in the last digits.
 TOLERANCE = 1e-9
-
-# Pairs of kinds of events in a default run.
-MIXTURES = 24
 
 
 def events(neighboring: Neighboring) -> tuple[Event, ...]:
@@ -100,7 +98,7 @@ def check_supports_tells_the_truth(make: Factory[Accountant], trial: Trial) -> E
             if isinstance(event, NonPrivate):
                 require(math.isinf(total.epsilon(0.1)), "a release without privacy has a finite epsilon")
     require(supported, "no event is supported")
-    return Evidence(f"{supported} events", supported)
+    return Evidence(number_of(supported, "event"), supported)
 
 
 @check("composition", kinds=("accountant",))
@@ -191,7 +189,7 @@ def check_repetition_is_a_loop(make: Factory[Accountant], trial: Trial) -> Evide
         epsilons = [[total.epsilon(delta) for delta in DELTAS] for total in totals]
         compared += 1
         require(np.allclose(epsilons, epsilons[0], rtol=TOLERANCE), f"five times {event}: {epsilons}")
-    return Evidence(f"{compared} events", compared)
+    return Evidence(number_of(compared, "event"), compared)
 
 
 @check("composition", kinds=("accountant",))
@@ -213,7 +211,7 @@ def check_dry_runs_change_nothing(make: Factory[Accountant], trial: Trial) -> Ev
             require(before == after, f"{event}: epsilons {before} became {after} by a dry run or a copy")
             require(twin == spent, f"{event}: an accountant is not equal to its copy")
         compared += 1
-    return Evidence(f"{compared} events", compared)
+    return Evidence(number_of(compared, "event"), compared)
 
 
 @check("numerical", kinds=("accountant",))
@@ -298,7 +296,8 @@ def check_mixtures_are_never_below(make: Factory[Accountant], trial: Trial) -> E
     compared = 0
     for neighboring in Neighboring:
         accountant: Accountant = make(neighboring=neighboring)
-        given = mixtures(neighboring, np.random.default_rng(trial.seed), MIXTURES * trial.effort)
+        rng = np.random.default_rng(trial.seed)
+        given = (mixture for _ in range(trial.effort) for mixture in mixtures(neighboring, rng))
         for number, mixture in enumerate(given):
             usable = [(event, count) for event, count in mixture if accountant.supports(event)]
             if len(usable) < len(mixture) and len(usable) < 2:
@@ -322,7 +321,7 @@ def check_mixtures_are_never_below(make: Factory[Accountant], trial: Trial) -> E
 def _require_above(total: Accountant, product: Product, events: list[tuple[Event, int]]) -> int:
     """Check a total against a lower bound on the truth at some epsilons and deltas; return at how many."""
     told = " and ".join(f"{count} x {event}" for event, count in events)
-    claims = {delta: total.epsilon(delta) for delta in (1e-14, 1e-2)}
+    claims = {delta: total.epsilon(delta) for delta in (1e-14, 1e-6, 1e-2)}
     known = [claimed for claimed in claims.values() if math.isfinite(claimed)]
     for epsilon in {0.5, *known[-1:]}:
         (truth, error), claimed = product.delta(epsilon), total.delta(epsilon)
@@ -338,13 +337,11 @@ def _require_above(total: Accountant, product: Product, events: list[tuple[Event
                 f"{told}: epsilon({delta:g}) = {claimed:.6g}, where mechanisms of these events have delta "
                 f"{truth:.6g}",
             )
-    return len(known) + 2
+    return len(claims) + 2
 
 
-def mixtures(
-    neighboring: Neighboring, rng: np.random.Generator, count: int
-) -> Iterator[list[tuple[Event, int]]]:
-    """Yield events, each with how often, that are accounted for together."""
+def mixtures(neighboring: Neighboring, rng: np.random.Generator) -> Iterator[list[tuple[Event, int]]]:
+    """Yield events, each with how often, that are accounted for together: every kind beside every other."""
     gaussian, laplace = Gaussian(3.0, neighboring), Laplace(4.0, neighboring)
     slopes = (1.5, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
     kinds: list[Event] = [
@@ -366,9 +363,8 @@ def mixtures(
             PoissonSampled(0.5, Laplace(1.2, neighboring)),
             Filtered(gaussian, 3, 2),
         ]
-    pairs = list(itertools.combinations(kinds, 2))
-    chosen = (pairs[i] for i in rng.permutation(len(pairs))[:count])
-    yield from ([(one, 1), (other, 1 + int(rng.integers(2)))] for one, other in chosen)
+    for one, other in itertools.combinations(kinds, 2):
+        yield [(one, 1), (other, 1 + int(rng.integers(2)))]
     for _ in range(3):
         yield [(kinds[i], 1) for i in rng.permutation(len(kinds))[:5]]
     yield [(laplace, 2), (Laplace(2.0, neighboring), 1), (Laplace(20.0, neighboring), 3)]
@@ -390,6 +386,10 @@ def mixtures(
     yield [(ApproxDP(0.1, 1e-13, neighboring), 1), (gaussian, 1)]
     yield [(PureDP(12.0, neighboring), 2)]
     if neighboring is Neighboring.ADD_OR_REMOVE_ONE:
+        # One sample for several mechanisms: a record is in all of them or in none.
+        for inner in (PureDP(1.5, neighboring), Laplace(0.8, neighboring), gaussian):
+            yield [(PoissonSampled(0.3, Sequence((inner, inner, inner))), 1)]
+            yield [(PoissonSampled(0.1, Repeated(inner, 6)), 1)]
         for rate in (1e-3, 0.02, 0.999):
             yield [(PoissonSampled(rate, Gaussian(0.6, neighboring)), 2)]
             yield [(PoissonSampled(rate, PureDP(2.0, neighboring)), 30)]
@@ -406,6 +406,29 @@ def two_outcomes(p: float, q: float, count: int) -> Exact:
         return max(float(np.maximum(gap, 0).sum()) for gap in gaps)
 
     return delta
+
+
+def _rarest(p: float, orders: tuple[float, ...], divergences: tuple[float, ...]) -> float:
+    """Return the least chance q of what has chance ``p``, such that a curve holds in both directions.
+
+    A curve that is known at a few orders says little of rare outcomes, and no more than it says is used.
+    """
+
+    def beyond(q: float) -> bool:
+        return any(
+            special.logsumexp(
+                [a * math.log(x) + (1 - a) * math.log(y) for x, y in ((one, two), (1 - one, 1 - two))]
+            )
+            > (a - 1) * divergence
+            for a, divergence in zip(orders, divergences, strict=True)
+            for one, two in ((p, q), (q, p))
+        )
+
+    low, high = 1e-300, p
+    for _ in range(60):
+        middle = math.sqrt(low * high) if high / low > 2 else (low + high) / 2
+        low, high = (middle, high) if beyond(middle) else (low, middle)
+    return high
 
 
 def _exact_laws(neighboring: Neighboring) -> Iterator[tuple[Event, int, Exact]]:
@@ -427,6 +450,11 @@ def _exact_laws(neighboring: Neighboring) -> Iterator[tuple[Event, int, Exact]]:
                 count,
                 partial(gaussian_delta, mu=mu),
             )
+        for orders in ((2.0,), (8.0,), (2.0, 32.0)):
+            curve = tuple(order / 100 for order in orders)
+            for p in (1e-2, 1e-4):
+                coins = two_outcomes(p, _rarest(p, orders, curve), count)
+                yield Renyi(orders, curve, neighboring), count, coins
         for loss in (0.1, 1.0, 2.0):
             yield (
                 PureDP(loss, neighboring),

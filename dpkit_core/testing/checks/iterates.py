@@ -231,7 +231,7 @@ def check_thresholds_keep_their_budget(make: Factory[TopKSelector], trial: Trial
             second[:, np.newaxis],
             Budget(single, request.budget.delta),
             mu=claimed_mu(plan.events[:1]),
-            confidence=1 - trial.error / len(cases),
+            confidence=1 - trial.level(len(cases)),
         )
         samples += 2 * len(first)
         strongest = max(strongest, finding.epsilon / single)

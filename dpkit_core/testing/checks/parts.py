@@ -139,7 +139,9 @@ def check_import_is_cheap(make: Factory[AnyPart], trial: Trial) -> Evidence:
 def check_nothing_leaves_beside_the_release(make: Factory[AnyPart], trial: Trial) -> Evidence:
     """Composed and run in a process of its own, it writes no file, starts nothing, and logs the same for all.
 
-    What one run leaves behind in a module does not change the next.
+    Nor does it write to the descriptors of standard output and error, past the streams of the same names,
+    which a run keeps from everybody. What one run leaves behind in a module does not change the next, and is
+    the same for a neighbor.
 
     If this fails: whatever depends on records leaves through the release alone. Log public facts only, write
     no file, keep nothing from run to run.
@@ -148,11 +150,20 @@ def check_nothing_leaves_beside_the_release(make: Factory[AnyPart], trial: Trial
     require(not told["opened"], f"while it ran, it {'; '.join(told['opened'][:3])}")
     require(not told["environment"], f"it changed the environment: {', '.join(told['environment'])}")
     logged, results = told["logged"], told["results"]
+    for name, text in told["wrote"].items():
+        require(not text, f"{name}: it wrote {text[:60]!r} to the descriptor of standard output or error")
     for name in results:
         stem, _, table = name.rpartition(": ")
         if table == "a neighbor":
             one, other = logged[f"{stem}: a table"], logged[name]
             require(one == other, f"{stem}: it logs {one} for one table and {other} for its neighbor")
+            mine, its = told["kept"][f"{stem}: a table"], told["kept"][name]
+            for variable in mine.keys() & its.keys():
+                require(
+                    mine[variable] == its[variable],
+                    f"{stem}: after a run {variable} is {mine[variable]:.60}, after one on a neighbor "
+                    f"{its[variable]:.60}",
+                )
         if table == "a table again":
             one, other = results[f"{stem}: a table"], results[name]
             require(one == other, f"{stem}: after a run on another table, {one} became {other}")

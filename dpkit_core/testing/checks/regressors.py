@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-import math
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -20,10 +21,18 @@ from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import Draw, StageMeter
 from dpkit_core.pipeline.planner import unstated
 from dpkit_core.privacy.budget import Budget, Neighboring
-from dpkit_core.privacy.events import Filtered
+from dpkit_core.privacy.events import (
+    ExponentialMechanism,
+    Filtered,
+    Gaussian,
+    Laplace,
+    PermuteAndFlip,
+    Repeated,
+    walk,
+)
 from dpkit_core.protocols import Accountant, Refusal, RegressionRequest, Regressor, StagePlan
 from dpkit_core.release.kinds import canonical
-from dpkit_core.testing.audit import Audit, audit
+from dpkit_core.testing.audit import Audit, audit, provable
 from dpkit_core.testing.check import check
 from dpkit_core.testing.checks.parts import class_of
 from dpkit_core.testing.checks.selectors import accountants
@@ -32,6 +41,7 @@ from dpkit_core.testing.drive import (
     claiming,
     denial,
     draws,
+    failure_allowed,
     fit,
     quick_meters,
     released_numbers,
@@ -39,8 +49,9 @@ from dpkit_core.testing.drive import (
 )
 from dpkit_core.testing.exact import same_law
 from dpkit_core.testing.forms import FORMS, accepted_forms
+from dpkit_core.testing.fuzz import side_by_side
 from dpkit_core.testing.options import variants
-from dpkit_core.testing.replay import ReplayingMeter, Transcript, require_covered
+from dpkit_core.testing.replay import AllAsked, ReplayingMeter, Transcript, require_covered
 from dpkit_core.testing.scene import (
     Replay,
     budget_document,
@@ -51,6 +62,8 @@ from dpkit_core.testing.scene import (
     table_document,
     tables_of,
 )
+from dpkit_core.testing.shares import shares_moved, spent_in_sets
+from dpkit_core.testing.thresholds import draws_that_jump, repeating
 from dpkit_core.testing.trace import trace_difference
 from dpkit_core.testing.trial import (
     CheckFailed,
@@ -61,7 +74,8 @@ from dpkit_core.testing.trial import (
     global_generators,
     require,
 )
-from dpkit_core.testing.worlds import Population, box, classified, lattice, schemas
+from dpkit_core.testing.worlds import Pair, Population, box, classified, lattice, schemas, takes_classes
+from dpkit_core.text import number_of
 
 # A small budget for tiny tables, and a large one under which methods with thresholds release a model, too.
 BUDGETS = ((Budget(1.0, 1e-6), (2, 3, 8, 20)), (Budget(6.0, 0.1), (300,)))
@@ -73,22 +87,50 @@ RUNS = 1200
 # The plan whose worst pair strains its budget most gets RUNS, every other a sixth of them.
 OTHER_RUNS = 200
 METAMORPHIC_RUNS = 300
+# The same where answers are followed, of which one run proves what many samples suggest.
+FOLLOWED = 5
+METAMORPHIC_FOLLOWED = 20
 RANDOMNESS_RUNS = 12
 # A fit that asks the meter more often than this is run less often, down to a fifth: it takes so long.
 EASY_DRAWS = 25
 # Pairs of corners, and as many others, for each schema whose draws are looked at.
 COVERED_PAIRS = 3
+# Pairs of tables of independent records whose first record comes or goes.
+PLACED_PAIRS = 8
+# Records of a table that are alike in what one more is not.
+ODD_RECORDS = 400
+# Tables that grow to a thousand records.
+WATCHED = 2
+# Features that were selected, of a schema whose bounds all differ: which, and in which order, is not planned.
+SELECTED = ((1,), (3, 1))
+# Budgets at the edge of what may be asked for: no delta, next to no epsilon, very much of it, a large delta.
+EDGES = (Budget(1.0, 0.0), Budget(1e-3, 1e-9), Budget(40.0, 1e-6), Budget(0.5, 0.5))
+# Pairs of tables of one record and two, and as many others, whose answers are rare: by so many scales.
+FEWEST = 2
+PUSHED = ((12.0,), (-12.0,), (3.0,), (12.0, -12.0), (0.0, 12.0))
+# How many answers of the meter are replaced by such as are rare.
+RARE_ANSWERS = 4
+# Records of one more pair on the schemas that are served most: what is done to long tables alone shows there.
+LONGER = (64, 130, 400, 1000)
+
+
+# Events of which each is one draw of the meter, and whose law follows from what is drawn.
+_PLAIN = (Laplace, Gaussian, ExponentialMechanism, PermuteAndFlip, Repeated)
 
 
 @attrs.frozen(eq=False)
 class Case:
-    """One plan of the regressor and the tables to try it on; ``often``, if not a corner of what is tried."""
+    """One plan of the regressor and the tables to try it on; ``often``, if not a corner of what is tried.
+
+    ``columns`` are the places of the features that it is given, where it is not given all.
+    """
 
     regressor: Regressor
     request: RegressionRequest
     plan: StagePlan
     sizes: tuple[int, ...]
     often: bool = False
+    columns: tuple[int, ...] = ()
 
     @property
     def schema(self) -> Schema:
@@ -157,7 +199,12 @@ def check_plans_keep_the_budget(make: Factory[Regressor], trial: Trial) -> Evide
     of the bisection (``dpkit_core.mechanisms.calibration`` does); plan every event, those of refusals too.
     """
     plans = 0
-    for case in claiming(cases_of(make, every_schema=True)):
+    edges = (
+        served(make, box(2, neighboring), budget)
+        for budget, neighboring in zip(EDGES, itertools.cycle(Neighboring), strict=False)
+    )
+    served_at_edges = (case for case in edges if isinstance(case, Case))
+    for case in claiming(itertools.chain(cases_of(make, every_schema=True), served_at_edges)):
         accountant, budget = case.request.accountant, case.request.budget
         for event in case.plan.events:
             require(accountant.supports(event), f"planned {event}, which its accountant cannot take")
@@ -203,10 +250,10 @@ def check_noise_is_the_same_for_neighbors(make: Factory[Regressor], trial: Trial
     for case, pair, runs in _fitted(make, trial):
         refused = any(isinstance(outcome, Refusal) for outcome, _ in runs)
         difference = trace_difference(runs[0][1], runs[1][1], refused=refused)
-        with staged(trace_again, partial(_scene, case, pair, seed=samples)):
+        with staged(trace_again, partial(scene_of, case, pair, seed=samples)):
             require(difference is None, f"between neighbors, {difference} ({name_of(case)})")
         samples += 1
-    return Evidence(f"{samples} pairs of traces", samples)
+    return Evidence(f"{number_of(samples, 'pair')} of traces", samples)
 
 
 @check("numerical", kinds=("regressor",))
@@ -239,7 +286,7 @@ def check_models_have_one_shape(make: Factory[Regressor], trial: Trial) -> Evide
             found = shapes.setdefault(id(case), set())
             found.add(0 if numbers is None else len(numbers))
             require(len(found) <= 1, f"released models hold {sorted(found)} numbers, depending on the data")
-    return Evidence(f"{models} models", models)
+    return Evidence(number_of(models, "model"), models)
 
 
 @check("numerical", kinds=("regressor",))
@@ -275,7 +322,7 @@ def check_extreme_tables_are_fitted(make: Factory[Regressor], trial: Trial) -> E
                     outcome.features == shown.names and np.isfinite(prediction).all(),
                     f"a model for {outcome.features} predicts {prediction} on a table with {name}",
                 )
-    return Evidence(f"{models} models and {tried - models} refusals", tried)
+    return Evidence(f"{number_of(models, 'model')} and {number_of(tried - models, 'refusal')}", tried)
 
 
 def _restricted(case: Case) -> list[Case]:
@@ -413,14 +460,21 @@ def check_forked_workers_differ(make: Factory[Regressor], trial: Trial) -> Evide
 def check_draws_are_covered(make: Factory[Regressor], trial: Trial) -> Evidence:
     """What a fit asks noise for moves no further than planned between neighbors, after the same answers.
 
-    Each draw by itself, on every schema that is served, at corners of the bounds and beyond, with other
-    values of the options. Noise inside a mechanism of the part's own is not seen.
+    Each draw by itself, and all together of sets that are charged as ``Disjoint``; on every schema that is
+    served, at corners of the bounds and beyond, with other values of the options; in tables of independent
+    records of which the first comes or goes, or alike in what one of them is not; up to a thousand records,
+    on both sides of where draws begin to behave otherwise; and on tables of one record and two after answers
+    that are rare, where no event of the plan has a delta. Noise inside a mechanism of the part's own is not
+    seen.
 
     If this fails: the message names the draw and the two tables. A vector of k numbers has the norm of all of
-    them; a value without public bounds has no sensitivity; replacing a record moves a sum twice.
+    them; a value without public bounds has no sensitivity; replacing a record moves a sum twice. What is
+    released only if a noisy number passes a test needs the sensitivity of all tables: the test passes in
+    vain, too, and its chance to do so is a delta, to be planned.
     """
     rng = np.random.default_rng(trial.seed)
     worst, samples = 0.0, 0
+    watched = False
     for case in claiming(_every_case(make)):
         population = case.population
         pairs = list(population.corner_pairs(case.schema.records or 5))
@@ -428,10 +482,24 @@ def check_draws_are_covered(make: Factory[Regressor], trial: Trial) -> Evidence:
         pairs = [pairs[i] for i in rng.permutation(len(pairs))[:few]]
         if case.schema.records is None:
             pairs += [population.pair(rng, int(rng.integers(1, 30))) for _ in range(-(-few // 2))]
+            if case.often:
+                pairs += population.first_pairs(rng, max(1, case.affordable(PLACED_PAIRS)) * trial.effort)
+                pairs.append(population.pair(rng, int(rng.choice(LONGER))))
+                odd = list(population.odd_pairs(ODD_RECORDS))
+                pairs += [odd[i] for i in rng.permutation(len(odd))[: max(1, case.affordable(len(odd)))]]
+                if case.schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE and not watched:
+                    watched = True
+                    pairs += _where_draws_jump(case, rng, trial)
         for pair in map(population.datasets, pairs):
             samples += 1
-            with staged(draws_again, partial(_scene, case, pair)):
+            with staged(draws_again, partial(scene_of, case, pair)):
                 worst = max(worst, _reached(case, pair, samples))
+        if not failure_allowed(case.plan):
+            for tables, pushed in zip(_fewest(case, rng, trial), itertools.cycle(PUSHED), strict=False):
+                samples += 1
+                pair, first = population.datasets(tables), Transcript(pushed=pushed)
+                with staged(draws_again, partial(_scene_with_answers, case, pair, first)):
+                    worst = max(worst, _reached(case, pair, samples, first))
     return Evidence(f"{worst:.3f} of a planned sensitivity reached", samples)
 
 
@@ -439,9 +507,9 @@ def check_draws_are_covered(make: Factory[Regressor], trial: Trial) -> Evidence:
 def check_model_is_made_of_answers(make: Factory[Regressor], trial: Trial) -> Evidence:
     """Fits to tables that share nothing, with the same answers of the meter, release the same document.
 
-    Tables of one record to a thousand, random and alike in all columns. What is left of a record beside the
-    meter's answers is a leak, one run of each finds it. Nothing is said of fits that draw by a sampler of
-    their own.
+    Tables of one record to a thousand, random and alike in all columns; answers as they were drawn, and rare
+    ones: nothing, less than nothing, very much. What is left of a record beside the meter's answers is a
+    leak, one run of each finds it. Nothing is said of fits that draw by a sampler of their own.
 
     If this fails: the model, its words, its shape or the refusal is computed from records. Use the noisy sums
     and public facts alone, also for the number of records where that is private.
@@ -472,23 +540,122 @@ def check_model_is_made_of_answers(make: Factory[Regressor], trial: Trial) -> Ev
                 other = _replayed(case, changed, second)
                 fits += 1
                 if not second.opaque:
-                    with staged(answers_again, partial(_scene, case, (base, changed))):
+                    with staged(answers_again, partial(scene_of, case, (base, changed))):
                         _require_one_document(case, (base, changed), (outcome, other))
+            if case.often and records == 17:
+                fits += _rarely_answered(case, rng, (base, changed), first, trial)
     if not fits:
         raise NotApplicable("every fit draws by a sampler of its own")
     return Evidence(f"{fits} fits", fits)
 
 
-def _reached(case: Case, pair: tuple[Dataset, Dataset], samples: int = 1) -> float:
+def _rarely_answered(
+    case: Case, rng: np.random.Generator, pair: tuple[Dataset, Dataset], drawn: Transcript, trial: Trial
+) -> int:
+    """Fail if fits to two tables differ after answers that are rare; return how many fits were made."""
+    fits = 0
+    for number in range(max(1, case.affordable(RARE_ANSWERS)) * trial.effort):
+        # Each for all answers at first, then any of them for each.
+        chosen = [number if number < len(_RARE) else rng.integers(len(_RARE)) for _ in drawn.answers]
+        answers = [_replaced(answer, _RARE[i]) for answer, i in zip(drawn.answers, chosen, strict=True)]
+        outcomes = _answered_alike(case, pair, answers)
+        if outcomes is not None:
+            fits += 1
+            with staged(answers_again, partial(scene_of, case, pair, answers=_plain_answers(answers))):
+                _require_one_document(case, pair, outcomes)
+    return fits
+
+
+# Less than nothing, nothing, much, and much less than nothing. A noisy number of records may settle how many
+# groups are made: very much would take gigabytes, and hours.
+_RARE: tuple[Callable[[Vector], Vector], ...] = (
+    lambda answer: -np.abs(answer) - 1,
+    lambda answer: 0 * answer,
+    lambda answer: np.abs(answer) + 1e4,
+    lambda answer: -np.abs(answer) - 1e9,
+)
+
+
+def _replaced(answer: Any, rare: Callable[[Vector], Vector]) -> Any:
+    """Return another answer in the place of noisy numbers; picks are what they were."""
+    if isinstance(answer, np.ndarray | np.floating | float):
+        return np.asarray(rare(np.asarray(answer, dtype=np.float64)))
+    return answer
+
+
+def _answered_alike(case: Case, pair: tuple[Dataset, Dataset], answers: list[Any]) -> tuple[Any, Any] | None:
+    """Return what fits to both tables release after such answers.
+
+    None if one draws by a sampler of its own, or ends in an exception: numbers as large as these need not be
+    provided for, and how fits end is the matter of other checks.
+    """
+    outcomes = []
+    first = Transcript(answers)
+    # After other answers a fit may ask for more, as when it is not refused: those are the same, too.
+    for data, transcript in zip(pair, (first, Transcript(first.answers)), strict=True):
+        try:
+            outcomes.append(_replayed(case, data, transcript))
+        except (ArithmeticError, ValueError, CheckFailed):
+            return None
+        if transcript.opaque:
+            return None
+    return outcomes[0], outcomes[1]
+
+
+def _plain_answers(answers: Iterable[Any]) -> list[Any]:
+    return [
+        answer.tolist() if isinstance(answer, np.ndarray | np.generic) else list(answer) for answer in answers
+    ]
+
+
+def _where_draws_jump(case: Case, rng: np.random.Generator, trial: Trial) -> Iterator[Pair]:
+    """Return the pairs of consecutive sizes between which the draws move most, or otherwise than before."""
+    few = max(1, case.affordable(WATCHED)) * trial.effort
+    tables = list(itertools.islice(repeating(case.population, rng), few))
+    return draws_that_jump(partial(_asked, case), case.population, tables)
+
+
+def _fewest(case: Case, rng: np.random.Generator, trial: Trial) -> Iterator[Pair]:
+    """Yield pairs of tables of as few records as there may be, and others."""
+    population, records = case.population, case.schema.records
+    few = FEWEST if case.often else 1
+    few = case.affordable(few) * trial.effort  # of a corner none, where a fit asks very often
+    pairs = list(population.corner_pairs(records or 1))
+    for place in rng.permutation(len(pairs))[:few]:
+        yield pairs[place]
+        if case.often:
+            yield population.pair(rng, records or int(rng.integers(1, 30)))
+
+
+def _reached(
+    case: Case, pair: tuple[Dataset, Dataset], samples: int = 1, first: Transcript | None = None
+) -> float:
     """Return which share of a planned sensitivity the draws of fits to neighbors reach."""
-    first = Transcript()
+    first = first or Transcript()
     second = Transcript(first.answers)
     for data, transcript in zip(pair, (first, second), strict=True):
-        _replayed(case, data, transcript)
+        _asked(case, data, transcript)
+    return _share(case, pair, (first, second), samples)
+
+
+def _share(
+    case: Case, pair: tuple[Dataset, Dataset], transcripts: tuple[Transcript, Transcript], samples: int
+) -> float:
     try:
-        return require_covered(first, second, pair)
+        reached = require_covered(*transcripts, pair)
     except CheckFailed as failure:
         raise CheckFailed(f"{failure} ({name_of(case)})", samples=samples) from failure
+    shares = shares_moved(*transcripts)
+    spent = spent_in_sets(case.plan, shares)
+    if spent > 1 + 1e-9:
+        raise CheckFailed(
+            f"one record costs {spent:.6g} times what is planned for one of several sets without a record "
+            f"in common: the draws move by {', '.join(f'{share:.3g}' for share in shares)} of their "
+            f"sensitivities, planned as {'; '.join(map(str, case.plan.events))}, between neighbors with "
+            f"{pair[0].records} and {pair[1].records} records:\n{side_by_side(*pair)} ({name_of(case)})",
+            samples=samples,
+        )
+    return max(reached, spent)
 
 
 def _require_one_document(case: Case, pair: tuple[Dataset, Dataset], outcomes: tuple[Any, Any]) -> None:
@@ -502,7 +669,8 @@ def _require_one_document(case: Case, pair: tuple[Dataset, Dataset], outcomes: t
     )
 
 
-def _scene(case: Case, pair: tuple[Dataset, Dataset], **more: Any) -> dict[str, Any] | None:
+def scene_of(case: Case, pair: tuple[Dataset, Dataset], **more: Any) -> dict[str, Any] | None:
+    """Return a plan, two tables and more as plain data; None where an option is none."""
     options = options_document(case.regressor)
     if options is None:
         return None
@@ -511,6 +679,7 @@ def _scene(case: Case, pair: tuple[Dataset, Dataset], **more: Any) -> dict[str, 
         "options": options,
         "schema": case.schema.to_document(),
         "k": request.k,
+        "columns": list(case.columns),
         "budget": budget_document(request.budget),
         "accountant": type(request.accountant).__name__,
         "tables": [table_document(data) for data in pair],
@@ -518,18 +687,19 @@ def _scene(case: Case, pair: tuple[Dataset, Dataset], **more: Any) -> dict[str, 
     }
 
 
-def _case_of(make: Factory[Regressor], facts: Mapping[str, Any]) -> tuple[Case, tuple[Dataset, Dataset]]:
+def case_of(make: Factory[Regressor], facts: Mapping[str, Any]) -> tuple[Case, tuple[Dataset, Dataset]]:
+    """Return the plan and the tables of a scene."""
     regressor: Regressor = part_with(make, facts)
     schema = Schema.from_document(facts["schema"])
     maker = maker_named(accountants(("basic", "rdp", "individual_filter")), facts["accountant"])
     request = RegressionRequest(schema, facts["k"], Budget(*facts["budget"]), maker(schema.neighboring))
-    case = Case(regressor, request, regressor.plan(request), ())
+    case = Case(regressor, request, regressor.plan(request), (), columns=tuple(facts["columns"]))
     return case, tables_of(facts, schema)
 
 
 def trace_again(make: Factory[Regressor], facts: Mapping[str, Any]) -> Evidence:
     """Fail if the two tables are fitted with different noise."""
-    case, pair = _case_of(make, facts)
+    case, pair = case_of(make, facts)
     runs = [next(case.fits(data, [facts["seed"]])) for data in pair]
     refused = any(isinstance(outcome, Refusal) for outcome, _ in runs)
     difference = trace_difference(runs[0][1], runs[1][1], refused=refused)
@@ -539,22 +709,32 @@ def trace_again(make: Factory[Regressor], facts: Mapping[str, Any]) -> Evidence:
 
 def draws_again(make: Factory[Regressor], facts: Mapping[str, Any]) -> Evidence:
     """Fail if a draw moves further than planned between the two tables."""
-    return Evidence(f"{_reached(*_case_of(make, facts)):.3f} of a planned sensitivity reached", 1)
+    case, pair = case_of(make, facts)
+    given = [_given(answer) for answer in facts.get("answers", ())]
+    return Evidence(
+        f"{_reached(case, pair, first=Transcript(given)):.3f} of a planned sensitivity reached", 1
+    )
 
 
 def answers_again(make: Factory[Regressor], facts: Mapping[str, Any]) -> Evidence:
     """Fail if the two tables, with the same answers of the meter, release different documents."""
-    case, pair = _case_of(make, facts)
-    first = Transcript()
+    case, pair = case_of(make, facts)
+    first = Transcript([_given(answer) for answer in facts.get("answers", ())])
     one = _replayed(case, pair[0], first)
     other = _replayed(case, pair[1], Transcript(first.answers))
     _require_one_document(case, pair, (one, other))
     return Evidence("one document", 1)
 
 
+def _given(answer: Any) -> Any:
+    """Return an answer of a scene as the meter gives it: picks are whole numbers."""
+    picks = isinstance(answer, list) and bool(answer) and all(isinstance(value, int) for value in answer)
+    return tuple(answer) if picks else np.asarray(answer, dtype=np.float64)
+
+
 def audit_again(make: Factory[Regressor], facts: Mapping[str, Any]) -> Evidence:
     """Fail if as many runs on the two tables, by the same seeds, refute the budget again."""
-    case, pair = _case_of(make, facts)
+    case, pair = case_of(make, facts)
     return Evidence(_audited(case, pair, facts["runs"], facts["error"]).describe(), facts["runs"])
 
 
@@ -593,26 +773,41 @@ def _every_case(make: Factory[Regressor]) -> Iterator[Case]:
             worlds = [schemas(neighboring)[name] for name in ("bounded", "unbounded")]
             common = [] if place else [*worlds, schemas(neighboring)["categorical"]]
             if not place:
-                common += [classified(neighboring)] if _takes_classes(one()) else []
+                common += _first_served(one, budget, neighboring)
                 worlds = [*common, *lattice(neighboring).values(), box(20, neighboring)]
+                worlds += [classified(neighboring)["five classes"]] if takes_classes(one()) else []
             for schema in worlds:
                 if len(schema.features) > 20:
                     continue
-                case = _served(one, schema, budget)
+                case = served(one, schema, budget)
                 if isinstance(case, Case):
                     found = True
                     yield attrs.evolve(case, sizes=(5, 20), often=schema in common)
+            for columns in SELECTED if not place else ():
+                case = served(one, schemas(neighboring)["bounded"], budget, k=len(columns))
+                if isinstance(case, Case) and case.affordable(1):
+                    yield attrs.evolve(case, sizes=(5, 20), columns=columns)
     if not found:
         raise NotApplicable("the regressor calls every request of the kit unsuitable")
 
 
-def _replayed(case: Case, data: Dataset, transcript: Transcript) -> Any:
+def _replayed(
+    case: Case, data: Dataset, transcript: Transcript, *, seed: int = 0, leave: bool = False
+) -> Any:
     relation = case.schema.neighboring
 
     def open_meter(plan: StagePlan, neighboring: Neighboring) -> StageMeter:
-        return ReplayingMeter(transcript, 0, plan, neighboring, accountant=case.request.accountant)
+        accountant = case.request.accountant
+        return ReplayingMeter(transcript, seed, plan, neighboring, accountant=accountant, leave=leave)
 
-    return fit(case.regressor, case.plan, data, relation, open_meter)[0]
+    shown = data.select(case.columns) if case.columns else data
+    return fit(case.regressor, case.plan, shown, relation, open_meter)[0]
+
+
+def _asked(case: Case, data: Dataset, transcript: Transcript) -> None:
+    """Keep what a fit asks in ``transcript``; what it makes of the answers is another matter."""
+    with suppress(AllAsked):
+        _replayed(case, data, transcript, leave=True)
 
 
 def _document(outcome: Any) -> Any:
@@ -623,27 +818,39 @@ def _document(outcome: Any) -> Any:
 def check_neighbors_cannot_be_told_apart(make: Factory[Regressor], trial: Trial) -> Evidence:
     """Many runs on the neighbors that move the output most do not refute the budget.
 
-    Structured pairs are screened by how far the average model moves, in units of its noise; the worst is
-    audited with runs of its own.
+    Where all that is released is made of the meter's answers to questions that are seen, no sampling is
+    needed: the same answers must give the same model, and what is asked must move no further than planned, so
+    that the laws of the answers are those of the planned events. Elsewhere structured pairs are screened by
+    how far the average model moves, in units of its noise; the worst is audited with runs of its own.
 
     If this fails: the message holds proved lower bounds on epsilon and delta. Check the sensitivity of every
     noisy sum (clipping used? bounds public? both factors bounded? the largest value, not the width of the
     bounds, where a record is added?), then the calibration.
     """
     rng = np.random.default_rng(trial.seed)
-    cases = claiming(cases_of(make, off_center=True))
+    cases, followed = _split(
+        claiming(cases_of(make, off_center=True)), partial(_neighbors_followed, rng, trial)
+    )
+    if not cases:
+        return Evidence("all that is released follows from answers that hide neighbors", followed)
+    tests = len(cases)
+    error = trial.error / tests
+    # Where even the last of the runs below could prove nothing, there is nothing to look for.
+    cases = [case for case in cases if _refutable(case, case.affordable(RUNS) * trial.effort, error)]
+    if not cases:
+        raise NotApplicable("a fit draws so often that as many runs as there is time for prove nothing")
     suspects = [_worst_pair(case, rng, PAIRS * trial.effort) for case in cases]
     first = max(range(len(suspects)), key=lambda i: suspects[i].strain)
-    strongest, samples = 0.0, 0
+    strongest, samples = 0.0, followed
     for i, suspect in enumerate(suspects):
         case, pair = suspect.case, suspect.pair
         runs = case.affordable(RUNS if i == first else OTHER_RUNS) * trial.effort
-        mu, error = claimed_mu(case.plan.events), trial.error / len(suspects)
-        if i != first and mu is None and case.request.budget.epsilon > _provable(runs, error):
+        if i != first and not _refutable(case, runs, error):
             continue
         samples += runs
-        with staged(audit_again, partial(_scene, case, pair, runs=runs, error=error)):
-            finding = _audited(case, pair, runs, error)
+        level = trial.level(tests)
+        with staged(audit_again, partial(scene_of, case, pair, runs=runs, error=level)):
+            finding = _audited(case, pair, runs, level)
         strongest = max(strongest, finding.epsilon)
     return Evidence(f"largest proved epsilon {strongest:.3g}", samples, 1 - trial.error)
 
@@ -655,17 +862,78 @@ def check_no_budget_tells_nothing(make: Factory[Regressor], trial: Trial) -> Evi
     If this fails: something reaches the model around the noise, such as an average, a bound read from data,
     a default, or a noise scale that follows the number of records.
     """
-    cases = list(claiming(cases_of(make, no_budget=True)))
-    samples = 0
+    cases, samples = _split(claiming(cases_of(make, no_budget=True)), partial(_worlds_followed, trial))
     for case in cases:
-        population, rng = case.population, np.random.default_rng(trial.seed)
-        worlds = [population.dataset(population.table(rng, records)) for records in case.sizes]
+        worlds = _worlds(case, trial)
         runs = case.affordable(METAMORPHIC_RUNS) * trial.effort
         outputs = [case.sample(data, range(s * runs, (s + 1) * runs)) for s, data in enumerate(worlds)]
         samples += runs
         p = same_law(*_same_width(*outputs))
-        require(p > trial.error / len(cases), f"two worlds differ in law, p = {p:.2g} ({name_of(case)})")
-    return Evidence("one law", samples, 1 - trial.error)
+        require(p > trial.level(len(cases)), f"two worlds differ in law, p = {p:.2g} ({name_of(case)})")
+    return Evidence("one law", samples, 1 - trial.error if cases else 1.0)
+
+
+def _split(cases: Iterable[Case], follow: Callable[[Case], int]) -> tuple[list[Case], int]:
+    """Return the cases that have to be sampled, and how many pairs of fits were followed in the others."""
+    sampled, followed = [], 0
+    for case in cases:
+        fits = follow(case)
+        followed += fits
+        if not fits:
+            sampled.append(case)
+    return sampled, followed
+
+
+def _neighbors_followed(rng: np.random.Generator, trial: Trial, case: Case) -> int:
+    """Return how many fits to neighbors were followed; 0 where sampling has to say what they release."""
+    fits = 0
+    for pair in case.pairs(np.random.default_rng(rng.integers(2**63)), PAIRS * trial.effort):
+        for seed in range(max(1, case.affordable(FOLLOWED))):
+            transcripts = _followed(case, pair, seed)
+            if transcripts is None:
+                return 0
+            fits += 1
+            with staged(draws_again, partial(_scene_with_answers, case, pair, transcripts[0])):
+                _share(case, pair, transcripts, fits)
+    return fits
+
+
+def _worlds_followed(trial: Trial, case: Case) -> int:
+    """Return how many fits to two worlds were followed; 0 where sampling has to say what they release."""
+    runs = max(1, case.affordable(METAMORPHIC_FOLLOWED)) * trial.effort
+    one, other = _worlds(case, trial)
+    return runs if all(_followed(case, (one, other), seed) is not None for seed in range(runs)) else 0
+
+
+def _worlds(case: Case, trial: Trial) -> list[Dataset]:
+    population, rng = case.population, np.random.default_rng(trial.seed)
+    return [population.dataset(population.table(rng, records)) for records in case.sizes]
+
+
+def _followed(case: Case, pair: tuple[Dataset, Dataset], seed: int) -> tuple[Transcript, Transcript] | None:
+    """Return what fits to two tables asked, with the same answers; fail if they release different documents.
+
+    None where not all that is released follows from what is seen: a mechanism of the part's own, whose claim
+    need not follow from its draws; sums, which are charged by record; events of samples or of batches.
+    """
+    if not all(isinstance(event, _PLAIN) for planned in case.plan.events for event in walk(planned)):
+        return None
+    first = Transcript()
+    second = Transcript(first.answers)
+    outcomes = []
+    for data, transcript in zip(pair, (first, second), strict=True):
+        outcomes.append(_replayed(case, data, transcript, seed=seed))
+        if not transcript.told:
+            return None
+    with staged(answers_again, partial(_scene_with_answers, case, pair, first)):
+        _require_one_document(case, pair, (outcomes[0], outcomes[1]))
+    return first, second
+
+
+def _scene_with_answers(
+    case: Case, pair: tuple[Dataset, Dataset], transcript: Transcript
+) -> dict[str, Any] | None:
+    return scene_of(case, pair, answers=_plain_answers(transcript.answers))
 
 
 def cases_of(
@@ -681,13 +949,13 @@ def cases_of(
         worlds = [box(2, neighboring), *(schemas(neighboring).values() if every_schema else ())]
         classes = lattice(neighboring)["a target that is a category"]
         if every_schema:
-            worlds += [classes, *([classified(neighboring)] if _takes_classes(make()) else [])]
+            worlds += [classes, *_first_served(make, BUDGETS[1][0], neighboring)]
         if off_center and neighboring is Neighboring.ADD_OR_REMOVE_ONE:
             # An added record counts by its largest value, here thrice the width of its bounds.
             worlds.append(Schema.numeric("ab", "y", {"a": (2, 3), "b": (-3, -2), "y": (2, 3)}, neighboring))
         for schema in worlds:
             for budget, sizes in budgets[-1:] if schema is classes else budgets:
-                case = _served(make, schema, budget)
+                case = served(make, schema, budget)
                 if isinstance(case, str):
                     reasons.append(case)
                     continue
@@ -700,8 +968,13 @@ def cases_of(
         raise NotApplicable(f"the regressor calls every request of the kit unsuitable: {reasons[0]}")
 
 
-def _takes_classes(regressor: Regressor) -> bool:
-    return bool(getattr(type(regressor), "takes_classes", False))
+def _first_served(make: Factory[Regressor], budget: Budget, neighboring: Neighboring) -> list[Schema]:
+    """Return a schema of three classes that the regressor serves; with a feature without bounds if it can."""
+    if not takes_classes(make()):
+        return []
+    found = classified(neighboring)
+    names = ("three classes, a feature without bounds", "three classes")
+    return [found[name] for name in names if isinstance(served(make, found[name], budget), Case)][:1]
 
 
 def _filtered(make: Factory[Regressor], case: Case) -> Iterator[Case]:
@@ -712,11 +985,11 @@ def _filtered(make: Factory[Regressor], case: Case) -> Iterator[Case]:
             yield attrs.evolve(found, sizes=case.sizes)
 
 
-def _served(make: Factory[Regressor], schema: Schema, budget: Budget) -> Case | str:
+def served(make: Factory[Regressor], schema: Schema, budget: Budget, k: int | None = None) -> Case | str:
     """Return the plan for the first accountant that can serve it; or why there is none."""
     found: Case | str = ""
     for maker in accountants():
-        found = _planned(make, maker, schema, len(schema.features), budget)
+        found = _planned(make, maker, schema, k or len(schema.features), budget)
         if isinstance(found, Case):
             break
     return found
@@ -748,12 +1021,11 @@ class _Suspect:
     strain: float
 
 
-def _provable(runs: int, error: float) -> float:
-    """Return an epsilon above all that so many runs prove: half of them count how often an event comes.
-
-    If it never does, its chance may still be ``log(1 / error) / (runs / 2)``, nearly.
-    """
-    return math.log(max(runs / 2, 1) / math.log(1 / error)) + 1 / 2
+def _refutable(case: Case, runs: int, error: float) -> bool:
+    """Return whether so many runs could refute the claim, were it as false as can be."""
+    budget, mu = case.request.budget, claimed_mu(case.plan.events)
+    epsilon, most = provable(runs, budget, 1 - error)
+    return epsilon > budget.epsilon or (mu is not None and most > mu)
 
 
 def _worst_pair(case: Case, rng: np.random.Generator, count: int) -> _Suspect:

