@@ -65,7 +65,6 @@ import math
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
-from scipy import ndimage
 
 from dpkit_core.privacy.pairs import Pair
 from dpkit_core.privacy.profiles import Floats, bounded_range
@@ -124,6 +123,17 @@ def _one_more(values: Floats, last: int, *, step: float, shares: Floats, gap: fl
     intercepts = intercept[:-cells] * (1 + 2.0**-50) - intercept[cells:]
     excess = np.sqrt(np.maximum(slopes, 0) * np.maximum(intercepts, 0))
     position = step / 2 * (np.arange(excess.size) - cells)
+
     # The cells whose windows contain point i start at i - cells, ..., i - 1.
-    largest = ndimage.maximum_filter1d(excess * np.exp(-position), cells, origin=-(cells // 2))[:size]
+    largest = _sliding_maximum(excess * np.exp(-position), cells)
     return np.asarray(best + gap * np.exp(step / 2 * np.arange(size)) * largest)
+
+
+def _sliding_maximum(values: Floats, length: int) -> Floats:
+    """Return the maximum of each run of ``length`` neighbors, by doubling runs."""
+    runs, reach = values, 1
+    while 2 * reach <= length:
+        runs, reach = np.maximum(runs[:-reach], runs[reach:]), 2 * reach
+    # Two runs that overlap cover the rest.
+    rest = length - reach
+    return np.maximum(runs[: runs.size - rest], runs[rest:])

@@ -36,7 +36,6 @@ from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
-from scipy import optimize
 
 from dpkit_core.privacy import profiles
 from dpkit_core.privacy.adaptive_picks import PICKS_LIMIT, TOTAL_LIMIT, optimum
@@ -144,12 +143,21 @@ def _smallest(profile: Callable[[float], float], delta: float, upper: float) -> 
     def excess(epsilon: float) -> float:
         return math.log(max(profile(epsilon), 1e-320) / delta)
 
-    found = float(optimize.brentq(excess, 0.0, upper, xtol=upper * 1e-12, rtol=1e-13))
-    # The search may end on either side.
-    nudge = upper * 2.0**-50
-    while found < upper and profile(found) > delta:
-        found, nudge = found + nudge, 2 * nudge
-    return min(found, upper)
+    # Regula falsi with the Illinois rule; the upper end is always one that was found to be enough. No step
+    # is shorter than half of what is asked, so that the two ends meet.
+    low, high, shortest = 0.0, upper, upper * 2.0**-41
+    over, under, side, slow = excess(low), -excess(high), 0, 0
+    while (width := high - low) > 2 * shortest:
+        weight = over / (over + under) if slow < 3 and 0 < over + under < math.inf else 0.5
+        middle = min(max(low + width * weight, low + shortest), high - shortest)
+        if not low < middle < high:
+            break
+        if (found := excess(middle)) > 0:
+            low, over, under, side = middle, found, (under / 2 if side < 0 else under), -1
+        else:
+            high, under, over, side = middle, -found, (over / 2 if side > 0 else over), 1
+        slow = 0 if 2 * (high - low) <= width or slow == 3 else slow + 1
+    return high
 
 
 def _profiles(spent: Iterable[tuple[Event, int]]) -> Iterator[Callable[[float], float]]:

@@ -34,6 +34,10 @@ def in_words(event: Event, count: int = 1) -> str:
     '1 release with Laplace noise, scale 20 x sensitivity'
     >>> in_words(Filtered(Gaussian(30.0), rounds=100, charged=80)).partition("; ")[2]
     'each record pays for at most 80 of them'
+    >>> in_words(Disjoint(Laplace(2.0), 4))
+    '4 releases with Laplace noise, scale 2 x sensitivity each, on 4 disjoint sets of records'
+    >>> in_words(Disjoint(Laplace(2.0), 1))
+    '1 release with Laplace noise, scale 2 x sensitivity'
     """
     match event:
         case Repeated():
@@ -44,7 +48,8 @@ def in_words(event: Event, count: int = 1) -> str:
             rounds = in_words(event.event, count * event.rounds)
             return f"{rounds}; each record pays for at most {count * event.charged} of them"
         case Disjoint():
-            return f"{in_words(event.event, count * event.parts)}, on {event.parts} disjoint sets of records"
+            released = in_words(event.event, count * event.parts)
+            return released if event.parts == 1 else f"{released}, on {event.parts} disjoint sets of records"
         case Sequence():
             steps = "; ".join(events_in_words(event.events))
             return steps if count == 1 else f"{count} times ({steps})"
