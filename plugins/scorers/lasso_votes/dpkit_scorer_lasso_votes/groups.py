@@ -1,12 +1,13 @@
-"""Records dealt into groups by their own content, so that one more record changes one group.
+"""Records dealt into groups so that a neighbor differs in one group: by content, or by place at random.
 
-The group of a record is the hash of its values plus the number of equal records before it, modulo the number
-of groups. Which of several equal records is first makes no difference, so the groups are a function of the
-multiset of records: the c copies of a record are in the groups h, h + 1, ..., h + c - 1. One more record, new
-or a copy, joins one group and moves no other; a replaced record leaves one group and its replacement joins
-one. That holds for each hash function, secret or not, so the groups need no randomness, and no argument about
-averages over it. (It needs that different records have different digests: no two inputs of BLAKE2b with one
-256-bit digest are known, nor expected ever to be.)
+*By content*, where the number of records is private, and so are their places. The group of a record is the
+hash of its values plus the number of equal records before it, modulo the number of groups. Which of several
+equal records is first makes no difference, so the groups are a function of the multiset of records: the c
+copies of a record are in the groups h, h + 1, ..., h + c - 1. One more record, new or a copy, joins one group
+and moves no other; a replaced record leaves one group and its replacement joins one. That holds for each hash
+function, secret or not, so the groups need no randomness, and no argument about averages over it. (It needs
+that different records have different digests: no two inputs of BLAKE2b with one 256-bit digest are known, nor
+expected ever to be.)
 
 The records of a group come in the order of their digests, not of the table. A fit adds up floating-point
 numbers, so its last bits depend on the order, and so may a vote between features that are as good as equal.
@@ -16,6 +17,12 @@ place among the records there: c fits would see the same records in another orde
 Sizes are those of records that choose a group at random. Equal sizes are impossible when the number of
 records is private: cutting a list of n records into m groups of floor(n / m), one more record can move every
 boundary, hence all m groups.
+
+*By place*, where the number of records is public and a record is replaced: all others keep their places, and
+so their groups, whatever the deal. If the table is sorted by a column, they do not, and the deal must not be
+known: all of them are equally likely, so the order of the table is of no consequence, and none for last bits
+either, since records of a group come in the order of their values. By content two groups would change: one is
+left, another joined.
 """
 
 from __future__ import annotations
@@ -57,6 +64,26 @@ def deal(
     words = np.frombuffer(b"".join(digests), dtype="<u8").reshape(len(owner), -1)
     order = np.lexsort([*words.T, owner])
     yield from np.split(order, np.flatnonzero(np.diff(owner[order])) + 1)
+
+
+def draw(
+    X: Matrix, y: Vector, columns: npt.NDArray[np.int64], groups: int, coins: np.random.Generator
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the places of each group that is not empty, in the order of their values; sizes nearly equal.
+
+    Parameters
+    ----------
+    X, y
+        The records, whose number is public.
+    columns
+        The order in which values of ``X`` are compared.
+    groups
+        How many there are; public.
+    coins
+        Deals the places; not to be published, since the table may be sorted.
+    """
+    for group in np.array_split(coins.permutation(len(y)), min(len(y), groups)):
+        yield group[np.lexsort((y[group], *X[np.ix_(group, columns)].T))]
 
 
 def _hashed(X: Matrix, y: Vector, columns: npt.NDArray[np.int64], salt: int) -> Iterator[tuple[bytes, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -28,7 +28,7 @@ from dpkit_core import (
 from dpkit_core.errors import Unsuitable
 from dpkit_core.privacy.events import Laplace
 from dpkit_core.validators import positive
-from dpkit_scorer_lasso_votes.groups import deal
+from dpkit_scorer_lasso_votes.groups import deal, draw
 
 _AT_LEAST_ONE = attrs.validators.optional([attrs.validators.instance_of(int), attrs.validators.ge(1)])
 
@@ -50,12 +50,15 @@ class Settings:
         How many features each of them may vote for.
     count
         The event of the number of records; None where that number is public or not needed.
+    drawn
+        Whether groups are drawn by place in the table; by content otherwise.
     """
 
     models: int | None
     group_size: float | None
     votes: int
     count: Laplace | None
+    drawn: bool
 
     def groups(self, records: float) -> int:
         """Return the number of groups of so many records, at least 1."""
@@ -87,7 +90,7 @@ class LassoVotesScorer:
     votes
         Votes of each group; by default as many as features are going to be picked.
     salt
-        Another number deals the records into other groups.
+        Another number deals the records into other groups, under add/remove.
 
     Notes
     -----
@@ -99,7 +102,16 @@ class LassoVotesScorer:
     passes from one feature to another moves their counts 2 apart. The proof needs nothing of the Lasso: not
     that it converged, nor that it is unique.
 
-    *Replace-one.* Two groups may change, by one record that leaves and one that joins: 2, and up to 4 apart.
+    *Replace-one.* The number of records is public, and each keeps its place in the table. Places are dealt
+    into groups of equal size at random, before any record is seen. So for each deal the record that is
+    replaced changes the one group of its place, and again one fit and one set of votes: 1, and up to 2 apart.
+    As this holds for each deal, the deal may be known to everybody, where places say nothing of values. In a
+    table that is sorted by a column, a record with other values moves all records between its old and its new
+    place, and with them all groups of a known deal. Then the deal must be secret: all deals are equally
+    likely, so let one give the same group to each record that is in both tables, as likely as the one by
+    places. In all groups but one are the same records in the same order, and votes follow as before. The deal
+    is secret unless the run is seeded, since nothing that is drawn from these coins is released. Groups by
+    content would be 2, and 4 apart: a record leaves one and another joins another.
 
     The published partition, into groups of equal size, is not private under add/remove, where Lemma 4.1 of
     DPKendall is false: one record can move the boundaries of all groups and change every fit.
@@ -140,9 +152,8 @@ class LassoVotesScorer:
             )
 
     def sensitivity(self, schema: Schema, round_index: int, /) -> Sensitivity:
-        """Return 1 (range 2) under add/remove and 2 (range 4) under replace-one, in every round."""
-        groups = 1.0 if schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE else 2.0
-        return Sensitivity.general(groups, schema.neighboring)
+        """Return 1 (range 2) under both relations, in every round: one group changes."""
+        return Sensitivity.general(1.0, schema.neighboring)
 
     def plan(self, request: ScoringRequest, /) -> StagePlan:
         """Return one event ``Laplace`` where the number of records is private and needed, and the settings.
@@ -157,40 +168,44 @@ class LassoVotesScorer:
         def count_events(epsilon: float) -> list[Laplace]:
             return [Laplace(1 / epsilon, request.neighboring, sensitivity=1.0, shape=())]
 
-        if self.models is None and request.neighboring is Neighboring.ADD_OR_REMOVE_ONE:
+        drawn = request.neighboring is Neighboring.REPLACE_ONE
+        if self.models is None and not drawn:
             (count,) = count_events(calibrate_events(count_events, request))
         votes = self.votes or request.k
         group_size = None if self.records_per_vote is None else votes * self.records_per_vote
-        settings = Settings(self.models, group_size, votes, count)
+        settings = Settings(self.models, group_size, votes, count, drawn)
         return StagePlan(() if count is None else (count,), settings)
 
     def prepare(self, data: Dataset, /) -> FixedScores:
-        """Return the scores of ``data`` for options that name both ``models`` and ``votes``.
+        """Raise: how records are dealt follows from the plan.
 
         Raises
         ------
         Unsuitable
-            If one is left to the plan, which takes ``prepare_released``.
+            Always.
         """
-        if self.models is None or self.votes is None:
-            raise Unsuitable("the number of models or votes is left to the plan: use prepare_released")
-        return self._count(data, self.models, self.votes)
+        raise Unsuitable("groups and votes are settled by the plan: plan it and use prepare_released")
 
     def prepare_released(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> FixedScores:
-        """Return the scores of ``data``, after the number of records is released if it is planned."""
+        """Return the scores of ``data``, after the number of records is released if it is planned.
+
+        Under replace-one, places are dealt by ``meter.coins``.
+        """
         settings = plan.settings_as(Settings)
         records = float(len(data.y))
         if settings.count is not None:
             multiplier = settings.count.noise_multiplier
             records = float(meter.laplace(records, sensitivity=1.0, noise_multiplier=multiplier))
-        return self._count(data, settings.groups(records), settings.votes)
-
-    def _count(self, data: Dataset, models: int, votes: int) -> FixedScores:
+        groups = settings.groups(records)
         # Columns go by name to the hash and to the solver, whatever their order in the table.
         columns = np.argsort(np.array(data.names, dtype=object))
+        if settings.drawn:
+            dealt = draw(data.X, data.y, columns, groups, meter.coins)
+        else:
+            dealt = deal(data.X, data.y, columns, groups, self.salt)
         counts = np.zeros(len(columns))
-        for group in deal(data.X, data.y, columns, models, self.salt):
-            elected = elect(data.X[np.ix_(group, columns)], data.y[group], self.alpha, votes)
+        for group in dealt:
+            elected = elect(data.X[np.ix_(group, columns)], data.y[group], self.alpha, settings.votes)
             counts[columns[elected]] += 1
         return FixedScores(counts)
 
@@ -207,24 +222,25 @@ def lasso(X: Matrix, y: Vector, alpha: float) -> Vector:
     # Late, because it takes a second.
     from sklearn import config_context  # noqa: PLC0415
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
-    from sklearn.linear_model import Lasso  # noqa: PLC0415
+    from sklearn.linear_model import lasso_path  # noqa: PLC0415
 
     records, features = X.shape
     with_ones = np.ones((records, features + 1), order="F")
     np.clip(X, -_LARGEST, _LARGEST, out=with_ones[:, :-1])
-    fit = Lasso(
-        alpha=alpha,
-        fit_intercept=False,
-        precompute=records > features,
-        copy_X=False,
-        random_state=0,  # never used, but without it NumPy's global generator is read
-    )
+    target = np.clip(y, -_LARGEST, _LARGEST)
+    products: dict[str, Any] = {"precompute": False}
+    if records > features:
+        products = {"precompute": with_ones.T @ with_ones, "Xy": with_ones.T @ target}
+    # Never used, but without it NumPy's global generator is read; made of 0, it takes as long as the fit.
+    unused = np.random.RandomState(np.random.SFC64(0))
     # Checking the arguments of a small fit takes ten times as long as the fit.
     with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
         # A warning would say something about the records of one group.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fit.fit(with_ones, np.clip(y, -_LARGEST, _LARGEST), check_input=False)
-    coefficients: Vector = np.nan_to_num(fit.coef_, posinf=0.0, neginf=0.0)
+        _, path, _ = lasso_path(
+            with_ones, target, alphas=[alpha], check_input=False, random_state=unused, **products
+        )
+    coefficients: Vector = np.nan_to_num(path[:, 0], posinf=0.0, neginf=0.0)
     return coefficients
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from dpkit_scorer_lasso_votes import LassoVotesScorer
-from dpkit_scorer_lasso_votes.groups import deal
+from dpkit_scorer_lasso_votes.groups import deal, draw
 from dpkit_scorer_lasso_votes.lasso_votes import elect, lasso
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -222,16 +222,23 @@ def test_more_models_than_records_leave_empty_groups_without_votes():
 # Sensitivity and planning
 
 
-def flip_flop(data):
-    return LassoVotesScorer(models=3, votes=2, alpha=0.01).prepare(data).scores(())
+def prepared(scorer, data, facts, seed=0):
+    plan = plan_of(scorer, facts)
+    meter = StageMeter("scoring", plan, facts.neighboring, Randomness.from_seed(seed))
+    return scorer.prepare_released(data, plan, meter).scores(())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("relation", "linf", "range_"), [(AR, 1.0, 2.0), (RO, 2.0, 4.0)])
-def test_sensitivities_are_declared_attained_and_refuted_at_half(relation, linf, range_):
+@pytest.mark.parametrize("relation", [AR, RO])
+def test_sensitivities_are_declared_attained_and_refuted_at_half(relation):
     declared = LassoVotesScorer().sensitivity(schema(2, relation), 0)
+    linf, range_ = 1.0, 2.0
     assert (declared.linf, declared.range) == (linf, range_)
     facts = box(3, relation)
+
+    def flip_flop(data):
+        return prepared(LassoVotesScorer(models=3, votes=2, alpha=0.01), data, facts)
+
     found = attack_sensitivity(flip_flop, {"linf": linf}, facts, sizes=(4, 6, 8), evaluations=400)
     assert found.change == linf
     found = attack_sensitivity(flip_flop, {"range": range_}, facts, sizes=(4, 6, 8), evaluations=400)
@@ -243,10 +250,81 @@ def test_a_vote_that_passes_from_one_feature_to_another_moves_their_counts_two_a
     scorer = LassoVotesScorer(models=1, votes=1, alpha=0.01)
     X, y = np.array([[0.0, 1.0], [0.0, -1.0], [0.0, 1.0]]), np.array([1.0, -1.0, 1.0])
     facts = schema(2)
-    before = scorer.prepare(Dataset.from_arrays(X, y, facts)).scores(())
+    before = prepared(scorer, Dataset.from_arrays(X, y, facts), facts)
     assert before.tolist() == [0, 1]
     joined = Dataset.from_arrays(np.vstack([X, [9.0, 0.0]]), np.append(y, 90.0), facts)
-    assert (scorer.prepare(joined).scores(()) - before).tolist() == [1, -1]
+    assert (prepared(scorer, joined, facts) - before).tolist() == [1, -1]
+
+
+def test_a_replaced_record_changes_one_group_that_is_drawn_and_two_by_content():
+    # Each record is a group of its own, or nearly, and votes for the one feature that it has.
+    facts, furthest = schema(2, RO), 0.0
+    scorer = LassoVotesScorer(models=2, votes=1, alpha=0.01)
+    tables = itertools.product([(1.0, 0.0), (0.0, 1.0), (0.0, 0.0)], repeat=4)
+    for X in map(np.array, tables):
+        for other in ((1.0, 0.0), (0.0, 1.0)):
+            changed = np.vstack([X[:-1], other])
+            for seed in range(2):
+                first, second = (
+                    prepared(scorer, Dataset.from_arrays(Z, Z.sum(axis=1), facts), facts, seed)
+                    for Z in (X, changed)
+                )
+                assert np.abs(second - first).max() <= 1
+            groups = [
+                sorted(
+                    map(tuple, (Z[group].tolist() for group in deal(Z, Z.sum(axis=1), np.arange(2), 2, 0)))
+                )
+                for Z in (X, changed)
+            ]
+            furthest = max(furthest, sum(group not in groups[1] for group in groups[0]))
+    assert furthest == 2
+
+
+class Deals:
+    """Coins that deal the places in a given order."""
+
+    def __init__(self, order):
+        self.order = order
+
+    def permutation(self, records):
+        assert records == len(self.order)
+        return np.array(self.order)
+
+
+def drawn_of(table, groups, order):
+    """Return the groups of a table of one column by one deal, as tuples of records."""
+    X = np.array(table, dtype=float)[:, np.newaxis]
+    given = draw(X, np.zeros(len(X)), np.array([0]), groups, Deals(order))
+    return frozenset(tuple(table[i] for i in group) for group in given)
+
+
+def law_of_groups(table, groups):
+    """Return how many of all deals lead to each set of groups."""
+    return Counter(drawn_of(table, groups, order) for order in itertools.permutations(range(len(table))))
+
+
+@pytest.mark.parametrize("groups", [2, 3])
+def test_secret_deals_see_no_order_so_a_sorted_table_may_move_every_record(groups):
+    before, replaced = [1, 2, 3, 4, 5], [2, 3, 4, 5, 9]  # 1 becomes 9, and the table is sorted again
+    # One and the same deal by place may then change every group.
+    first, second = (drawn_of(table, groups, range(5)) for table in (before, replaced))
+    assert not first & second
+    # But the laws over all deals are those of a table in which 9 stands in the place of 1.
+    in_place = law_of_groups([9, 2, 3, 4, 5], groups)
+    assert law_of_groups(replaced, groups) == in_place
+    assert len(in_place) > 1
+
+
+def test_groups_are_drawn_of_equal_size_and_anew_by_other_coins():
+    def drawn(records, groups, seed):
+        X = np.arange(records, dtype=float)[:, np.newaxis]
+        return [*draw(X, X[:, 0], np.array([0]), groups, np.random.default_rng(seed))]
+
+    first, second = (drawn(23, 5, seed) for seed in (0, 1))
+    assert sorted(map(len, first)) == [4, 4, 5, 5, 5]
+    assert sorted(np.concatenate(first)) == list(range(23))
+    assert any(a.tolist() != b.tolist() for a, b in zip(first, second, strict=True))
+    assert sorted(map(len, drawn(2, 2**62, 0))) == [1, 1]
 
 
 def test_only_a_private_number_of_records_that_is_needed_is_released():
@@ -259,11 +337,10 @@ def test_only_a_private_number_of_records_that_is_needed_is_released():
     assert plan_of(LassoVotesScorer(models=5), schema(2), k=7).settings.votes == 7
 
 
-def test_options_that_a_plan_would_settle_are_asked_for_without_one():
+def test_scores_without_a_plan_are_refused():
     data = Dataset.from_arrays([[0.0], [1.0]], [0.0, 1.0], schema(1))
-    for options in ({"models": 2}, {"votes": 2}, {}):
-        with pytest.raises(Unsuitable, match="use prepare_released"):
-            LassoVotesScorer(**options).prepare(data)
+    with pytest.raises(Unsuitable, match="use prepare_released"):
+        LassoVotesScorer(models=2, votes=2).prepare(data)
 
 
 @pytest.mark.parametrize(
