@@ -34,7 +34,9 @@ class KendallScorer:
     penalty
         ``max``: the largest ``|t(X_j, X_s)|`` over the selected ``s``, so that a copy of any selected column
         loses all its score. ``mean``: their mean, as in the paper's Algorithm 1, under which a copy of one of
-        many selected columns may still be picked. ``none``: no penalty, and so one score for all rounds.
+        many selected columns may still be picked. ``capped``: the largest, but never more than
+        ``|t(X_j, y)|``, so that a relevant column that resembles a selected one is not below columns of
+        noise. ``none``: no penalty, and so one score for all rounds.
 
     Notes
     -----
@@ -59,6 +61,12 @@ class KendallScorer:
     |t(X_b, y)| falls by 2. If the selected X_s is smallest there before and after, |t(X_a, X_s)| falls by 2
     and |t(X_b, X_s)| rises by 2.
 
+    *Capped*, the score is max(0, r - m) for relevance r and largest resemblance m. As t' = (1 - 1/n) t + K /
+    n, a record that joins makes r' at most (1 - 1/n) r + 1 and m' at least (1 - 1/n) m - 1, so r' - m' is at
+    most (1 - 1/n) (r - m) + 2 and the score rises by at most 2; it falls by at most 5/2 as above. So under
+    add/remove changes are at most 9/2 apart instead of 5. Under replace-one nothing is won: where r = m, r
+    may rise by 2 while m falls by 2, and the other way in another column.
+
     Without a penalty, the scores of all rounds are those of the first one, and so are their sensitivities.
 
     The declared sensitivities add 2^-24, which covers the rounding of scores in float64 up to 2^27 records.
@@ -74,7 +82,9 @@ class KendallScorer:
         "Feature Selection, Algorithm 1"
     )
 
-    penalty: str = attrs.field(default="max", validator=attrs.validators.in_(("max", "mean", "none")))
+    penalty: str = attrs.field(
+        default="max", validator=attrs.validators.in_(("max", "mean", "capped", "none"))
+    )
 
     @property
     def adaptive(self) -> bool:
@@ -84,8 +94,9 @@ class KendallScorer:
     def sensitivity(self, schema: Schema, round_index: int, /) -> Sensitivity:
         """Return 3/2 (range 5/2) in the first round and 5/2 (range 5) later under add/remove.
 
-        Under replace-one 2 (range 4) and 4 (range 8). Without a penalty, later rounds are as the first. The
-        proofs are in the notes of the class.
+        Under replace-one 2 (range 4) and 4 (range 8). With the capped penalty, the range of later rounds is
+        9/2 under add/remove; without a penalty, later rounds are as the first. The proofs are in the notes of
+        the class.
 
         Raises
         ------
@@ -101,7 +112,7 @@ class KendallScorer:
             case Neighboring.ADD_OR_REMOVE_ONE, 0:
                 linf, range_ = 3 / 2, 5 / 2
             case Neighboring.ADD_OR_REMOVE_ONE, _:
-                linf, range_ = 5 / 2, 5.0
+                linf, range_ = 5 / 2, 9 / 2 if self.penalty == "capped" else 5.0
             case _, 0:
                 linf, range_ = 2.0, 4.0
             case _:
@@ -132,11 +143,13 @@ class KendallScores:
             relevance: Vector = self.relevance / pairs_per_record
             return relevance
         redundancies = [self._redundancy(s) for s in selected]
-        if self.penalty == "max":
-            penalty = np.max(redundancies, axis=0)
-        else:
+        if self.penalty == "mean":
             # The sum fits into 64 bits for every table that fits into a terabyte.
             penalty = np.sum(redundancies, axis=0) / len(selected)
+        else:
+            penalty = np.max(redundancies, axis=0)
+        if self.penalty == "capped":
+            penalty = np.minimum(penalty, self.relevance)
         scores: Vector = (self.relevance - penalty) / pairs_per_record
         return scores
 

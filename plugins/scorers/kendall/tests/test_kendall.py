@@ -30,8 +30,8 @@ def scores(X, y, selected=(), penalty="max"):
     return prepared(X, y, penalty).scores(tuple(selected))
 
 
-def declared(neighboring, round_):
-    return KendallScorer().sensitivity(Schema.numeric(["a"], "y", neighboring=neighboring), round_)
+def declared(neighboring, round_, penalty="max"):
+    return KendallScorer(penalty).sensitivity(Schema.numeric(["a"], "y", neighboring=neighboring), round_)
 
 
 def order(u):
@@ -49,6 +49,8 @@ def brute_scores(X, y, selected, penalty):
     if not selected:
         return relevance
     redundancy = np.array([[abs(statistic(x, X[:, s])) for x in X.T] for s in selected])
+    if penalty == "capped":
+        return np.maximum(relevance - redundancy.max(axis=0), 0)
     return relevance - getattr(redundancy, penalty)(axis=0)
 
 
@@ -96,7 +98,7 @@ def tables(draw):
 
 
 @settings(max_examples=100, deadline=None)
-@given(tables(), st.sampled_from(["max", "mean"]), st.data())
+@given(tables(), st.sampled_from(["max", "mean", "capped"]), st.data())
 def test_scores_agree_with_comparing_all_pairs(table, penalty, data):
     X, y = table
     selected = data.draw(st.lists(st.integers(0, X.shape[1] - 1), unique=True))
@@ -179,12 +181,23 @@ def test_a_copy_of_any_selected_column_loses_its_score_under_max_and_not_under_m
     assert scores(X, y, [0, 1, 2], "mean")[3] > 0.3 * scores(X, y)[3]
 
 
+def test_a_relevant_column_that_resembles_a_pick_is_below_noise_under_max_and_not_under_capped():
+    rng = np.random.default_rng(0)
+    signal = rng.standard_normal(400)
+    X = np.column_stack([signal, signal + 0.3 * rng.standard_normal(400), rng.standard_normal((400, 5))])
+    y = signal + rng.standard_normal(400)
+    without, capped = scores(X, y, [0], "max")[1:], scores(X, y, [0], "capped")[1:]
+    assert scores(X, y)[1] > 4 * scores(X, y)[2:].max()
+    assert without[0] < without[1:].min()
+    assert capped[0] == 0 <= capped.min()
+
+
 def test_scores_follow_their_columns_and_ignore_the_order_of_records_and_picks(sixty_records):
     X, y = sixty_records
     rng = np.random.default_rng(1)
     columns, records = rng.permutation(7), rng.permutation(60)
     place = np.argsort(columns)
-    for penalty in ("max", "mean"):
+    for penalty in ("max", "mean", "capped"):
         original = scores(X, y, [2, 6], penalty)
         moved = scores(X[records][:, columns], y[records], [place[6], place[2]], penalty)
         np.testing.assert_array_equal(moved, original[columns])
@@ -278,13 +291,13 @@ def test_no_table_on_a_small_grid_moves_further_when_a_record_is_replaced():
     assert max(np.ptp(c) for c in changes) <= declared(RO, 0).range
 
 
-@pytest.mark.parametrize("penalty", ["max", "mean"])
+@pytest.mark.parametrize("penalty", ["max", "mean", "capped"])
 @pytest.mark.parametrize("picks", [1, 2])
 @pytest.mark.parametrize("neighboring", [AR, RO], ids=["record joins", "record replaced"])
 def test_no_selected_columns_on_a_small_grid_move_scores_further(neighboring, picks, penalty):
     # All scored columns at once, for random targets and random selected columns.
     rng = np.random.default_rng(picks)
-    sensitivity = declared(neighboring, 1)
+    sensitivity = declared(neighboring, 1, penalty)
     furthest = 0.0
     for _ in range(40):
         if neighboring is AR:
@@ -295,12 +308,13 @@ def test_no_selected_columns_on_a_small_grid_move_scores_further(neighboring, pi
         assert np.abs(change).max() <= sensitivity.linf
         assert np.ptp(change) <= sensitivity.range
         furthest = max(furthest, np.ptp(change))
-    assert furthest > sensitivity.range / 2
+    # Four records have scores of at most 2, so capped ones are at most 4 apart.
+    assert furthest > (2.9 if penalty == "capped" else sensitivity.range / 2)
 
 
-def changes(before, after, selected=()):
+def changes(before, after, selected=(), penalty="max"):
     """Score changes from one table to another; each is y followed by the columns, as rows."""
-    old, new = (scores(np.array(t[1:], float).T, t[0], selected) for t in (before, after))
+    old, new = (scores(np.array(t[1:], float).T, t[0], selected, penalty) for t in (before, after))
     return new - old
 
 
@@ -338,6 +352,31 @@ def test_first_and_later_rounds_attain_their_sensitivity_when_a_record_is_replac
         assert change.tolist() == [linf, -linf]
         assert linf == pytest.approx(declared(RO, round_).linf, abs=ROUNDING)
         assert np.ptp(change) == pytest.approx(declared(RO, round_).range, abs=ROUNDING)
+
+
+def test_capped_scores_attain_their_sensitivity_when_a_record_joins():
+    # y and the selected column 0 are uncorrelated. Column 1 resembles both equally and agrees with y in the
+    # new record; column 2 follows y and does not.
+    rising, chosen, between = list(range(8)), [3, 6, 2, 5, 0, 4, 1, 7], [1, 3, 4, 6, 0, 2, 5, 7]
+    assert statistic(rising, chosen) == 0
+    assert statistic(between, rising) == statistic(between, chosen) > 1
+    before = [rising, chosen, between, rising]
+    after = [[*rising, 9], [*chosen, -9], [*between, 9], [*rising, -9]]
+    change = changes(before, after, [0], "capped")[1:]
+    assert change == pytest.approx([2.0, -2.5], abs=1e-12)
+    sensitivity = declared(AR, 1, "capped")
+    assert sensitivity.linf == pytest.approx(2.5, abs=ROUNDING)
+    assert sensitivity.range == pytest.approx(4.5, abs=ROUNDING)
+
+
+def test_capped_scores_attain_their_sensitivity_when_a_record_is_replaced():
+    # The record has the largest y and the smallest value of the selected column 0.
+    rest, chosen = list(range(8)), [2, 1, 3, 6, 0, 5, 4, 7]
+    before = [[*rest, 9], [*chosen, -9], [*rest, -9], [*rest, 9]]
+    after = [[*rest, 9], [*chosen, -9], [*rest, 9], [*rest, -9]]
+    change = changes(before, after, [0], "capped")[1:]
+    assert change == pytest.approx([4.0, -4.0], abs=1e-12)
+    assert declared(RO, 1, "capped").range == pytest.approx(8.0, abs=ROUNDING)
 
 
 @pytest.mark.parametrize(("n", "tau_b_change"), [(50, 5.0), (200, 10.0), (1000, 22.360679774997898)])
