@@ -5,9 +5,11 @@ python docs/results/s_gbdt.py --smallest
 
 prints tables in Markdown and draws Figures 3 to 8 of the paper. TABLES is a folder with abalone.parquet of
 UCI and the tables of DPKendall's benchmark, at any depth; diamonds are those of docs/data, breast cancer
-comes with scikit-learn, and Adult is asked of OpenML and left out where there is no answer. What has been
-computed is kept in FILE and not computed again. ``--smallest`` needs no folder and shows no more than that it
-runs. DP-EBM takes part where ``interpret`` is installed.
+comes with scikit-learn, and Adult is adult.parquet of the folder, its target last, or asked of OpenML and
+left out where there is no answer. What has been computed is kept in FILE, a row for each table, method,
+epsilon, fold and seed, and not computed again.
+``--smallest`` needs no folder and shows no more than that it runs. DP-EBM takes part where ``interpret`` is
+installed.
 
 Bounds of columns and target are taken from the tables for all methods alike, except where "no bounds" is
 said. Noise is seeded and models are scored on private records: research, not releases.
@@ -18,6 +20,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +39,7 @@ from dpkit_command_bench.plots import COLORS, MARKERS
 from matplotlib import pyplot as plt
 from sklearn import datasets
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.metrics import roc_auc_score
 
 from dpkit_core import Budget, Column, Dataset, Randomness, Schema, compose
 from dpkit_core.pipeline.observers import Observers
@@ -54,6 +58,8 @@ PUBLISHED_DELTA = 5e-8
 REPOSITORY = {0.05: 0.180, 0.1: 0.270, 0.2: 0.317, 0.3: 0.340, 0.5: 0.359}
 #: Test R^2 that the paper's text gives at about this epsilon; its conversion of divergences is not valid.
 CLAIMED = {0.2: "0.44 (at .17)", 0.5: "0.47 (at .54)"}
+#: Of Adult, in percent: 100 minus the accuracy, and the area under the curve, of 200 runs.
+REPOSITORY_CLASSES = {0.1: {"error": 17.0, "AUC": 87.6}, 0.5: {"error": 16.0, "AUC": 89.3}}
 
 Method = tuple[str, dict[str, Any], str]
 """A regressor or recipe, options of the regressor, and an accountant; or DP-EBM and its settings."""
@@ -83,19 +89,14 @@ ABLATIONS: dict[str, Method] = {
     "initial score of a third of the budget's share": ("sgbdt", FEW | {"initial_share": 0.01}, "rdp"),
     "initial score of three times the share": ("sgbdt", FEW | {"initial_share": 0.09}, "rdp"),
     "complete trees": ("sgbdt", FEW | {"trees": "complete"}, "rdp"),
+    "depth 5": ("sgbdt", FEW | {"depth": 5}, "rdp"),
     "accountant tight": ("sgbdt", FEW, "tight"),
 }
-LEAVES = {
-    "sgbdt, sums alone": OURS,
+NOISES: dict[str, Method] = {
     "dynamic noise": ("s-gbdt-no-filter", {}, ""),
     "static noise": ("s-gbdt-no-filter", {"count_share": 0.5}, ""),
 }
-FILTERS = {
-    "recipe s-gbdt": METHODS["recipe s-gbdt"],
-    "recipe s-gbdt-no-filter": METHODS["recipe s-gbdt-no-filter"],
-    "sgbdt": OURS,
-    "sgbdt, filter": METHODS["filter, 25 % more rounds"],
-}
+FILTERS = ("recipe s-gbdt", "recipe s-gbdt-no-filter", "sgbdt", "filter, 25 % more rounds")
 DPBOOSTS = {
     "clipped gradients": METHODS["dpboost"],
     "filtered gradients": ("dpboost", {"filter_gradients": True}, "rdp"),
@@ -108,6 +109,18 @@ STREAMS: dict[str, Method] = {
     "individual filter, twice the rounds": ("sgbdt", {"extra": 1.0}, "individual_filter"),
     "all rounds paid for": ("sgbdt", {"extra": 3.0}, "individual_filter"),
 }
+CLASS_FIGURES = {
+    "figure4b": ("without privacy", "sgbdt", "dpboost", "DP-EBM", "mean", "authors' repository"),
+    "figure5b": ("without privacy", "sgbdt", "dynamic noise", "static noise", "mean"),
+}
+
+
+def logistic(methods: Mapping[str, Method]) -> dict[str, Method]:
+    """Return the methods, those of sgbdt with the loss for two classes."""
+    return {
+        name: (part, options | {"loss": "logistic"} if part.startswith("s") else options, accountant)
+        for name, (part, options, accountant) in methods.items()
+    }
 
 
 @attrs.frozen
@@ -118,16 +131,19 @@ class Size:
     ----------
     main
         The table of the paper, and where every figure is from.
+    classes
+        The table of the figures of two classes.
     others
         The other tables of regression.
     ablated
         Those on which parts are left out.
-    folds, few_folds, other_folds
-        Of five, on the main table, elsewhere, and on the other tables of regression.
-    seeds
-        Of noise, in each fold, for the methods that the verdicts are about.
-    epsilons, few_epsilons
-        On the main table and elsewhere.
+    folds, few_folds, other_folds, tuned_folds
+        Of five, on the main table, elsewhere, on the other tables of regression, and there for what is tuned.
+    seeds, few_seeds, other_seeds
+        Of noise, in each fold, for all methods but DP-EBM: on the main table, there for the filter of 800
+        rounds and for leaves with counts, and elsewhere.
+    epsilons, few_epsilons, class_epsilons
+        On the main table, elsewhere, and in the figures of two classes.
     rounds
         Of every boosted model, where it is not its own default.
     records
@@ -135,14 +151,19 @@ class Size:
     """
 
     main: str
+    classes: str
     others: tuple[str, ...]
     ablated: tuple[str, ...]
     folds: int
     few_folds: int
     other_folds: int
+    tuned_folds: int
     seeds: int
+    few_seeds: int
+    other_seeds: int
     epsilons: tuple[float, ...]
     few_epsilons: tuple[float, ...]
+    class_epsilons: tuple[float, ...]
     rounds: int | None = None
     records: int | None = None
 
@@ -157,6 +178,7 @@ class Size:
 
 FULL = Size(
     main="abalone",
+    classes="Adult",
     others=(
         "361093_analcatdata_supreme",
         "361076_wine_quality",
@@ -178,21 +200,30 @@ FULL = Size(
     ),
     folds=5,
     few_folds=2,
-    other_folds=1,
-    seeds=2,
+    other_folds=5,
+    tuned_folds=1,
+    seeds=20,
+    few_seeds=5,
+    other_seeds=3,
     epsilons=(0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0),
     few_epsilons=(0.1, 0.5, 2.0),
+    class_epsilons=(0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0),
 )
 SMALLEST = Size(
     main="diamonds",
+    classes="diamonds above 2400",
     others=(),
     ablated=("diamonds",),
     folds=1,
     few_folds=1,
     other_folds=1,
+    tuned_folds=1,
     seeds=1,
+    few_seeds=1,
+    other_seeds=1,
     epsilons=(1.0,),
     few_epsilons=(1.0,),
+    class_epsilons=(1.0,),
     rounds=4,
     records=300,
 )
@@ -218,6 +249,11 @@ class Table:
         y = read[target].to_numpy().astype(np.float64)
         label = _column(target, read[target])
         return cls(path.stem.split("_", 1)[-1], _encoded(read, columns), y, Schema(tuple(columns), label))
+
+    @property
+    def two_classes(self) -> bool:
+        """Whether the target is one of two categories."""
+        return self.schema.target.kind == "categorical"
 
     def without_bounds(self) -> Table:
         """Return the table as it is where the public knows no bounds."""
@@ -276,9 +312,7 @@ def plan_of(method: Method, schema: Schema, budget: Budget, batches: int = 1) ->
     return _plan(json.dumps(method), schema, budget, batches)
 
 
-def fitted(
-    method: Method, table: Table, train: Any, budget: Budget, seed: int, *, classify: bool = False
-) -> Callable[[Array], Array]:
+def fitted(method: Method, table: Table, train: Any, budget: Budget, seed: int) -> Callable[[Array], Array]:
     """Return what predicts after these records; after a refusal, the middle of the target's bounds."""
     name, options, _ = method
     X, y, schema = table.X[train], table.y[train], table.schema
@@ -291,7 +325,7 @@ def fitted(
             delta=budget.delta,
             seed=seed,
             settings=options,
-            classify=classify,
+            classify=table.two_classes,
         )
     plan = plan_of(method, schema, budget)
     data = Dataset.from_arrays(X, y, schema)
@@ -300,14 +334,16 @@ def fitted(
     return (lambda Z: np.full(len(Z), middle)) if model is None else model.predict
 
 
-def r2(y: Array, predicted: Array) -> float:
-    """Return the share of the variance that is explained."""
-    return 1 - float(np.square(y - predicted).sum() / np.square(y - y.mean()).sum())
+Scores = dict[str, float]
 
 
-def errors(y: Array, predicted: Array) -> float:
-    """Return how many in a hundred are put into the wrong class."""
-    return 100 * float(((predicted > 0.5) != (y > 0.5)).mean())
+def scored(table: Table, test: Any, predict: Callable[[Array], Array]) -> Scores:
+    """Return R^2 on these records; of two classes, the error and the area under the curve in percent."""
+    y, predicted = table.y[test], predict(table.X[test])
+    if table.two_classes:
+        wrong = float(((predicted > 0.5) != (y > 0.5)).mean())
+        return {"error": 100 * wrong, "AUC": 100 * float(roc_auc_score(y, predicted))}
+    return {"R2": 1 - float(np.square(y - predicted).sum() / np.square(y - y.mean()).sum())}
 
 
 class Kept:
@@ -316,11 +352,13 @@ class Kept:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         lines = path.read_text().splitlines() if path is not None and path.exists() else []
-        self._known: dict[str, float] = {json.dumps(key): value for key, value in map(json.loads, lines)}
+        self._known: dict[str, Scores] = {
+            json.dumps(key, sort_keys=True): value for key, value in map(json.loads, lines)
+        }
 
-    def value(self, key: list[Any], compute: Callable[[], float]) -> float:
-        """Return the score of this key, computed if it is not known."""
-        name = json.dumps(key)
+    def scores(self, key: list[Any], compute: Callable[[], Scores]) -> Scores:
+        """Return the scores of this key, computed if they are not known."""
+        name = json.dumps(key, sort_keys=True)
         if name not in self._known:
             self._known[name] = compute()
             if self._path is not None:
@@ -350,21 +388,22 @@ class Work:
         *,
         folds: int,
         seeds: int = 1,
-        measure: Callable[[Array, Array], float] = r2,
+        measure: str = "R2",
     ) -> list[float]:
-        """Return the test score of each fold and seed."""
+        """Return the test score of each fold and seed; of DP-EBM, which takes long, for one seed."""
         method = self.size.sized(method)
 
-        def score(split: Split, noise: int) -> float:
+        def score(split: Split, noise: int) -> Scores:
             train, test = split
-            predict = fitted(method, table, train, budget, noise, classify=measure is errors)
-            return measure(table.y[test], predict(table.X[test]))
+            return scored(table, test, fitted(method, table, train, budget, noise))
 
         point = [table.name, *method, budget.epsilon, budget.delta]
         return [
-            self.kept.value([*point, fold, seed], functools.partial(score, split, 100 * fold + seed))
+            self.kept.scores([*point, fold, seed], functools.partial(score, split, 100 * fold + seed))[
+                measure
+            ]
             for fold, split in enumerate(table.folds()[:folds])
-            for seed in range(seeds)
+            for seed in range(1 if method[0] == "dp-ebm" else seeds)
         ]
 
     def mean(self, table: Table, method: Method, budget: Budget, **options: Any) -> float:
@@ -373,30 +412,44 @@ class Work:
             return np.nan
         return statistics.mean(self.scores(table, method, budget, **options))
 
+    def error(self, table: Table, method: Method, budget: Budget, *, folds: int, **options: Any) -> float:
+        """Return the standard error of the mean, from the means of the folds; NaN for a single fold.
+
+        Runs with other noise on the same records are no independent tables, so they count as one.
+        """
+        if folds == 1 or (method[0] == "dp-ebm" and not dp_ebm.installed()):
+            return np.nan
+        scores = self.scores(table, method, budget, folds=folds, **options)
+        return float(np.reshape(scores, (folds, -1)).mean(axis=1).std(ddof=1)) / math.sqrt(folds)
+
     def tuned(self, table: Table, budget: Budget, **options: Any) -> float:
-        """Return the best mean score of DP-EBM: of R^2 the largest, of errors the smallest."""
-        best = min if options.get("measure") is errors else max
+        """Return the best mean score of DP-EBM: of errors the smallest, otherwise the largest."""
+        best = min if options.get("measure") == "error" else max
         return best(self.mean(table, method, budget, **options) for method in TUNED)
 
-    def without_privacy(self, table: Table, folds: int, *, classify: bool = False) -> float:
+    def without_privacy(self, table: Table, folds: int, measure: str = "R2") -> float:
         """Return the mean score of scikit-learn's boosted trees."""
-        found = []
-        for train, test in table.folds()[:folds]:
-            kind = HistGradientBoostingClassifier if classify else HistGradientBoostingRegressor
-            model = kind(random_state=0).fit(table.X[train], table.y[train])
-            found.append((errors if classify else r2)(table.y[test], model.predict(table.X[test])))
-        return statistics.mean(found)
+
+        def score(split: Split) -> Scores:
+            train, test = split
+            X, y = table.X[train], table.y[train]
+            if table.two_classes:
+                classifier = HistGradientBoostingClassifier(random_state=0).fit(X, y)
+                return scored(table, test, lambda Z: classifier.predict_proba(Z)[:, 1])
+            return scored(table, test, HistGradientBoostingRegressor(random_state=0).fit(X, y).predict)
+
+        return statistics.mean(
+            self.kept.scores([table.name, "without privacy", fold], functools.partial(score, split))[measure]
+            for fold, split in enumerate(table.folds()[:folds])
+        )
 
     def curves(
-        self, methods: Mapping[str, Method], *, seeds: int = 1, table: Table | None = None
+        self, table: Table, methods: Mapping[str, Method], epsilons: Sequence[float], **options: Any
     ) -> dict[str, list[float]]:
-        """Return the mean test R^2 of methods on the main table at every epsilon and the paper's delta."""
-        table = self.table(self.size.main) if table is None else table
+        """Return the mean test score of methods at every epsilon and the paper's delta."""
+        options = {"folds": self.size.folds} | options
         return {
-            name: [
-                self.mean(table, method, Budget(e, PUBLISHED_DELTA), folds=self.size.folds, seeds=seeds)
-                for e in self.size.epsilons
-            ]
+            name: [self.mean(table, method, Budget(e, PUBLISHED_DELTA), **options) for e in epsilons]
             for name, method in methods.items()
         }
 
@@ -410,8 +463,7 @@ class Work:
         least: float | None = None,
     ) -> None:
         """Draw panels of lines; what is below ``least`` is off the picture."""
-        style = {"svg.hashsalt": "s-gbdt", "svg.fonttype": "none", "legend.frameon": False}
-        with mpl.rc_context(style):
+        with mpl.rc_context({"svg.hashsalt": "s-gbdt", "svg.fonttype": "none", "legend.frameon": False}):
             width = 5.0 * len(panels) + 1
             figure, axes = plt.subplots(
                 1, len(panels), figsize=(width, 4.8), squeeze=False, layout="constrained"
@@ -444,9 +496,16 @@ def line(cells: Sequence[str]) -> None:
     print("| " + " | ".join(cells) + " |", flush=True)
 
 
-def cell(value: float) -> str:
-    """Return a score in three digits, nothing for none."""
-    return "" if np.isnan(value) else f"{value:.3f}"
+def percents(value: float, error: float) -> str:
+    """Return a score in percent and its standard error, nothing for none."""
+    told = "" if np.isnan(error) else f" ± {error:.1f}"
+    return "" if np.isnan(value) else f"{value:.1f}{told}"
+
+
+def cell(value: float, error: float = np.nan) -> str:
+    """Return a score in three digits and its standard error in thousandths, nothing for none."""
+    told = "" if np.isnan(error) else f" ± {1000 * error:.0f}"
+    return "" if np.isnan(value) else f"{value:.3f}{told}"
 
 
 def main_table(work: Work) -> None:
@@ -455,57 +514,69 @@ def main_table(work: Work) -> None:
     table = work.table(size.main)
     hgbr = work.without_privacy(table, size.folds)
     print(f"\n### {table.name}, delta {PUBLISHED_DELTA:g} (HGBR without privacy {hgbr:.3f})\n")
-    found = work.curves({"sgbdt": OURS}, seeds=size.seeds)
-    found |= work.curves({name: method for name, method in METHODS.items() if method is not OURS})
-    found |= work.curves({"DP-EBM": DP_EBM})
+    methods = METHODS | {"DP-EBM": DP_EBM}
+    seeds = {
+        name: size.few_seeds if "extra" in options else size.seeds
+        for name, (_, options, _) in methods.items()
+    }
+    found = {
+        name: work.curves(table, {name: method}, size.epsilons, seeds=seeds[name])[name]
+        for name, method in methods.items()
+    }
     budgets = [Budget(e, PUBLISHED_DELTA) for e in size.epsilons]
     found["DP-EBM, tuned"] = [work.tuned(table, budget, folds=size.folds) for budget in budgets]
-    show(["epsilon", "paper's claim", "authors' repository", *found, "sd of a fold"])
+    print("Behind ±, standard errors over the folds, in thousandths.\n")
+    show(["epsilon", "paper's claim", "authors' repository", *found])
     for place, epsilon in enumerate(size.epsilons):
         published = cell(REPOSITORY.get(epsilon, np.nan)) if size is FULL else ""
         claimed = CLAIMED.get(epsilon, "") if size is FULL else ""
-        spread = work.scores(table, OURS, budgets[place], folds=size.folds, seeds=size.seeds)
-        cells = [cell(values[place]) for values in found.values()]
-        line([f"{epsilon:g}", claimed, published, *cells, f"{np.std(spread):.3f}"])
+        errors = {
+            name: work.error(table, method, budgets[place], folds=size.folds, seeds=seeds[name])
+            for name, method in methods.items()
+        }
+        cells = [cell(values[place], errors.get(name, np.nan)) for name, values in found.items()]
+        line([f"{epsilon:g}", claimed, published, *cells])
     chosen = ("sgbdt", "dpboost", "DP-EBM", "DP-EBM, tuned", "winsorized", "mean")
     lines = {"without privacy": [hgbr] * len(size.epsilons)} | {name: found[name] for name in chosen}
     lines["authors' repository"] = [REPOSITORY.get(e, np.nan) for e in size.epsilons]
     work.picture("figure4", {table.name: (size.epsilons, lines)}, least=-0.1)
-    work.picture("figure6", {table.name: (size.epsilons, work.curves(FILTERS))}, least=-0.1)
-    work.picture("figure8", {table.name: (size.epsilons, work.curves(DPBOOSTS))}, least=-0.3)
-    work.picture("figure5", {table.name: (size.epsilons, work.curves(LEAVES))}, least=-0.1)
+    filters = {name: found[name] for name in FILTERS}
+    work.picture("figure6", {table.name: (size.epsilons, filters)}, least=-0.1)
+    leaves = work.curves(table, NOISES, size.epsilons, seeds=size.few_seeds)
+    leaves = {"sgbdt, sums alone": found["sgbdt"]} | leaves
+    work.picture("figure5", {table.name: (size.epsilons, leaves)}, least=-0.1)
+    boosts = work.curves(table, DPBOOSTS, size.epsilons, seeds=size.seeds)
+    work.picture("figure8", {table.name: (size.epsilons, boosts)}, least=-0.3)
 
 
 def others(work: Work) -> None:
     """Print the other tables, and how often sgbdt is ahead."""
     size = work.size
-    options: dict[str, Any] = {"folds": size.other_folds}
-    names = ("sgbdt", "DP-EBM", "DP-EBM, tuned", "dpboost", "winsorized")
-    ahead = {name: 0 for name in names[1:] if dp_ebm.installed() or "EBM" not in name}
+    methods = {"sgbdt": OURS, "DP-EBM": DP_EBM} | {name: METHODS[name] for name in ("dpboost", "winsorized")}
+    options: dict[str, Any] = {"folds": size.other_folds, "seeds": size.other_seeds}
+    rivals = ("DP-EBM", "DP-EBM, tuned", "dpboost", "winsorized")
+    ahead = {name: 0 for name in rivals if dp_ebm.installed() or "EBM" not in name}
     pairs = 0
     for epsilon in size.few_epsilons:
         print(f"\n### Epsilon {epsilon:g}, delta {DELTA:g}, {size.other_folds} of {FOLDS} folds\n")
-        show(["table", "records", *names, "HGBR"])
+        show(["table", "records", *methods, "sgbdt, first fold", "DP-EBM, tuned, first fold", "HGBR"])
         budget = Budget(epsilon, DELTA)
         for name in (size.main, *size.others):
             table = work.table(name)
-            found = {
-                "sgbdt": work.mean(table, OURS, budget, **options),
-                "DP-EBM": work.mean(table, DP_EBM, budget, **options),
-                "DP-EBM, tuned": work.tuned(table, budget, **options),
-                "dpboost": work.mean(table, METHODS["dpboost"], budget, **options),
-                "winsorized": work.mean(table, METHODS["winsorized"], budget, **options),
-            }
+            found = {each: work.mean(table, method, budget, **options) for each, method in methods.items()}
+            errors = {each: work.error(table, method, budget, **options) for each, method in methods.items()}
+            first = work.mean(table, OURS, budget, folds=size.tuned_folds, seeds=size.other_seeds)
+            tuned = work.tuned(table, budget, folds=size.tuned_folds)
             pairs += 1
             for other in ahead:
-                ahead[other] += found["sgbdt"] > found[other]
-            hgbr = work.kept.value(
-                [table.name, "HGBR", size.other_folds],
-                functools.partial(work.without_privacy, table, size.other_folds),
-            )
-            line([table.name, str(len(table.y)), *(cell(found[each]) for each in names), cell(hgbr)])
+                ahead[other] += first > tuned if "tuned" in other else found["sgbdt"] > found[other]
+            hgbr = work.without_privacy(table, size.other_folds)
+            cells = [cell(found[each], errors[each]) for each in methods]
+            line([table.name, str(len(table.y)), *cells, cell(first), cell(tuned), cell(hgbr)])
     told = ", ".join(f"{other} {count}" for other, count in ahead.items())
-    print(f"\nOf {pairs} pairs of table and epsilon, sgbdt is ahead of: {told}.")
+    print(
+        f"\nOf {pairs} {'pair' if pairs == 1 else 'pairs'} of table and epsilon, sgbdt is ahead of: {told}."
+    )
 
 
 def ablation(work: Work) -> None:
@@ -531,48 +602,61 @@ def ablation(work: Work) -> None:
 
 
 def streams(work: Work) -> None:
-    """Print the main table in four batches, shuffled and sorted by a column, and draw Figure 7."""
+    """Print the main table in four batches, shuffled and sorted by its last column, and draw Figure 7 (a)."""
+    table = work.table(work.size.main)
+    orders = {"shuffled": None, "sorted": -1}
+    streamed(work, table, STREAMS, orders=orders, measure="R2", figure="figure7", least=-0.3)
+
+
+def streamed(
+    work: Work,
+    table: Table,
+    methods: Mapping[str, Method],
+    *,
+    orders: Mapping[str, int | None],
+    measure: str,
+    figure: str,
+    **options: Any,
+) -> None:
+    """Print a table in four batches, in the order of the column of each of ``orders``, and draw it."""
     size = work.size
-    table = work.table(size.main)
     epsilons = size.few_epsilons
     print(f"\n### {table.name} in four batches, delta {DELTA:g}, {size.few_folds} folds\n")
-    show(["", *(f"{order}, {e:g}" for order in ("shuffled", "sorted") for e in epsilons)])
+    show(["", *(f"{order}, {e:g}" for order in orders for e in epsilons)])
     panels: dict[str, tuple[Sequence[float], dict[str, list[float]]]] = {
-        "shuffled": (epsilons, {}),
-        "sorted": (epsilons, {}),
+        order: (epsilons, {}) for order in orders
     }
-    for name, stream in STREAMS.items():
+
+    def score(method: Method, column: int | None, epsilon: float, fold: int, split: Split) -> Scores:
+        train, test = split
+        if column is not None:
+            train = train[np.argsort(table.X[train, column], kind="stable")]
+        batches = [
+            Dataset.from_arrays(table.X[part], table.y[part], table.schema, batch=True)
+            for part in np.array_split(train, 4)
+        ]
+        plan = plan_of(method, table.schema, Budget(epsilon, DELTA), batches=4)
+        release = plan.run(batches, randomness=Randomness.from_seed(fold), observers=Observers.none())
+        return scored(table, test, release.model.predict)
+
+    for name, stream in methods.items():
         method = size.sized(stream)
         cells = []
-        for order, (_, lines) in panels.items():
-
-            def score(
-                budget: Budget, fold: int, split: Split, method: Method = method, order: str = order
-            ) -> float:
-                train, test = split
-                if order == "sorted":
-                    train = train[np.argsort(table.X[train, -1], kind="stable")]
-                batches = [
-                    Dataset.from_arrays(table.X[part], table.y[part], table.schema, batch=True)
-                    for part in np.array_split(train, 4)
-                ]
-                plan = plan_of(method, table.schema, budget, batches=4)
-                release = plan.run(batches, randomness=Randomness.from_seed(fold), observers=Observers.none())
-                return r2(table.y[test], release.model.predict(table.X[test]))
-
+        for order, column in orders.items():
+            lines = panels[order][1]
             lines[name] = [
                 statistics.mean(
-                    work.kept.value(
+                    work.kept.scores(
                         [table.name, order, *method, epsilon, fold],
-                        functools.partial(score, Budget(epsilon, DELTA), fold, split),
-                    )
+                        functools.partial(score, method, column, epsilon, fold, split),
+                    )[measure]
                     for fold, split in enumerate(table.folds()[: size.few_folds])
                 )
                 for epsilon in epsilons
             ]
-            cells += [cell(value) for value in lines[name]]
+            cells += [percents(v, np.nan) if table.two_classes else cell(v) for v in lines[name]]
         line([name, *cells])
-    work.picture("figure7", panels, least=-0.3)
+    work.picture(figure, panels, **options)
 
 
 def leakage(work: Work) -> None:
@@ -643,7 +727,7 @@ def classified(work: Work) -> Iterator[Table]:
     if work.size is FULL:
         yield breast_cancer()
         try:
-            yield adult()
+            yield adult(work.folder)
         except OSError as error:
             print(f"Adult is not here: {error}")
 
@@ -668,41 +752,87 @@ def diamonds(records: int | None) -> Table:
     return Table("diamonds above 2400", _encoded(read, known.columns), y, Schema(known.columns, target))
 
 
-def adult() -> Table:
-    """Return Adult from OpenML, without the records that lack something."""
-    bunch = datasets.fetch_openml(data_id=1590, as_frame=True, parser="auto")
-    frame = bunch.frame.dropna()
-    target = frame.columns[-1]
-    read = pa.Table.from_pandas(frame.astype(dict.fromkeys(frame.select_dtypes("category"), str)))
-    columns = [_column(str(name), read[str(name)]) for name in frame.columns[:-1]]
+def adult(folder: Path | None) -> Table:
+    """Return Adult, without the records that lack something: of the folder, or of OpenML."""
+    below = [] if folder is None else sorted(folder.rglob("adult.parquet"))
+    if below:
+        read = pq.read_table(below[0])
+    else:
+        frame = datasets.fetch_openml(data_id=1590, as_frame=True, parser="auto").frame.dropna()
+        read = pa.Table.from_pandas(frame.astype(dict.fromkeys(frame.select_dtypes("category"), str)))
+        read = read.select([str(name) for name in frame.columns])
+    *names, target = read.column_names
+    columns = [_column(name, read[name]) for name in names]
     label = Column("income", "categorical", categories=("<=50K", ">50K"))
-    y = np.array([value == ">50K" for value in read[str(target)].to_pylist()], dtype=np.float64)
+    y = np.array([value == ">50K" for value in read[target].to_pylist()], dtype=np.float64)
     return Table("Adult", _encoded(read, columns), y, Schema(tuple(columns), label))
 
 
-def classification(work: Work) -> None:
+def classification(work: Work, tables: Sequence[Table]) -> None:
     """Print errors in percent."""
     size = work.size
-    options: dict[str, Any] = {"folds": size.few_folds, "measure": errors}
+    options: dict[str, Any] = {"folds": size.few_folds, "measure": "error"}
     methods: dict[str, Method] = {
         "sgbdt, logistic loss": ("sgbdt", {"loss": "logistic"}, "tight"),
-        "sgbdt, squared loss": ("sgbdt", {}, "tight"),
-        "dpboost": ("dpboost", {}, "rdp"),
-        "mean": ("mean", {}, "rdp"),
+        "sgbdt, squared loss": OURS,
+        "dpboost": METHODS["dpboost"],
+        "mean": METHODS["mean"],
         "DP-EBM": DP_EBM,
     }
     print(f"\n### Test error in percent, delta {DELTA:g}, {size.few_folds} folds\n")
     show(["table", "epsilon", *methods, "DP-EBM, tuned", "logistic, no bounds", "HGBC without privacy"])
-    for table in classified(work):
-        hgbc = work.without_privacy(table, size.few_folds, classify=True)
+    for table in tables:
+        hgbc = work.without_privacy(table, size.few_folds, "error")
         for epsilon in size.few_epsilons:
             budget = Budget(epsilon, DELTA)
             found = [work.mean(table, method, budget, **options) for method in methods.values()]
             found.append(work.tuned(table, budget, **options))
             unknown = table.without_bounds()
             found.append(work.mean(unknown, methods["sgbdt, logistic loss"], budget, **options))
-            shown = ["" if np.isnan(each) else f"{each:.1f}" for each in found]
-            line([table.name, f"{epsilon:g}", *shown, f"{hgbc:.1f}"])
+            line([table.name, f"{epsilon:g}", *(percents(each, np.nan) for each in [*found, hgbc])])
+
+
+def two_classes(work: Work, table: Table) -> None:
+    """Print test error and area under the curve at the paper's delta, and draw Figures 4, 5 and 7 (b)."""
+    size = work.size
+    epsilons = size.class_epsilons
+    methods = logistic({name: METHODS[name] for name in ("sgbdt", "dpboost", "mean")} | NOISES)
+    methods["DP-EBM"] = DP_EBM
+    options: dict[str, Any] = {"folds": size.folds, "seeds": size.other_seeds}
+    measures = {"error": f"{table.name}: test error", "AUC": f"{table.name}: area under the curve"}
+    print(f"\n### {table.name}: error / area under the curve in percent, delta {PUBLISHED_DELTA:g}\n")
+    show(["epsilon", "authors' repository", *methods])
+    for epsilon in epsilons:
+        budget = Budget(epsilon, PUBLISHED_DELTA)
+        published = REPOSITORY_CLASSES.get(epsilon, {}) if size is FULL else {}
+        cells = [" / ".join(f"{value:.1f}" for value in published.values())]
+        for method in methods.values():
+            both = [
+                percents(
+                    work.mean(table, method, budget, measure=measure, **options),
+                    work.error(table, method, budget, measure=measure, **options),
+                )
+                for measure in measures
+            ]
+            cells.append(" / ".join(filter(None, both)))
+        line([f"{epsilon:g}", *cells])
+    found: dict[str, dict[str, list[float]]] = {}
+    for measure in measures:
+        found[measure] = work.curves(table, methods, epsilons, measure=measure, seeds=size.other_seeds)
+        hgbc = work.without_privacy(table, size.folds, measure)
+        print(f"\n{measure} without privacy: {hgbc:.1f}")
+        found[measure]["without privacy"] = [hgbc] * len(epsilons)
+        found[measure]["authors' repository"] = [
+            REPOSITORY_CLASSES.get(e, {}).get(measure, np.nan) for e in epsilons
+        ]
+    for figure, names in CLASS_FIGURES.items():
+        panels = {
+            title: (epsilons, {name: found[measure][name] for name in names})
+            for measure, title in measures.items()
+        }
+        work.picture(figure, panels, y="percent")
+    orders, y = {"shuffled": None, "sorted": 0}, "test error in percent"
+    streamed(work, table, logistic(STREAMS), orders=orders, measure="error", figure="figure7b", y=y)
 
 
 def speed() -> None:
@@ -740,7 +870,11 @@ def main() -> None:
     initial_scores()
     main_table(work)
     spending(work)
-    classification(work)
+    tables = list(classified(work))
+    classification(work, tables)
+    for table in tables:
+        if table.name == work.size.classes:
+            two_classes(work, table)
     streams(work)
     ablation(work)
     others(work)

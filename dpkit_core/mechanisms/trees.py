@@ -19,6 +19,7 @@ split i are 2 i + 1 and 2 i + 2. An *oblivious* tree asks one question a level, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,6 +29,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.data.features import Feature
 
 Codes: TypeAlias = npt.NDArray[Any]
 """Unsigned integers, one row a feature (d x n): a split reads one row, which lies in one piece."""
@@ -169,6 +171,28 @@ def draw_trees(
     features = np.minimum(features, np.flatnonzero(weight)[-1])
     cuts = least[features] + coins.integers(0, choices[features])
     return Trees(features, cuts, depth)
+
+
+def feature_weights(features: Sequence[Feature]) -> Vector:
+    """Return with what weight to draw each feature: m categories of a column share sqrt(m), others have 1.
+
+    Drawn alike, a column of forty countries has most of the splits, and numbers have few; drawn as one
+    column, each of its countries is hardly asked about. From the schema alone.
+
+    Examples
+    --------
+    >>> from dpkit_core import Column, Dataset, Schema
+    >>> import numpy as np
+    >>> blood = Column("blood", "categorical", categories=("0", "A", "B", "AB"))
+    >>> schema = Schema((Column("age"), blood), Column("cost"))
+    >>> data = Dataset.from_arrays(np.zeros((2, 5)), np.zeros(2), schema)
+    >>> feature_weights(data.features).tolist()
+    [1.0, 0.5, 0.5, 0.5, 0.5]
+    """
+    categories = Counter(feature.column for feature in features if feature.category is not None)
+    shared = [1 if feature.category is None else categories[feature.column] for feature in features]
+    weights: Vector = np.array(shared, dtype=np.float64) ** -0.5
+    return weights
 
 
 def leaves_of(codes: Codes, trees: Trees) -> npt.NDArray[np.uint8]:

@@ -18,9 +18,9 @@ where it is public), clipped to [-1, 1] and shrunk to a radius R that a noisy hi
 sum of v v^T for v = (1, 2 q / R, sqrt(2) z), |v|^2 <= 7, is released once; ridge and shrinkage are
 post-processing, as in ``winsorized_least_squares``.
 
-*4. Clip* (squared loss). A noisy histogram of |z - F|, with F the start or the line, says the clip g within
-which 80 % of the residuals are. Residuals become whole multiples of g / 2^15. Logistic residuals are in [-1,
-1] as they are.
+*4. Clip* (squared and Poisson loss). A noisy histogram of |z - F|, with F the start or the line, says the
+clip g within which 80 % of the residuals are. Residuals become whole multiples of g / 2^15. Logistic
+residuals are in [-1, 1] as they are.
 
 *5. Trees.* Each is oblivious and drawn by public coins: D features, one a level, and a threshold of each. The
 residuals of all records, clipped to g, are added up in the leaves, and the sums S are released. A leaf's
@@ -32,7 +32,8 @@ the mean residual if records fell alike into all leaves; n is the released numbe
 any tree, and a leaf with few records moves little, as it should. For the logistic loss the value is divided
 by p (1 - p) of the start, at least 1/10: a Newton step. Values are whole steps, too, so that residuals stay
 whole numbers. Features whose past splits had contrasts beyond their noise are drawn more often, which is
-post-processing.
+post-processing; before, the m categories of a column sqrt(m) times as often as a number
+(``mechanisms.trees.feature_weights``).
 
 *Classes.* A target of K > 2 classes has a sum of trees for each, over the same splits, and probabilities p_k
 in proportion to their exponentials. Instead of step 2, the records of each class and of none are counted
@@ -42,13 +43,29 @@ predictions do not depend on, is taken from it. The value is that above, divided
 start, at least 1/10, and times (K - 1) / K: the step of LogitBoost (Friedman, Hastie and Tibshirani 2000),
 for K = 2 that of the logistic loss.
 
+*Counts* (Poisson loss, an option). The sum of trees is the logarithm of the expected count; counts below 0
+are taken for 0, and steps 1 to 3 are as above, without a line. The start is the logarithm of the released
+mean m, which is taken to be no less than a deviation of its noise. Residuals are y - min(exp(F), h), h the
+upper end of the target's interval, so that the exponential is bounded by what is public or released. The clip
+is that of step 4, or the smallest that cuts off no more than m / 10 of a count, on average over the records,
+if that is larger: where most counts are 0, four fifths of the residuals are within m, and clipped there, all
+other counts would be taken for little more than 0. So the histogram has the residuals above 0 and the others
+apart. What a cut-off is said to be by noise alone, one deviation, is not believed. Residuals are whole
+multiples of g / 2^15, towards zero. A leaf's value is that of step 5 divided by m: a Newton step, with the
+curvature exp(F) of the start. The signal below is multiplied by m / g where that is below 1, since that is
+what residuals and the noise on them are measured by. Predictions are min(exp(F), h), and no less than the
+interval's lower end.
+
 *Rule.* Let mu be one over the noise multiplier that a single Gaussian release with the whole budget would
 have, and k = n mu the signal (half of it under replace-one), n the released number. Then D = 3, or 4 from k =
 5000; travel = k / (5 * 2^D), from 1 to 100; the line is used from k = 300, with a ridge of .7 of the noise's
 spectral norm below k = 800 and .35 from there. Shares of mu^2: start .03, cells of features .10 with public
 bounds and .12 without, cells of the target .06, line .40, clip .06, and the rest for the trees. The rule was
 set on Abalone, cpu_act and elevators, and the 300 after wine, sulfur and brazil had been seen; 80 % and the
-shares likewise. For K classes k is divided by sqrt(K - 1), set on digits of scikit-learn.
+shares likewise. The tenth of m, and that the signal is multiplied, on abalone, cpu_act, three tables of R
+(azpro, rwm5yr, DoctorVisits) and synthetic counts. Where the schema says about how many records there are
+(``records_about``) and these are too few for a line, it is not planned, and trees get its share; else it is
+paid for and not used. For K classes k is divided by sqrt(K - 1), set on digits of scikit-learn.
 
 *Privacy.* Every step is a Gaussian mechanism on a sum over records of a function of the record, of what is
 released and of public coins: F of a record, the leaf it falls into and its clipped residual are such
@@ -57,7 +74,7 @@ functions, computed entry by entry or along rows. So they compose adaptively (Do
 
 - a count of cells in u columns: sqrt(u) and sqrt(2 u);
 - (n / 2, sum z): sqrt(5) / 2, the length of (1/2, 1), and 2, because n stays;
-- a histogram, of lengths and of residuals: 1 and sqrt(2);
+- a histogram, of lengths and of residuals, by sign or not: 1 and sqrt(2);
 - the matrix: 7 and 7 sqrt(2) (``dpkit_core.mechanisms.moments``);
 - the leaves of a tree, in steps: 2^15, since a record adds at most 2^15 to one of them; and 2^16, attained
   where a record is replaced by one in the same leaf with the opposite residual;
@@ -127,13 +144,14 @@ from dpkit_core.mechanisms.trees import (
     Trees,
     code,
     draw_trees,
+    feature_weights,
     leaves_of,
     level_contrasts,
 )
 from dpkit_core.privacy.events import Event, Gaussian, Repeated
 from dpkit_core.validators import positive
 
-LOSSES = ("squared", "logistic", "softmax")
+LOSSES = ("squared", "logistic", "softmax", "poisson")
 
 #: Shares of the budget, as squares of inverse noise multipliers; trees get the rest.
 START_SHARE = 0.03
@@ -162,6 +180,11 @@ RADIUS_RANK = 15 / 16
 CLIPS = 2 * np.exp2(-np.arange(61) / 3)
 CLIP_RANK = 0.8
 
+#: How much may be cut off of counts above the clip, in units of their mean, and how many deviations of the
+#: noise on what is cut off are not believed.
+CUT_OFF = 0.1
+DOUBTED = 1.0
+
 #: Clipped residuals are whole numbers of steps up to this, and released in these.
 STEPS = 2**15
 
@@ -188,7 +211,8 @@ STABLE = 1.5
 #: The curvature of the logistic loss that a leaf is divided by, at least.
 LEAST_CURVATURE = 0.1
 
-#: Trees for which features are drawn alike; how far past contrasts decide, and how fast they are forgotten.
+#: Trees for which features are drawn with the same weights; how far past contrasts decide, and how fast they
+#: are forgotten.
 RENEWED_EVERY = 8
 ADAPTED = 0.7
 MEMORY = 0.2
@@ -236,7 +260,7 @@ class BoostedTreesSettings:
     target_bounds
         Public bounds of the target, or None.
     loss
-        Squared, logistic or softmax.
+        Squared, logistic, softmax or poisson.
     classes
         How many, with softmax; else 0.
     line_share
@@ -273,7 +297,7 @@ class BoostedTreesSettings:
             "start": START_SHARE,
             "radius": self.line_share * RADIUS_SHARE,
             "matrix": self.line_share * (1 - RADIUS_SHARE),
-            "clip": CLIP_SHARE if self.loss == "squared" else 0.0,
+            "clip": CLIP_SHARE if self.clipped else 0.0,
         }
         return shares | {"trees": 1 - math.fsum(shares.values())}
 
@@ -289,6 +313,11 @@ class BoostedTreesSettings:
         return math.sqrt(releases / self.shares[step]) / self.mu
 
     @property
+    def clipped(self) -> bool:
+        """Whether residuals are clipped to a released length; others are from -1 to 1 as they are."""
+        return self.loss in ("squared", "poisson")
+
+    @property
     def histogram_sensitivity(self) -> float:
         """Of a histogram, in which a record is in one cell."""
         return counts_sensitivity(1, self.neighboring)
@@ -298,6 +327,11 @@ class BoostedTreesSettings:
         """Of (n / 2, sum z); n stays where a record is replaced."""
         replaced = self.neighboring is Neighboring.REPLACE_ONE
         return (2.0 if replaced else math.hypot(COUNT_WEIGHT, 1.0)) * ROUNDING
+
+    @property
+    def mean_deviation(self) -> float:
+        """Of the noise on sum z."""
+        return self.multiplier("start") * self.start_sensitivity
 
     @property
     def leaf_sensitivity(self) -> float:
@@ -337,8 +371,9 @@ class BoostedTreesSettings:
             events.append(gaussian("radius", self.histogram_sensitivity, RADII.size + 1))
             matrix = self.multiplier("matrix")
             events.append(second_moment_event(matrix, relation, norm=NORM, columns=self.features + 2))
-        if self.loss == "squared":
-            events.append(gaussian("clip", self.histogram_sensitivity, CLIPS.size + 1))
+        if self.clipped:
+            signs = (2,) if self.loss == "poisson" else ()
+            events.append(gaussian("clip", self.histogram_sensitivity, *signs, CLIPS.size + 1))
         leaves = gaussian("trees", self.leaf_sensitivity, *self.leaf_shape)
         return (*events, Repeated(leaves, self.trees))
 
@@ -413,6 +448,39 @@ class SquaredResiduals:
 
 
 @attrs.frozen(eq=False)
+class PoissonResiduals:
+    """Residuals of Poisson loss: counts less what is expected of them, the exponential of a score.
+
+    Attributes
+    ----------
+    counts
+        In units of half the width of the target's interval.
+    scores
+        Logarithms of expected counts in these units.
+    clip
+        Largest residual, in these units.
+    largest
+        The logarithm of the largest count that is expected of any record.
+    """
+
+    counts: Vector
+    scores: Vector
+    clip: float
+    largest: float
+
+    def whole(self) -> Integers:
+        """As ``Residuals`` says."""
+        with np.errstate(under="ignore"):  # no warning may tell of a record
+            residuals = self.counts - np.exp(np.minimum(self.scores, self.largest))
+        steps: Integers = np.trunc(np.clip(residuals * (STEPS / self.clip), -STEPS, STEPS))
+        return steps
+
+    def move(self, values: Vector, leaves: npt.NDArray[np.uint8]) -> None:
+        """As ``Residuals`` says."""
+        np.add(self.scores, (values / STEPS).take(leaves), out=self.scores)
+
+
+@attrs.frozen(eq=False)
 class LogisticResiduals:
     """Residuals of logistic loss: label less probability, from -1 to 1."""
 
@@ -464,16 +532,17 @@ class SoftmaxResiduals:
 class BoostedTreesRegressor:
     """Fits a sum of random trees by noisy sums; needs no bounds, and uses those that are public.
 
-    For a numeric target squared loss; for a categorical one logistic loss, or softmax loss where it has
-    several classes, and predictions that are probabilities.
+    For a numeric target squared loss, or Poisson loss, if that is chosen, whose predictions are expected
+    counts; for a categorical one logistic loss, or softmax loss where it has several classes, and predictions
+    that are probabilities.
 
     Neighboring relation: both. L2 sensitivities: of counts in u columns sqrt(u) (sqrt(2 u) under
     replace-one), of number and sum sqrt(5) / 2 (2), of histograms 1 (sqrt(2)), of the matrix 7 (7 sqrt(2)),
     of the leaves of a tree 1 (2) in units of the clip, of several classes sqrt(2) (2 sqrt(2)).
 
     Events: ``Gaussian`` alone. Four for a target without bounds, two for columns with bounds and four for
-    those without; one for the start; two for the line and one for the clip, with squared loss; one for each
-    tree.
+    those without; one for the start; two for the line, with squared loss, and one for the clip, with squared
+    and Poisson loss; one for each tree.
 
     Parameters
     ----------
@@ -484,9 +553,12 @@ class BoostedTreesRegressor:
     travel
         Learning rate times number of trees; by the rule by default.
     line_share
-        Of the budget, for the line, as squares of inverse noise multipliers; 0 for none.
+        Of the budget, for the line, as squares of inverse noise multipliers; 0 for none. There is none,
+        either, where the schema says about how many records there are, and these are too few for a line.
     loss
-        ``squared``, ``logistic``, ``softmax``, or ``auto``: by the schema's target.
+        ``squared``, ``logistic``, ``softmax``, or ``auto``: by the schema's target, one of these three.
+        ``poisson`` is for counts and other targets of no less than 0, whose spread grows with their mean. A
+        target with a lower bound below 0 is refused; without bounds, values below 0 are taken for 0.
     """
 
     api: ClassVar[int] = 2
@@ -531,8 +603,8 @@ class BoostedTreesRegressor:
         ------
         Unsuitable
             If delta is 0 or the accountant does not know Gaussian noise; if the loss is logistic and the
-            target is numeric without bounds of 0 and 1; or if it is softmax and the target has no classes, or
-            another and it has.
+            target is numeric without bounds of 0 and 1; if it is poisson and the target's lower bound is
+            below 0; or if it is softmax and the target has no classes, or another and it has.
         """
         target = request.schema.target
         loss = self.loss
@@ -551,6 +623,12 @@ class BoostedTreesRegressor:
                 f"{'no public bounds' if target.bounds is None else f'bounds {target.bounds}'}; declare it "
                 "categorical in the schema, or with lower = 0 and upper = 1"
             )
+        if loss == "poisson" and target.lower is not None and float(target.lower) < 0:
+            raise Unsuitable(
+                f"poisson loss is for counts, which are 0 or more, and target {target.name!r} has lower = "
+                f"{float(target.lower):g}; declare it with lower = 0 in the schema, if it is never below, or "
+                'leave the loss at "auto"'
+            )
         features = request.schema.features
         fitted = BoostedTreesSettings(
             features=request.k,
@@ -567,10 +645,16 @@ class BoostedTreesRegressor:
             neighboring=request.neighboring,
         )
 
-        def settings(mu: float) -> BoostedTreesSettings:
-            return attrs.evolve(fitted, mu=mu)
+        def calibrated(settings: BoostedTreesSettings) -> BoostedTreesSettings:
+            def events(mu: float) -> tuple[Event, ...]:
+                return attrs.evolve(settings, mu=mu).events
 
-        chosen = settings(calibrate_events(lambda mu: settings(mu).events, request, relative_error=1e-5))
+            return attrs.evolve(settings, mu=calibrate_events(events, request, relative_error=1e-5))
+
+        chosen, size = calibrated(fitted), request.schema.size
+        if size is not None and chosen.line_share and not chosen.rule(size).line:
+            # The line would be paid for and not used: the trees get its share, if it is public that few come.
+            chosen = calibrated(attrs.evolve(fitted, line_share=0.0))
         refusals = MISSED_TARGET if chosen.target_bounds is None else {}
         return StagePlan(chosen.events, settings=chosen, refusals=refusals)
 
@@ -598,35 +682,52 @@ class BoostedTreesRegressor:
 
         codes, errors = _encoded(data, columns, error)
         residuals: Residuals
-        if settings.loss == "squared":
-            clip, start, curvature = _clip(errors, records, settings, meter), mean, 1.0
-            residuals = SquaredResiduals.of(errors, clip)
-        else:
-            share = min(max((1 + mean) / 2, 1 / records), 1 - 1 / records)
-            clip, start = 1.0, math.log(share / (1 - share))
-            curvature = max(share * (1 - share), LEAST_CURVATURE)
-            residuals = LogisticResiduals((errors + mean + 1) / 2, np.full(data.records, start))
+        bounds = None if settings.loss == "logistic" else target.interval
+        match settings.loss:
+            case "squared":
+                clip = _clip(errors, records, settings, meter)
+                unit, link = target.width * clip, "identity"
+                initial, curvature = target.center + target.width * mean, 1.0
+                residuals = SquaredResiduals.of(errors, clip)
+            case "poisson":
+                # Counts in units of half the interval: z and what zero is below the center.
+                zero = target.center / target.width
+                largest = zero + 1
+                # A mean as small as its noise may be none.
+                expected = min(max(mean + zero, settings.mean_deviation / records), largest)
+                clip = _clip_of_counts(errors, records, expected, settings, meter)
+                curvature = expected / clip
+                rule = settings.rule(records * min(curvature, 1.0))
+                unit, link = 1.0, "log"
+                initial = math.log(expected) + math.log(target.width)
+                start = np.full(data.records, math.log(expected))
+                residuals = PoissonResiduals(errors + mean + zero, start, clip, math.log(largest))
+            case _:
+                unit, link = 1.0, "logistic"
+                share = min(max((1 + mean) / 2, 1 / records), 1 - 1 / records)
+                initial = math.log(share / (1 - share))
+                curvature = max(share * (1 - share), LEAST_CURVATURE)
+                residuals = LogisticResiduals((errors + mean + 1) / 2, np.full(data.records, initial))
         trees, values = _grow(
             codes,
             residuals,
             columns,
+            weights=feature_weights(data.features),
             records=records,
             rule=rule,
             curvature=curvature,
             settings=settings,
             meter=meter,
         )
-        squared = settings.loss == "squared"
-        unit = target.width if squared else 1.0
         return TreesModel(
             data.names,
             "oblivious",
             _splits(trees, columns),
-            unit * clip * values,
-            initial=0.0 if line is not None else target.center * squared + unit * start,
-            link="identity" if squared else "logistic",
+            unit * values,
+            initial=0.0 if line is not None else initial,
+            link=link,
             linear=line,
-            bounds=target.interval if squared else None,
+            bounds=bounds,
         )
 
 
@@ -640,6 +741,7 @@ def _classifier(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) 
         codes,
         SoftmaxResiduals.of(y, start),
         columns,
+        weights=feature_weights(data.features),
         records=records,
         rule=settings.rule(records),
         # In units of K / (K - 1): the sums of all classes but one say that of the last.
@@ -696,6 +798,8 @@ def _target_fences(data: AnyDataset, settings: BoostedTreesSettings, meter: Mete
         return None
     tail = min(noise / 2 / cells.records, 0.25)
     low, high = cells.quantiles(np.array([tail, 1 - tail])).tolist()
+    if settings.loss == "poisson":  # what is counted is no less than 0
+        low, high = max(low, 0.0), max(high, 0.0)
     return Fences.between(low, high)
 
 
@@ -891,11 +995,32 @@ def _clip(errors: Vector, records: float, settings: BoostedTreesSettings, meter:
     return _smallest(CLIPS, noisy, (1 - CLIP_RANK) * records)
 
 
+def _clip_of_counts(
+    errors: Vector, records: float, expected: float, settings: BoostedTreesSettings, meter: Meter
+) -> float:
+    """Return the clip of residuals of counts, from a noisy histogram of their lengths by their signs."""
+    sides = [_histogram(np.abs(errors[side]), CLIPS) for side in (errors > 0, errors <= 0)]
+    noisy = meter.gaussian(
+        np.array(sides),
+        sensitivity=settings.histogram_sensitivity,
+        noise_multiplier=settings.multiplier("clip"),
+    )
+    above, below = noisy
+    # What each clip would cut off of a residual in each cell, which is taken for the middle of it.
+    middles = np.append(CLIPS[0], np.sqrt(CLIPS[1:] * CLIPS[:-1]))
+    cut = np.maximum(middles - CLIPS[:, np.newaxis], 0.0)
+    noise = settings.multiplier("clip") * settings.histogram_sensitivity * np.linalg.norm(cut, axis=1)
+    too_much = cut @ above[:-1] > CUT_OFF * records * expected + DOUBTED * noise
+    largest = CLIPS[max(int(too_much.argmax()) - 1, 0)] if too_much.any() else CLIPS[-1]
+    return max(float(largest), _smallest(CLIPS, above + below, (1 - CLIP_RANK) * records))
+
+
 def _grow(
     codes: Codes,
     residuals: Residuals,
     columns: Sequence[KnownColumn],
     *,
+    weights: Vector,
     records: float,
     rule: Rule,
     curvature: float | Vector,
@@ -907,7 +1032,7 @@ def _grow(
     noise = multiplier * sensitivity
     step = rule.travel / settings.trees * leaves / records / curvature
     sizes = [column.thresholds.size for column in columns]
-    usefulness = Usefulness.of(sizes)
+    usefulness = Usefulness.of(sizes, weights)
     sums = np.zeros(settings.leaf_shape)
     values, grown = np.empty((settings.trees, leaves, *settings.leaf_shape[1:])), []
     for first in range(0, settings.trees, RENEWED_EVERY):
@@ -944,25 +1069,30 @@ class Usefulness:
     ----------
     sizes
         Thresholds of each feature.
+    unlearned
+        Shares in which features are drawn of which nothing is known; they add up to 1.
     squares
         Squared contrast of a split, less what is owed to noise, as if it were at the median; a moving
         average.
     """
 
     sizes: Integers
+    unlearned: Vector
     squares: Vector
 
     @classmethod
-    def of(cls, sizes: Sequence[int]) -> Usefulness:
-        """Return that of features of which nothing is known."""
-        return cls(np.array(sizes), np.zeros(len(sizes)))
+    def of(cls, sizes: Sequence[int], weights: Vector) -> Usefulness:
+        """Return that of features of which nothing is known, to be drawn with these weights."""
+        return cls(np.array(sizes), weights / weights.sum(), np.zeros(len(sizes)))
 
     @property
     def weights(self) -> Vector:
         """With what weights features are drawn."""
         useful = np.sqrt(np.maximum(self.squares, 0.0))
-        alike = np.full(useful.size, 1 / useful.size)
-        return (1 - ADAPTED) * alike + ADAPTED * useful / useful.sum() if useful.any() else alike
+        if not useful.any():
+            return self.unlearned
+        mixed: Vector = (1 - ADAPTED) * self.unlearned + ADAPTED * useful / useful.sum()
+        return mixed
 
     def learn(self, trees: Trees, t: int, sums: Vector, noise: float) -> None:
         """Take account of tree ``t``, whose leaves have these sums, with noise of a deviation.

@@ -16,11 +16,13 @@ from dpkit_regressor_boosted_trees.boosted_trees import (
     BoostedTreesRegressor,
     BoostedTreesSettings,
     LogisticResiduals,
+    PoissonResiduals,
     Rule,
     SoftmaxResiduals,
     SquaredResiduals,
     solve,
 )
+from scipy.special import xlogy
 
 from dpkit_core import (
     Budget,
@@ -43,6 +45,7 @@ from dpkit_core.errors import PlanViolation, Unsuitable
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.privacy.events import Gaussian, Repeated
 from dpkit_core.testing import StageMeter
+from dpkit_core.testing.audit import Audit, audit
 from dpkit_core.testing.checks.regressors import check_draws_are_covered
 from dpkit_core.testing.pytest import parametrize_with_checks
 from dpkit_core.testing.trial import CheckFailed, Trial
@@ -51,10 +54,11 @@ AR, RO = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
 RELATIONS = pytest.mark.parametrize("relation", [AR, RO], ids=["add-remove", "replace-one"])
 Few = partial(BoostedTreesRegressor, trees=4)
 Fewer = partial(BoostedTreesRegressor, trees=2)
+Counting = partial(BoostedTreesRegressor, trees=4, loss="poisson")
 
 
 @pytest.mark.slow
-@parametrize_with_checks([Fewer])
+@parametrize_with_checks([Fewer, partial(Fewer, loss="poisson")])
 def test_conforms(check: Callable[[], None]) -> None:
     check()
 
@@ -65,9 +69,11 @@ def schema(relation: Neighboring = AR, *, bounds: bool, d: int = 2) -> Schema:
     return Schema.numeric(names, "y", known, relation)
 
 
-def planned(facts: Schema, regressor: BoostedTreesRegressor | None = None, epsilon: float = 1.0) -> StagePlan:
+def planned(
+    facts: Schema, regressor: BoostedTreesRegressor | None = None, epsilon: float = 1.0, delta: float = 1e-5
+) -> StagePlan:
     accountant = TightAccountant(neighboring=facts.neighboring)
-    request = RegressionRequest(facts, len(facts.features), Budget(epsilon, 1e-5), accountant)
+    request = RegressionRequest(facts, len(facts.features), Budget(epsilon, delta), accountant)
     return (regressor or Few()).plan(request)
 
 
@@ -106,12 +112,14 @@ class Echo:
         return self.given[-1]
 
 
-def ratios(a: Dataset, b: Dataset, plan: StagePlan, seed: int) -> list[float]:
+def ratios(
+    a: Dataset, b: Dataset, plan: StagePlan, seed: int, regressor: BoostedTreesRegressor | None = None
+) -> list[float]:
     """Return, for each release, the distance between two tables over the sensitivity, past releases alike."""
     first = Echo(None, seed)
-    Few().fit(a, plan, first)
+    (regressor or Few()).fit(a, plan, first)
     second = Echo(iter(first.given), seed)
-    Few().fit(b, plan, second)
+    (regressor or Few()).fit(b, plan, second)
     return [
         float(np.linalg.norm(u - v)) / sensitivity
         for (u, sensitivity), (v, _) in zip(first.asked, second.asked, strict=True)
@@ -149,6 +157,109 @@ def test_sensitivities_are_reached_and_never_passed(relation: Neighboring, bound
     assert {
         step: ratio for step, ratio in largest.items() if ratio < (0.8 if step == "matrix" else 0.999)
     } == {}
+
+
+def counts(relation: Neighboring = AR, *, bounds: bool, d: int = 2) -> Schema:
+    names = [f"x{j}" for j in range(d)]
+    known = dict.fromkeys(names, (-1.0, 1.0)) | {"y": (0.0, 20.0)} if bounds else None
+    return Schema.numeric(names, "y", known, relation)
+
+
+@RELATIONS
+@pytest.mark.parametrize("bounds", [True, False], ids=["bounds", "no-bounds"])
+def test_sensitivities_of_counts_are_reached_and_never_passed(relation: Neighboring, bounds: bool) -> None:
+    """Records of the same columns with counts of 0 and 20, whose residuals the clip cuts on both sides."""
+    facts = counts(relation, bounds=bounds)
+    plan = planned(facts, Counting(), epsilon=1e4)
+    settings = plan.settings_as(BoostedTreesSettings)
+    names = ["target"] * 4 * (not bounds) + ["columns"] * (2 if bounds else 4) + ["start", "clip"]
+    names += ["leaves"] * settings.trees
+    largest = dict.fromkeys(names, 0.0)
+    rng = np.random.default_rng(0)
+    for seed in range(16):
+        X = np.append(rng.choice([-1.0, 0.0, 1.0], (40, 2)), np.zeros((2, 2)), axis=0)
+        # Counts whose mean is far from both ends of the clip that four fifths of them are within.
+        y = np.append(rng.choice([8.0, 9.0, 10.0], 40), rng.permutation([0.0, 20.0]))
+        rest, whole = np.arange(42) != 41, np.arange(42) != 40 if relation is RO else np.arange(42) >= 0
+        X[41] = X[40] if seed % 2 else rng.choice([-1.0, 1.0], 2)
+        one = Dataset.from_arrays(X[rest], y[rest], facts)
+        two = Dataset.from_arrays(X[whole], y[whole], facts)
+        for step, ratio in zip(names, ratios(one, two, plan, seed, Counting()), strict=True):
+            assert ratio <= 1 + 1e-12, (step, ratio)
+            largest[step] = max(largest[step], ratio)
+    # More than half of a claim, in each step: none of them could be halved.
+    assert {step: ratio for step, ratio in largest.items() if ratio < 0.999} == {}
+
+
+@pytest.mark.parametrize("scores", [[-800.0, 0.0, 3.0, 1e4], [0.0, 0.0, 0.0, 0.0]])
+def test_residuals_of_counts_are_what_is_left_of_them_and_clipped(scores: list[float]) -> None:
+    """An exponential beyond the largest count is that, and no residual is longer than the clip."""
+    residuals = PoissonResiduals(np.array([3.0, 0.5, 40.0, 2.0]), np.array(scores), 2.0, np.log(7.0))
+    left = np.array([3.0, 0.5, 40.0, 2.0]) - np.minimum(np.exp(np.minimum(scores, 9.0)), 7.0)
+    expected = np.clip(left / 2.0, -1, 1) * STEPS
+    assert residuals.whole() == pytest.approx(expected, abs=1)
+    assert np.abs(residuals.whole()).max() == STEPS
+    residuals.move(np.array([0.0, -2.0 * STEPS]), np.array([0, 1, 1, 0], dtype=np.uint8))
+    assert residuals.scores.tolist() == pytest.approx(np.array(scores) - [0, 2, 2, 0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["leaf_sensitivity", "histogram_sensitivity"])
+def test_half_of_a_sensitivity_of_counts_is_refuted_by_the_kit(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = getattr(BoostedTreesSettings, step).fget
+    monkeypatch.setattr(
+        BoostedTreesSettings, step, property(lambda s: whole(s) / (2 if s.loss == "poisson" else 1))
+    )
+    # The kit keeps plans: no other test is to have this factory.
+    with pytest.raises(CheckFailed, match="protects values that move by"):
+        check_draws_are_covered.run(partial(BoostedTreesRegressor, trees=3, loss="poisson"), Trial(seed=0))
+
+
+def audited(relation: Neighboring) -> Audit:
+    """Audit whole releases: what trees say of a record with the largest count, alone in its category."""
+    category = Column("c", "categorical", categories=("a", "b"))
+    facts = Schema((category,), Column("y", lower=0, upper=20), relation)
+    X, y = np.array([[1.0, 0.0]] * 300 + [[0.0, 1.0]]), np.array([4.0, 6.0] * 150 + [20.0])
+    with_it = Dataset.from_arrays(X, y, facts)
+    if relation is RO:
+        without = Dataset.from_arrays(X, np.append(y[:-1], 0.0), facts)
+    else:
+        without = Dataset.from_arrays(X[:-1], y[:-1], facts)
+    budget, options = Budget(4.0, 1e-2), {"trees": 3, "depth": 1, "loss": "poisson"}
+    plan = compose(regressor="boosted_trees", options={"regressor": options}).plan(facts, budget)
+    stage = planned(facts, BoostedTreesRegressor(3, 1, loss="poisson"), 4.0, 1e-2)
+    randomness = Randomness.from_os()
+
+    def score(data: Dataset) -> float:
+        model = plan.run(data, randomness=randomness, observers=Observers.none()).model
+        assert isinstance(model, TreesModel)
+        return float(model.scores(X[-1:])[0] - model.initial)
+
+    outputs = [np.array([[score(data)] for _ in range(600)]) for data in (with_it, without)]
+    return audit(*outputs, budget, mu=stage.settings_as(BoostedTreesSettings).mu)
+
+
+AUDITED = pytest.mark.parametrize(
+    "relation", [pytest.param(AR, marks=pytest.mark.slow), pytest.param(RO, marks=pytest.mark.exhaustive)]
+)
+
+
+@AUDITED
+def test_releases_of_counts_betray_no_more_than_is_claimed(relation: Neighboring) -> None:
+    found = audited(relation)
+    assert not found.violated, found.describe()
+    assert found.epsilon > 0.5  # so that the attack is one
+
+
+@AUDITED
+def test_releases_of_counts_betray_that_noise_was_halved(
+    relation: Neighboring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = BoostedTreesSettings.leaf_sensitivity.fget
+    monkeypatch.setattr(BoostedTreesSettings, "leaf_sensitivity", property(lambda s: whole(s) / 2))
+    assert audited(relation).violated
 
 
 def classes(relation: Neighboring = AR, k: int = 3) -> Schema:
@@ -323,6 +434,15 @@ def test_units_and_places_of_columns_and_target_do_not_matter(scale: float) -> N
     assert r_squared(scale * y, release.predict(X)) > 0.75
 
 
+@pytest.mark.parametrize("center", [1e6, -(2.0**20), 2010.3])
+def test_columns_and_targets_that_hardly_move_for_their_size_are_found(center: float) -> None:
+    """Cells of 1/4096 of an octave, and records seen where there are none, made R^2 fall to -1e6."""
+    X, y = steps_table(n=8000)
+    X, y = center + abs(center) / 2**20 * X, center + abs(center) / 2**19 * y
+    release = released(X, y, schema(bounds=False, d=4), 1.0, trees=100)
+    assert r_squared(y - center, release.predict(X) - center) > 0.4
+
+
 def test_a_value_that_most_records_share_does_not_hide_the_others() -> None:
     rng = np.random.default_rng(2)
     X = rng.uniform(-1, 1, (6000, 2))
@@ -384,6 +504,76 @@ def test_the_loss_is_that_of_the_target() -> None:
         planned(schema(bounds=True), BoostedTreesRegressor(loss="softmax"))
 
 
+def counted(n: int = 6000, seed: int = 5, scale: float = 1.0) -> tuple[Matrix, Vector, Vector]:
+    """Return columns, counts, and the means that they are drawn with."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 3))
+    mean = scale * np.exp(1.0 + 1.2 * X[:, 0] + (X[:, 1] > 0.3))
+    return X, rng.poisson(mean).astype(float), mean
+
+
+def deviance(y: Vector, prediction: Vector) -> float:
+    return float(2 * (xlogy(y, y / prediction) - y + prediction).mean())
+
+
+@pytest.mark.parametrize("bounds", [True, False], ids=["bounds", "no-bounds"])
+def test_expected_counts_are_learned(bounds: bool) -> None:
+    X, y, mean = counted()
+    facts = counts(bounds=bounds, d=3)
+    release = released(X, y, facts, epsilon=10.0, trees=200, loss="poisson")
+    prediction = release.predict(X)
+    assert isinstance(release.model, TreesModel)
+    assert release.model.link == "log"
+    assert release.model.linear is None
+    assert (prediction >= 0).all()
+    assert r_squared(mean, prediction) > 0.93
+    assert deviance(y, prediction) < 1.15 * deviance(y, mean)
+    importances = release.model.importances
+    assert sorted(importances, key=importances.__getitem__)[0] == "x2"
+
+
+def test_counts_that_are_mostly_0_are_not_taken_for_0() -> None:
+    """Four fifths of residuals are within the mean: a clip there would cut nineteen in twenty off of a 1."""
+    X, y, _ = counted(n=20_000, scale=0.03)
+    assert (y == 0).mean() > 0.8
+    prediction = released(X, y, counts(bounds=False, d=3), 10.0, trees=100, loss="poisson").predict(X)
+    assert prediction.mean() == pytest.approx(y.mean(), rel=0.15)
+    assert deviance(y, prediction) < 0.9 * deviance(y, np.full(y.size, y.mean()))
+
+
+def test_values_below_0_count_as_0() -> None:
+    X, y, _ = counted()
+    facts = counts(bounds=False, d=3)
+    below = np.where(y == 0, -50.0, y)
+    release = released(X, below, facts, epsilon=20.0, trees=100, loss="poisson")
+    assert (release.predict(X) >= 0).all()
+    assert r_squared(y, release.predict(X)) > 0.5
+    nothing = released(X, -1 - y, facts, epsilon=20.0, trees=4, loss="poisson").predict(X)
+    assert nothing.min() >= 0
+    assert nothing.max() < 1e-9
+
+
+@pytest.mark.parametrize(
+    "target",
+    [Column("y", lower=-1, upper=20), Column("y", lower=-0.5)],
+    ids=["bounds", "lower-bound"],
+)
+def test_poisson_loss_wants_no_negative_counts(target: Column) -> None:
+    facts = Schema((Column("x", lower=-1, upper=1),), target)
+    with pytest.raises(Unsuitable, match=r"'y' has lower = -.*declare it with lower = 0"):
+        planned(facts, Counting())
+    assert planned(attrs.evolve(facts, target=Column("y", lower=0, upper=20)), Counting()).events
+    with pytest.raises(Unsuitable, match="has 3 classes, and the loss is poisson"):
+        planned(classes(), Counting())
+
+
+def test_poisson_loss_spends_the_share_of_the_line_on_trees() -> None:
+    settings = planned(counts(bounds=True), Counting()).settings_as(BoostedTreesSettings)
+    squared = planned(counts(bounds=True)).settings_as(BoostedTreesSettings)
+    assert settings.shares["trees"] == pytest.approx(squared.shares["trees"] + LINE_SHARE)
+    assert len(settings.events) == len(squared.events) - 2
+
+
 def test_logistic_loss_wants_labels() -> None:
     with pytest.raises(Unsuitable, match="no public bounds"):
         planned(schema(bounds=False), BoostedTreesRegressor(loss="logistic"))
@@ -392,6 +582,20 @@ def test_logistic_loss_wants_labels() -> None:
 
 
 # Pieces
+
+
+def test_a_line_is_not_paid_for_where_it_is_public_that_records_are_too_few() -> None:
+    def stage(records_about: int | None) -> BoostedTreesSettings:
+        facts = attrs.evolve(schema(bounds=True), records_about=records_about)
+        return planned(facts, epsilon=0.1).settings_as(BoostedTreesSettings)
+
+    few, unknown, many = (stage(records) for records in (3000, None, 30_000))
+    assert few.line_share == 0
+    assert unknown == many
+    assert unknown.line_share > 0
+    assert few.mu == pytest.approx(unknown.mu, rel=1e-3)
+    assert few.shares["trees"] == pytest.approx(unknown.shares["trees"] + unknown.line_share)
+    assert len(few.events) == len(unknown.events) - 2
 
 
 def test_the_rule_follows_the_signal() -> None:

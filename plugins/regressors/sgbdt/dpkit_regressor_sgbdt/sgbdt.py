@@ -13,8 +13,9 @@ denominator is private. Under replace-one the number is public, and the sum is r
 clipped to [-c, c]. c is a private 4/5-quantile of |r| at the initial score.
 
 *4. Rounds.* Trees of depth D are drawn from public coins, oblivious or complete, so that their shape tells
-nothing. A round releases one noisy sum of clipped gradients a leaf, over all records or a Poisson sample of
-rate q, and
+nothing; D follows from what has been released, and the m categories of a column are drawn sqrt(m) times as
+often as a number (``mechanisms.trees.feature_weights``). A round releases one noisy sum of clipped gradients
+a leaf, over all records or a Poisson sample of rate q, and
 
     F <- F + eta c 2^D sum / (q n)        in each leaf (four times that for logistic loss),
 
@@ -23,11 +24,13 @@ numbers of records in all leaves cost more than they tell. With a ``count_share`
 all the same, by non-spherical noise, and leaves are noisy means clipped to [-c, c], as in the paper. Four is
 1 over the largest curvature of logistic loss.
 
-*Step.* Let k = q n sqrt(T) / m, m the noise multiplier of a round: how many records outweigh the noise of all
-rounds. The noise in F is eta sqrt(T) 2^D m c / (q n) = tau 2^D c / k, for tau = eta T, while what is left to
-learn falls with tau. So tau is ``learning_rate`` k / 2^D times k / (k + 30), at most 100: the noise in F is
-that part of the clip, and less where there are few records. And eta 2^D is at most 3/2, since from 2 on
-boosting of a leaf that holds all records diverges.
+*Step and depth.* Let k = q n sqrt(T) / m, m the deviation of a round's noise over the clip: how many records
+outweigh the noise of all rounds. The noise in F is eta sqrt(T) 2^D m c / (q n) = tau 2^D c / k, for tau = eta
+T, while what is left to learn falls with tau. So tau is ``learning_rate`` k / 2^D times k / (k + 20), at most
+100: the noise in F is that part of the clip, and less where there are few records. And eta 2^D is at most
+3/2, since from 2 on boosting of a leaf that holds all records diverges. With the noise in F given, tau is
+larger the shallower the trees are, and deep trees tell more apart: D is 3 below k = 250, 4 below 3000, and 5
+from there. A round is planned for the leaves of the deepest, and those that are not there are noise alone.
 
 *Filter.* Where the accountant keeps accounts of records, 1 + ``extra`` times as many rounds are drawn as are
 paid for (``Filtered``), with less noise in each. The meter charges each record for its own clipped gradient,
@@ -47,6 +50,7 @@ however many leaves there are. No round, shape, stop or refusal depends on anyth
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Iterator
 from typing import ClassVar, Literal
@@ -94,6 +98,7 @@ from dpkit_core.mechanisms.trees import (
     add_trees,
     code,
     draw_trees,
+    feature_weights,
     leaves_of_tree,
 )
 from dpkit_core.privacy.events import Disjoint, Event, Filtered, Repeated, Sequence
@@ -116,7 +121,12 @@ COUNT_SHARE = 0.2
 EVEN, NEAR = 160, 47
 
 #: Of k, above: where the learning rate is halved, since so few records say little.
-FEW_RECORDS = 30.0
+FEW_RECORDS = 20.0
+
+#: Depths of trees, and of k, above, from where on they are deeper. On which tables these, the learning rate
+#: and ``FEW_RECORDS`` were chosen: docs/results/s-gbdt.md.
+DEPTHS = (3, 4, 5)
+DEEPER_FROM = (250.0, 3000.0)
 
 #: Of k, above: from where trees are likely better than a constant, as measured: decision 0038.
 WORTHWHILE = 60.0
@@ -163,6 +173,8 @@ class SgbdtSettings:
         How many of all rounds are paid for, where records have accounts; None where they have not.
     batches
         In how many batches the records come.
+    depth
+        Of all trees, as the options say; None where it follows from what is released.
     """
 
     columns: int
@@ -174,6 +186,7 @@ class SgbdtSettings:
     rounds: int
     charged: int | None
     batches: int
+    depth: int | None
 
     @property
     def neighboring(self) -> Neighboring:
@@ -222,7 +235,7 @@ class SgbdtRegressor:
     rounds
         Trees.
     depth
-        Questions on the way to a leaf.
+        Questions on the way to a leaf; by default 3 to 5, the more the more records outweigh the noise.
     trees
         ``oblivious``: one question a level; ``complete``: one for each place.
     learning_rate
@@ -234,10 +247,12 @@ class SgbdtRegressor:
         pay any more has large gradients, and is missed: docs/results/s-gbdt.md.
     count_share
         Part of a round's precision for the number of records in each leaf. 0 for none.
-    initial_share, clip_share
-        Parts of the budget, as zero-concentrated privacy.
+    initial_share
+        Part of the budget, as zero-concentrated privacy, for what the trees start from.
+    clip_share
+        Likewise, for the clip of the gradients.
     fence_share
-        Likewise, where nothing is public; trees get what public bounds save.
+        Likewise, for fences, where nothing is public; trees get what public bounds save.
     constant_work
         Whether to find fences in a time that does not depend on the data.
     """
@@ -261,15 +276,17 @@ class SgbdtRegressor:
         validator=[attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(2**20)],
         metadata={"checked": 2},
     )
-    depth: int = attrs.field(
-        default=5,
-        validator=[attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(DEEPEST)],
+    depth: int | None = attrs.field(
+        default=None,
+        validator=attrs.validators.optional(
+            [attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(DEEPEST)]
+        ),
         metadata={"checked": 2},
     )
     trees: Literal["oblivious", "complete"] = attrs.field(
         default="oblivious", validator=attrs.validators.in_(("oblivious", "complete"))
     )
-    learning_rate: float = attrs.field(default=0.4, converter=float, validator=positive)
+    learning_rate: float = attrs.field(default=0.45, converter=float, validator=positive)
     rate: float = attrs.field(default=1.0, converter=float, validator=rate)
     extra: float = attrs.field(default=0.0, converter=float, validator=_few)
     count_share: float = attrs.field(default=0.0, converter=float, validator=probability)
@@ -344,10 +361,11 @@ class SgbdtRegressor:
             TARGET_WEIGHT * fence_epsilon if target else None,
             scale * math.sqrt(8 * self.clip_share),
             self._initial(request.neighboring, 2 * scale**2 * self.initial_share),
-            _round(request.neighboring, precision, shares, leaves=2**self.depth, rate=self.rate),
+            _round(request.neighboring, precision, shares, leaves=2**self._deepest, rate=self.rate),
             rounds,
             charged if filtered else None,
             request.batches,
+            self.depth,
         )
 
     def forecast(self, plan: StagePlan, schema: Schema, k: int, /) -> tuple[Forecast, ...]:
@@ -380,12 +398,16 @@ class SgbdtRegressor:
 
         In a stream without accounts, a batch has its own rounds; so each must have as many.
         """
-        multipliers, sensitivities, *_ = noise_of(settings.round)
-        *counts, gradients = (m * s / UNITS for m, s in zip(multipliers, sensitivities, strict=True))
+        *counts, gradients = _deviations(settings.round)
         records = WORTHWHILE * gradients / math.sqrt(settings.rounds * settings.batches)
         if counts:
-            records = max(records, 2 * counts[0] * 2**self.depth)
+            records = max(records, 2 * counts[0] * 2 ** (self.depth or DEPTHS[0]))
         return records / self.rate * (1 if settings.charged is not None else settings.batches)
+
+    @property
+    def _deepest(self) -> int:
+        """How deep trees may be."""
+        return self.depth or DEPTHS[-1]
 
     def _filters(self, request: RegressionRequest) -> bool:
         """Return whether records are to have accounts."""
@@ -412,7 +434,8 @@ class SgbdtRegressor:
         features = self._feature_fences(first, settings, meter)
         target = self._target_fences(first, settings, meter)
         thresholds = [_thresholds(f, fences) for f, fences in zip(first.features, features, strict=True)]
-        learner = _Learner(self, settings, meter, target, thresholds)
+        weights = feature_weights(first.features)
+        learner = _Learner(self, settings, meter, target=target, thresholds=thresholds, weights=weights)
         learner.arrive(first)
         refusal = learner.begin(first)
         if refusal is not None:
@@ -481,6 +504,12 @@ def _round(
     )
 
 
+def _deviations(event: Sums) -> list[float]:
+    """Return the deviation of the noise in each coordinate, over the largest contribution."""
+    multipliers, sensitivities, *_ = noise_of(event)
+    return [m * s / UNITS for m, s in zip(multipliers, sensitivities, strict=True)]
+
+
 def _thresholds(feature: Feature, fences: Fences) -> Vector:
     """Return public thresholds between the fences of a feature, or the one of a category."""
     if feature.category is not None:
@@ -502,16 +531,15 @@ class _Learner:
         part: SgbdtRegressor,
         settings: SgbdtSettings,
         meter: Meter,
+        *,
         target: Fences,
         thresholds: list[Vector],
+        weights: Vector,
     ) -> None:
         self.part, self.settings, self.meter = part, settings, meter
-        self.target, self.thresholds = target, thresholds
-        count = settings.rounds * settings.batches
-        self.trees = draw_trees(
-            meter.coins, count, part.depth, [len(t) for t in thresholds], oblivious=part.trees == "oblivious"
-        )
-        self.leaves = np.zeros((count, self.trees.leaves))
+        self.target, self.thresholds, self.weights = target, thresholds, weights
+        self.trees = self._drawn(settings.depth or DEPTHS[0])
+        self.leaves = np.zeros((len(self.trees), self.trees.leaves))
         self.start = 0.0
         self.clip = 1.0
         self.records = 0.0
@@ -522,6 +550,24 @@ class _Learner:
         self.labels: Vector = np.empty(0)
         self.scores: Vector = np.empty(0)
         self.present = slice(0, 0)
+
+    def _drawn(self, depth: int) -> Trees:
+        """Return trees for all rounds, from public coins."""
+        return draw_trees(
+            self.meter.coins,
+            self.settings.rounds * self.settings.batches,
+            depth,
+            [len(t) for t in self.thresholds],
+            oblivious=self.part.trees == "oblivious",
+            weights=self.weights,
+        )
+
+    def _grow(self) -> None:
+        """Make all trees as deep as the first number of records says, before any of them has learned."""
+        depth = self.settings.depth or DEPTHS[bisect.bisect_right(DEEPER_FROM, self._strength)]
+        if depth != self.trees.depth:
+            self.trees = self._drawn(depth)
+            self.leaves = np.zeros((len(self.trees), self.trees.leaves))
 
     def arrive(self, batch: Dataset) -> None:
         """Take in the records of a batch, with the scores that the model so far gives them."""
@@ -545,7 +591,7 @@ class _Learner:
             sums = [np.full(values.size, UNITS), *sums]
         groups = np.zeros(values.size, dtype=np.uint8)
         *counted, (total,) = self._sums(sums, groups, settings.initial)
-        *deviations, deviation = noise_of(settings.initial)[0]
+        *deviations, deviation = _deviations(settings.initial)
         count = float(values.size) if public else float(counted[0][0])
         if fresh and settings.target_epsilon is not None:
             refusal = missed_target(
@@ -562,6 +608,8 @@ class _Learner:
         self.records += count
         self._shift(float(np.clip(total / count, -1.0, 1.0)), count / self.records)
         self.arrived = count
+        if fresh:
+            self._grow()
         self.clip = private_quantile(
             self.meter,
             batch,
@@ -626,7 +674,8 @@ class _Learner:
         for t in range(self.learned, self.learned + settings.rounds):
             leaf = leaves_of_tree(codes, self.trees, t)
             gradients = quantize(self._gradient(labels, scores), self.clip, UNITS)
-            *counted, sums = self._sums([*counts, gradients], leaf, settings.round)
+            # The event has leaves of the deepest trees: behind those that are there, no record is.
+            *counted, sums = self._sums([*counts, gradients], leaf, settings.round)[:, : self.trees.leaves]
             values = step * self.clip * self._means(sums, *counted)
             self.leaves[t] = values
             scores += values[leaf]
@@ -634,14 +683,18 @@ class _Learner:
 
     def _step(self) -> float:
         """Return the learning rate of a round."""
-        settings, part, leaves = self.settings, self.part, self.trees.leaves
-        *_, multiplier = noise_of(settings.round)[0]
-        rounds = settings.rounds * settings.batches  # in all of which noise is added to the scores
-        strength = part.rate * self._present_records * math.sqrt(rounds) / multiplier
+        part, leaves, strength = self.part, self.trees.leaves, self._strength
+        rounds = len(self.trees)  # in all of which noise is added to the scores
         trusted = part.learning_rate * strength / (strength + FEW_RECORDS)
         time = min(trusted * strength / leaves, LARGEST_TIME)
         gain = LOGISTIC_GAIN if part.loss == "logistic" else 1.0
         return gain * min(time / rounds, LARGEST_STEP / leaves)
+
+    @property
+    def _strength(self) -> float:
+        """How many records outweigh the noise of all rounds, k of the module's notes."""
+        *_, deviation = _deviations(self.settings.round)
+        return self.part.rate * self._present_records * math.sqrt(len(self.trees)) / deviation
 
     @property
     def _present_records(self) -> float:
@@ -653,7 +706,7 @@ class _Learner:
         if counts is None:
             return sums / (self.part.rate * self._present_records / self.trees.leaves)
         # Fewer records than the noise has are not told from none.
-        least = 2 * noise_of(self.settings.round)[0][0]
+        least = 2 * _deviations(self.settings.round)[0]
         return np.clip(sums / np.maximum(counts, least), -1.0, 1.0)
 
     def model(self, names: tuple[str, ...]) -> TreesModel:

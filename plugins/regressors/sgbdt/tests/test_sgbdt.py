@@ -158,7 +158,7 @@ def test_without_noise_leaves_are_those_of_plain_loops(shape, count_share):
     assert model.initial == pytest.approx(1.0 + 2.0 * scores[0])
     *_, multiplier = noise_of(meter._plan.settings.round)[0]
     k = n * math.sqrt(12) / multiplier
-    step = min(0.4 * k / (k + 30) * k / 4 / 12, 1.5 / 4)
+    step = min(0.45 * k / (k + 20) * k / 4 / 12, 1.5 / 4)
     clip = float(np.abs(meter.asked[1][0][-1]).max() / UNITS) and _clip_of(meter, s - scores)
     least = 2 * noise_of(meter._plan.settings.round)[0][0]
     for j in range(12):
@@ -170,6 +170,20 @@ def test_without_noise_leaves_are_those_of_plain_loops(shape, count_share):
             assert model.leaves[j][place] == pytest.approx(2 * step * clip * share, abs=1e-7)
         scores = scores + np.array(model.leaves[j])[leaf] / 2
     assert model.predict(data.X) == pytest.approx(np.clip(1 + 2 * scores, -1, 3), abs=1e-6)
+
+
+@pytest.mark.parametrize("relation", Neighboring)
+def test_trees_are_the_deeper_the_more_records_outweigh_the_noise_of_all_rounds(relation):
+    schema = Schema.numeric(["a", "b"], "y", BOUNDS, relation)
+    asked = request(named("rdp")(relation), schema=schema)
+    event = SgbdtRegressor(rounds=3).plan(asked).events[-1].event
+    assert event.shape == (1, 32)
+    (deviation,) = deviations(*noise_of(event)[:2])
+    one = deviation / UNITS / math.sqrt(3)  # so many records have k = 1
+    for k, depth in ((240, 3), (260, 4), (2900, 4), (3100, 5)):
+        model, meter = exactly(SgbdtRegressor(rounds=3), table(round(k * one), schema=schema), asked)
+        assert (model.depth, len(model.leaves[0])) == (depth, 2**depth)
+        assert max(groups.max() for _, groups in meter.asked[1:]) < 2**depth
 
 
 def _clip_of(meter, gradients):
