@@ -38,6 +38,13 @@ def normal(n: int, rng: np.random.Generator) -> Records:
     return X, X @ [2.0, -0.5, 4.0] + rng.normal(0, 2, n)
 
 
+def several(n: int, rng: np.random.Generator) -> Records:
+    """Return six features of different scales: as many as lead to refits of residuals."""
+    X = rng.normal(size=(n, 6))
+    y = X @ [3.0, -2.0, 1.0, 0.0, 1.5, 0.5] + rng.normal(0, 2, n)
+    return X * [1, 5, 0.2, 1, 1, 2] + [0, 10, 1, 0, 0, 3], y
+
+
 def uneven(n: int, rng: np.random.Generator) -> Records:
     """Return residuals whose deviation is ten times as large where the first feature is."""
     X = rng.uniform(size=(n, 2))
@@ -94,6 +101,14 @@ def main() -> None:
             row("equal variance, no bounds", private, normal, normal(400_000, rng), 20_000, epsilon),
             flush=True,
         )
+    population = several(400_000, rng)
+    limits = {"a": (-4, 4), "b": (-10, 30), "c": (0.2, 1.8), "d": (-4, 4), "e": (-4, 4), "f": (-5, 11)}
+    public = Schema.numeric("abcdef", "y", bounds={**limits, "y": (-16, 16)})
+    for n, epsilon in ((4000, 1.0), (20_000, 1.0)):
+        print(row("six features, public bounds", public, several, population, n, epsilon), flush=True)
+    private = Schema.numeric("abcdef", "y")
+    for n, epsilon in ((4000, 3.0), (20_000, 1.0)):
+        print(row("six features, no bounds", private, several, population, n, epsilon), flush=True)
     public = Schema.numeric("ab", "y", bounds={"a": (0, 1), "b": (0, 1), "y": (-8, 12)})
     for n, epsilon in ((20_000, 1.0), (100_000, 3.0)):
         print(row("unequal variance", public, uneven, uneven(400_000, rng), n, epsilon), flush=True)

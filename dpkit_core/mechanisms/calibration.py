@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -47,9 +48,17 @@ def calibrate(
     """
     if not 0 < start < math.inf:
         raise ValueError(f"start is {start}; it must be a finite number above 0")
+
+    @functools.cache
+    def excess(parameter: float) -> float:
+        return cost(parameter) - limit
+
+    def is_safe(parameter: float) -> bool:
+        return excess(parameter) <= 0  # also rejects NaN
+
     safe = start
     steps = 0
-    while not cost(safe) <= limit:  # also rejects NaN
+    while not is_safe(safe):
         safe /= 2
         steps += 1
         if steps > 200:
@@ -57,23 +66,70 @@ def calibrate(
                 f"no parameter between {safe:.3g} and {start:.3g} costs at most {limit:.6g}; "
                 "give a larger budget"
             )
+    # Above a halved parameter is the one that was not safe.
     unsafe = 2 * safe
-    while cost(unsafe) <= limit:
+    while not steps and is_safe(unsafe):
         safe, unsafe = unsafe, 2 * unsafe
-        steps += 1
-        if steps > 200 or not math.isfinite(unsafe):
+        if unsafe > start * 2.0**200 or not math.isfinite(unsafe):
             raise CalibrationFailed(
                 f"every parameter up to {safe:.3g} costs at most {limit:.6g}; the cost does not grow"
             )
+    safe, unsafe = _interpolated(safe, unsafe, _sure_halvings(relative_error), excess)
     while unsafe - safe > relative_error * safe:
         middle = (safe + unsafe) / 2
         if not safe < middle < unsafe:  # the two ends are adjacent floating-point numbers
             break
-        if cost(middle) <= limit:
+        if is_safe(middle):
             safe = middle
         else:
             unsafe = middle
     return safe
+
+
+def _sure_halvings(relative_error: float) -> int:
+    """Return how often bisection halves [x, 2 x] at least before an end is that near; 40 at most."""
+    return next((halvings for halvings in range(40) if 2.0**-halvings < 2 * relative_error), 40)
+
+
+def _interpolated(
+    safe: float, unsafe: float, halvings: int, excess: Callable[[float], float]
+) -> tuple[float, float]:
+    """Return what so many halvings of [safe, unsafe] end with, found by fewer evaluations.
+
+    Bisection visits points of a grid of 2^halvings cells only, and ends with the one cell in which the cost
+    passes the limit. So does regula falsi on that grid, with the Illinois rule; bisection takes over for a
+    step where it is slow.
+    """
+    low, high = 0, 1 << halvings
+    ends = safe, unsafe
+
+    def point(index: int) -> float:
+        """Return a point as bisection arrives at it, rounding for rounding."""
+        if index == 1 << halvings:
+            return ends[1]
+        below, above = ends
+        for bit in range(halvings - 1, -1, -1):
+            middle = (below + above) / 2
+            below, above = (middle, above) if index >> bit & 1 else (below, middle)
+        return below
+
+    under, over = -excess(safe), excess(unsafe)
+    side = slow = 0
+    while high - low > 1:
+        width = high - low
+        weight = under / (under + over) if 0 <= under < math.inf and 0 < over < math.inf else 0.5
+        if slow > 2:
+            weight, slow = 0.5, 0
+        index = min(max(low + round(width * weight), low + 1), high - 1)
+        found = excess(point(index))
+        if found <= 0:  # not so NaN
+            low, under = index, -found
+            over, side = (over / 2 if side > 0 else over), 1
+        else:
+            high, over = index, found
+            under, side = (under / 2 if side < 0 else under), -1
+        slow = slow + 1 if 2 * (high - low) > width else 0
+    return point(low), point(high)
 
 
 def calibrate_events(

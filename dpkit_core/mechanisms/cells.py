@@ -21,6 +21,17 @@ stretch a column a millionfold; 4.5 s are passed in one table of 1500. The parts
 to the mean of their cell as far as noise explains their differences (James and Stein 1961), and what is then
 within 1.5 s is taken for empty. So a column whose values are close together far from 0 is still resolved, and
 one of which nothing can be said is spread evenly. Of bounded columns, 2 s are added to each count.
+
+*Close together.* Dates, prices of one day or 1 000 000 +- 1.5 have all their records in a part of an octave
+that three steps of 16 parts do not resolve. So after each step it is asked whether one or two parts side by
+side hold all records but for twice the deviation of what is compared (and no more than an eighth), by counts
+of 6 s and more. If they do, the next step looks at these alone, with half as much beside them, and divides
+them into 1024 parts; the step after that at the shortest run of 2^i of these that holds all records by counts
+of 4.5 s and more. Where there is no such run, it looks at the same parts again, divided into as few as can be
+told from noise. So a column is resolved to about 2^-20 of its distance from 0, where it needs to be. What is
+beside has then no weight. Nothing else is counted for this than before: which cells are counted is decided by
+what was released, their number is that of the plan (1024 in the last two steps, used or not), and a record is
+in one of them at most.
 """
 
 from __future__ import annotations
@@ -39,7 +50,7 @@ from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Gaussian
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Vector
+    from dpkit_core.data.arrays import Matrix, Vector
     from dpkit_core.protocols import Meter
 
 #: Cells that are split in each step, and parts of each.
@@ -56,6 +67,18 @@ SURE = 4.5
 BELIEVED = 3.0
 SMOOTHING = 2.0
 EMPTY = 1.5
+
+#: Parts of a run of cells that holds all records; a run after the first step is no longer than two, and then
+#: than half of these.
+FINE = 1024
+FIRST_RUN = 2
+LONGEST_RUN = FINE // 2
+
+#: In deviations of the noise: what a run must hold to be looked at alone, and how far it may fall short of
+#: all records; and how far as a share of them, since noise can hide as much.
+CLOSE = 6.0
+SHORT = 2.0
+SHORT_SHARE = 1 / 8
 
 #: Thresholds that are even reach from this rank to its complement.
 TAIL = 0.005
@@ -128,8 +151,13 @@ def cells_events(
     def event(multiplier: float, cells: int) -> Gaussian:
         return Gaussian(multiplier, neighboring, sensitivity=sensitivity, shape=(columns, cells))
 
-    step = event(_of_steps(noise_multiplier, steps), SPLIT * PARTS)
-    return event(noise_multiplier, roots), *([step] * steps)
+    finer = _of_steps(noise_multiplier, steps)
+    return event(noise_multiplier, roots), *(event(finer, _cells_in(step)) for step in range(steps))
+
+
+def _cells_in(step: int) -> int:
+    """Return how many cells of a column are counted in a step: from the second on, a run may be divided."""
+    return FINE if step else SPLIT * PARTS
 
 
 def _of_steps(noise_multiplier: float, steps: int) -> float:
@@ -190,20 +218,60 @@ def private_cells(
     records = [
         max(float(counts[weight > 0].sum()), 1.0) for counts, weight in zip(first, weights, strict=True)
     ]
+    believed = [int(np.count_nonzero(weight)) for weight in weights]
     weights = [weight / weight.sum() for weight in weights]
     steps = BOUNDED_STEPS if bounded else UNBOUNDED_STEPS
     finer = _of_steps(noise_multiplier, steps)
     divide = _smoothed if bounded else _shrunk
-    for _ in range(steps):
-        split = [np.sort(np.argsort(-weight, kind="stable")[:SPLIT]) for weight in weights]
-        edges = [_refined(*column) for column in zip(edges, split, strict=True)]
-        counts = released(edges, [_places(chosen) for chosen in split], SPLIT * PARTS, finer)
-        weights = [
-            _divided(weight, chosen, divide(parts.reshape(SPLIT, PARTS), finer * sensitivity))
-            for weight, chosen, parts in zip(weights, split, counts, strict=True)
-        ]
+    windows: list[tuple[int, int, int] | None] = [None] * len(columns)
+    for step in range(steps):
+        cuts = [_cut(*column) for column in zip(edges, weights, windows, strict=True)]
+        edges, places = [cut.edges for cut in cuts], [cut.places for cut in cuts]
+        counts = released(edges, places, _cells_in(step), finer)
+        deviation = finer * sensitivity
+        for j, cut in enumerate(cuts):
+            everywhere = np.zeros(cut.edges.size - 1)
+            everywhere[cut.places] = counts[j][: cut.places.size]
+            enough = _Enough(records[j], noise * math.sqrt(believed[j]), deviation)
+            if cut.split is None:
+                run = _shortest_run(everywhere, enough, SURE, LONGEST_RUN)
+                inside = (cut.places[0], cut.places[-1] + 1)
+                inside = inside if run is None else _widened(run, everywhere.size)
+                weights[j] = _within(everywhere, inside, deviation)
+                windows[j] = (*inside, enough.told if run is None else FINE)
+            else:
+                shares = divide(everywhere[cut.places].reshape(SPLIT, PARTS), deviation)
+                weights[j] = _divided(weights[j], cut.split, shares)
+                run = _shortest_run(everywhere, enough, CLOSE, FIRST_RUN)
+                if not (bounded or run is None or _around_zero(cut.edges, run)):
+                    windows[j] = (*_widened(run, everywhere.size), FINE)
     largest = [float(counts.max()) for counts in first]
     return [Cells(*column) for column in zip(edges, weights, records, largest, strict=True)]
+
+
+@attrs.frozen(eq=False)
+class _Cut:
+    """How a column is cut for the next count: all edges, which cells are counted, and whose parts they are.
+
+    ``split`` is None where they are the parts of one run, beside which nothing is believed.
+    """
+
+    edges: Vector
+    places: Integers
+    split: Integers | None
+
+
+def _cut(edges: Vector, weights: Vector, window: tuple[int, int, int] | None) -> _Cut:
+    """Return the next cut: of the cells with most records, or of a window (from, to, how many parts)."""
+    if window is None:
+        split = np.sort(np.argsort(-weights, kind="stable")[:SPLIT])
+        return _Cut(_refined(edges, split), _places(split), split)
+    first, last, count = window
+    ranks = np.arange(count + 1) / count
+    parts = edges[first] * (1 - ranks) + edges[last] * ranks
+    # Sorted, because rounding can turn neighbors around.
+    cut = np.sort(np.concatenate([edges[:first], parts, edges[last + 1 :]]))
+    return _Cut(cut, first + np.arange(count), None)
 
 
 def _counts(
@@ -217,7 +285,9 @@ def _counts(
         for column, between, chosen in zip(columns, inner, kept, strict=True):
             values = block.y if column is None else block.X[:, column]
             found = np.searchsorted(between, values, side="left")
-            rows.append(np.bincount(found, minlength=between.size + 1)[chosen])
+            row = np.zeros(cells, dtype=np.int64)
+            row[: chosen.size] = np.bincount(found, minlength=between.size + 1)[chosen]
+            rows.append(row)
         return np.array(rows, dtype=np.int64)
 
     return Sum(count, (len(columns), cells), bound=1)
@@ -246,16 +316,85 @@ def _smoothed(counts: Vector, noise: float) -> Vector:
     return weights
 
 
-def _shrunk(counts: Vector, noise: float) -> Vector:
+def _shrunk(counts: Matrix, noise: float) -> Matrix:
     """Return counts of the parts of each cell (a row) moved to their mean as far as noise explains them.
 
     The estimate of James and Stein; what is then left within the noise is taken for empty.
     """
     mean = np.maximum(counts.mean(axis=1, keepdims=True), 0.0)
     squares = np.square(counts - mean).sum(axis=1, keepdims=True)
-    trust = np.maximum(0.0, 1 - (PARTS - 1) * noise**2 / np.maximum(squares, noise**2))
-    weights: Vector = np.maximum(mean * (1 - trust) + trust * (counts - EMPTY * noise), 0.0)
+    free = counts.shape[1] - 1
+    trust = np.maximum(0.0, 1 - free * noise**2 / np.maximum(squares, noise**2))
+    weights: Matrix = np.maximum(mean * (1 - trust) + trust * (counts - EMPTY * noise), 0.0)
     return np.where(weights.any(axis=1, keepdims=True), weights, 1.0)
+
+
+@attrs.frozen
+class _Enough:
+    """How many records there are, as released, and deviations of the noise of that and of each count."""
+
+    records: float
+    noise_of_records: float
+    noise: float
+
+    def records_in(self, length: int, sure: float) -> float:
+        """Return how many a run of so many cells must hold, by its counts, to hold all."""
+        own = self.noise * math.sqrt(length)
+        short = min(SHORT * math.hypot(self.noise_of_records, own), SHORT_SHARE * self.records)
+        return max(sure * own, self.records - short)
+
+    @property
+    def told(self) -> int:
+        """How many parts there may be so that records who are in half of them are told from the noise."""
+        parts = 2 * (self.records / (SURE * self.noise)) ** 2
+        return int(2 ** math.floor(math.log2(min(max(parts, PARTS), FINE))))
+
+
+def _shortest_run(counts: Vector, enough: _Enough, sure: float, longest: int) -> tuple[int, int] | None:
+    """Return from where to where the shortest run of 1, 2, 4, ... cells holds all records, if one does.
+
+    ``counts`` are those of all cells, 0 where none were counted; a run has no more than ``longest`` cells.
+    """
+    below = np.concatenate([[0.0], np.cumsum(counts)])
+    length = 1
+    while length <= min(longest, counts.size):  # a window divided into few parts leaves fewer cells
+        sums = below[length:] - below[:-length]
+        first = int(np.argmax(sums))
+        if sums[first] >= enough.records_in(length, sure):
+            return first, first + length
+        length *= 2
+    return None
+
+
+def _widened(run: tuple[int, int], cells: int) -> tuple[int, int]:
+    """Return the run with half as much on either side, where there is so much."""
+    beside = -(-(run[1] - run[0]) // 2)
+    return max(run[0] - beside, 0), min(run[1] + beside, cells)
+
+
+def _around_zero(edges: Vector, run: tuple[int, int]) -> bool:
+    """Return whether a run is a part of the cell around 0, where nothing needs to be resolved."""
+    least = np.ldexp(1.0, EXPONENTS[0])
+    return bool(-least <= edges[run[0]] and edges[run[1]] <= least)
+
+
+def _within(counts: Vector, window: tuple[int, int], noise: float) -> Vector:
+    """Return the shares of records in all cells, where all are within a window, from a first to a last."""
+    weights = np.zeros(counts.size)
+    first, last = window
+    # As in steps of 16 parts: first how much is in each of 16 groups, and then in their cells.
+    group = -(-(last - first) // PARTS)
+    held = np.zeros(-(-(last - first) // group) * group)
+    held[: last - first] = counts[first:last]
+    groups = held.reshape(-1, group)
+    among = _shrunk(groups.sum(axis=1)[np.newaxis], noise * math.sqrt(group))[0]
+    inside = _shrunk(groups, noise)
+    shares = (among / among.sum())[:, np.newaxis] * inside / inside.sum(axis=1, keepdims=True)
+    weights[first:last] = shares.ravel()[: last - first]
+    if not weights.any():  # what was added to fill the last group up was all
+        weights[first:last] = 1.0
+    normalized: Vector = weights / weights.sum()
+    return normalized
 
 
 def _refined(edges: Vector, split: Integers) -> Vector:

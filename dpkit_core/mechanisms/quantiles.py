@@ -41,13 +41,19 @@ a good candidate and the hundreds that are beyond all data. Rank 5/8 keeps that 
 
 *Between two points.* Where all records are between two neighbors on the grid, such as 1e6 and what is nearer
 to it than 512, or equal 0.1, every point of the grid misses the median by half of them, and a choice among
-them would be one by chance alone. So center and spread have the score
+them would be one by chance alone. So the center has the score
 
     max(u(s), u'(s) - K),    u'(s) = -max(0, #{x < s-} - r, r - #{x <= s+}),    K = 8 / epsilon,
 
 with s- and s+ the neighbors of s: a point that has the rank between its neighbors misses it by K at most. u'
 has the sensitivity of u by the same words, and so has the larger of two numbers. Where fewer than K records
 are between three neighbors, this is u.
+
+The spread has the score u'(s): an eighth of an octave more or less is immaterial, and K would decide where
+it must not. Of a count of which half is 0 and two fifths are 1, every point between 0 and 1 is a median, and
+the center c is most often far nearer to 0. Then no distance is at a point of the grid, those of the ones are
+just below 1, and the 5/8-quantile is u' alone. The empty stretch below has hundreds of points, which miss it
+by n / 8 records and not by more: of 7200 records at a total epsilon of .1, that is 900, and K is 800.
 
 *Mass at one value.* Claims, clicks, counts and labels have most of their records at one value, which is then
 the median, and the 5/8-quantile of distances from it is nothing: fences would close on it. So the spread is
@@ -59,10 +65,10 @@ w look for the rank
 
 that of the median of the b records beyond if a > n / 4, and the old one if not, by the score
 
-    u(s) = -max(0, #{|x - c| < s} - r, r - #{|x - c| <= s}, min(T - b / 2, a - 5/8 n)),    s > w,
-    u(s) = -max(0, 5/8 n - #{|x - c| <= s}, b / 2 - T),                                    s <= w,
+    u(s) = -max(0, #{|x - c| < s-} - r, r - #{|x - c| <= s+}, min(T - b / 2, a - 5/8 n)),    s > w,
+    u(s) = -max(0, 5/8 n - #{|x - c| <= s}, b / 2 - T),                                      s <= w,
 
-the two middle terms as above, with neighbors beyond w only. The last terms decide between mass and rest:
+with neighbors s- and s+ beyond w only. The last terms decide between mass and rest:
 where 5/8 of all are within w and b < 2 T, too few to find their spread among hundreds of candidates, the
 spread is within w. If a <= n / 4, the scores are those of the 5/8-quantile.
 
@@ -80,6 +86,24 @@ at most 5/8 does so, too; so u changes by at most m = 5/8 and two scores move ap
 record is replaced, n stays, a, b and each count change by at most 1, and (n + a) / 2 less a count by at most
 1, as a and the counts at s > w do not change in opposite directions: u changes by at most 1. So the
 sensitivities are those of the 5/8-quantile.
+
+*Hardly moving.* A column such as 1e6 +- 1.5 looks like a mass, too: it is within w, which is a thousandth of
+1e6, and the center found is beside all of it. Then the spread t that is found is about the distance from the
+center to the column, and 5/8 of the records are in c +- t. So if w / 1024 < t <= w, the third selection has
+more candidates before those above: the windows
+
+    c + t i 2^-l / 2 +- t 2^-l,    |i| <= 2 2^l,    l = 10, 9, ..., 0,
+
+each with the score minus the records outside of it, and a price of 2 / epsilon for each l from 10 on; the 25
+widths about c follow at a price that is higher by 22 / epsilon. So center and width of a column are found to
+2^-10 of w, 2^-20 of the center, by the selections that there are; and where a mass is at no point of the
+grid, some 50 / epsilon records beyond it are found. Where a mass is at a point of the grid (a whole number up
+to 2048, a half), spreads t are drawn evenly from all magnitudes up to w and are seldom above w / 1024. The
+number of candidates is that of the plan; where there are no windows, none is drawn.
+
+*Sensitivity of windows.* A record that joins is outside of a candidate or not, so counts move in one
+direction, scores move apart by 1. A record that is replaced may leave one window and enter another: scores
+would move apart by 2. So under replace-one, records outside are halved; prices are as they were.
 
 *Enough records.* Let M be the number of records by which a candidate must be better than all others of the
 grid together but for 1 case in 64, and T = 2 M. A candidate beyond all data misses r by n - r: by M if ``3/8
@@ -103,6 +127,8 @@ from dpkit_core.privacy.events import ExponentialMechanism, Repeated, Sequence
 from dpkit_core.protocols import Refusal, Scores
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from dpkit_core.data.arrays import Matrix, Vector
     from dpkit_core.protocols import Meter
 
@@ -129,6 +155,15 @@ RECORDS_PER_MAGNITUDE = 2.0
 
 #: Records, in units of 1 / epsilon, by which a point is worse that has the rank only between its neighbors.
 RECORDS_BETWEEN = 8.0
+
+#: Windows about a column that hardly moves: how often the spread is halved, the price of each time in units
+#: of 1 / epsilon, and above which share of the resolution a spread says that there may be such a column.
+HALVINGS = 10
+RECORDS_PER_HALVING = 2.0
+BESIDE = 2.0**-10
+
+#: How many windows there are.
+WINDOWS = sum(2 ** (halved + 2) + 1 for halved in range(HALVINGS + 1))
 
 #: Of the center and of the spread, each, to lie beyond all data, with as few records as can be accepted.
 FAILURE = 2.0**-6
@@ -196,7 +231,7 @@ def fences_event(epsilon: float, neighboring: Neighboring, columns: int = 1) -> 
     locations, _ = location_grid()
     center = quantile_event(epsilon, neighboring, 1 / 2, locations.size)
     spread = quantile_event(epsilon, neighboring, SPREAD_RANK, spread_grid().size)
-    reach = reach_event(epsilon, neighboring, FENCE_STEPS + 1)
+    reach = reach_event(epsilon, neighboring, WINDOWS + FENCE_STEPS + 1)
     return Repeated(Sequence((center, spread, reach)), columns)
 
 
@@ -240,22 +275,39 @@ def private_fences(
 
     sensitivity = rank_sensitivity(SPREAD_RANK, neighboring)
     around = data.sum(counts_around(distances, spread_grid()))
-    scores = spread_scores(around, center, least_beyond(epsilon, neighboring), epsilon)
+    scores = spread_scores(around, center, least_beyond(epsilon, neighboring))
     spread = float(spread_grid()[_select(meter, scores, sensitivity, epsilon, constant_work=False)])
     at_mass = spread <= resolution(center)
-    reach = magnitudes(center) if at_mass else spread * np.exp2(np.arange(FENCE_STEPS + 1) / 4)
+    candidates = magnitudes(center) if at_mass else spread * np.exp2(np.arange(FENCE_STEPS + 1) / 4)
     price = RECORDS_PER_MAGNITUDE if at_mass else RECORDS_PER_DOUBLING / 4
-    width = private_reach(
+    scores = np.zeros(WINDOWS + FENCE_STEPS + 1)
+    allowed = np.ones(scores.size, dtype=np.bool_)
+    # At the least candidate, the grid of locations is as fine as anything is resolved.
+    least = resolution(center) == spread_grid()[0]
+    beside = at_mass and not least and spread > BESIDE * resolution(center)
+    if beside:
+        middles, widths, prices = windows(center, spread)
+        prices = np.concatenate([prices, prices[-1] + price * np.arange(1, candidates.size + 1)])
+        middles = np.concatenate([middles, np.full(candidates.size, center)])
+        candidates = np.concatenate([widths, candidates])
+        scores[:] = window_scores(
+            data.sum(counts_outside(values, middles, candidates)), epsilon, prices, neighboring
+        )
+    else:
+        allowed[:WINDOWS] = False
+        outside = data.sum(counts_beyond(distances, candidates))
+        scores[WINDOWS:] = reach_scores(outside, epsilon, price)
+        middles = np.full(candidates.size, center)
+    pick = _select(
         meter,
-        data,
-        distances,
-        reach,
-        price=price,
-        epsilon=epsilon,
-        neighboring=neighboring,
+        scores,
+        Sensitivity.monotone(1.0, neighboring),
+        epsilon,
         constant_work=constant_work,
+        allowed=allowed,
     )
-    return Fences(center, width)
+    place = pick if beside else pick - WINDOWS
+    return Fences(float(middles[place]), float(candidates[place]))
 
 
 def reach_event(epsilon: float, neighboring: Neighboring, candidates: int) -> ExponentialMechanism:
@@ -476,12 +528,12 @@ def center_scores(counts: Integers, epsilon: float) -> Vector:
     most. ``counts`` is the total of ``counts_around``; the sensitivity is that of ``rank_scores``.
     """
     below, upto = counts[:, :-1]
-    misses = _misses(below, upto, float(counts[0, -1]) / 2, epsilon)
+    misses = _misses(below, upto, float(counts[0, -1]) / 2, between=RECORDS_BETWEEN / epsilon)
     return np.negative(np.maximum(misses, 0.0, out=misses), out=misses)
 
 
-def _misses(below: Integers | Vector, upto: Integers | Vector, rank: float, epsilon: float) -> Vector:
-    """Return by how many records points miss a rank, or their neighbors do and a little more; exactly.
+def _misses(below: Integers | Vector, upto: Integers | Vector, rank: float, *, between: float) -> Vector:
+    """Return by how many records points miss a rank, or their neighbors do and ``between``; exactly.
 
     Nearly all the time of a fence passes here, in memory: hence in place.
     """
@@ -493,7 +545,7 @@ def _misses(below: Integers | Vector, upto: Integers | Vector, rank: float, epsi
     np.maximum(wider[:-1], short[1:], out=wider[:-1])
     np.maximum(wider[-1:], short[-1:], out=wider[-1:])
     np.maximum(wider, 0.0, out=wider)
-    wider += _in_units(RECORDS_BETWEEN / epsilon)
+    wider += _in_units(between)
     misses = np.maximum(above, short, out=above)
     return np.minimum(misses, wider, out=misses)
 
@@ -510,11 +562,12 @@ def _in_units(records: Vector | float) -> Vector:
     return rounded
 
 
-def spread_scores(counts: Integers, center: float, least: float, epsilon: float) -> Vector:
+def spread_scores(counts: Integers, center: float, least: float) -> Vector:
     """Return minus the number of records by which each point of ``spread_grid`` misses the spread, exactly.
 
     That is the 5/8-quantile of the distances from the center or, where many records share one value, about
-    the median distance of the others. Sensitivity as of the 5/8-quantile; the notes of the module prove it.
+    the median distance of the others; of points beyond the mass, those that have it between their neighbors.
+    Sensitivity as of the 5/8-quantile; the notes of the module prove it.
 
     Parameters
     ----------
@@ -524,8 +577,6 @@ def spread_scores(counts: Integers, center: float, least: float, epsilon: float)
         Released before.
     least
         T of the notes, a multiple of 2^-10: of how many records beyond the mass, halved, the spread is found.
-    epsilon
-        Of the selection.
     """
     grid = spread_grid()
     below, upto = np.asarray(counts[:, :-1], dtype=np.float64)
@@ -534,7 +585,7 @@ def spread_scores(counts: Integers, center: float, least: float, epsilon: float)
     within, quantile = upto[here], SPREAD_RANK * n
     beyond = (n - within) / 2
     rank = max(quantile, (n + within) / 2)
-    out = _misses(below[here + 1 :], upto[here + 1 :], rank, epsilon)
+    out = _misses(below[here + 1 :], upto[here + 1 :], rank, between=0.0)
     misses = np.concatenate(
         [
             np.maximum(quantile - upto[: here + 1], beyond - least),
@@ -576,6 +627,40 @@ def magnitudes(center: float) -> Vector:
     return widths
 
 
+def windows(center: float, spread: float) -> tuple[Vector, Vector, Vector]:
+    """Return the windows of the notes: middles, widths to either side, and prices in units of 1 / epsilon."""
+    middles, widths, prices = [], [], []
+    for halved in range(HALVINGS, -1, -1):
+        steps = np.arange(-(2 ** (halved + 1)), 2 ** (halved + 1) + 1)
+        width = math.ldexp(spread, -halved)
+        middles.append(center + steps * (width / 2))
+        widths.append(np.full(steps.size, width))
+        prices.append(np.full(steps.size, RECORDS_PER_HALVING * (HALVINGS - halved)))
+    return np.concatenate(middles), np.concatenate(widths), np.concatenate(prices)
+
+
+def counts_outside(values: Values, middles: Vector, widths: Vector) -> Sum:
+    """Return the sum that counts the values outside of each window ``middles +- widths``."""
+    lower, upper = middles - widths, middles + widths
+
+    def count(block: Block) -> Integers:
+        ordered = np.sort(values(block))
+        below = np.searchsorted(ordered, lower, side="left")
+        return below + (ordered.size - np.searchsorted(ordered, upper, side="right"))
+
+    return Sum(count, middles.shape, bound=1)
+
+
+def window_scores(outside: Integers, epsilon: float, prices: Vector, neighboring: Neighboring) -> Vector:
+    """Return minus the records outside of each window, minus its price; exactly, with range sensitivity 1.
+
+    Under replace-one the records are halved, because one may leave a window and enter another.
+    """
+    weight = 1 / 2 if neighboring is Neighboring.REPLACE_ONE else 1.0
+    scores: Vector = -(weight * np.asarray(outside, dtype=np.float64) + _in_units(prices / epsilon))
+    return scores
+
+
 def reach_scores(outside: Integers, epsilon: float, price: float = RECORDS_PER_DOUBLING / 4) -> Vector:
     """Return minus the records out of reach, minus ``price / epsilon`` for each candidate in order; exactly.
 
@@ -606,13 +691,19 @@ def spread_grid() -> Vector:
 
 
 def _select(
-    meter: Meter, scores: Vector, sensitivity: Sensitivity, epsilon: float, *, constant_work: bool
+    meter: Meter,
+    scores: Vector,
+    sensitivity: Sensitivity,
+    epsilon: float,
+    *,
+    constant_work: bool,
+    allowed: npt.NDArray[np.bool_] | None = None,
 ) -> int:
-    everywhere = np.ones(scores.size, dtype=np.bool_)
+    candidates = np.ones(scores.size, dtype=np.bool_) if allowed is None else allowed
     event = ExponentialMechanism(
         epsilon, sensitivity.neighboring, sensitivity=sensitivity.range, candidates=scores.size
     )
-    shown = Scores(scores, sensitivity, everywhere)
+    shown = Scores(scores, sensitivity, candidates)
     (pick,) = meter.select(shown, 1, event=event, constant_work=constant_work)
     return pick
 

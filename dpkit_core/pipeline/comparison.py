@@ -11,7 +11,7 @@ from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.parts import require_type
 from dpkit_core.pipeline.plan import Plan, stage_rows
 from dpkit_core.privacy.budget import rounded_up
-from dpkit_core.text import columns, indented
+from dpkit_core.text import columns, indented, number_of
 
 HEADER = ("plan", "epsilon", "delta", "stage", "epsilon alone", "share")
 IN_FULL = (*HEADER, "part", "releases")
@@ -61,7 +61,7 @@ class Comparison:
         """What the plans have in common."""
         schema = next(iter(self.plans.values())).schema
         return (
-            f"Plans of one table: {len(schema.features)} features, target {schema.target.name}, "
+            f"Plans of one table: {number_of(len(schema.features), 'feature')}, target {schema.target.name}, "
             f"{schema.neighboring.value} neighbors"
         )
 

@@ -19,6 +19,7 @@ import attrs
 
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidOption
+from dpkit_core.pipeline.default_accountant import FALLBACK
 from dpkit_core.pipeline.parts import Assembly, make_part, require_type
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.planner import Planner
@@ -110,7 +111,7 @@ def compose(
     scorer: Scorer | str | None = None,
     selector: TopKSelector | str | None = None,
     regressor: Regressor | str | None = None,
-    accountant: Accountant | str = "rdp",
+    accountant: Accountant | str | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Pipeline:
     """Return a pipeline of parts, each given as an instance or by the name of an installed component.
@@ -122,7 +123,8 @@ def compose(
     regressor
         May be left out for a selection alone.
     accountant
-        A fresh accountant of the schema's relation, or a name.
+        A fresh accountant of the schema's relation, or a name. Where it is left out, ``tight`` if that
+        composes every event that is planned, else ``rdp``; the plan says which, and why.
     options
         For parts given by name: role -> option -> value.
 
@@ -139,17 +141,21 @@ def compose(
         instance = accountant if role == "accountant" else given.get(role)
         if role not in ROLES:
             raise InvalidOption(f"no part is called {role!r}; parts are {', '.join(ROLES)}")
-        if values and not isinstance(instance, str):
+        if values and not isinstance(instance, str) and (role, instance) != ("accountant", None):
             raise InvalidOption(
                 f"options {sorted(values)} are given for {role}, "
                 + ("which is not part of this pipeline" if instance is None else "which is an instance")
             )
+    if accountant is None and settings.get("accountant"):
+        accountant = FALLBACK  # the one of both that has options
     registry = Registry()
     assembly = Assembly(
         None if scorer is None else make_part("scorer", scorer, settings.get("scorer"), registry),
         None if selector is None else make_part("selector", selector, settings.get("selector"), registry),
         None if regressor is None else make_part("regressor", regressor, settings.get("regressor"), registry),
-        accountant if isinstance(accountant, str) else make_part("accountant", accountant, None, registry),
+        accountant
+        if accountant is None or isinstance(accountant, str)
+        else make_part("accountant", accountant, None, registry),
         settings.get("accountant", {}),
     )
     return Pipeline(assembly)

@@ -116,13 +116,14 @@ class Iteration:
 class Assembly:
     """The parts that are to work together, as they were given.
 
-    ``accountant`` is a name, with ``accountant_options``, where the relation is still to be filled in.
+    ``accountant`` is a name, with ``accountant_options``, where the relation is still to be filled in; None
+    where nobody said which (``dpkit_core.pipeline.default_accountant``).
     """
 
     scorer: Part[Scorer] | None
     selector: Part[TopKSelector] | None
     regressor: Part[Regressor] | None
-    accountant: Part[Accountant] | str
+    accountant: Part[Accountant] | str | None
     accountant_options: Mapping[str, Any]
 
     def __str__(self) -> str:

@@ -25,7 +25,7 @@ from dpkit_core.privacy.words import events_in_words
 from dpkit_core.protocols import Accountant, IterateFacts
 from dpkit_core.release.certificate import PartRecord, StageEvent
 from dpkit_core.release.release import Release
-from dpkit_core.text import indented
+from dpkit_core.text import indented, number_of, some_of
 
 Records = AnyDataset | Sequence[Dataset]
 """What a plan is run on: a dataset, or the batches of a stream in the order of their arrival."""
@@ -55,6 +55,8 @@ class Plan:
         How many batches of records it will be run on, one after the other; public.
     iterates
         What is public about the iterates from which features are dropped; None where nothing iterates.
+    because
+        Why it is this accountant, where nobody named one; empty otherwise.
     """
 
     assembly: Assembly
@@ -71,6 +73,7 @@ class Plan:
     batches: int
     iterates: IterateFacts | None
     _runner: Runner = attrs.field(repr=False, eq=False)
+    because: str = attrs.field(default="", eq=False, kw_only=True)
 
     @property
     def parts(self) -> tuple[Part[Component], ...]:
@@ -211,9 +214,13 @@ def title(plan: Plan) -> str:
     """Return what a plan is, in one line."""
     if plan.iterates is not None:
         return (
-            f"Plan: {plan.assembly}, {len(plan.iterates.after)} iterates of {plan.iterates.features} features"
+            f"Plan: {plan.assembly}, {number_of(len(plan.iterates.after), 'iterate')} of "
+            f"{number_of(plan.iterates.features, 'feature')}"
         )
-    return f"Plan: {plan.assembly}, k = {plan.k} of {len(plan.schema.features)} features"
+    features = number_of(every := len(plan.schema.features), "feature")
+    if plan.assembly.selection is None:
+        return f"Plan: {plan.assembly} on {'all ' if every > 1 else ''}{features}"
+    return f"Plan: {plan.assembly}, k = {plan.k} of {features}"
 
 
 def plan_in_words(plan: Plan) -> str:
@@ -228,8 +235,10 @@ def plan_in_words(plan: Plan) -> str:
             *indented(
                 [
                     *reading_lines(plan),
+                    *missing_lines(plan),
                     *stages,
                     budget_line(plan),
+                    *accountant_lines(plan),
                     *forecast_lines(plan),
                     *warning_lines(plan),
                 ]
@@ -243,6 +252,24 @@ def reading_lines(plan: Plan) -> list[str]:
     return [f"Reading: {rule}." for rule in plan.schema.rules]
 
 
+def missing_lines(plan: Plan) -> list[str]:
+    """Return which columns may lack nothing, as a table that lacks it will be refused."""
+    columns = plan.schema.without_rule
+    if not columns:
+        return []
+    return [
+        f"Reading: a table with a missing value in {some_of(columns)} is refused, before anything is spent; "
+        "a rule, missing = ... in the schema, says otherwise."
+    ]
+
+
+def accountant_lines(plan: Plan) -> list[str]:
+    """Return why it is this accountant, where nobody named one and it has something to add up."""
+    if not plan.because or plan.epsilon is None:
+        return []
+    return [f"Accountant {plan.accountant.name}, as none was named: {plan.because}."]
+
+
 def forecast_lines(plan: Plan) -> list[str]:
     """Return what can be told of a run, from public facts."""
     return [f"Forecast of {found.part}: {found.forecast.sentence}." for found in plan.forecasts]
@@ -251,7 +278,14 @@ def forecast_lines(plan: Plan) -> list[str]:
 def plan_as_html(plan: Plan) -> str:
     """Return a plan as what a notebook shows."""
     header = ("stage", "part", "releases", "epsilon alone", "share")
-    lines = [*reading_lines(plan), budget_line(plan), *forecast_lines(plan), *warning_lines(plan)]
+    lines = [
+        *reading_lines(plan),
+        *missing_lines(plan),
+        budget_line(plan),
+        *accountant_lines(plan),
+        *forecast_lines(plan),
+        *warning_lines(plan),
+    ]
     return markup.heading(title(plan)) + markup.table(header, stage_rows(plan)) + markup.sentences(lines)
 
 

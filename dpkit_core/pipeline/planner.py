@@ -26,6 +26,7 @@ from dpkit_core.errors import (
 from dpkit_core.mechanisms.calibration import calibrate, total
 from dpkit_core.noise.grid import check_range, gaussian_grid, laplace_grid
 from dpkit_core.noise.selection import SMALLEST_EPSILON
+from dpkit_core.pipeline.default_accountant import fallback, preferred, unknown_to
 from dpkit_core.pipeline.parts import Assembly, Component, Iteration, Part, Selection, make_part
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.runner import run
@@ -111,6 +112,7 @@ class Planner:
         self.select_share = select_share
         self.batches = batches
         self.problems: list[str] = []
+        self.fresh: Accountant
         self.sensitivities: tuple[Sensitivity, ...] | None = None
 
     def plan(self) -> Plan:
@@ -123,14 +125,15 @@ class Planner:
     def _plan(self) -> Plan:
         self._check_parts()
         self._check_classes()
-        accountant = self._accountant()
+        given = self._accountant()
         hopeless = bool(self.problems)
         self._check_k()
         if hopeless:
             self._raise_problems()
-        self.fresh: Accountant = accountant.instance
+        accountant, because, drafted = self._chosen() if given is None else (given, "", None)
+        self.fresh = accountant.instance
         records = self._records(accountant)
-        stages = self._collect(1.0)
+        stages = self._collect(1.0) if drafted is None else drafted
         self._check_events(stages, accountant)
         self._check_turns(stages)
         self._raise_problems()
@@ -153,6 +156,7 @@ class Planner:
             self.batches,
             self.facts,
             runner=run,
+            because=because or self._undrafted(accountant, stages),
         )
 
     def _check_parts(self) -> None:
@@ -229,9 +233,12 @@ class Planner:
             )
         self.k = min(max(given, 1), most) if self.assembly.selector else most
 
-    def _accountant(self) -> Part[Accountant]:
+    def _accountant(self) -> Part[Accountant] | None:
+        """Return the accountant that was named or given; None where nobody said which."""
         given = self.assembly.accountant
         relation = self.schema.neighboring
+        if given is None:
+            return None
         if isinstance(given, str):
             options = self.assembly.accountant_options
             if "neighboring" in options:
@@ -243,6 +250,30 @@ class Planner:
                 f"schema: {relation.value}. Build the accountant with the schema's relation"
             )
         return given
+
+    def _chosen(self) -> tuple[Part[Accountant], str, tuple[Stage, ...] | None]:
+        """Return the accountant by default, why, and the stages as drafted with it, if they were."""
+        first, because = preferred(self.schema.neighboring)
+        if first is None:
+            return fallback(self.schema.neighboring), "", None
+        self.fresh, earlier = first.instance, len(self.problems)
+        stages = self._collect(1.0)
+        failed = len(self.problems) > earlier
+        del self.problems[earlier:]  # the other accountant's are told, if it has any
+        events = [event for stage in stages for event in stage.plan.events]
+        if failed or unknown_to(first, filter(is_exact, events)) is not None:
+            return fallback(self.schema.neighboring), "", None
+        return first, because, stages
+
+    def _undrafted(self, accountant: Part[Accountant], stages: Sequence[Stage]) -> str:
+        """Return why the preferred accountant was not taken, where nobody named one."""
+        if self.assembly.accountant is not None:
+            return ""
+        first, because = preferred(self.schema.neighboring)
+        if first is None:
+            return because
+        events = [event for stage in stages for event in stage.plan.events]
+        return unknown_to(first, events) or f"the parts do not plan for {first.name}"
 
     def _records(self, accountant: Part[Accountant]) -> tuple[PartRecord, ...]:
         """Return what the certificate will say of the parts, before anything is spent on it."""

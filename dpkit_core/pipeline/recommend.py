@@ -7,10 +7,11 @@ well, which knows more shapes than a line, unless the schema says that there are
 budget, fewer than ``TREES_FROM`` / epsilon: then ``winsorized``, a line through all columns, which noise
 misleads less. For records that come in batches ``s-gbdt``, which learns from one batch after the other.
 
-*k.* All features, unless the schema says about how many records there are and the plan for all of them warns
-that the budget will likely be wasted: then the largest k of ``CHOICES`` for which nothing does, and if all
-do, the one whose forecasts come nearest. What a part foretells (``dpkit_core.Forecast``) decides, so parts of
-third parties take part in the rule. Where all features are taken, nothing is spent on selecting them.
+*k.* All features, unless the schema says about how many records there are and these are fewer than ``ROOM``
+times what a forecast of the plan for all of them wants: then the largest k of ``CHOICES`` for which they are
+enough, and if they are for none, the one whose forecasts want least. What a part foretells
+(``dpkit_core.Forecast``) decides, so parts of third parties take part in the rule. Where all features are
+taken, nothing is spent on selecting them.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ TREES_FROM = 1000.0
 
 #: How many features may be selected by ``auto``, beside all.
 CHOICES = (20, 10, 5, 3, 2, 1)
+
+#: How many times what forecasts want there must be: they take columns to be better than most are
+#: (``docs/results/features.md``).
+ROOM = 1.25
 
 AUTO = "auto"
 
@@ -116,15 +121,10 @@ def chosen_k(features: int, planned: Callable[[int], Plan]) -> Plan:
     planned
         Returns the plan for a number of features; for all of them, without a selection.
     """
-    everything = planned(features)
-    if everything.schema.size is None or not everything.warnings:
-        return everything
-    wanting = [everything]
-    for k in CHOICES:
-        if k >= features:
-            continue
+    wanting: list[Plan] = []
+    for k in (features, *(k for k in CHOICES if k < features)):
         plan = planned(k)
-        if not plan.warnings:
+        if _has_enough(plan):
             return plan
         wanting.append(plan)
     return min(wanting, key=_wanted)
@@ -139,11 +139,16 @@ def k_in_words(plan: Plan) -> str:
             f"k by the public facts: {taken}, because the schema does not say (records_about) that records "
             "are few."
         )
-    if plan.warnings:
-        return f"k by the public facts: {taken}; any number is warned of, and this one the least."
+    if not _has_enough(plan):
+        return f"k by the public facts: {taken}; {size} records are few for any number, least for this."
     if plan.k < every:
-        return f"k by the public facts: {taken}; for more, forecasts want more than {size} records."
-    return f"k by the public facts: {taken}, because no forecast wants more than {size} records."
+        return f"k by the public facts: {taken}; for more, {size} records are few, by the forecasts."
+    return f"k by the public facts: {taken}, because {size} records are enough, by the forecasts."
+
+
+def _has_enough(plan: Plan) -> bool:
+    """Return whether nothing public says that there are too few records for a plan."""
+    return plan.schema.size is None or ROOM * _wanted(plan) <= plan.schema.size
 
 
 def _wanted(plan: Plan) -> float:

@@ -121,3 +121,37 @@ def test_events_beyond_the_accountant_or_without_a_delta_are_refused_by_name():
         calibrate_events(lambda e: [Repeated(Laplace(1 / e), 2)], request)
     with pytest.raises(Unsuitable, match=r"Gaussian has no finite epsilon at delta 0; give a delta"):
         calibrate_events(lambda i: [Gaussian(1 / i)], budgeted(Budget(1.0)))
+
+
+def bisected(cost, limit, start, relative_error):
+    """Return what plain bisection finds, which tries some forty parameters."""
+    safe = start
+    while not cost(safe) <= limit:
+        safe /= 2
+    while cost(2 * safe) <= limit:
+        safe *= 2
+    unsafe = 2 * safe
+    while unsafe - safe > relative_error * safe:
+        middle = (safe + unsafe) / 2
+        if not safe < middle < unsafe:
+            break
+        safe, unsafe = (middle, unsafe) if cost(middle) <= limit else (safe, middle)
+    return safe
+
+
+@given(cost=costs(), limit=POSITIVE, start=POSITIVE, relative_error=st.sampled_from([0.1, 1e-4, 1e-9, 1e-15]))
+@settings(deadline=None)
+def test_the_result_is_that_of_bisection_to_the_last_bit(cost, limit, start, relative_error):
+    found = calibrate(cost, limit, start=start, relative_error=relative_error)
+    assert found == bisected(cost, limit, start, relative_error)
+
+
+def test_a_smooth_cost_is_asked_a_third_as_often_as_bisection_would():
+    asked = []
+
+    def cost(parameter):
+        asked.append(parameter)
+        return parameter + parameter**2
+
+    calibrate(cost, 1.0)
+    assert len(set(asked)) == len(asked) <= 14

@@ -1,11 +1,14 @@
 """Noisy counts of cells: their estimates without much noise, their sensitivity, and their plan."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from dpkit_core import Dataset, Neighboring, Randomness, Schema, StagePlan
 from dpkit_core.mechanisms import cells
 from dpkit_core.mechanisms.cells import (
+    FINE,
     PARTS,
     SPLIT,
     UNBOUNDED_STEPS,
@@ -95,7 +98,8 @@ def test_what_is_planned(relation, factor):
     first, *steps = cells_events(3.0, relation, 8, bounded=False)
     assert first.sensitivity == pytest.approx((8 * factor) ** 0.5)
     assert first.shape == (8, octaves().size - 1)
-    assert [event.shape for event in steps] == [(8, SPLIT * PARTS)] * UNBOUNDED_STEPS
+    shapes = [(8, SPLIT * PARTS), *[(8, FINE)] * (UNBOUNDED_STEPS - 1)]
+    assert [event.shape for event in steps] == shapes
     spent = [sum(event.noise_multiplier**-2 for event in events) for events in ([first], steps)]
     assert spent == pytest.approx([1 / 9, 1 / 9])
     assert counts_sensitivity(8, relation) == first.sensitivity
@@ -142,3 +146,118 @@ def test_edges_are_in_order_however_close_the_bounds_are():
         for steps in range(1, 20):
             upper = lower + steps * np.spacing(abs(lower))
             assert (np.diff(cells._between(lower, upper)) >= 0).all()
+
+
+CLOSE_TOGETHER = {
+    "1e6 and some": (1e6, 1.5),
+    "between two octaves": (2.0**20, 1.5),
+    "far out": (-1e8, 30.0),
+    "between two steps": (1e6, 200.0),
+    "of one day": (1.6e9, 2e4),
+}
+
+
+@pytest.mark.parametrize("noise_multiplier", [1.0, 20.0, 150.0])
+@pytest.mark.parametrize(("center", "spread"), CLOSE_TOGETHER.values(), ids=CLOSE_TOGETHER)
+def test_a_column_that_hardly_moves_for_its_size_is_resolved(center, spread, noise_multiplier):
+    """Three steps of 16 parts leave cells of 1/4096 of an octave: of 128, where values are 1e6 +- 1.5."""
+    values = np.random.default_rng(3).normal(center, spread, 7000)
+    (cells,) = found([values], noise_multiplier=noise_multiplier)
+    low, middle, high = cells.quantiles(np.array([0.01, 0.5, 0.99]))
+    assert low < center - spread
+    assert high > center + spread
+    assert high - low < (12 if noise_multiplier < 100 else 50) * spread
+    assert abs(middle - center) < (1 if noise_multiplier < 100 else 20) * spread
+    # Nothing of the octave beside it is left, for whose width noise would be drawn.
+    held = np.flatnonzero(cells.shares)
+    assert cells.edges[held[-1] + 1] - cells.edges[held[0]] < 100 * spread
+
+
+def test_a_rest_that_stands_out_keeps_a_column_from_being_looked_at_more_closely():
+    rng = np.random.default_rng(4)
+    values = np.concatenate([rng.normal(1e6, 1.5, 6000), rng.uniform(6e5, 9e5, 1000)])
+    (cells,) = found([values], noise_multiplier=20.0)
+    low, high = cells.quantiles(np.array([0.02, 0.06]))
+    assert 5.5e5 < low < high < 9.5e5
+
+
+def test_what_is_around_zero_is_not_looked_at_more_closely():
+    """All thresholds would be on one side of it, and 1 could not be told from 0."""
+    (cells,) = found([np.zeros(5000)], noise_multiplier=1.0)
+    assert (np.diff(cells.edges) >= 2.0**-63).all()
+
+
+@pytest.mark.parametrize("relation", [AR, RO])
+def test_counts_of_runs_have_the_sensitivity_of_all_counts_and_reach_it(relation):
+    """A record is in one of the 1024 parts of each column at most, or in none."""
+    edges = [cells._cut(octaves(), np.ones(octaves().size - 1), (k - 1, k + 2, FINE)) for k in (160, 161)]
+    values = np.array([-1e300, 0.0, *np.quantile(edges[0].edges[160:1190], [0.1, 0.6, 0.9]), 1e300])
+    schema = Schema.numeric(["x0", "x1"], "y", None, relation)
+
+    def counts(records):
+        X = np.array(records, dtype=float).reshape(-1, 2)
+        data = Dataset.from_arrays(X, np.zeros(len(X)), schema)
+        total = cells._counts([0, 1], [cut.edges for cut in edges], [cut.places for cut in edges], FINE)
+        return np.asarray(data.sum(total), dtype=float)
+
+    lengths = []
+    for first in itertools.product(values, values):
+        before = [(1e300, 0.0), first] if relation is RO else [(1e300, 0.0)]
+        for record in itertools.product(values, values):
+            after = [(1e300, 0.0), record] if relation is RO else [(1e300, 0.0), first]
+            lengths.append(np.linalg.norm(counts(after) - counts(before)))
+            if relation is AR:
+                break
+    assert max(lengths) == pytest.approx(counts_sensitivity(2, relation))
+
+
+def test_runs_are_the_shortest_that_hold_all_but_for_the_noise():
+    counts = np.zeros(64)
+    counts[20:24] = 100.0, 400.0, 400.0, 100.0
+    enough = cells._Enough(1000.0, 0.0, 1.0)
+    assert cells._shortest_run(counts, enough, 4.5, 16) == (20, 24)
+    assert cells._shortest_run(counts, enough, 4.5, 2) is None
+    assert cells._shortest_run(counts, cells._Enough(900.0, 0.0, 50.0), 4.5, 16) == (21, 23)
+    # Twice the noise may hide 200, but an eighth of the records is 125.
+    assert cells._shortest_run(counts, cells._Enough(1000.0, 100.0, 1.0), 4.5, 16) == (20, 24)
+    assert cells._shortest_run(counts, cells._Enough(1000.0, 0.0, 300.0), 4.5, 16) is None
+
+
+def test_at_the_end_of_the_range_a_run_has_cells_all_the_same():
+    weights = cells._within(np.full(1027, -5.0), (1025, 1027), 1.0)
+    assert weights.sum() == pytest.approx(1.0)
+    assert (weights >= 0).all()
+
+
+def test_what_is_not_told_from_noise_in_many_parts_is_looked_at_again_in_few():
+    """Years of people: between 1920 and 2048, and too evenly for 1024 parts with so much noise."""
+    values = np.random.default_rng(9).integers(1953, 1989, 3600).astype(float)
+    for factor in (1.0, 1.1):
+        (cells,) = found([values], noise_multiplier=90.0 * factor)
+        low, high = cells.quantiles(np.array([0.1, 0.9]))
+        assert 1930 < low < 1967
+        assert 1974 < high < 2012
+    assert cells.quantiles(np.array([0.5])) == pytest.approx(1971, abs=10)
+
+
+@pytest.mark.parametrize("planned", [1, 2])
+def test_a_run_is_looked_for_in_as_few_cells_as_a_window_in_few_parts_leaves(planned):
+    """Octaves split once and 16 parts of a window are fewer cells than the longest run has."""
+
+    class LosesSightOfThem:
+        """A meter without noise, after whose second count nothing is seen."""
+
+        def __init__(self):
+            self.seen = []
+
+        def gaussian(self, counts, *, sensitivity, noise_multiplier):
+            self.seen.append(counts.shape)
+            return counts if len(self.seen) <= 2 else np.zeros(counts.shape)
+
+    meter, facts = LosesSightOfThem(), Schema.numeric(["x"], "y", None, AR)
+    data = Dataset.from_arrays(np.full((100, 1), 1e6), np.zeros(100), facts)
+    options = {"bounded": False, "noise_multiplier": 5.0, "neighboring": AR, "planned": planned}
+    (column,) = cells.private_cells(meter, data, [0], [None], **options)
+    assert column.edges.size - 1 < cells.LONGEST_RUN
+    assert column.shares.sum() == pytest.approx(1.0)
+    assert meter.seen == [event.shape for event in cells_events(5.0, AR, planned, bounded=False)]

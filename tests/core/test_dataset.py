@@ -35,6 +35,7 @@ def test_selected_columns_keep_names_and_order():
     [
         ([[1, 2], [3, np.nan], [5, 6]], (1, 2, 3), r"column 'b' has missing"),
         ([[1, 2], [np.inf, 4], [5, 6]], (1, 2, 3), r"column 'a' has infinite"),
+        ([[1, np.nan], [np.nan, 4], [5, 6]], (1, 2, 3), r"columns 'a', 'b' have missing"),
         ([[1, 2], [3, 4], [5, 6]], (1, np.nan, 3), r"column 'y' has missing"),
         ([["p", "q"], ["r", "s"], ["t", "u"]], (1, 2, 3), r"X holds values that are not numbers"),
         ([[1, 2], [3, 4], [5, 6]], ("p", "q", "r"), r"target 'y' holds values that are not numbers"),

@@ -393,6 +393,14 @@ def test_a_comma_cannot_be_both(table):
         table("a,y\n1,2\n", decimal=",")
 
 
+def test_a_comma_is_both_where_numbers_are_in_quotes(table):
+    read = table('a,y\n"0,5","1,25"\n"1,5",2\n', delimiter=",", decimal=",")
+    assert read.values(0).tolist() == [0.5, 1.5]
+    assert read.values(1).tolist() == [1.25, 2.0]
+    with pytest.raises(InvalidData, match="a row has 4 fields where the header has 2"):
+        table("a,y\n0,5,1,25\n", delimiter=",", decimal=",")
+
+
 def test_another_delimiter_than_said_is_told(table):
     with pytest.raises(InvalidData, match="has semicolons between its columns; give --delimiter ';'"):
         table("a;y\n1;2\n", "t.csv.gz")

@@ -32,6 +32,14 @@ def test_few_records_for_the_budget_are_for_a_line(records, epsilon, recipe):
     ).recipe == (f"k-{recipe}")
 
 
+@pytest.mark.parametrize("name", ["trees", "winsorized"])
+def test_a_recipe_with_a_selection_is_the_recipe_without_one_where_all_features_are_taken(name):
+    with_selection, without = find_recipe(f"k-{name}"), find_recipe(name)
+    left = {role: part for role, part in with_selection.parts.items() if role not in {"scorer", "selector"}}
+    assert left == without.parts
+    assert with_selection.options == without.options == {}
+
+
 def test_a_category_is_for_trees_however_few_records_there_are():
     labels = Column("y", "categorical", categories=("no", "yes"), positive="yes")
     schema = Schema((Column("x"),), labels, records_about=10)
@@ -72,21 +80,24 @@ class Foretold:
     ("schema", "wants", "k"),
     [
         (NUMBERS, lambda k: 1e9, 12),
-        (about(1000), lambda k: 1000, 12),
+        (about(1000), lambda k: 800, 12),
         (about(1000), lambda k: 1e9, 12),
-        (about(1000), lambda k: 100 * k, 10),
-        (about(300), lambda k: 100 * k, 3),
+        (about(1000), lambda k: 66 * k, 12),
+        (about(1000), lambda k: 80 * k, 10),
+        (about(1000), lambda k: 81 * k, 5),
+        (about(300), lambda k: 100 * k, 2),
         (about(20), lambda k: 100 * k, 1),
         (about(20), lambda k: 100 * (k + 12 / k), 3),
     ],
 )
-def test_auto_takes_as_many_features_as_no_forecast_warns_of(schema, wants, k):
+def test_auto_takes_as_many_features_as_there_are_records_for_and_a_quarter_more(schema, wants, k):
     foretold: Any = Foretold  # has what is asked of a plan here
     plan = chosen_k(12, lambda k: foretold(k, wants(k), schema))
     assert plan.k == k
     words = k_in_words(plan)
     assert ("all of 12, without a selection" if k == 12 else f"{k} of 12") in words
-    assert ("any number is warned of" in words) == bool(plan.warnings)
+    few = schema.size is not None and 1.25 * wants(k) > schema.size
+    assert ("records are few for any number" in words) == few
 
 
 def test_auto_spends_nothing_on_a_selection_of_everything():

@@ -72,6 +72,8 @@ def test_a_class_is_its_place_in_the_list_however_the_table_is_held(tmp_path):
     ]
     assert [data.y.tolist() for data in found] == [PLACES] * len(found)
     assert {data.outcome for data in found} == {SCHEMA.outcome}
+    # Whoever clips to the bounds takes no class for another.
+    assert {data.target_bounds for data in found} == {SCHEMA.target.bounds} == {(0.0, 3.0)}
 
 
 def test_numbers_are_classes_by_name_and_not_places():

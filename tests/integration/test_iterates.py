@@ -355,4 +355,4 @@ def test_recipes_need_no_bounds(name: str) -> None:
 def test_observers_are_told_of_a_loop_like_of_any_run() -> None:
     data, schema = table()
     release = loop().plan(schema, BUDGET).run(data, observers=Observers.none())
-    assert {part.name for part in release.certificate.parts} == {"screening", "peel", "frank_wolfe", "rdp"}
+    assert {part.name for part in release.certificate.parts} == {"screening", "peel", "frank_wolfe", "tight"}

@@ -5,7 +5,10 @@ center and a width; values beyond are moved to the fence (winsorized), and the i
 
 *2. Radius.* Typical rows are much shorter than the corners of that cube. R, a private 15/16-quantile of the
 lengths of the rows, becomes the radius of a ball onto which longer rows are shrunk, so that noise is
-proportional to what the rows are and not to what they could be.
+proportional to what the rows are and not to what they could be. Where there are refits, R is the private
+reach of the lengths, doubling which must bring in 16 / epsilon records, at twice the epsilon: with a small
+one, a sixteenth of the records cannot speak against a radius that is too wide; with a large one, the long
+rows matter more than noise does.
 
 *3. Matrix.* With z a row of features, y the target in [-1, 1] and
 
@@ -28,27 +31,39 @@ the means pay for it; they have precision to spare.
 - c the noisy covariance with the target, shrunk by 1 - k v / |c|^2, at least 0, where v = s^2 / 2 is the
   variance of its noise (James and Stein 1961): what the noise alone would explain is not believed.
 
-*5. Refits.* From eight features on, unless the option says otherwise, half of what fences and radius leave is
+*5. Refits.* From five features on, unless the option says otherwise, half of what fences and radius leave is
 kept for three steps that look at residuals, which are smaller than targets. With x = (1, 2 z / R), |x|^2 <=
 5, and r = sqrt(2) y - x . beta the residual of the line beta = (intercept, theta), the clip C is the private
 reach of |r|: doubling it must bring in w sqrt(k + 1) / 2 records, half the length of the noise below, so that
-clipping hides about as much from a gradient as noise adds to it. Each step releases
+clipping hides about as much from a gradient as noise adds to it. The clips C_1 = C to C_T = C / 2 of T steps
+shrink geometrically. Each step releases
 
-    g = sum of x clip(r / C, -1, 1) + noise,    beta <- beta + t C P g,
+    g = sum of x clip(r / C_t, -1, 1) + noise,    beta <- beta + e_t C_t P g,
 
-where P is the inverse of the noisy second moments of x, negative eigenvalues set to 0, with a ridge as above:
-Newton's method for Huber's loss, with the matrix that is already released (Varshney, Thakurta and Jain 2022
-clip residuals likewise). The noise is in proportion to C, and it is that of k + 1 numbers instead of (k + 2)
-(k + 3) / 2. The factor t = max(0, 1 - tr(P) w^2 / (g' P g)), w the deviation of the noise in an entry of g,
-is that of James and Stein in the metric of P: without it the steps of a table that is mostly noise diverge.
+where P inverts the noisy second moments of x: Newton's method for Huber's loss, with the matrix that is
+already released (Varshney, Thakurta and Jain 2022 clip residuals likewise). The noise is in proportion to
+C_t, and it is that of k + 1 numbers instead of (k + 2) (k + 3) / 2. Each step makes an estimate of its own,
+with a variance in proportion to C_t^2; with e_t = p_t / (p_1 + ... + p_t), p_t = 1 / C_t^2, beta is their
+mean with the weights that leave the least noise.
+
+Where the budget is small, the noise of the covariances is larger than they are: P would be what the ridge
+says, a fraction of what it should be. But their trace is known well, so they are shrunk towards a multiple of
+the identity, as Ledoit and Wolf (2004) do: entries off the diagonal by the factor a of James and Stein, the
+diagonal about its mean by one of its own. The ridge is against the noise that is left, a l.
 
 *6. What cannot be told.* If the target's noisy sum of squares about its mean is within 2 s of nothing, the
 solution of step 4 is that mean, or the center of the fences where the sum of the target is within 4
-deviations of nothing as well: fences that are far too wide, with noise that is as wide, must not speak.
-Steps of refits are then drawn and not used. If the number of records, as released, is too small for the
-selections of step 1 to be trusted, or if their mean, as released, says that the fences of the target missed
-it, there is a refusal: without bounds and without records there is nothing to say. With public bounds of the
-target there is never a refusal.
+deviations of nothing as well: fences that are far too wide, with noise that is as wide, must not speak. A
+residual may be small between such fences, though, and its gradient be seen where the matrix shows nothing. So
+refits count where noise alone makes slopes as long as those after the first step with a chance below exp(-12)
+(Laurent and Massart 2000, Lemma 1), or else the level after it where that is 4 deviations from the center.
+Later steps say nothing of that: they see the residuals of the noise before them. Slopes that count are shrunk
+by 1 - v tr(P) / (theta' P^-1 theta), at least 0, with v P the covariance of their noise: what it would
+explain is not believed.
+
+If the number of records, as released, is too small for the selections of step 1 to be trusted, or if their
+mean, as released, says that the fences of the target missed it, there is a refusal: without bounds and
+without records there is nothing to say. With public bounds of the target there is never a refusal.
 
 *Privacy.* Steps 1 and 2 are exponential mechanisms, each with its sensitivity in ``mechanisms.quantiles``;
 each sees columns transformed by earlier releases, record by record, and step 3 is one Gaussian mechanism on
@@ -58,19 +73,20 @@ as might need them, and selections that are not needed are made and not used.
 
 In step 5, r is a function of one record, the fences, R and beta, all released before; it is computed entry
 by entry and along rows. C is an exponential mechanism on counts of the values |r|. A record adds x clip(r /
-C, -1, 1) to g, a vector no longer than sqrt(5), truncated towards zero to the grid of
+C_t, -1, 1) to g, a vector no longer than sqrt(5), truncated towards zero to the grid of
 ``mechanisms.moments``, which makes neither factor longer. So the L2 sensitivity of g is sqrt(5) if records
 join or leave and 2 sqrt(5) if they are replaced, attained by a record on the sphere whose residual changes
-from C to -C; whatever C is, so the events are known when the fit is planned. Each g sees the beta of the one
-before: Gaussian mechanisms on functions of one record and of earlier releases, which compose adaptively like
-the rest. P, t and the number of steps are post-processing or public.
+from C_t to -C_t; whatever C is, so the events are known when the fit is planned. Each g sees the beta of the
+one before: Gaussian mechanisms on functions of one record and of earlier releases, which compose adaptively
+like the rest. P, e_t, C_t / C, what is believed in the end and how many steps there are is post-processing or
+public.
 
 *Defaults.* On eleven tables of the benchmark of DPKendall, at epsilon ln 3 and 5 features, the mean of the
 median test R^2 moved by less than .004 for shares of fences from .08 to .3, ridges from a quarter to the
 whole of the spectral norm, and ranks of the radius from 3/4 to 15/16; all noise together costs .004 there.
 The share .3 is what tables of 500 records want. There, on eleven other tables, the mean of the medians was
 .20 for selections of the target with twice the epsilon of the others, .19 for 1.5 times, .15 for three times.
-Those of refits were set on synthetic tables alone (``docs/decisions/0043-residuals-are-fitted-again.md``).
+Those of refits were set on synthetic tables alone (decisions 0043 and 0066 under ``docs/decisions``).
 """
 
 from __future__ import annotations
@@ -133,7 +149,13 @@ NORM = math.sqrt(7.0)
 #: The fences of the target decide about every prediction, those of a feature about one coefficient.
 TARGET_WEIGHT = 2.0
 
+#: Radius and clip of a fit with refits decide about all coefficients.
+WHOLE_WEIGHT = 2.0
+
+#: The radius is the length of a row of this rank. Where there are refits, doubling it must bring in more
+#: than 16 / epsilon records, as for fences.
 RADIUS_RANK = 15 / 16
+RADIUS_PRICE = 2.0
 
 #: Candidates for the clip of refits, in the units of sqrt(2) y, and how many records doubling it must bring
 #: in, in lengths of the noise of a gradient.
@@ -147,8 +169,15 @@ REFIT_SHARE = 0.5
 #: noisier the more there are.
 BY_RULE = "auto"
 REFITS = 3
-MANY_FEATURES = 8
+MANY_FEATURES = 5
 MOST_REFITS = 16
+
+#: The clip of the last refit, in that of the first: what is left to explain becomes smaller.
+LAST_CLIP = 0.5
+
+#: Noise alone speaks with a chance of exp(-12), or that of four deviations.
+CERTAINTY = 12.0
+DEVIATIONS = 4.0
 
 #: The norm of a row (1, 2 z / R) of the gradient.
 GRADIENT_NORM = math.sqrt(5.0)
@@ -159,6 +188,7 @@ NOISE_ALLOWED = 0.5
 
 #: Candidates for the radius, in units of the largest length.
 RADII = np.exp2(np.arange(-40, 1) / 8)
+REFIT_RADII = np.exp2(np.arange(-24, 1) / 8)
 
 
 @attrs.frozen
@@ -207,8 +237,11 @@ class WinsorizedSettings:
         unbounded = sum(feature.bounds is None for feature in request.schema.features)
         columns = min(request.k, unbounded)
         target = request.schema.target.bounds is None
-        selections = 3 * columns + 3 * TARGET_WEIGHT**2 * target + 1 + bool(refits)
-        share = fence_share * selections / (3 * request.k + 3 * TARGET_WEIGHT**2 + 1 + bool(refits))
+        whole = 2 * WHOLE_WEIGHT**2 if refits else 1
+        selections = 3 * columns + 3 * TARGET_WEIGHT**2 * target + whole
+        share = fence_share * selections / (3 * request.k + 3 * TARGET_WEIGHT**2 + 1)
+        if refits:  # What radius and clip get besides, fences hardly miss: the odds are in proportion.
+            share /= 1 - fence_share + share
         epsilon = scale * math.sqrt(8 * share / selections)
         rest = 1 - share
         matrix = rest * (1 - REFIT_SHARE) if refits else rest
@@ -222,6 +255,11 @@ class WinsorizedSettings:
             math.sqrt(refits) / (scale * math.sqrt(2 * rest * REFIT_SHARE)) if refits else None,
             request.neighboring,
         )
+
+    @property
+    def whole_epsilon(self) -> float:
+        """Of the selections of radius and clip."""
+        return WHOLE_WEIGHT * self.epsilon if self.refits else self.epsilon
 
     @property
     def deviation(self) -> float:
@@ -253,10 +291,14 @@ class WinsorizedSettings:
                 shape=(self.features + 1,),
             )
             refits = [
-                reach_event(self.epsilon, self.neighboring, CLIPS.size),
+                reach_event(self.whole_epsilon, self.neighboring, CLIPS.size),
                 Repeated(gradient, self.refits),
             ]
-        radius = quantile_event(self.epsilon, self.neighboring, RADIUS_RANK, RADII.size)
+        radius: Event
+        if self.refits:
+            radius = reach_event(self.whole_epsilon, self.neighboring, REFIT_RADII.size)
+        else:
+            radius = quantile_event(self.epsilon, self.neighboring, RADIUS_RANK, RADII.size)
         return (*fences, radius, matrix, *refits)
 
 
@@ -265,8 +307,8 @@ class WinsorizedLeastSquaresRegressor:
     """Fits a linear model between private fences; needs no bounds, and uses those that are public.
 
     Neighboring relation: both. Sensitivities: of the median and of the spread 1 and 5/4 (2 and 2 under
-    replace-one), of the reach 1, of the radius 15/8 (2), of the clip of refits 1, all in range; of
-    the matrix 7 (7 sqrt(2)) and of the gradient of a refit sqrt(5) (2 sqrt(5)) in L2.
+    replace-one), of the reach 1, of the radius 15/8 (2), or 1 where there are refits, of their clip 1, all
+    in range; of the matrix 7 (7 sqrt(2)) and of the gradient of a refit sqrt(5) (2 sqrt(5)) in L2.
 
     Events: ``ExponentialMechanism`` three times for each selected column that may lack bounds, three times
     for a target without bounds and once for the radius, then one ``Gaussian``; where there are refits,
@@ -280,7 +322,7 @@ class WinsorizedLeastSquaresRegressor:
     constant_work
         Whether to find fences in a time that does not depend on the data.
     refits
-        How many steps on clipped residuals follow, up to 16; or ``auto``: 3 from eight features on, else
+        How many steps on clipped residuals follow, up to 16; or ``auto``: 3 from five features on, else
         none.
     """
 
@@ -389,10 +431,9 @@ class WinsorizedLeastSquaresRegressor:
             )
             if refusal is not None:
                 return refusal
-        line = solve(noisy, deviation)
+        line = solve(noisy, deviation, regularized=bool(settings.refits))
         if settings.refits:
-            refitted = _refitted(MappedRecords(data, rows), noisy, line, settings, meter)
-            line = refitted if stands_out(noisy, deviation) else line  # what is drawn is drawn
+            line = _refitted(MappedRecords(data, rows), noisy, line, settings, meter)
         intercept, slopes = float(line[0]), line[1:]
         unit = target.width / LABEL_WEIGHT
         # Post-processing: the matrix is released, so it may stay beside what was computed from it.
@@ -464,25 +505,25 @@ def coefficient_noise(settings: WinsorizedSettings) -> float:
     direction, its length a 15/16-quantile R = sqrt(chi2) / SPREADS, and n (2 / R)^2 / SPREADS^2 is what the
     matrix has on the diagonal. Beside the target, noise has a deviation of s / sqrt(2); the quotient is a
     slope of sqrt(2) y on 2 z / R, and times (2 / R) / sqrt(2) the one of standardized columns. After refits,
-    what is left is the noise of the last gradient, for a clip where no feature explains anything: about the
-    15/16-quantile of the target.
+    what is left is the noise of the averaged gradients. Where no feature explains anything, residuals fill
+    the fences of the target, and doubling the clip beyond them costs a selection little: half an octave.
     """
-    from scipy.special import chdtri, ndtri  # noqa: PLC0415 - planning without a forecast needs no SciPy
+    from scipy.special import chdtri  # noqa: PLC0415 - planning without a forecast needs no SciPy
 
     noise = settings.deviation / math.sqrt(2)
     if settings.refit_multiplier is not None:
-        clip = LABEL_WEIGHT * float(ndtri((1 + RADIUS_RANK) / 2)) / SPREADS
-        noise = clip * settings.gradient_noise
+        clip = LABEL_WEIGHT * math.sqrt(2)
+        noise = clip * settings.gradient_noise / math.sqrt(sum(precisions(settings.refits)))
     length = math.sqrt(float(chdtri(settings.features, 1 - RADIUS_RANK)))
     weight = FEATURE_WEIGHT / min(length / SPREADS, math.sqrt(settings.features))
     return noise * SPREADS**2 / (weight * LABEL_WEIGHT)
 
 
-def solve(moments: Matrix, deviation: float) -> Vector:
+def solve(moments: Matrix, deviation: float, *, regularized: bool = False) -> Vector:
     """Return intercept and slopes, in one vector, of y on z from the noisy sum of (1, z, y)(1, z, y)^T.
 
-    The noise has the given ``deviation`` on the diagonal and 1 / sqrt(2) of it elsewhere. Post-processing:
-    nothing here sees a record.
+    The noise has the given ``deviation`` on the diagonal and 1 / sqrt(2) of it elsewhere; where
+    ``regularized``, covariances are shrunk first. Post-processing: nothing here sees a record.
     """
     k = len(moments) - 2
     count, variance = moments[0, 0], deviation**2 / 2
@@ -493,11 +534,40 @@ def solve(moments: Matrix, deviation: float) -> Vector:
     if covariances[-1, -1] <= 2 * deviation:
         believed = abs(moments[0, -1]) > 4 * math.sqrt(variance)
         return np.append(means[-1] * believed, np.zeros(k))
-    eigenvalues, axes = np.linalg.eigh(covariances[:-1, :-1])
-    ridge = deviation * math.sqrt(2 * k) / 2
+    weights, axes = inverse(covariances[:-1, :-1], deviation, regularized=regularized)
     shrunk = covariances[:-1, -1] * _shrinkage(covariances[:-1, -1], variance)
-    slopes = axes @ ((axes.T @ shrunk) / (np.maximum(eigenvalues, 0.0) + ridge))
+    slopes = axes @ ((axes.T @ shrunk) * weights)
     return np.append(means[-1] - means[:-1] @ slopes, slopes)
+
+
+def inverse(covariances: Matrix, deviation: float, *, regularized: bool) -> tuple[Vector, Matrix]:
+    """Return eigenvalues and axes of the inverse of noisy covariances, with a ridge against their noise."""
+    k, left, floor = len(covariances), 1.0, 0.0
+    if regularized:
+        covariances, left = shrunk_covariances(covariances, deviation)
+        floor = (1 - left) * 2 * deviation / math.sqrt(k)  # two deviations of the mean on the diagonal
+    eigenvalues, axes = np.linalg.eigh(covariances)
+    ridge = deviation * math.sqrt(2 * k) / 2 * left + floor
+    return 1 / (np.maximum(eigenvalues, 0.0) + ridge), axes
+
+
+def shrunk_covariances(noisy: Matrix, deviation: float) -> tuple[Matrix, float]:
+    """Return noisy covariances nearer to a multiple of the identity, and what is left off the diagonal.
+
+    The noise is alike in all directions of the space of symmetric matrices, so the estimate of James and
+    Stein (1961) applies to what is off the diagonal, and to the diagonal about its mean.
+    """
+    k = len(noisy)
+    level = float(np.trace(noisy)) / k
+    beside = noisy - np.diag(np.diag(noisy))
+    about = np.diag(noisy) - level
+
+    def kept(energy: float, dimensions: float) -> float:
+        return max(0.0, 1 - dimensions * deviation**2 / energy) if energy else 0.0
+
+    left = kept(float(np.square(beside).sum()), k * (k - 1) / 2)
+    diagonal = level + kept(float(np.square(about).sum()), k - 1) * about
+    return left * beside + np.diag(diagonal), left
 
 
 def stands_out(moments: Matrix, deviation: float) -> bool:
@@ -547,54 +617,137 @@ def _refitted(
         records,
         lambda block: np.abs(residuals(block, first)),
         CLIPS,
-        price=CLIP_PRICE * settings.epsilon * settings.gradient_noise * math.sqrt(line.size) / 4,
-        epsilon=settings.epsilon,
+        price=CLIP_PRICE * settings.whole_epsilon * settings.gradient_noise * math.sqrt(line.size) / 4,
+        epsilon=settings.whole_epsilon,
         neighboring=settings.neighboring,
     )
     sensitivity, noise = gradient_sensitivity(settings.neighboring), clip * settings.gradient_noise
-    weights, axes = preconditioner(noisy[:-1, :-1], settings.deviation)
-    for _ in range(settings.refits):
+    believed = precisions(settings.refits)
+    estimate = Line.of(line, noisy[:-1, :-1], settings.deviation)
+    estimates: list[Line] = []
+    for step, precision in enumerate(believed):
+        line, narrower = estimate.line, clip / math.sqrt(precision)
 
-        def clipped(block: Block, line: Vector = line) -> Matrix:
-            return np.clip(residuals(block, line) / clip, -1.0, 1.0)[:, np.newaxis]
+        def clipped(block: Block, line: Vector = line, narrower: float = narrower) -> Matrix:
+            return np.clip(residuals(block, line) / narrower, -1.0, 1.0)[:, np.newaxis]
 
         gradient = sum_of_products(records, lambda block: block.X[:, :-1], clipped, (line.size, 1))
         released = meter.gaussian(
             gradient[:, 0], sensitivity=sensitivity, noise_multiplier=settings.refit_multiplier
         )
-        line = line + refit_step(clip * released, noise, weights, axes)
-    return line
+        estimate = estimate.moved(narrower * released * (precision / sum(believed[: step + 1])))
+        estimates.append(estimate)
+    # Only the first step is noise where the target is nowhere: later ones see the residuals of that noise.
+    after_one = estimates[0]
+    if stands_out(noisy, settings.deviation) or after_one.has_certain_slopes(noise):
+        return estimate.without_noise(noise / math.sqrt(sum(believed)))
+    if after_one.has_certain_level(noise):
+        return np.append(after_one.level, np.zeros(after_one.slopes.size))
+    return first
 
 
-def preconditioner(moments: Matrix, deviation: float) -> tuple[Vector, Matrix]:
-    """Return the eigenvalues and axes of the inverse of noisy second moments with a ridge."""
-    eigenvalues, axes = np.linalg.eigh(moments)
-    ridge = deviation * math.sqrt(2 * len(moments)) / 2
-    return 1 / (np.maximum(eigenvalues, 0.0) + ridge), axes
+def precisions(refits: int) -> list[float]:
+    """Return how precise the estimate of each refit is, that of the first being 1: 1 / clip^2."""
+    last = LAST_CLIP**-2
+    return [last ** (step / max(1, refits - 1)) for step in range(refits)]
 
 
-def refit_step(gradient: Vector, noise: float, weights: Vector, axes: Matrix) -> Vector:
-    """Return how far a line moves: the preconditioned gradient, shrunk by what its noise would explain."""
-    along = axes.T @ gradient
-    explained = float(weights @ np.square(along))
-    trust = max(0.0, 1 - float(weights.sum()) * noise**2 / explained) if explained else 0.0
-    step: Vector = trust * (axes @ (weights * along))
-    return step
+@attrs.frozen
+class Line:
+    """A line about the means of its features, and the released numbers that steps are made with.
+
+    Attributes
+    ----------
+    level
+        Of the target where features are at their means.
+    slopes
+        Of the features.
+    count
+        Of the records, as released.
+    means
+        Of the features.
+    weights, axes
+        Eigenvalues and axes of the inverse of the covariances.
+    """
+
+    level: float
+    slopes: Vector
+    count: float
+    means: Vector
+    weights: Vector
+    axes: Matrix
+
+    @classmethod
+    def of(cls, line: Vector, moments: Matrix, deviation: float) -> Line:
+        """Return a line, from the released moments of (1, z)."""
+        count = max(float(moments[0, 0]), 2 * deviation)
+        means = np.clip(moments[0, 1:] / count, -FEATURE_WEIGHT, FEATURE_WEIGHT)
+        covariances = moments[1:, 1:] - count * np.outer(means, means)
+        weights, axes = inverse(covariances, deviation, regularized=True)
+        level = float(line[0] + means @ line[1:])
+        return cls(level, line[1:], count, means, weights, axes)
+
+    @property
+    def line(self) -> Vector:
+        """Intercept and slopes."""
+        return np.append(self.level - self.means @ self.slopes, self.slopes)
+
+    def moved(self, gradient: Vector) -> Line:
+        """Return the line after a step of Newton's method."""
+        about = gradient[1:] - self.means * gradient[0]
+        step = self.axes @ (self.weights * (self.axes.T @ about))
+        return attrs.evolve(
+            self, level=self.level + float(gradient[0]) / self.count, slopes=self.slopes + step
+        )
+
+    def without_noise(self, noise: float) -> Vector:
+        """Return the line with slopes shrunk by what noise would explain.
+
+        ``noise`` is the deviation in an entry of the gradient from which the slopes would follow.
+        """
+        explained = self.explained()
+        expected = noise**2 * float(self.weights.sum())
+        trust = max(0.0, 1 - expected / explained) if explained else 0.0
+        return attrs.evolve(self, slopes=trust * self.slopes).line
+
+    def explained(self) -> float:
+        """Return the length of the slopes, squared, in the metric of the covariances."""
+        return float(np.square(self.axes.T @ self.slopes) @ (1 / self.weights))
+
+    def has_certain_slopes(self, noise: float) -> bool:
+        """Return whether slopes are longer than noise makes them, but with a chance of exp(-``CERTAINTY``).
+
+        Noise in the gradient makes a weighted sum of squares of normals of them (Laurent and Massart 2000,
+        Lemma 1).
+        """
+        spread = math.sqrt(CERTAINTY * float(np.square(self.weights).sum()))
+        largest = float(self.weights.sum()) + 2 * spread + 2 * CERTAINTY * float(self.weights.max())
+        return self.explained() > noise**2 * largest
+
+    def has_certain_level(self, noise: float) -> bool:
+        """Return whether the level is farther from 0 than noise in the gradient moves it."""
+        return abs(self.level) > DEVIATIONS * noise / self.count
 
 
 def _radius(
     data: AnyDataset, scaled: Callable[[Block], Matrix], settings: WinsorizedSettings, meter: Meter
 ) -> float:
     """Return a private rank of the lengths of the rows, at least 1/32 of their largest possible length."""
-    grid = math.sqrt(len(data.features)) * RADII
+
+    def lengths(block: Block) -> Vector:
+        found: Vector = np.sqrt(np.square(scaled(block)).sum(axis=1))
+        return found
+
+    longest = math.sqrt(len(data.features))
+    epsilon, neighboring = settings.whole_epsilon, settings.neighboring
+    if settings.refits:
+        grid = longest * REFIT_RADII
+        return private_reach(
+            meter, data, lengths, grid, price=RADIUS_PRICE, epsilon=epsilon, neighboring=neighboring
+        )
+    grid = longest * RADII
     return private_quantile(
-        meter,
-        data,
-        lambda block: np.sqrt(np.square(scaled(block)).sum(axis=1)),
-        RADIUS_RANK,
-        grid=grid,
-        epsilon=settings.epsilon,
-        neighboring=settings.neighboring,
+        meter, data, lengths, RADIUS_RANK, grid=grid, epsilon=epsilon, neighboring=neighboring
     )
 
 

@@ -138,6 +138,17 @@ def test_no_row_of_the_matrix_is_longer_than_its_norm(relation, monkeypatch):
     assert 0.999 * norm < longest <= norm * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("center", [1e6, -(2.0**20), 2010.3])
+def test_columns_and_targets_that_hardly_move_for_their_size_are_found(center):
+    """Fences as wide as a thousandth of the column let noise of that width speak: R^2 was below -1."""
+    X, y = linear()
+    spread = abs(center) / 2**20
+    X, y = (center + spread * (v - v.mean(axis=0)) / v.std(axis=0) for v in (X, y))
+    for seed in range(3):
+        model, _ = fitted(X, y, schema(), Budget(1.0, 1e-6), seed)
+        assert r2(model, X, y) > 0.6
+
+
 def test_outliers_in_new_records_cannot_carry_predictions_away():
     X, y = linear()
     model, _ = fitted(X, y, schema())
@@ -301,7 +312,7 @@ def test_conforms(check):
 def test_noise_moves_coefficients_about_as_far_as_foretold():
     k, n = 5, 8000
     schema = attrs.evolve(Schema.numeric([f"x{j}" for j in range(k)], "y"), records_about=n)
-    plan = compose(regressor="winsorized_least_squares").plan(schema, Budget(1.0, 1e-5))
+    plan = compose(regressor=WinsorizedLeastSquaresRegressor(refits=0)).plan(schema, Budget(1.0, 1e-5))
     foretold, refused = plan.forecasts
     expected = coefficient_noise(plan.stages[0].plan.settings) / n
     assert f"by about {expected:.2g} standard deviations" in foretold.forecast.sentence
@@ -345,6 +356,27 @@ def test_intervals_of_releases_hold_the_projection_that_they_are_about():
     assert 0.91 <= np.mean(held) <= 0.99  # 120 runs; docs/results/intervals.md has 300 of each table
 
 
+@pytest.mark.slow
+def test_intervals_hold_the_projection_beside_refits():
+    def table(n, rng):
+        X = rng.normal(size=(n, 5))
+        return X, X @ [3.0, -2.0, 1.0, 0.0, 1.5] + rng.normal(0, 2, n)
+
+    names = "abcde"
+    schema = Schema.numeric(names, target="y", bounds={**dict.fromkeys(names, (-4.0, 4.0)), "y": (-16, 16)})
+    plan = compose(regressor="winsorized_least_squares").plan(schema, Budget(1.0, 1e-6))
+    population, held, near = table(200_000, np.random.default_rng(0)), [], []
+    for run in range(60):
+        data = Dataset.from_arrays(*table(10_000, np.random.default_rng(1 + run)), schema)
+        release = plan.run(data, randomness=Randomness.from_seed(run))
+        intervals, truth = release.intervals(), projection(release.model, *population)
+        held.append((intervals.bounds[:, 0] <= truth) & (truth <= intervals.bounds[:, 1]))
+        released = np.array(list(release.coefficients().values()))
+        near.append(np.abs(released - truth) < np.abs(intervals.estimates - truth))
+    assert 0.91 <= np.mean(held) <= 0.99  # 60 runs, as above
+    assert np.mean(near) > 0.6  # Refits know more than the matrix.
+
+
 def test_the_noisy_matrix_stays_with_the_model_but_for_many_features():
     few, many = ([f"x{j}" for j in range(k)] for k in (2, 51))
     for names, kept in ((few, True), (many, False)):
@@ -374,7 +406,7 @@ def refitted(X, y, public, refits, *, budget=BUDGET, seed=0):
     return part.fit(Dataset.from_arrays(X, y, public), stage, meter), meter, stage
 
 
-@pytest.mark.parametrize(("features", "refits"), [(7, 0), (8, 3)])
+@pytest.mark.parametrize(("features", "refits"), [(4, 0), (5, 3)])
 def test_how_many_refits_there_are_follows_from_the_number_of_features(features, refits):
     stage = plan(schema([f"x{j}" for j in range(features)]))
     assert stage.settings.refits == refits
@@ -396,12 +428,14 @@ def test_refits_are_paid_for_and_draw_what_is_declared(relation):
     assert isinstance(clip, ExponentialMechanism)
     assert gradients == Repeated(Gaussian(stage.settings.refit_multiplier, relation), 3)
     *_, selected, first, second, third = meter.draws
-    assert selected.scale * stage.settings.epsilon == pytest.approx(1.0)
+    assert selected.scale * 2 * stage.settings.epsilon == pytest.approx(1.0)
+    radius = meter.draws[-6]  # then the matrix, and what is above
+    assert radius.scale * 2 * stage.settings.epsilon == pytest.approx(1.0)
     factor = math.sqrt(5) * (1 if relation is AR else 2)
     for draw in (first, second, third):
         assert draw.scale == pytest.approx(factor * stage.settings.refit_multiplier, rel=1e-5)
     without = refitted(X, y, public, 0)[2].settings
-    assert stage.settings.noise_multiplier == pytest.approx(math.sqrt(2) * without.noise_multiplier, rel=0.05)
+    assert stage.settings.noise_multiplier == pytest.approx(math.sqrt(2) * without.noise_multiplier, rel=0.12)
 
 
 class Spy:
@@ -444,12 +478,90 @@ def test_the_gradient_moves_by_its_sensitivity_and_no_further(relation):
     assert 0.99 * declared < max(moved) <= declared  # half of it would be a lie
 
 
-def test_steps_that_noise_would_explain_are_not_made():
-    weights, axes = module.preconditioner(np.diag([400.0, 100.0, -50.0]), 10.0)
-    assert np.isfinite(weights).all()
-    assert not module.refit_step(np.array([1.0, -1.0, 0.5]), 2.0, weights, axes).any()
-    sure = module.refit_step(np.array([400.0, 0.0, 0.0]), 1e-9, weights, axes)
-    assert sure == pytest.approx([400 / (400 + 10 * math.sqrt(6) / 2), 0, 0])
+def line(slopes, level=0.0, weights=None):
+    k = len(slopes)
+    weights = np.full(k, 1 / 400) if weights is None else np.asarray(weights)
+    return module.Line(level, np.asarray(slopes, float), 1000.0, np.full(k, 0.1), weights, np.eye(k))
+
+
+def test_a_step_of_newton_reaches_least_squares_at_once_without_noise():
+    rng = np.random.default_rng(11)
+    u = rng.normal([0.3, 0.0, -0.2], size=(500, 3))
+    target = 0.7 + u @ [0.5, -1.0, 0.2] + rng.normal(size=500)
+    rows = np.column_stack([np.ones(500), u])
+    start = np.array([0.1, 0.0, 0.3, 0.0])
+    estimate = module.Line.of(start, rows.T @ rows, 1e-9)
+    assert estimate.line == pytest.approx(start)
+    reached = estimate.moved(rows.T @ (target - rows @ start)).line
+    assert reached == pytest.approx(np.linalg.lstsq(rows, target)[0], abs=1e-6)
+
+
+def test_later_and_narrower_steps_count_more_and_all_together_once():
+    assert module.precisions(3) == pytest.approx([1.0, 2.0, 4.0])
+    assert module.precisions(1) == [1.0]
+    # The estimates that the steps are made of are averaged with these precisions: noise of deviation 1 in
+    # the first and less in the others leaves 1 / sqrt(1 + 2 + 4).
+    estimate, noises = line([0.0]), [1.0, -0.5, 0.25]
+    believed = module.precisions(3)
+    for t, (p, noise) in enumerate(zip(believed, noises, strict=True)):
+        target = -400.0 * estimate.slopes[0]  # what the gradient of a zero target is, without noise
+        estimate = estimate.moved(np.array([0.0, (target + noise) * p / sum(believed[: t + 1])]))
+    assert estimate.slopes[0] == pytest.approx(np.dot(believed, noises) / sum(believed) / 400)
+
+
+def test_slopes_are_shrunk_by_what_their_noise_explains():
+    noise = 2.0
+    expected = noise**2 * 3 / 400
+    for length in (10.0, 1.0):
+        slopes = np.array([1.0, 0, 0]) * math.sqrt(length * expected / 400)
+        kept = line(slopes).without_noise(noise)[1:]
+        assert kept == pytest.approx(slopes * (1 - 1 / length))
+    assert not line([0.0, 0.0]).without_noise(noise).any()
+
+
+def test_noise_alone_hardly_ever_makes_slopes_or_level_certain():
+    rng, weights = np.random.default_rng(12), np.array([1 / 400, 1 / 900, 1 / 50, 1 / 100])
+    spoke = 0
+    for _ in range(3000):
+        # Noise of the gradient moves slopes by weights times noise, and the level by noise / records.
+        noisy = line(weights * rng.normal(size=4), rng.normal() / 1000, weights)
+        spoke += noisy.has_certain_slopes(1.0) or noisy.has_certain_level(1.0)
+    assert spoke <= 3  # 3000 (2 Phi(-4) + exp(-12)) is .2; with three deviations it would be 8
+    assert line(np.array([0.5, 0, 0, 0]), 0.0, weights).has_certain_slopes(1.0)
+    assert line(np.zeros(4), 0.01, weights).has_certain_level(1.0)
+
+
+def test_what_later_steps_make_of_noise_is_no_evidence(monkeypatch):
+    # Columns that resemble each other, covariances drowned in noise: steps overshoot along what they share.
+    select = WinsorizedLeastSquaresRegressor._target_fences
+    monkeypatch.setattr(
+        WinsorizedLeastSquaresRegressor,
+        "_target_fences",
+        lambda *given: (select(*given), Fences(0.0, 1e12))[1],
+    )
+    rng = np.random.default_rng(14)
+    X = rng.normal(size=(3600, 1)) + 0.3 * rng.normal(size=(3600, 12))
+    y = X[:, 0] + rng.normal(size=3600)
+    for seed in range(10):
+        model = refitted(X, y, schema("abcdefghijkl"), 3, budget=Budget(0.2, 1e-5), seed=seed)[0]
+        assert isinstance(model, Refusal) or r2(model, X, y) > -0.1
+
+
+def test_shrunk_covariances_are_between_what_is_noisy_and_a_multiple_of_the_identity():
+    rng, k = np.random.default_rng(13), 30
+    noise = rng.normal(size=(k, k)) / math.sqrt(2)
+    noise = np.triu(noise, 1) + np.triu(noise, 1).T + np.diag(rng.normal(size=k))
+    drowned, left = module.shrunk_covariances(3 * np.eye(k) + noise, 1.0)
+    assert left < 0.25
+    assert np.linalg.norm(drowned - 3 * np.eye(k)) < 0.4 * np.linalg.norm(noise)
+    factor = rng.normal(size=(k, 2))
+    truth = 100 * (factor @ factor.T + np.eye(k))
+    clear, left = module.shrunk_covariances(truth + noise, 1.0)
+    assert left > 0.99
+    assert np.linalg.norm(clear - truth) < 1.1 * np.linalg.norm(noise)
+    zero, left = module.shrunk_covariances(np.zeros((3, 3)), 1.0)
+    assert not zero.any()
+    assert left == 0.0
 
 
 @RELATIONS
@@ -465,7 +577,7 @@ def test_refits_bring_many_features_closer_to_least_squares(relation):
     assert np.median(gains) > 0.01
 
 
-@pytest.mark.parametrize("width", [1e3, 1e6, 1e12])
+@pytest.mark.parametrize("width", [1e9, 1e12])
 def test_refits_between_fences_that_are_far_too_wide_do_not_speak(monkeypatch, width):
     # One in five runs on a table of 3600 records at epsilon .1 ended at an R^2 of -1e18.
     select = WinsorizedLeastSquaresRegressor._target_fences
@@ -477,6 +589,23 @@ def test_refits_between_fences_that_are_far_too_wide_do_not_speak(monkeypatch, w
     X, y = many(4000)
     model = refitted(X, y, schema("abcdefghij"), 3)[0]
     assert -0.01 < r2(model, X, y) < 0.01
+
+
+def test_refits_see_what_is_hidden_from_the_matrix_between_fences_that_are_too_wide(monkeypatch):
+    select = WinsorizedLeastSquaresRegressor._target_fences
+    monkeypatch.setattr(
+        WinsorizedLeastSquaresRegressor,
+        "_target_fences",
+        lambda *given: (select(*given), Fences(0.0, 1e3))[1],
+    )
+    X, y = many(4000)
+
+    def fitted(refits):
+        models = (refitted(X, y, schema("abcdefghij"), refits, seed=seed)[0] for seed in range(6, 9))
+        return [r2(model, X, y) for model in models]
+
+    assert np.abs(fitted(0)).max() < 0.01
+    assert np.median(fitted(3)) > 0.5  # in three runs of four the slopes are certain
 
 
 def test_noise_after_refits_is_about_as_foretold():
