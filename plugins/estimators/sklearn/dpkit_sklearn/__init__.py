@@ -6,6 +6,7 @@ A ``fit`` is a run: it spends ``epsilon`` and ``delta`` of the table that it is 
 from dpkit_sklearn.classifier import PrivateClassifier as PrivateClassifier
 from dpkit_sklearn.export import as_estimator as as_estimator
 from dpkit_sklearn.folds import SearchPlan as SearchPlan
+from dpkit_sklearn.onnx_export import as_onnx as as_onnx
 from dpkit_sklearn.pipeline import ExactScore as ExactScore
 from dpkit_sklearn.regressor import PrivateRegressor as PrivateRegressor
 from dpkit_sklearn.search import PrivateSearchCV as PrivateSearchCV
@@ -19,4 +20,5 @@ __all__ = [
     "PrivateSelectKBest",
     "SearchPlan",
     "as_estimator",
+    "as_onnx",
 ]

@@ -51,7 +51,8 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         A part that predicts probabilities, or its name: ``boosted_trees``, or for two classes ``sgbdt`` with
         ``regressor__loss="logistic"``.
     accountant
-        A name, or an accountant of the schema's relation.
+        A name, or an accountant of the schema's relation; by default ``tight`` where it composes every event
+        of the plan, else ``rdp``.
     k
         How many features to select; 5, or all where there are fewer.
     epsilon, delta
@@ -97,7 +98,7 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         scorer: Scorer | str | None = None,
         selector: TopKSelector | str | None = None,
         regressor: Regressor | str = "boosted_trees",
-        accountant: Accountant | str = "rdp",
+        accountant: Accountant | str | None = None,
         k: int | None = None,
         epsilon: float = 1.0,
         delta: float = 1e-6,

@@ -100,7 +100,7 @@ def bounded(y: Matrix, *, lower: float, upper: float) -> Matrix:
 def _line(features: tuple[str, ...], coefficients: tuple[float, ...], intercept: float) -> LinearRegression:
     line = LinearRegression()
     line.coef_ = np.array(coefficients)
-    line.intercept_ = intercept
+    line.intercept_ = np.float64(intercept)
     line.n_features_in_ = len(features)
     return line
 

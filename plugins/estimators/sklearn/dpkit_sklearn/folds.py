@@ -40,6 +40,7 @@ costs that does not know its folds.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -69,6 +70,7 @@ from dpkit_core import (
     compose,
 )
 from dpkit_core.errors import CannotCompose, InvalidData
+from dpkit_core.pipeline.default_accountant import default_accountant
 from dpkit_core.pipeline.parts import Part, make_part
 from dpkit_core.privacy.budget import Budget, rounded_up
 from dpkit_core.privacy.events import ApproxDP, Event, priced
@@ -168,7 +170,7 @@ class SearchPlan:
         *,
         folds: int,
         comparison: tuple[str, float],
-        accountant: str,
+        accountant: str | None,
         schema: Schema,
         delta: float | None,
     ) -> SearchPlan:
@@ -181,7 +183,7 @@ class SearchPlan:
         comparison
             Name of a selector, and what the selection of a candidate may spend.
         accountant
-            Its name.
+            Its name; None for the one by default.
         delta
             Of the total; by default those of all fits added up.
 
@@ -199,11 +201,17 @@ class SearchPlan:
         compared = compose(scorer=TotalGain(), selector=selector, accountant=accountant).plan(
             gains_schema(names, schema.neighboring), Budget(epsilon), k=1
         )
-        part: Part[Accountant] = make_part("accountant", accountant, {"neighboring": schema.neighboring})
         if delta is None:
             delta = (folds - 1) * sum(plan.budget.delta for plan in fits) + EMPTY
-        plan = cls(candidates, fits, refits, folds, compared, part, schema, delta, 0.0)
+        plan = cls(candidates, fits, refits, folds, compared, compared.accountant, schema, delta, 0.0)
         events = [item.event for item in plan.events]
+        part: Part[Accountant]
+        if accountant is None:
+            last = [item.event for refit in refits for item in refit.events]
+            part = default_accountant([*events, *last], schema.neighboring)
+        else:
+            part = make_part("accountant", accountant, {"neighboring": schema.neighboring})
+        plan = attrs.evolve(plan, accountant=part)
         unknown = next((event for event in events if not part.instance.supports(priced(event))), None)
         if unknown is not None:
             raise CannotCompose(what, [f"accountant {part.name} does not know {type(unknown).__name__}"])
@@ -236,11 +244,25 @@ class SearchPlan:
 
     @property
     def together(self) -> Budget:
-        """The total with the last fit, whichever candidate's it is."""
+        """The total with the last fit, whichever candidate's it is.
+
+        Which one it is follows from what was released. So the largest of the totals, each for one candidate,
+        is no bound: where losses so far are high, it may be the fit that does worse after high losses, and
+        the other one where they are low. Unless all are alike, the last fit enters as what any of them is: a
+        mechanism of the largest epsilon and the largest delta.
+        """
         events = [item.event for item in self.events]
-        delta = self.delta + max((plan.budget.delta for plan in self.refits), default=0.0)
+        last = max((plan.budget.delta for plan in self.refits), default=0.0)
+        delta = self.delta + last
         refits = [[item.event for item in plan.events] for plan in self.refits] or [[]]
-        return Budget(max(self.total_of([*events, *refit], delta) for refit in refits), delta)
+        if all(refit == refits[0] for refit in refits):
+            return Budget(self.total_of([*events, *refits[0]], delta), delta)
+        largest = max(math.inf if plan.epsilon is None else plan.epsilon for plan in self.refits)
+        added = self.epsilon + largest
+        any_of_them = ApproxDP(largest, last, self.schema.neighboring, proof=PROOF)
+        if self.accountant.instance.supports(any_of_them):
+            added = min(added, self.total_of([*events, any_of_them], delta))
+        return Budget(math.nextafter(added, math.inf), delta)
 
     def __str__(self) -> str:
         fits, last = len(self.fits), self.together

@@ -28,7 +28,8 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
     regressor
         A part, or its name.
     accountant
-        A name, or an accountant of the schema's relation.
+        A name, or an accountant of the schema's relation; by default ``tight`` where it composes every event
+        of the plan, else ``rdp``.
     k
         How many features to select; 5, or all where there are fewer.
     epsilon, delta
@@ -71,7 +72,7 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
         scorer: Scorer | str | None = None,
         selector: TopKSelector | str | None = None,
         regressor: Regressor | str = "winsorized_least_squares",
-        accountant: Accountant | str = "rdp",
+        accountant: Accountant | str | None = None,
         k: int | None = None,
         epsilon: float = 1.0,
         delta: float = 1e-6,

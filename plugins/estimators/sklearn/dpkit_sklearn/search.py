@@ -57,7 +57,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     selector
         The name of the part that selects.
     accountant
-        The name of the accountant that adds up.
+        The name of the accountant that adds up; by default ``tight`` where it composes every event, else
+        ``rdp``.
     delta
         Of the total; by default the deltas of all fits added up.
     error_bound
@@ -103,7 +104,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         cv: int = 5,
         compare_epsilon: float = 0.5,
         selector: str = "peel",
-        accountant: str = "rdp",
+        accountant: str | None = None,
         delta: float | None = None,
         error_bound: float | None = None,
         refit: bool = True,
@@ -282,7 +283,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return None
         events = tuple(item.event for item in plan.events)
         claim = Claim(plan.epsilon, plan.delta, events, plan.schema.neighboring)
-        about = {"search": f"{len(plan.fits)} candidates, {plan.folds} folds", "accountant": self.accountant}
+        about = {
+            "search": f"{len(plan.fits)} candidates, {plan.folds} folds",
+            "accountant": plan.accountant.name,
+        }
         document = plan.certificate().to_document()
         identity: Mapping[str, Any] = {} if payer.charge is None else {"id": payer.charge}
         charge = Charge(payer.account, claim, plan.schema, digest(planned(document)), about, **identity)

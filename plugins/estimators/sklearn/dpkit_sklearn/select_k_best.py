@@ -28,7 +28,8 @@ class PrivateSelectKBest(SelectorMixin, PipelineEstimator):
     scorer, selector
         Parts, or their names.
     accountant
-        A name, or an accountant of the schema's relation.
+        A name, or an accountant of the schema's relation; by default ``tight`` where it composes every event
+        of the plan, else ``rdp``.
     k
         How many features to select; 5, or all where there are fewer.
     epsilon, delta
@@ -66,7 +67,7 @@ class PrivateSelectKBest(SelectorMixin, PipelineEstimator):
         *,
         scorer: Scorer | str = "kendall",
         selector: TopKSelector | str = "peel",
-        accountant: Accountant | str = "rdp",
+        accountant: Accountant | str | None = None,
         k: int | None = None,
         epsilon: float = 1.0,
         delta: float = 1e-6,

@@ -57,6 +57,18 @@ def table():
     return X, X @ [2.0, 0.0, -1.0, 0.0] + 0.1 * rng.normal(size=3000)
 
 
+def test_counts_are_learned_by_an_option():
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (4000, 2))
+    mean = np.exp(1 + X[:, 0])
+    model = PrivateRegressor(
+        regressor="boosted_trees", epsilon=8.0, options={"regressor": {"loss": "poisson", "trees": 60}}
+    ).fit(X, rng.poisson(mean))
+    assert model.release_.model.link == "log"
+    assert verify(model.release_).private
+    assert np.abs(model.predict(X) - mean).mean() < 0.3 * np.abs(mean - mean.mean()).mean()
+
+
 NAMES = ["a", "b", "c", "d"]
 SCHEMA = Schema.numeric(NAMES, target="y")
 
@@ -86,7 +98,7 @@ def test_a_fit_is_a_private_run_of_what_the_parameters_say(table):
         "scorer": "kendall",
         "selector": "peel",
         "regressor": "winsorized_least_squares",
-        "accountant": "rdp",
+        "accountant": "tight",
     }
     expected = model.release_.predict(X[:, [int(name[1]) for name in model.release_.model.features]])
     assert np.array_equal(model.predict(X), expected)
