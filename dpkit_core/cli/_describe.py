@@ -126,7 +126,7 @@ def _accepts(validator: Any) -> str:
 def _documented_fields(component: type[Any]) -> dict[str, str]:
     """Return field -> description from the NumPy-style ``Attributes`` or ``Parameters`` section."""
     text = inspect.getdoc(component) or ""
-    section = re.search(r"^(?:Attributes|Parameters)\n-+\n(.*?)(?=^\S.*\n-{3,}\n|\Z)", text, re.M | re.S)
+    section = re.search(r"^(?:Attributes|Parameters)\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}\n|\Z)", text, re.M | re.S)
     if section is None:
         return {}
     entries = re.findall(r"^(\w[\w, ]*?)(?: *:.*)?\n((?:^[ ]+.*\n?|^\n)+)", section[1] + "\n", re.M)

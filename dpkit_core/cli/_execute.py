@@ -31,6 +31,7 @@ from dpkit_core.pipeline.payment import price_in_words
 from dpkit_core.pipeline.plan import (
     Plan,
     Records,
+    accountant_lines,
     budget_line,
     forecast_lines,
     reading_lines,
@@ -228,7 +229,13 @@ def show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str] = ())
             whole=("stage", "part"),
         )
         print()
-        lines = [*reading_lines(plan), budget_line(plan), *forecast_lines(plan), *warning_lines(plan)]
+        lines = [
+            *reading_lines(plan),
+            budget_line(plan),
+            *accountant_lines(plan),
+            *forecast_lines(plan),
+            *warning_lines(plan),
+        ]
         render.lines([*because, *lines, *price])
         print()
 

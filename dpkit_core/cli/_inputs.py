@@ -45,17 +45,20 @@ def find_schema(
 
 
 def dataset(table: Table, schema: Schema, forms: Sequence[str]) -> AnyDataset:
-    """Return the encoded table in one of ``forms``, with a note on the columns that the schema leaves out.
+    """Return the encoded table in one of ``forms``.
 
     Large Parquet files are streamed where that is among the forms. Sums are the same in all forms, so the
     choice shows in time and memory alone.
     """
     large = 8 * table.rows * len(schema.features) > LARGE and table.blocks is not None
-    data = stream_table(table, schema) if large and "streamed" in forms else encode(table, schema)
+    return stream_table(table, schema) if large and "streamed" in forms else encode(table, schema)
+
+
+def note_unused(table: Table, schema: Schema, *, by: str = "the schema") -> None:
+    """Tell the user which columns of the table are left out ``by`` what was said."""
     unused = unused_columns(table, schema)
     if unused:
-        note(f"not used, because the schema or --features leaves them out: {', '.join(unused)}")
-    return data
+        note(f"not used, because {by} leaves them out: {', '.join(unused)}")
 
 
 def records_of(tables: Sequence[Table], schema: Schema, forms: Sequence[str]) -> Records:
@@ -117,7 +120,7 @@ def _with_target(
         raise InvalidSchema(f"schema {path} names no target; name the column to predict with --target")
     schema = Schema.from_document(document, names=None if table is None else table.names)
     if target is not None and target != schema.target.name:
-        schema = _retarget(schema, target, features or ())
+        schema = _retarget(schema, target, features or (), listed=table is not None)
     if features is not None and schema.target.name in features:
         raise InvalidSchema(
             f"column {schema.target.name!r} is the target and also among the features; remove it from "
@@ -126,11 +129,11 @@ def _with_target(
     return schema
 
 
-def _retarget(schema: Schema, target: str, features: Sequence[str]) -> Schema:
+def _retarget(schema: Schema, target: str, features: Sequence[str], *, listed: bool) -> Schema:
     """Return the schema with another of its columns as target.
 
     The schema's own target is an outcome too, often one that determines the new target, so it becomes a
-    feature only if it is asked for.
+    feature only if it is asked for. ``listed`` says that unused columns will be told.
     """
     columns = {column.name: column for column in (*schema.columns, schema.target)}
     if target not in columns:
@@ -140,7 +143,7 @@ def _retarget(schema: Schema, target: str, features: Sequence[str]) -> Schema:
         )
     old = schema.target.name
     note(f"target {target!r} (--target) instead of the schema's {old!r}")
-    if old not in features:
+    if old not in features and not listed:
         note(f"{old!r} is not used as a feature; list it with --features to use it")
     kept = [c for name, c in columns.items() if name != target and (name != old or old in features)]
     return attrs.evolve(schema, columns=tuple(kept), target=columns[target])

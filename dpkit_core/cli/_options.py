@@ -131,7 +131,7 @@ def kinds(incomplete: str) -> list[str]:
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
-def split_names(texts: Sequence[str]) -> list[str] | None:
+def split_names(texts: Sequence[str], option: str = "--features") -> list[str] | None:
     """Return the column names in comma-separated lists; a name with a comma is written in double quotes.
 
     >>> split_names(['carat, "x,y"', "depth"])
@@ -143,13 +143,11 @@ def split_names(texts: Sequence[str]) -> list[str] | None:
     for text in texts:
         listed = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
         if not all(listed) or not listed:
-            raise InvalidOption(
-                f"--features is {text!r}; give column names with commas between, such as a,b,c"
-            )
+            raise InvalidOption(f"{option} is {text!r}; give column names with commas between, such as a,b,c")
         names += listed
     doubled = [name for name in names if names.count(name) > 1]
     if doubled:
-        raise InvalidOption(f"--features lists {doubled[0]!r} twice; list each column once")
+        raise InvalidOption(f"{option} lists {doubled[0]!r} twice; list each column once")
     return names
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import json
 import traceback
@@ -80,6 +81,7 @@ class _Commands(TyperGroup):
         if isinstance(command, Announced):
             ctx.meta[_RUNNING] = command.ref
             command = command.loaded()
+        _flow(command)
         return name, command, rest
 
     def _installed(self, ctx: Any) -> InstalledCommands:
@@ -158,6 +160,17 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _flow(command: Any) -> None:
+    """Make one line of each paragraph of a help text, which typer breaks where the terminal ends.
+
+    It keeps the ends of source lines in all paragraphs but the first, and so would break each line twice.
+    """
+    paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+    command.help = "\n\n".join(p if "\n " in p else p.replace("\n", " ") for p in paragraphs)
+    for inner in getattr(command, "commands", {}).values():
+        _flow(inner)
+
+
 app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
@@ -177,7 +190,7 @@ def _dpkit(
 ) -> None:
     """Differentially private feature selection and regression, assembled from published parts.
 
-    A first release: dpkit compose DATA --target COLUMN --scorer kendall --selector peel --regressor tukey
+    A first release: dpkit compose DATA --target COLUMN
     """
 
 

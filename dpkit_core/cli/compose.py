@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _PARTS = "Parts"
 _PRIVACY = "Privacy"
+_CHOOSING = "the schema, --features or --target"
 
 
 def compose(
@@ -167,10 +168,10 @@ def compose(
         typer.Option(
             "--accountant",
             metavar="NAME",
-            help="Computes the total from the events: rdp knows most of them, tight asks less noise of "
-            "some, basic is simple and needs no delta.",
+            help="Computes the total from the events: tight asks for the least noise, rdp knows more events, "
+            "basic is simple and needs no delta.",
             autocompletion=names_of("accountants"),
-            show_default="rdp",
+            show_default="tight where it composes every event, else rdp",
             rich_help_panel=_PRIVACY,
         ),
     ] = None,
@@ -222,7 +223,7 @@ def compose(
     import sys
 
     from dpkit_core.cli import _execute
-    from dpkit_core.cli._inputs import find_schema, records_of
+    from dpkit_core.cli._inputs import find_schema, note_unused, records_of
     from dpkit_core.data.encode import require_columns
     from dpkit_core.data.readers import Dialect, read_table
     from dpkit_core.files.documents import to_toml
@@ -260,6 +261,8 @@ def compose(
             )
             for table in tables:
                 require_columns(table, facts)
+            for table in tables[:1]:
+                note_unused(table, facts, by=_CHOOSING if features or target else "the schema")
             because = None
             if composed is None:
                 because = recommend(facts, budget, selecting=wanted is not None, batches=len(tables))
@@ -272,7 +275,7 @@ def compose(
             saved.write(to_toml(plan_document(plan)))
             note(f"wrote {save}")
         if format is Format.TABLE:
-            _execute.show_plan(plan, paid_by, because=_because(plan, because, wanted))
+            _execute.show_plan(plan, paid_by, because=_because(plan, because, wanted, dry_run=dry_run))
         elif release is None:
             _print_plan(plan, because)
         if release is not None and records is not None:
@@ -300,28 +303,47 @@ def _require_apart(written: dict[str, Path], inputs: Iterable[Path | None]) -> N
         _execute.require_elsewhere(path, inputs)
 
 
-def _print_plan(plan: Plan, because: Recommendation | None) -> None:
+def _print_plan(plan: Plan, recommended: Recommendation | None) -> None:
     import json
 
     import attrs
 
     from dpkit_core.pipeline.planfile import forecast_document, plan_document
 
+    because = None if recommended is None else _as_planned(recommended, plan)
     document = {
         "plan": plan_document(plan),
+        **({"accountant_because": plan.because} if plan.because else {}),
         **({} if because is None else {"recommended": attrs.asdict(because)}),
+        "refused_if_missing": list(plan.schema.without_rule),
         "forecasts": [forecast_document(found) for found in plan.forecasts],
         "warnings": list(plan.warnings),
     }
     print(json.dumps(document, indent=2, allow_nan=False))
 
 
-def _because(plan: Plan, recommended: Recommendation | None, k: int | str | None) -> list[str]:
-    """Return why these parts and so many features are in the plan, where rules chose them."""
+def _because(
+    plan: Plan, recommended: Recommendation | None, k: int | str | None, *, dry_run: bool
+) -> list[str]:
+    """Return why these parts and so many features are in the plan, where rules chose them.
+
+    Before the table is read, also in what columns it may lack nothing; a run has read it.
+    """
+    from dpkit_core.pipeline.plan import missing_lines
     from dpkit_core.pipeline.recommend import AUTO, k_in_words
 
-    found = [] if recommended is None else [str(recommended)]
-    return [*found, k_in_words(plan)] if k == AUTO else found
+    found = [] if recommended is None else [str(_as_planned(recommended, plan))]
+    found += [k_in_words(plan)] if k == AUTO else []
+    return [*found, *missing_lines(plan)] if dry_run else found
+
+
+def _as_planned(recommended: Recommendation, plan: Plan) -> Recommendation:
+    """Return the recipe that is planned: where ``auto`` took all features, the one without a selection."""
+    from dpkit_core.pipeline.recommend import recommend
+
+    if plan.assembly.selection is not None:
+        return recommended
+    return recommend(plan.schema, plan.budget, batches=plan.batches)
 
 
 def _named(recipe: str | None, parts: dict[str, str]) -> Recipe | None:

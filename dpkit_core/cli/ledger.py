@@ -10,6 +10,7 @@ import typer
 
 from dpkit_core.commands.options import Format, FormatOption, note
 from dpkit_core.privacy.filters import FILTERS
+from dpkit_core.text import number_of
 
 if TYPE_CHECKING:
     from dpkit_core.ledger.audit import Audit
@@ -176,7 +177,7 @@ def _show_accounts(book: Ledger, statements: Sequence[Statement]) -> None:
     from dpkit_core.privacy.budget import attack_in_words
 
     head = book.head()
-    render.heading(f"Ledger {book.id}: {head.sequence} entries, head {head.hash[:16]}")
+    render.heading(f"Ledger {book.id}: {number_of(head.sequence, 'entry', 'entries')}, head {head.hash[:16]}")
     render.table(
         ("account", "measure", "spent", "of the budget"),
         [
@@ -327,7 +328,7 @@ def audit(
 def _show_audit(found: Audit, releases: int) -> None:
     from dpkit_core.commands import render
 
-    render.heading(f"{found.head.sequence} entries, head {found.head.hash}")
+    render.heading(f"{number_of(found.head.sequence, 'entry', 'entries')}, head {found.head.hash}")
     render.lines([f"{finding.fault}: {finding.sentence}." for finding in found.findings])
     are = "release is" if releases == 1 else "releases are"
     render.lines(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -15,13 +17,14 @@ _STANDING_ALONE = """\
 wrote {folder}
 
 Install it, attack its claims, run its tests:
-  python -m pip install -e {folder} 'dpkit[testing]'
+  {install} -e {folder} 'dpkit[testing]'
   dpkit check {name}
   python -m pytest {folder}
 
-Then change it into your method, and in pyproject.toml the description and the addresses. What you publish
-is a wheel, which .github/workflows/publish.yml builds for a tag:
-  python -m pip wheel --no-deps -w dist {folder}"""
+Then change it into your method, and in pyproject.toml the description and the
+addresses. What you publish is a wheel, which .github/workflows/publish.yml
+builds for a tag:
+  {wheel} dist {folder}"""
 
 _MEMBER = """\
 wrote {folder}; pyproject.toml and README.md know it now
@@ -30,7 +33,15 @@ In {checkout}, attack its claims, run its tests and those of the repository:
   uv run dpkit check {name}
   uv run pytest {member} tests/repo tests/docs
 
-Then change it into your method. `.ci/register` brings a new summary into the README."""
+Then change it into your method. `.ci/register` brings a new summary into the
+README."""
+
+
+def _installer() -> tuple[str, str]:
+    """Return what installs here, and what builds a wheel: environments that uv makes have no pip."""
+    if importlib.util.find_spec("pip") is None and shutil.which("uv") is not None:
+        return "uv pip install", "uv build --wheel -o"
+    return "python -m pip install", "python -m pip wheel --no-deps -w"
 
 
 def _roles(incomplete: str) -> list[str]:
@@ -67,7 +78,8 @@ def new(
     if checkout is None:
         folder = directory or Path(blueprint.distribution)
         scaffold.write(blueprint, folder, alone=True)
-        print(_STANDING_ALONE.format(folder=folder, name=name))
+        install, wheel = _installer()
+        print(_STANDING_ALONE.format(folder=folder, name=name, install=install, wheel=wheel))
         return
     member = scaffold.join(blueprint, checkout)
     print(

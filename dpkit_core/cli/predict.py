@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpkit_core.cli._options import DecimalOption, DelimiterOption, MissingOption
+from dpkit_core.cli._options import DecimalOption, DelimiterOption, MissingOption, split_names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dpkit_core.data.arrays import Matrix, Vector
     from dpkit_core.data.readers import Table
     from dpkit_core.release.release import Release
 
 _COLUMN = "prediction"
+
+
+class Written(enum.StrEnum):
+    """How predictions are written."""
+
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
 
 
 def predict(
@@ -29,10 +36,31 @@ def predict(
             metavar="DATA", help="A table with the columns that the model uses; no target needed."
         ),
     ],
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep",
+            metavar="COLUMNS",
+            help="Columns of DATA to write beside the predictions, such as id,name: as they are in the file, "
+            "digit by digit. Repeatable.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="A .csv or .parquet file. Default: CSV on standard output."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="A .csv, .json or .parquet file.",
+            show_default="standard output",
+        ),
+    ] = None,
+    format: Annotated[
+        Written | None,
+        typer.Option(
+            "--format",
+            help="How to write: csv; json, one object with a list of records; or parquet.",
+            show_default="by the name of --output, else csv",
         ),
     ] = None,
     *,
@@ -43,8 +71,11 @@ def predict(
     """Print one prediction for each record of DATA. Costs no privacy: the model is public.
 
     Missing values are treated by the rules of the release's schema. Where there is none, or the rule was to
-    leave such records out, the prediction is nan. Of a target of several classes, the columns are the
-    probabilities of each.
+    leave such records out, the prediction is nan, in JSON null. Of a target of several classes, the columns
+    are the probabilities of each.
+
+    What --keep names comes first and is copied, not read: 007 stays 007, and an id of twenty digits has all
+    of them. It is as private as it is in DATA.
     """
     import sys
 
@@ -56,27 +87,75 @@ def predict(
     from dpkit_core.errors import InvalidOption
     from dpkit_core.files.writing import reserved
     from dpkit_core.release.release import Release
+    from dpkit_core.text import number_of
 
-    def predictions() -> tuple[Vector | Matrix, tuple[str, ...]]:
+    kept = split_names(keep or [], "--keep") or []
+    written = _format_of(output, format)
+    if written is Written.PARQUET and output is None and sys.stdout.isatty():
+        raise InvalidOption("Parquet is nothing to read on a terminal; name a file with --output")
+
+    def predictions() -> tuple[bytes, int]:
         released = Release.read(release)
         table = read_table(data, dialect=Dialect(delimiter, decimal, missing))
-        predicted = released.predict(_model_matrix(released, table))
-        without = int(np.isnan(predicted.reshape(len(predicted), -1)).any(axis=1).sum())
+        names = getattr(released.model, "classes", (_COLUMN,))
+        _require_columns(table, kept, names)
+        predicted = released.predict(_model_matrix(released, table)).reshape(-1, len(names))
+        without = int(np.isnan(predicted).any(axis=1).sum())
         if without:
-            note(f"{without} of {len(predicted)} records lack a value that the model needs: nan")
-        return predicted, getattr(released.model, "classes", (_COLUMN,))
+            lack = f"{without} of {number_of(len(predicted), 'record')} {'lacks' if without == 1 else 'lack'}"
+            note(f"{lack} a value that the model needs: nan")
+        stored = table.stored(kept) if kept and table.stored else None
+        return _WRITERS[written](stored, dict(zip(names, predicted.T, strict=True))), len(predicted)
 
     if output is None:
-        sys.stdout.write(_csv(*predictions()))
+        content, _ = predictions()
+        if written is Written.PARQUET:
+            sys.stdout.buffer.write(content)
+        else:
+            sys.stdout.write(content.decode())
         return
-    as_bytes = {".csv": lambda *table: _csv(*table).encode(), ".parquet": _parquet}.get(output.suffix.lower())
-    if as_bytes is None:
-        raise InvalidOption(f"--output is {output}; its name must end in .csv or .parquet")
     require_elsewhere(output, (release, data))
     with reserved(output, replace=True) as file:
-        predicted, names = predictions()
-        file.write(as_bytes(predicted, names))
-    note(f"wrote {output}: {len(predicted)} predictions")
+        content, count = predictions()
+        file.write(content)
+    note(f"wrote {output}: {number_of(count, 'prediction')}")
+
+
+def _format_of(output: Path | None, asked: Written | None) -> Written:
+    from dpkit_core.errors import InvalidOption
+
+    if output is None:
+        return asked or Written.CSV
+    by_name = {f".{known}": known for known in Written}.get(output.suffix.lower())
+    if by_name is None and asked is None:
+        raise InvalidOption(
+            f"--output is {output}; its name must end in .csv, .json or .parquet, or --format must say how "
+            "to write it"
+        )
+    if by_name is not None and asked not in (None, by_name):
+        raise InvalidOption(
+            f"--output is {output} and --format is {asked}; leave --format out, or choose another name"
+        )
+    return asked or by_name or Written.CSV
+
+
+def _require_columns(table: Table, kept: list[str], predicted: tuple[str, ...]) -> None:
+    """Raise unless the table has the columns to keep, and none of them is called as a prediction is."""
+    from dpkit_core.errors import InvalidData, InvalidOption
+
+    for name in kept:
+        try:
+            table.find(name)
+        except InvalidData as error:
+            # What may have been meant, and the names that there are, the table says.
+            raise InvalidOption(
+                f"--keep {name}: {error}. Keep columns by the names they have there"
+            ) from None
+        if name in predicted:
+            raise InvalidOption(
+                f"--keep {name}: the predictions themselves go into a column of that name; rename the one of "
+                "the table, or leave it out"
+            )
 
 
 def _model_matrix(release: Release, table: Table) -> Matrix:
@@ -104,22 +183,49 @@ def _model_matrix(release: Release, table: Table) -> Matrix:
     return X
 
 
-def _csv(predictions: Vector | Matrix, names: Sequence[str]) -> str:
+def _texts(kept: Any) -> dict[str, list[str | None]]:
+    from dpkit_core.data.readers import texts_of
+
+    return {} if kept is None else {name: texts_of(kept, name).to_pylist() for name in kept.column_names}
+
+
+def _csv(kept: Any, predictions: dict[str, Vector]) -> bytes:
     import csv
     import io
 
+    columns = {**_texts(kept), **{name: column.tolist() for name, column in predictions.items()}}
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(names)
-    rows.writerows(predictions.reshape(-1, len(names)).tolist())
-    return text.getvalue()
+    rows.writerow(columns)
+    rows.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue().encode()
 
 
-def _parquet(predictions: Vector | Matrix, names: Sequence[str]) -> bytes:
+def _json(kept: Any, predictions: dict[str, Vector]) -> bytes:
+    import json
+    import math
+
+    numbers = {
+        name: [None if math.isnan(value) else value for value in column.tolist()]
+        for name, column in predictions.items()
+    }
+    columns = {**_texts(kept), **numbers}
+    # A record on each line: a program reads it as any object, and a person can, too.
+    records = (
+        json.dumps(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)
+    )
+    return ('{"predictions": [\n  ' + ",\n  ".join(records) + "\n]}\n").encode()
+
+
+def _parquet(kept: Any, predictions: dict[str, Vector]) -> bytes:
     from dpkit_core.data.readers import pyarrow
 
-    columns = dict(zip(names, predictions.reshape(-1, len(names)).T, strict=True))
+    stored = {} if kept is None else {name: kept[name] for name in kept.column_names}
     content = pyarrow().BufferOutputStream()
-    pyarrow("pyarrow.parquet").write_table(pyarrow().table(columns), content)
+    table = pyarrow().table({**stored, **predictions})
+    pyarrow("pyarrow.parquet").write_table(table, content)
     written: bytes = content.getvalue().to_pybytes()
     return written
+
+
+_WRITERS = {Written.CSV: _csv, Written.JSON: _json, Written.PARQUET: _parquet}

@@ -56,7 +56,7 @@ def run(
     import sys
 
     from dpkit_core.cli import _execute
-    from dpkit_core.cli._inputs import records_of, require_tables
+    from dpkit_core.cli._inputs import note_unused, records_of, require_tables
     from dpkit_core.data.readers import Dialect, read_table
     from dpkit_core.pipeline.planfile import read_plan
 
@@ -68,6 +68,7 @@ def run(
         dialect = Dialect(delimiter, decimal, missing)
         tables = [read_table(path, batch=len(data) > 1, dialect=dialect) for path in data]
         records = records_of(tables, agreed.schema, agreed.assembly.forms)
+        note_unused(tables[0], agreed.schema, by="the plan")
         if format is Format.TABLE:
             _execute.show_plan(agreed, paid_by)
         _execute.execute(

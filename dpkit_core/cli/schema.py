@@ -17,12 +17,14 @@ _HEADER = """\
 #
 # Fill in what is known about the columns from elsewhere: a codebook, a law, physics. Whatever is written here
 # counts as public and is used without noise, so a bound or a category taken from the data would leak them.
+# Where a number may be missing, say what becomes of it: missing = "indicator" or "constant", with fill = the
+# number that stands for it, or "drop". Without a rule, a table in which it is missing is refused.
 # Parts that need a bound say so; leave the others commented out. A column removed from here is not used.
 """
 _BLANKS = {
-    "numeric": ("# lower = ", "# upper = "),
+    "numeric": ("# lower = ", "# upper = ", "# missing = "),
     "categorical": ('# categories = ["...", "..."]',),
-    "date": ('# lower = "2000-01-01"', '# upper = "2000-01-01"'),
+    "date": ('# lower = "2000-01-01"', '# upper = "2000-01-01"', "# missing = "),
 }
 
 

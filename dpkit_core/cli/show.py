@@ -10,7 +10,8 @@ import typer
 
 from dpkit_core.cli._options import kinds
 from dpkit_core.commands.options import Format, FormatOption, names_of
-from dpkit_core.plugins.kinds import role_of
+from dpkit_core.errors import UnknownName
+from dpkit_core.plugins.kinds import KINDS, role_of
 from dpkit_core.plugins.registry import Registry
 
 _FILES = ("recipe", "suite")
@@ -23,22 +24,38 @@ def _names(ctx: typer.Context, incomplete: str) -> list[str]:
     return [ref.name for ref in Registry().refs(kind) if ref.name.startswith(incomplete)]
 
 
+def _named(name: str) -> str:
+    """Return the kind of the one part of this name, for a name that is given alone."""
+    roles = sorted({ref.role for kind in KINDS for ref in Registry().refs(kind) if ref.answers_to(name)})
+    if len(roles) == 1:
+        return roles[0]
+    if not roles:
+        raise UnknownName(
+            f"no part has the name {name!r}; `dpkit list` prints the parts, and a recipe or suite "
+            f"needs its kind: `dpkit show recipe {name}`"
+        )
+    choices = " or ".join(f"`dpkit show {role} {name}`" for role in roles)
+    raise UnknownName(f"parts of several kinds have the name {name!r}; say which: {choices}")
+
+
 def show(
     kind: Annotated[
         str,
         typer.Argument(
             metavar="KIND",
-            help="scorer, selector, regressor or accountant; recipe or suite.",
+            help="scorer, selector, regressor or accountant; recipe or suite. A part is found without.",
             autocompletion=kinds,
         ),
     ],
     name: Annotated[
-        str,
+        str | None,
         typer.Argument(metavar="NAME", help="A name that `dpkit list` prints.", autocompletion=_names),
-    ],
+    ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Show one part: options, needs, sensitivity, events, proof, distribution. Or one recipe or suite."""
+    if name is None:
+        kind, name = _named(kind), kind
     if role_of(kind) in _FILES:
         _show_file(f"{role_of(kind)}s", name, format)
         return
@@ -86,7 +103,7 @@ def _show(facts: Mapping[str, Any], role: str, example: str) -> None:
             (
                 option["name"],
                 option["type"],
-                reprlib.repr(option["default"]).strip("'"),
+                _shown(option["default"]),
                 "\n".join(filter(None, (_plain(option["about"]), option["accepts"]))),
             )
             for option in facts["options"]
@@ -105,6 +122,11 @@ def _show(facts: Mapping[str, Any], role: str, example: str) -> None:
             print()
             render.heading(title)
             render.lines(_lines(facts[key], separator=", " if role == "accountant" else None))
+
+
+def _shown(default: object) -> str:
+    """Return a default as people write it, a number with few digits."""
+    return f"{default:g}" if isinstance(default, float) else reprlib.repr(default).strip("'")
 
 
 def _plain(text: str) -> str:

@@ -30,6 +30,11 @@ def heading(text: str) -> None:
     _stdout().print(Text(text, style="bold"))
 
 
+def width() -> int:
+    """Return how many columns standard output has."""
+    return _stdout().width
+
+
 def lines(texts: Iterable[str]) -> None:
     """Print sentences on standard output, indented and wrapped."""
     width = _stdout().width

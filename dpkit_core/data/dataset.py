@@ -32,6 +32,7 @@ from dpkit_core.data.sums import (
     total,
 )
 from dpkit_core.errors import InvalidData
+from dpkit_core.text import some_of
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -231,18 +232,19 @@ class Dataset:
 
     @classmethod
     def _of(cls, X: npt.ArrayLike, target: Vector, schema: Schema, *, batch: bool) -> Dataset:
+        features, outcome = schema.features, schema.outcome  # made anew whenever they are asked for
         if is_frame(X):
-            X = frame_matrix(X, schema.features, beside=[schema.target.name])
+            X = frame_matrix(X, features, beside=[schema.target.name])
         matrix = _numbers(X, "X", 2)
         _require_shape(matrix.shape, target.shape[0], schema, least=0 if batch else 1)
-        matrix, target = complete(filled(matrix, schema.features), target, schema.features, schema.outcome)
+        matrix, target = complete(filled(matrix, features), target, features, outcome)
         if not (batch or len(target)):
             raise InvalidData("no record is complete, and the schema drops those that are not")
-        _require_finite(matrix, [feature.name for feature in schema.features])
+        _require_finite(matrix, [feature.name for feature in features])
         _require_finite(target[:, np.newaxis], [schema.target.name])
-        X, y = transformed(matrix, target, schema.features, schema.outcome)
+        X, y = transformed(matrix, target, features, outcome)
         X, y = _read_only(X), _read_only(y)
-        return cls(X, y, schema.features, schema.target.name, schema.target.bounds, schema.outcome)
+        return cls(X, y, features, schema.target.name, schema.target.bounds, outcome)
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema, *, batch: bool = False) -> Dataset:
@@ -541,16 +543,21 @@ def _require_rows(rows: int, least: int = 1) -> None:
 def _require_finite(matrix: Matrix, names: Sequence[str]) -> None:
     # The sum is finite unless some value is not (or the sum overflows): one pass without an n x d mask.
     with np.errstate(over="ignore", invalid="ignore"):
-        suspects = np.flatnonzero(~np.isfinite(matrix.sum(axis=0)))
-    for j in map(int, suspects):
-        column = matrix[:, j]
-        if not np.isfinite(column).all():
-            kind = "missing (NaN)" if np.isnan(column).any() else "infinite"
-            raise InvalidData(
-                f"column {names[j]!r} has {kind} values; "
-                + (
-                    'say in the schema what becomes of them: missing = "drop", "constant" or "indicator"'
-                    if kind.startswith("missing")
-                    else "remove or replace them by a rule that does not depend on the data before running"
-                )
-            )
+        suspects = [int(j) for j in np.flatnonzero(~np.isfinite(matrix.sum(axis=0)))]
+    missing = [names[j] for j in suspects if np.isnan(matrix[:, j]).any()]
+    if missing:
+        raise InvalidData(
+            f"{_columns(missing)} missing (NaN) values; say in the schema what becomes of them: "
+            'missing = "drop", "constant" or "indicator"'
+        )
+    infinite = [names[j] for j in suspects if np.isinf(matrix[:, j]).any()]
+    if infinite:
+        raise InvalidData(
+            f"{_columns(infinite)} infinite values; remove or replace them by a rule that does not depend on "
+            "the data before running"
+        )
+
+
+def _columns(names: Sequence[str]) -> str:
+    one = len(names) == 1
+    return f"{'column' if one else 'columns'} {some_of(names)} {'has' if one else 'have'}"

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import attrs
 import numpy as np
@@ -103,10 +104,10 @@ class Dialect:
     def delimiter_of(self, path: Path) -> str:
         """Return what stands between the columns of a file."""
         delimiter = DELIMITERS[suffix_of(path)] if self.delimiter is None else self.delimiter
-        if delimiter == self.decimal:
+        if delimiter == self.decimal and self.delimiter is None:
             raise InvalidOption(
                 f"{path} would have {self.decimal!r} between its columns and in its numbers; give the "
-                "delimiter, too, such as --delimiter ';'"
+                "delimiter, too, such as --delimiter ';', or --delimiter ',' where numbers are in quotes"
             )
         return delimiter
 
@@ -151,6 +152,9 @@ class Table:
     blocks
         Yields tables of these columns and at most so many records each, which together are this one; None
         where the format cannot be read in blocks.
+    stored
+        Returns columns by their names as the file has them, a table of pyarrow: the fields of a text file as
+        text, whatever they look like, so that ``007`` keeps its zeros; else with the types of the file.
     """
 
     path: Path | str
@@ -161,6 +165,7 @@ class Table:
         default=attrs.Factory(lambda self: self.values, takes_self=True)
     )
     blocks: Callable[[Sequence[str], int], Iterator[Table]] | None = None
+    stored: Callable[[Sequence[str]], Any] | None = None
     _positions: Mapping[str, int] = attrs.field(
         init=False,
         repr=False,
@@ -193,7 +198,8 @@ class Table:
         """Return the column of that name; ``role`` is how a message calls it."""
         if name in self._positions:
             return self.columns[self._positions[name]]
-        near = difflib.get_close_matches(name, self.names, n=1)
+        by_case = [known for known in self.names if known.casefold() == name.casefold()]
+        near = by_case or difflib.get_close_matches(name, self.names, n=1)
         shown = ", ".join(self.names[:LISTED]) + (", ..." if len(self.names) > LISTED else "")
         raise InvalidData(
             f"{self.path} has no {role} {name!r}; "
@@ -463,7 +469,14 @@ def _read_csv(path: Path, *, dialect: Dialect) -> Table:
         found: npt.NDArray[Any] = distinct[_numbers_of(text.indices)]
         return found
 
-    return attrs.evolve(table, meanings=meanings)
+    def stored(names: Sequence[str]) -> Any:
+        as_text = csv.ConvertOptions(
+            include_columns=list(names), column_types=dict.fromkeys(names, arrow.string())
+        )
+        with _told_as_csv(path, delimiter):
+            return csv.read_csv(path, parse_options=written, convert_options=as_text)
+
+    return attrs.evolve(table, meanings=meanings, stored=stored)
 
 
 @contextmanager
@@ -567,6 +580,27 @@ class _ParquetFile:
         column = self.own[position]
         return _array_of(stored, _in_words(column) if words else column)
 
+    def stored(self, names: Sequence[str]) -> Any:
+        """Return columns with the types of the file; those of folders as the text in the folder's name."""
+        arrow, parquet = pyarrow(), pyarrow("pyarrow.parquet")
+        try:
+            with parquet.ParquetFile(self.path, pre_buffer=False) as file:
+                own = file.read(columns=[name for name in names if name not in self.keys])
+        except (arrow.ArrowException, OSError) as error:
+            raise InvalidData(f"cannot read {self.path}: the file is damaged") from error
+
+        def repeated(name: str) -> Any:
+            return arrow.array([self._folder(name)] * self.rows, arrow.string())
+
+        return arrow.table({name: repeated(name) if name in self.keys else own[name] for name in names})
+
+    def _folder(self, name: str) -> str | None:
+        # As it is written: to pyarrow, store=007 is the number 7.
+        if self.keys[name] is None:
+            return None
+        folders = [part.partition("=") for part in self.path.parts]
+        return next(unquote(value) for key, _, value in reversed(folders) if unquote(key) == name)
+
     def blocks(self, names: Sequence[str], rows: int) -> Iterator[Table]:
         """Yield tables of these columns with at most ``rows`` records each."""
         arrow, parquet = pyarrow(), pyarrow("pyarrow.parquet")
@@ -616,7 +650,34 @@ def _files_as_table(path: Path, files: Sequence[_ParquetFile]) -> Table:
     def blocks(names: Sequence[str], rows: int) -> Iterator[Table]:
         return itertools.chain.from_iterable(file.blocks(names, rows) for file in files)
 
-    return Table(path, columns, sum(file.rows for file in files), values, meanings, blocks)
+    def stored(names: Sequence[str]) -> Any:
+        parts = [file.stored(names) for file in files]
+        if len({part.schema.remove_metadata() for part in parts}) > 1:
+            # No common type of numbers holds all digits of both; text does.
+            parts = [pyarrow().table({name: texts_of(part, name) for name in names}) for part in parts]
+        return pyarrow().concat_tables(parts)
+
+    return Table(path, columns, sum(file.rows for file in files), values, meanings, blocks, stored)
+
+
+def texts_of(stored: Any, name: str) -> Any:
+    """Return a column of a pyarrow table as text, as a text file would hold it; null stays null.
+
+    Raises
+    ------
+    InvalidData
+        If the column holds lists or anything else that is no line of text.
+    """
+    arrow, column = pyarrow(), stored[name]
+    if arrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        return column.cast(arrow.string())
+    except arrow.ArrowException as error:
+        raise InvalidData(
+            f"column {name!r} holds {column.type}, which text cannot stand for; turn it into numbers or text "
+            "in the file"
+        ) from error
 
 
 def _require_same_columns(first: _ParquetFile, other: _ParquetFile) -> None:
@@ -651,7 +712,10 @@ def arrow_table(path: Path | str, content: Any) -> Table:
     def meanings(position: int) -> npt.NDArray[Any]:
         return _array_of(content.column(position), _in_words(columns[position]))
 
-    return Table(path, columns, content.num_rows, values, meanings)
+    def stored(names: Sequence[str]) -> Any:
+        return content.select(list(names))
+
+    return Table(path, columns, content.num_rows, values, meanings, stored=stored)
 
 
 def _in_words(column: TableColumn) -> TableColumn:
@@ -758,7 +822,11 @@ def _read_npz(path: Path) -> Table:
         column: npt.NDArray[Any] = array.astype(as_type)
         return column
 
-    return Table(path, columns, len(y), values)
+    def stored(asked: Sequence[str]) -> Any:
+        arrays = {name: X[:, j] for j, name in enumerate(names)} | {NPZ_TARGET: y}
+        return pyarrow().table({name: np.ascontiguousarray(arrays[name]) for name in asked})
+
+    return Table(path, columns, len(y), values, stored=stored)
 
 
 def _npz_holds(array: npt.NDArray[Any]) -> str:

@@ -94,6 +94,7 @@ from dpkit_core.data.transforms import MOST_POWER, Transform
 from dpkit_core.errors import InvalidSchema
 from dpkit_core.files.documents import flaw_of, read_toml
 from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.text import some_of
 from dpkit_core.validators import frozen_tuple
 
 KINDS = ("numeric", "categorical", "date")
@@ -104,11 +105,16 @@ MISSING = ("drop", "constant", "indicator")
 #: More records than anybody has, and few enough digits to be shown.
 MOST_RECORDS_ABOUT = 10**18
 
-#: Of columns that share a transform, this many are named in a sentence.
-SHOWN = 5
-
 #: In a schema file, the name that stands for every column not named.
 OTHERS = "*"
+
+
+def _told(fact: Column | Schema) -> str:
+    """Return what says the same again, without what it says by default."""
+    given = {field.name: getattr(fact, field.name) for field in attrs.fields(type(fact))}
+    defaults = {field.name: field.default for field in attrs.fields(type(fact))}
+    told = (f"{name}={value!r}" for name, value in given.items() if value != defaults[name])
+    return f"{type(fact).__name__}({', '.join(told)})"
 
 
 def _bound(value: datetime.date | float | None) -> float | None:
@@ -187,6 +193,9 @@ class Column:
             )
         self._require_rule()
         self._require_transform()
+
+    def __repr__(self) -> str:
+        return _told(self)
 
     def _require_transform(self) -> None:
         """Raise unless the column can be transformed as it says."""
@@ -298,8 +307,11 @@ class Column:
     def bounds(self) -> tuple[float, float] | None:
         """Both bounds as parts see them, or None unless both are public.
 
-        Of a categorical column 0 and 1, of one that is transformed those of the transformed numbers.
+        Of a target of several classes 0 and their number, of any other categorical column 0 and 1, of one
+        that is transformed those of the transformed numbers.
         """
+        if self.classes:
+            return 0.0, float(len(self.classes))
         if self.kind == "categorical":
             return 0.0, 1.0
         return self._within if self.transform is None else self.transform.bounds
@@ -350,6 +362,9 @@ class Schema:
     records: int | None = None
     assertions: tuple[str, ...] = attrs.field(default=(), converter=frozen_tuple)
     records_about: int | None = None
+
+    def __repr__(self) -> str:
+        return _told(self)
 
     def __attrs_post_init__(self) -> None:
         counts = Counter(column.name for column in (*self.columns, self.target))
@@ -519,6 +534,15 @@ class Schema:
         return any(column.missing == "drop" for column in (*self.columns, self.target))
 
     @property
+    def without_rule(self) -> tuple[str, ...]:
+        """The columns of numbers and dates, the target among them, in which a missing value is refused."""
+        return tuple(
+            column.name
+            for column in (*self.columns, self.target)
+            if column.missing is None and column.kind != "categorical"
+        )
+
+    @property
     def rules(self) -> tuple[str, ...]:
         """How dates and missing values become numbers, and numbers others, one sentence each."""
         columns = (*self.columns, self.target)
@@ -639,9 +663,7 @@ class Schema:
 
 def _some(names: list[str]) -> str:
     """Return the names of columns that share a rule, the first few where they are many."""
-    shown = ", ".join(map(repr, names[:SHOWN]))
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"{shown}{more} {'is' if len(names) == 1 else 'are'}"
+    return f"{some_of(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def _number_feature(column: Column) -> Feature:

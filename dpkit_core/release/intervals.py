@@ -14,8 +14,10 @@ its last row and column, h the rest of its last column, and
     beta = G^-1 h - (s^2 / 2) G^-1 (tr(G^-1) I + G^-1) G^-1 h.
 
 There is no ridge and no shrinkage, which would bias it: the released coefficients predict better, and these
-can be judged. E has deviation s on the diagonal and s / sqrt(2) off it, so E[E A E] = (s^2 / 2) (tr(A) I +
-A) for symmetric A, and the second term takes away what noise in G does on average to second order.
+can be judged. Nor does it know of refits, which spend on gradients what M did not get: with them, the
+released coefficients are nearer to the solution than beta is, and the intervals wide. E has deviation s on
+the diagonal and s / sqrt(2) off it, so E[E A E] = (s^2 / 2) (tr(A) I + A) for symmetric A, and the second
+term takes away what noise in G does on average to second order.
 
 *Covariance.* To first order, beta misses the solution without noise by G^-1 (e - E_G beta), with e the noise
 of h. Its entries are Gaussian, and counting the products of equal entries of E,

@@ -10,7 +10,7 @@ import attrs
 from dpkit_core import markup
 from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
 from dpkit_core.release.trees import ClassTreesModel, TreesModel
-from dpkit_core.text import columns, indented
+from dpkit_core.text import columns, indented, number_of
 
 if TYPE_CHECKING:
     from dpkit_core.protocols import Model
@@ -120,7 +120,7 @@ def _trees(model: TreesModel) -> Shown:
         "logistic": "The prediction is the probability whose log odds are the sum of",
         "log": "The prediction is the exponential of the sum of",
     }[model.link]
-    trees = f"{len(model.splits)} {model.shape} trees of depth {model.depth}"
+    trees = f"{number_of(len(model.splits), f'{model.shape} tree')} of depth {model.depth}"
     sentences = [f"{said} {', '.join(parts)} and {trees}."]
     sentences.append(
         "The importance of a feature is the standard deviation of what it alone adds to that sum." + others
@@ -133,10 +133,11 @@ def _trees(model: TreesModel) -> Shown:
 
 def _class_trees(model: ClassTreesModel) -> Shown:
     rows, others = _ranked(model.importances)
+    trees = number_of(len(model.splits), f"{model.shape} tree")
     sentences = (
         f"The predictions are the probabilities of {', '.join(model.classes)}: in proportion to the "
-        f"exponentials of sums, one for each, of a start and {len(model.splits)} {model.shape} trees of "
-        f"depth {model.depth}. The importance of a feature is the standard deviation of what it alone adds "
+        f"exponentials of sums, one for each, of a start and {trees} of depth "
+        f"{model.depth}. The importance of a feature is the standard deviation of what it alone adds "
         f"to these sums, the root of its mean square over the classes.{others}",
     )
     return Shown(("feature", "importance"), rows, sentences)

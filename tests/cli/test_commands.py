@@ -1,12 +1,15 @@
 """The commands around ``compose``."""
 
 import csv
+import datetime
 import io
 import json
 import sys
 import tomllib
 
 import attrs
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -28,7 +31,7 @@ def test_list_has_a_heading_for_each_kind_and_says_where_a_part_is_from(dpkit, m
     assert [line for line in lines if not line.startswith(" ")] == [*KINDS]
     place = lines.index("scorers")
     names = [line.split()[0] for line in lines[place + 1 : lines.index("selectors")]]
-    assert names == ["correlation", "kendall", "large", "from", "lasso_votes", "screening"]
+    assert names == ["correlation", "kendall", "large", "from", "lasso_votes", "screening", "spearman"]
     (large,) = (i for i, line in enumerate(lines) if line.split()[0] == "large")
     assert lines[large].split() == ["large", "Small", "parts"]
     assert lines[large + 1].split() == ["from", "dpkit-tiny", "1.2"]
@@ -103,6 +106,33 @@ def test_what_an_option_accepts_is_said_in_a_few_words(validator, words):
     assert option["accepts"] == words
 
 
+def test_what_an_option_is_about_is_said_also_where_another_section_follows():
+    part = attrs.make_class("Part", {"option": attrs.field(default=1), "other": attrs.field(default=2)})
+    part.__doc__ = """Does something.
+
+    Parameters
+    ----------
+    option
+        How much
+        of it.
+    other : int
+        The rest.
+
+    References
+    ----------
+    Somebody 2020.
+    """
+    assert [option["about"] for option in _options(part)] == ["How much of it.", "The rest."]
+
+
+def test_show_of_a_number_has_few_digits(dpkit, monkeypatch):
+    monkeypatch.setattr("dpkit_core.cli._describe.describe", lambda *_: {
+        "name": "a", "distribution": "b", "version": "1", "summary": "c",
+        "options": [{"name": "step", "type": "float", "default": 2.0**-50, "accepts": "", "about": ""}],
+    })  # fmt: skip
+    assert " 8.88178e-16 " in dpkit("show", "scorer", "large").stdout
+
+
 def test_show_of_a_selector_and_an_accountant(dpkit):
     selector = json.loads(dpkit("show", "selector", "best", "--format", "json").stdout)
     picks = ["5 choices by the exponential mechanism, epsilon 0.2 each"]
@@ -112,6 +142,13 @@ def test_show_of_a_selector_and_an_accountant(dpkit):
     assert "Gaussian" not in accountant["events"]["add-remove"]
     assert "Disjoint" in accountant["events"]["replace-one"]
     assert "Filtered" not in accountant["events"]["add-remove"]  # of Gaussian noise alone
+
+
+def test_show_of_a_name_alone_finds_its_kind(dpkit):
+    assert dpkit("show", "large").stdout == dpkit("show", "scorer", "large").stdout
+    result = dpkit("show", "lrge")
+    assert result.exit_code != 0
+    assert "no part has the name 'lrge'" in result.stderr
 
 
 def test_show_of_an_unknown_name_proposes_the_nearest(dpkit):
@@ -209,7 +246,7 @@ def test_predictions_need_only_the_columns_of_the_model(dpkit, folder):
     (folder / "new.csv").write_text("cut,carat\nGood,\nOther,4\n")
     result = dpkit("predict", "release.json", "new.csv")
     assert result.stdout.split() == ["prediction", "nan", "9.0"]
-    assert "1 of 2 records lack a value that the model needs" in result.stderr
+    assert "1 of 2 records lacks a value that the model needs" in result.stderr
     (folder / "new.csv").write_text("cut,carat\nGood,inf\nOther,4\n")
     result = dpkit("predict", "release.json", "new.csv")
     assert result.exit_code == 2
@@ -240,6 +277,132 @@ def test_trees_predict_for_missing_values_and_not_for_infinite_ones(dpkit, folde
     assert "'carat' has infinite values" in result.stderr
 
 
+@pytest.fixture
+def identified(dpkit, folder):
+    """A release, and new records with ids of every kind that a reader of numbers would spoil."""
+    dpkit(*FULL)
+    model = {"kind": "linear", "intercept": 1.0, "coefficients": {"carat": 2.0}}
+    released = json.loads((folder / "release.json").read_text()) | {"model": model}
+    (folder / "release.json").write_text(json.dumps(released))
+    (folder / "new.csv").write_text(
+        "id,when,who,carat,code\n"
+        '007,2020-01-31,"Ann, of X",3,NA\n'
+        "12345678901234567890,31.1.2020,Bo,4,1e5\n"
+        ",,,5,\n"
+    )
+    return folder
+
+
+IDS = ["007", "12345678901234567890", ""]
+CODES = ["NA", "1e5", ""]
+
+
+def test_columns_that_are_kept_are_those_of_the_file(dpkit, identified):
+    printed = dpkit("predict", "release.json", "new.csv", "--keep", "id,when", "--keep", "who,code")
+    assert printed.exit_code == 0, printed.stderr
+    rows = list(csv.DictReader(io.StringIO(printed.stdout)))
+    assert list(rows[0]) == ["id", "when", "who", "code", "prediction"]
+    assert [row["id"] for row in rows] == IDS
+    assert [row["when"] for row in rows] == ["2020-01-31", "31.1.2020", ""]
+    assert [row["who"] for row in rows] == ["Ann, of X", "Bo", ""]
+    assert [row["code"] for row in rows] == CODES
+    assert [float(row["prediction"]) for row in rows] == [7.0, 9.0, 11.0]
+
+
+def test_what_stands_for_missing_values_is_kept_as_it_stands(dpkit, identified):
+    (identified / "new.csv").write_text("id;carat\n?;3,5\n08;?\n")
+    how = ("--delimiter", ";", "--decimal", ",", "--missing", "?", "--keep", "id,carat")
+    printed = dpkit("predict", "release.json", "new.csv", *how)
+    assert printed.stdout == 'id,carat,prediction\n?,"3,5",8.0\n08,?,nan\n'
+    assert "1 of 2 records lacks a value" in printed.stderr
+
+
+def test_json_is_one_object_with_texts_for_what_is_kept_and_null_for_no_prediction(dpkit, identified):
+    (identified / "new.csv").write_text("id,carat\n007,3\n12345678901234567890,\n")
+    printed = dpkit("predict", "release.json", "new.csv", "--keep", "id", "--format", "json")
+    expected = [{"id": "007", "prediction": 7.0}, {"id": "12345678901234567890", "prediction": None}]
+    assert json.loads(printed.stdout, parse_constant=pytest.fail) == {"predictions": expected}
+    assert dpkit("predict", "release.json", "new.csv", "--keep", "id", "-o", "out.json").stdout == ""
+    assert (identified / "out.json").read_text() == printed.stdout
+
+
+def test_ids_of_a_parquet_file_keep_their_types_there_and_their_digits_elsewhere(dpkit, identified):
+    large = 12345678901234567890
+    days = [datetime.date(2020, 1, 31), None]
+    pq.write_table(
+        pa.table(
+            {"id": pa.array([7, large], pa.uint64()), "day": days, "tag": ["007", None], "carat": [3.0, 4.0]}
+        ),
+        "new.parquet",
+    )
+    keep = ("--keep", "id,day,tag")
+    dpkit("predict", "release.json", "new.parquet", *keep, "-o", "out.parquet")
+    written = pq.read_table("out.parquet")
+    assert written.schema.types == [pa.uint64(), pa.date32(), pa.string(), pa.float64()]
+    assert written["id"].to_pylist() == [7, large]
+    printed = dpkit("predict", "release.json", "new.parquet", *keep)
+    assert printed.stdout == f"id,day,tag,prediction\n7,2020-01-31,007,7.0\n{large},,,9.0\n"
+    shown = json.loads(dpkit("predict", "release.json", "new.parquet", *keep, "--format", "json").stdout)
+    assert shown["predictions"][1] == {"id": str(large), "day": None, "tag": None, "prediction": 9.0}
+
+
+def test_ids_in_the_names_of_folders_and_of_files_of_other_types_keep_their_digits(dpkit, identified):
+    for store, ids in (("007", pa.array([2**53 + 1])), ("08", pa.array([0.5]))):
+        (identified / "many" / f"store={store}").mkdir(parents=True)
+        pq.write_table(pa.table({"id": ids, "carat": [3.0]}), f"many/store={store}/part.parquet")
+    printed = dpkit("predict", "release.json", "many", "--keep", "store,id")
+    assert printed.stdout == f"store,id,prediction\n007,{2**53 + 1},7.0\n08,0.5,7.0\n"
+
+
+def test_the_target_of_an_npz_file_can_be_kept_beside_the_predictions(dpkit, identified):
+    np.savez("new.npz", X=np.array([[3.0], [4.0]]), y=np.array([1, 2**60 + 1]), names=np.array(["carat"]))
+    printed = dpkit("predict", "release.json", "new.npz", "--keep", "y")
+    assert printed.stdout == f"y,prediction\n1,7.0\n{2**60 + 1},9.0\n"
+
+
+@pytest.mark.parametrize(
+    ("keep", "said"),
+    [
+        ("Id", ["--keep Id", "new.csv has no column 'Id'", "did you mean 'id'?", "id, when, who, carat"]),
+        ("customer", ["--keep customer", "new.csv has no column 'customer'", "id, when, who, carat"]),
+        ("id,id", ["--keep lists 'id' twice"]),
+        ("id,", ["--keep is 'id,'"]),
+    ],
+)
+def test_a_column_to_keep_that_is_not_there_is_named_with_those_that_are(dpkit, identified, keep, said):
+    result = dpkit("predict", "release.json", "new.csv", "--keep", keep, "-o", "out.csv")
+    assert result.exit_code == 2
+    assert all(sentence in result.stderr for sentence in said), result.stderr
+    assert not (identified / "out.csv").exists()
+
+
+def test_nothing_is_kept_under_the_name_of_a_prediction(dpkit, identified):
+    (identified / "new.csv").write_text("carat,prediction\n3,1\n")
+    result = dpkit("predict", "release.json", "new.csv", "--keep", "prediction")
+    assert result.exit_code == 2
+    assert "rename the one of the table" in result.stderr
+
+
+def test_what_no_text_can_stand_for_is_kept_in_parquet_only(dpkit, identified):
+    pq.write_table(pa.table({"tags": [["a"], []], "carat": [3.0, 4.0]}), "new.parquet")
+    result = dpkit("predict", "release.json", "new.parquet", "--keep", "tags")
+    assert result.exit_code == 2
+    assert "column 'tags' holds list" in result.stderr
+    dpkit("predict", "release.json", "new.parquet", "--keep", "tags", "-o", "out.parquet")
+    assert pq.read_table("out.parquet")["tags"].to_pylist() == [["a"], []]
+
+
+def test_the_format_is_said_by_the_name_or_by_the_option_and_not_by_both_differently(dpkit, identified):
+    to = ("predict", "release.json", "new.csv", "--output")
+    assert dpkit(*to, "predictions.txt", "--format", "csv").exit_code == 0
+    assert (identified / "predictions.txt").read_text() == dpkit(*to[:-1]).stdout
+    differing = dpkit(*to, "out.csv", "--format", "parquet")
+    assert differing.exit_code == 2
+    assert "--output is out.csv and --format is parquet" in differing.stderr
+    printed = dpkit(*to[:-1], "--format", "parquet")
+    assert pq.read_table(io.BytesIO(printed.stdout_bytes))["prediction"].to_pylist() == [7.0, 9.0, 11.0]
+
+
 def test_a_selection_has_nothing_to_predict_with(dpkit, folder):
     dpkit(*COMPOSE, "-k", "2", "--accountant", "basic")
     result = dpkit("predict", "release.json", "diamonds.csv")
@@ -260,7 +423,7 @@ def test_predictions_go_to_known_formats_only(dpkit, folder):
     dpkit(*FULL)
     result = dpkit("predict", "release.json", "diamonds.csv", "--output", "out.xlsx")
     assert result.exit_code == 2
-    assert ".csv or .parquet" in result.stderr
+    assert ".csv, .json or .parquet" in result.stderr
 
 
 def test_verify_confirms_a_release_and_refutes_a_smaller_claim(dpkit, folder):

@@ -67,12 +67,70 @@ def test_a_selection_alone_and_a_regressor_alone_are_compositions(dpkit, folder)
 def test_where_nothing_is_named_the_plan_says_what_is_composed_and_why(dpkit, folder):
     command = ("compose", "numbers.csv", "--target", "y", "--dry-run", "--set", "regressor.trees=8")
     printed = " ".join(dpkit(*command).stdout.split())
-    assert "Plan: boosted_trees, k" in printed
-    assert "k = 2 of 2" in " ".join(dpkit(*command, "--features", "a", "--features", "b").stdout.split())
+    assert "Plan: boosted_trees on all 3 features" in printed
+    two = dpkit(*command, "--features", "a", "--features", "b")
+    assert "Plan: boosted_trees on all 2 features" in two.stdout
+    assert "Plan: boosted_trees on 1 feature\n" in dpkit(*command, "--features", "a").stdout
     assert "Recommended for these public facts: recipe trees, because the schema does not say" in printed
     document = json.loads(dpkit(*command, "--format", "json").stdout)
     assert document["recommended"]["recipe"] == "trees"
     assert document["plan"]["parts"]["regressor"]["component"].endswith(":boosted_trees")
+
+
+def test_the_recipe_that_is_named_is_the_one_that_is_run_also_where_auto_selects_nothing(dpkit, folder):
+    command = ("compose", "numbers.csv", "--target", "y", "--dry-run")
+    printed = " ".join(dpkit(*command, "-k", "auto").stdout.split())
+    assert "recipe trees, because" in printed
+    assert "all of 3, without a selection" in printed
+    recipes = {}
+    for k in ("auto", "1"):
+        document = json.loads(dpkit(*command, "-k", k, "--format", "json").stdout)
+        recipes[document["recommended"]["recipe"]] = sorted(document["plan"]["parts"])
+    assert recipes == {
+        "trees": ["accountant", "regressor"],
+        "k-trees": ["accountant", "regressor", "scorer", "selector"],
+    }
+
+
+def test_a_dry_run_foretells_of_which_columns_a_missing_value_is_refused(dpkit, folder):
+    (folder / "holes.csv").write_text("a,b,y\n1,,1\n2,3,\n,5,6\n", encoding="utf-8")
+    (folder / "holes.toml").write_text(
+        'target = "y"\n[columns.a]\nkind = "numeric"\nmissing = "constant"\nfill = 0\n'
+        '[columns.b]\nkind = "numeric"\n[columns.y]\nkind = "numeric"\n',
+        encoding="utf-8",
+    )
+    command = ("compose", "holes.csv", "--schema", "holes.toml")
+    printed = " ".join(dpkit(*command, "--dry-run").stdout.split())
+    assert "a table with a missing value in 'b', 'y' is refused, before anything is spent" in printed
+    document = json.loads(dpkit(*command, "--dry-run", "--format", "json").stdout)
+    assert document["refused_if_missing"] == ["b", "y"]
+    account = ("--account", "mine", "--epsilon", "1", "--delta", "1e-5")
+    assert dpkit("ledger", "create", "ledger.db", "--schema", "holes.toml", *account).exit_code == 0
+    refused = dpkit(*command, "--ledger", "ledger.db", "--account", "mine")
+    assert refused.exit_code == 2
+    assert "column 'b' has missing (NaN) values; say in the schema" in refused.stderr
+    assert not (folder / "release.json").exists()
+    shown = json.loads(dpkit("ledger", "show", "ledger.db", "--format", "json").stdout)
+    assert [entry["kind"] for entry in shown["entries"]] == ["account"]
+
+
+def test_counts_are_composed_verified_predicted_and_refused_by_their_bounds(dpkit, folder):
+    rows = ["hour,count", *(f"{i % 24},{max(i % 24 - 12, 0) * (i % 3)}" for i in range(900))]
+    (folder / "bike.csv").write_text("\n".join(rows))
+    loss = ("--regressor", "boosted_trees", "--set", "regressor.loss=poisson", "--set", "regressor.trees=20")
+    result = dpkit("compose", "bike.csv", "--target", "count", *loss, "--epsilon", "8")
+    assert "The prediction is the exponential of the sum of" in " ".join(result.stdout.split())
+    assert dpkit("verify", "release.json").exit_code == 0
+    assert dpkit("predict", "release.json", "bike.csv", "--output", "found.csv").exit_code == 0
+    found = [float(line.split(",")[-1]) for line in (folder / "found.csv").read_text().split()[1:]]
+    assert len(found) == 900
+    assert min(found) >= 0
+    assert sum(found[23::24]) > 3 * sum(found[::24])
+    bounds = "[columns.hour]\n[columns.count]\nlower = -1\nupper = 40\n"
+    (folder / "below.toml").write_text(bounds)
+    refused = dpkit("compose", "bike.csv", "--schema", "below.toml", "--target", "count", *loss, "--force")
+    assert refused.exit_code != 0
+    assert "'count' has lower = -1" in " ".join(refused.stderr.split())
 
 
 def test_k_may_be_left_to_the_public_facts(dpkit, folder, monkeypatch):
@@ -83,7 +141,7 @@ def test_k_may_be_left_to_the_public_facts(dpkit, folder, monkeypatch):
     assert any(line.startswith("  regression   winsorized_least_squares ") for line in lines)  # not broken
     assert max(map(len, lines)) <= 80
     printed = " ".join(" ".join(lines).split())
-    assert "Plan: winsorized_least_squares, k" in printed
+    assert "Plan: winsorized_least_squares on all 3 features" in printed
     assert "k by the public facts: all" in printed
     wrong = dpkit(*command, "many")
     assert wrong.exit_code == 2
@@ -172,7 +230,11 @@ def test_another_target_leaves_the_old_one_out_unless_it_is_asked_for(dpkit, fol
     )
     result = dpkit(*arguments, "--format", "json")
     assert set(json.loads(result.stdout)["plan"]["schema"]["columns"]) == {"carat", "depth", "cut"}
-    assert "'price' is not used as a feature" in result.stderr
+    assert result.stderr.count("price") == 2
+    assert "target 'carat' (--target) instead of the schema's 'price'" in result.stderr
+    assert "not used, because the schema, --features or --target leaves them out: price" in result.stderr
+    without_table = dpkit("compose", *arguments[2:])
+    assert "'price' is not used as a feature" in without_table.stderr
     result = dpkit(*arguments, "--features", "price,depth", "--format", "json")
     schema = json.loads(result.stdout)["plan"]["schema"]
     assert schema["target"] == "carat"

@@ -1,12 +1,17 @@
-"""The bar is for people who wait at a terminal, and for nobody else."""
+"""The bar is for people who wait at a terminal, and for nobody else; help fits where it is read."""
 
 import contextlib
 import io
+import itertools
 import sys
 import time
 
+import click
 import pytest
+import typer.main
+from typer.testing import CliRunner
 
+from dpkit_core.cli.app import app
 from dpkit_core.commands import render
 
 
@@ -58,3 +63,24 @@ def test_the_bar_leaves_the_streams_alone(monkeypatch):
         with render.progress():
             time.sleep(0.1)
             assert (sys.stdout, sys.stderr) == before
+
+
+@pytest.mark.parametrize("command", [("predict",), ("compose",), ("ledger", "create"), ("bench",)])
+def test_help_is_broken_where_the_terminal_ends_and_nowhere_else(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = CliRunner().invoke(app, [*command, "--help"]).stdout
+    text = shown[shown.index("\n", shown.index("Usage:")) : shown.index("╭")]
+    lines = [line.strip() for line in text.splitlines()]
+    pairs = [pair for pair in itertools.pairwise(lines) if all(pair)]
+    assert pairs
+    for line, following in pairs:
+        # Typer 0.20 sets later paragraphs one below the other, without an empty line between them.
+        if not any(start.startswith(following) for start in paragraphs(command)):
+            assert len(line) + 1 + len(following.split()[0]) > 78, line
+
+
+def paragraphs(command):
+    shown = typer.main.get_command(app)
+    for name in command:
+        shown = shown.get_command(click.Context(shown), name)
+    return [" ".join(paragraph.split()) for paragraph in shown.help.split("\n\n")]
