@@ -103,6 +103,7 @@ def bench(
         raise InvalidOption(
             f"{store.folder} has results already; add --resume to go on there, or choose another --results"
         )
+    chosen = chosen.going_on(store.suite())
     crew = local_workers(jobs) if scheduler is None else cluster_workers(scheduler)
     try:
         with contextlib.redirect_stdout(sys.stderr), crew as workers, trials() as report:

@@ -42,7 +42,7 @@ def report(folder: Path) -> dict[str, Any] | None:
         "tables": [
             {
                 "name": table if k is None else f"{table}, k = {k}",
-                "facts": f"{cells[0].training_records} training records, {cells[0].features} features",
+                "facts": f"{cells[0].training_records} training records, {_features(cells[0])}",
                 "reference": _reference(summary, table, k, larger=metric.larger_is_better),
                 "lines": [_line(cell) for cell in cells],
             }
@@ -96,3 +96,7 @@ def _ranking(summary: Summary) -> dict[str, Any]:
             for each in ordered
         ],
     }
+
+
+def _features(cell: Cell) -> str:
+    return "1 feature" if cell.features == 1 else f"{cell.features} features"

@@ -30,7 +30,7 @@ from pyarrow import parquet
 from dpkit_command_bench.errors import InvalidResults
 from dpkit_command_bench.metrics import METRICS
 from dpkit_command_bench.published import Published
-from dpkit_command_bench.suite import ORIGINS
+from dpkit_command_bench.suite import ORIGINS, default_of
 from dpkit_command_bench.trial import Row
 
 _SAME = ("seed", "neighboring", "test_fraction")
@@ -228,9 +228,11 @@ def _grown(known: Mapping[str, Any], suite: Mapping[str, Any], folder: Path) -> 
             raise _different(folder, fact, known.get(fact), suite[fact])
     for kind, meaning in (("tables", _table_meaning), ("compositions", _composition_meaning)):
         for name, facts in suite[kind].items():
-            before = known.get(kind, {}).get(name)
-            if before is not None and meaning(before) != meaning(facts):
-                raise _different(folder, f"{kind}.{name}", meaning(before), meaning(facts))
+            if name not in known.get(kind, {}):
+                continue
+            before, now = meaning(known[kind][name]), meaning(facts)
+            if before != now:
+                raise _different(folder, f"{kind}.{name}", before, now)
     return {
         **suite,
         **{kind: {**known.get(kind, {}), **suite[kind]} for kind in ("tables", "compositions")},
@@ -245,7 +247,10 @@ def _table_meaning(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _composition_meaning(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in facts.items() if key not in _DESCRIBING}
+    """Return what a composition is, with who adds up where it does not say so itself."""
+    meaning = {key: value for key, value in facts.items() if key not in _DESCRIBING}
+    accountant = default_of(facts)
+    return meaning if accountant is None else meaning | {"accountant_by_default": accountant}
 
 
 def _different(folder: Path, fact: str, before: Any, now: Any) -> InvalidResults:

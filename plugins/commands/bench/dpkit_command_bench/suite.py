@@ -50,10 +50,12 @@ from dpkit_command_bench.published import Published
 from dpkit_core import Neighboring, Registry
 from dpkit_core.errors import DpkitError
 from dpkit_core.files.documents import read_toml
+from dpkit_core.pipeline.default_accountant import FALLBACK, by_default
 from dpkit_core.pipeline.recipes import ROLES, Recipe, find_recipe
 from dpkit_core.plugins.resources import find_resource, resource_file
 
 FROM_DATA = "from-data"
+_BY_DEFAULT = "accountant_by_default"
 WILDCARD = "*"
 _AXES = ("table", "composition", "epsilon", "delta", "k")
 _T = TypeVar("_T")
@@ -126,12 +128,16 @@ class Setting:
 
 @attrs.frozen
 class Trial:
-    """One fit, described completely: the same trial gives the same numbers wherever and whenever it runs."""
+    """One fit, described completely: the same trial gives the same numbers wherever and whenever it runs.
+
+    ``accountant_by_default`` is what is taken where the composition names none.
+    """
 
     suite: str
     seed: int
     table: TableSpec
     composition: Recipe
+    accountant_by_default: str
     neighboring: Neighboring
     epsilon: float
     delta: float
@@ -148,6 +154,13 @@ class Trial:
     @property
     def key(self) -> str:
         """A hash of everything that the numbers of this trial depend on, beside the versions of the parts."""
+        if "accountant" in self.composition.parts or self.accountant_by_default == FALLBACK:
+            return self._identity  # as in 0.1.0, which had no other default
+        return _digest(self._identity, self.accountant_by_default)
+
+    @property
+    def _identity(self) -> str:
+        """A hash of what the user says of the trial; who adds up is said there, or not."""
         # The local file is another copy of the table, not another table.
         table = attrs.evolve(self.table, file=None if self.table.origin else self.table.file)
         parts = self.composition.to_document()
@@ -162,12 +175,19 @@ class Trial:
     @property
     def noise_seed(self) -> int:
         """The seed of the noise: of this trial alone."""
-        return int(_digest("noise", self.key)[:32], 16)
+        return int(_digest("noise", self._identity)[:32], 16)
 
     @property
     def split_seed(self) -> int:
         """The seed of the split: shared by all compositions, which are compared on the same records."""
         return int(_digest("split", self.seed, self.table.name, self.split)[:32], 16)
+
+
+def default_of(composition: Mapping[str, Any]) -> str | None:
+    """Return which accountant is taken, of the plain data of a composition; None where it names one."""
+    if "accountant" in composition.get("parts", {}):
+        return None
+    return str(composition.get(_BY_DEFAULT, FALLBACK))  # until 0.1.0 the only one, and not noted
 
 
 def table_seed(seed: int, table: str) -> int:
@@ -191,6 +211,8 @@ class Suite:
         Where files that the suite names are looked for, beside ``--data-dir``.
     repeats
         ``trials`` in the file: runs on each split, which differ in their noise.
+    accountants
+        Composition that names no accountant -> what it has instead of the default of today.
     """
 
     name: str
@@ -209,9 +231,27 @@ class Suite:
     summary: str = ""
     reference: str = ""
     published: tuple[Published, ...] = ()
+    accountants: Mapping[str, str] = attrs.field(factory=dict)
+
+    def going_on(self, before: Mapping[str, Any]) -> Suite:
+        """Return the suite with the default accountants of results, the plain data of whose suite is given.
+
+        Results of 0.1.0, and of a dpkit without the preferred accountant, have the fallback's alone.
+        """
+        known = before.get("compositions", {})
+        kept = {
+            recipe.name: FALLBACK
+            for recipe in self.compositions
+            if recipe.name in known and default_of(known[recipe.name]) == FALLBACK
+        }
+        return attrs.evolve(self, accountants=kept)
+
+    def _default_of(self, recipe: Recipe) -> str:
+        return self.accountants.get(recipe.name) or by_default(self.neighboring)
 
     def trials(self) -> Iterator[Trial]:
         """Yield every trial; those on one split of one table come together, so that they can share it."""
+        accountants = {recipe.name: self._default_of(recipe) for recipe in self.compositions}
         for table, split in itertools.product(self.tables, range(self.splits)):
             for composition in self.compositions:
                 # Where nothing is selected, k means nothing.
@@ -224,6 +264,7 @@ class Suite:
                         self.seed,
                         table,
                         composition,
+                        accountants[composition.name],
                         self.neighboring,
                         epsilon,
                         delta,
@@ -292,7 +333,7 @@ class Suite:
         return tuple(kept)
 
     def to_document(self) -> dict[str, Any]:
-        """Return the suite as plain data: wildcards and recipes in full, as it runs."""
+        """Return the suite as plain data: wildcards and recipes in full, as it runs, and who adds up."""
         return {
             "name": self.name,
             "summary": self.summary,
@@ -307,7 +348,11 @@ class Suite:
             "test_fraction": self.test_fraction,
             "metrics": list(self.metrics),
             "tables": {table.name: table.to_document() for table in self.tables},
-            "compositions": {recipe.name: recipe.to_document() for recipe in self.compositions},
+            "compositions": {
+                recipe.name: recipe.to_document()
+                | ({} if "accountant" in recipe.parts else {_BY_DEFAULT: self._default_of(recipe)})
+                for recipe in self.compositions
+            },
             "published": [entry.to_document() for entry in self.published],
         }
 

@@ -40,6 +40,7 @@ from dpkit_core import (
     compose,
 )
 from dpkit_core.errors import DpkitError, PartFailed
+from dpkit_core.pipeline.default_accountant import FALLBACK
 from dpkit_core.pipeline.observers import Observers
 
 RESEARCH = (
@@ -145,7 +146,10 @@ def run_trial(trial: Trial, split: Split) -> Row:
 
 
 def _planned(trial: Trial, split: Split) -> Plan:
-    recipe = json.dumps(trial.composition.to_document(), sort_keys=True)
+    composition = trial.composition
+    if trial.accountant_by_default == FALLBACK and "accountant" not in composition.parts:
+        composition = composition.revised({"accountant": FALLBACK}, {})
+    recipe = json.dumps(composition.to_document(), sort_keys=True)
     return _plan(recipe, split.schema, Budget(trial.epsilon, trial.delta), trial.k)
 
 

@@ -5,7 +5,9 @@ import os
 
 import numpy as np
 import pytest
+from dpkit_command_bench.errors import InvalidResults
 from dpkit_command_bench.results import Results
+from dpkit_command_bench.suite import Suite
 
 from dpkit_core.data.readers import pyarrow
 
@@ -194,6 +196,42 @@ def test_results_that_would_not_go_together_are_kept_apart(dpkit, suite_file, re
     assert message in done.stderr
     assert "they do not go together. Choose another --results" in done.stderr
     assert results.rows() == before
+
+
+def test_results_of_another_default_accountant_are_kept_apart(document, results, tmp_path, monkeypatch):
+    named = {**document["compositions"]["all"], "accountant": "basic"}
+    unnamed = {key: value for key, value in named.items() if key != "accountant"}
+    suite = Suite.from_document("tiny", {**document, "compositions": {"x": unnamed, "y": named}}, tmp_path)
+
+    def begin(default, *compositions):
+        monkeypatch.setattr("dpkit_command_bench.suite.by_default", lambda neighboring: default)
+        results.begin(suite.only("composition", ",".join(compositions)).to_document())
+
+    begin("rdp", "x", "y")
+    begin("tight, else rdp", "y")  # which names its own
+    with pytest.raises(InvalidResults, match=r'compositions.x = .*"rdp".*now says .*"tight, else rdp"'):
+        begin("tight, else rdp", "x")
+    begin("rdp", "x")
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_results_of_an_earlier_default_accountant_are_gone_on_with(dpkit, suite_file, results, noted):
+    unnamed = {"all": {"regressor": "average"}}
+    options = ("--jobs", "1", "--results", results.folder, "--resume", "--format", "json")
+    run = ("bench", suite_file(compositions=unnamed, epsilon=[0.5]), *options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpkit_core.pipeline.default_accountant.PREFERRED", "nowhere")
+        assert json.loads(dpkit(*run).stdout)["trials"]["run"] == 1
+    if not noted:  # as 0.1.0 wrote it
+        path = results.folder / "suite.json"
+        document = json.loads(path.read_text())
+        assert document["compositions"]["all"].pop("accountant_by_default") == "rdp"
+        path.write_text(json.dumps(document))
+    assert json.loads(dpkit(*run).stdout)["trials"] == {"run": 0, "done_before": 1, "skipped": 0}
+    more = suite_file(compositions=unnamed, epsilon=[0.5, 1.0])
+    assert json.loads(dpkit("bench", more, *options).stdout)["trials"]["run"] == 1
+    assert len(results.rows()) == 2
+    assert all(row["parts"][-1].startswith("accountant dpkit-accountant-rdp:rdp ") for row in results.rows())
 
 
 @pytest.mark.slow

@@ -82,6 +82,25 @@ def test_a_trial_with_another_meaning_has_another_key(suite, document, tmp_path,
     assert not {t.key for t in suite.trials()} & {t.key for t in other.trials()}
 
 
+def test_a_key_holds_the_accountant_that_is_taken_where_none_is_named(suite, monkeypatch):
+    recipe = suite.compositions[0]
+    named = attrs.evolve(recipe, name="named", parts={**recipe.parts, "accountant": "basic"})
+    unnamed = attrs.evolve(
+        recipe, parts={role: part for role, part in recipe.parts.items() if role != "accountant"}
+    )
+    suite = attrs.evolve(suite, compositions=(named, unnamed))
+
+    def keys(default, name):
+        monkeypatch.setattr("dpkit_command_bench.suite.by_default", lambda neighboring: default)
+        return {t.key: t.noise_seed for t in suite.trials() if t.composition.name == name}
+
+    suite = suite.going_on({})
+    before, after = keys("rdp", unnamed.name), keys("tight, else rdp", unnamed.name)
+    assert not before.keys() & after.keys()
+    assert set(before.values()) == set(after.values())  # the same noise, scaled by another accountant
+    assert keys("rdp", "named") == keys("tight, else rdp", "named")
+
+
 def test_neither_other_settings_nor_a_local_copy_change_a_key(suite, document, tmp_path):
     document["epsilon"], document["splits"] = [2.0, 9.0, 0.5], 3
     document["tables"]["ones"] |= {"file": "ones.csv", "target": "y"}
