@@ -40,9 +40,10 @@ nitpick_ignore = [
     ("py:class", "dpkit_core.pipeline.parts.Assembly"),
     ("py:class", "Assembly"),
     ("py:class", "Runner"),
-    # Keys of a library that is an extra.
+    # Keys and graphs of libraries that are extras.
     ("py:class", "Ed25519PrivateKey"),
     ("py:class", "Ed25519PublicKey"),
+    ("py:class", "ModelProto"),
     # The types of a part, and of the settings of its plan.
     ("py:class", "dpkit_core.pipeline.parts.C_co"),
     ("py:class", "dpkit_core.protocols.S"),

@@ -366,7 +366,9 @@ class Meter(Protocol):
 
         Costs nothing, because it protects nothing: treat what is drawn here as known to everybody. Assigning
         records to groups by their position in the table is not such a choice under add/remove, where taking
-        out one record moves all others: draw that from a custom mechanism's sampler.
+        out one record moves all others: draw that from a custom mechanism's sampler. Under replace-one it is
+        such a choice for tables whose order says nothing of their values; where tables may be sorted, let
+        nothing that tells of these coins be released.
         """
         ...
 

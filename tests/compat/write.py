@@ -97,6 +97,8 @@ def cases(folder: Path) -> Iterator[Case]:
         for name, words in group["cases"].items():
             for relation in group.get("relations", RELATIONS):
                 given = (*shlex.split(group["words"]), *shlex.split(words), "--neighboring", relation)
+                if "--accountant" not in given:
+                    given = (*given, "--accountant", facts["accountant"])
                 yield Case(f"{name}.{relation}", given, given[0], str(facts["seed"]))
 
 
@@ -228,7 +230,9 @@ def many(seed: int) -> Document:
     data = Dataset.from_arrays(X, X[:, :3].sum(axis=1), schema)
     found = {}
     for selector in ("peel", "permute_and_flip", "canonical_lipschitz"):
-        plan = compose(scorer="correlation", selector=selector).plan(schema, Budget(20.0, 1e-6), k=3)
+        plan = compose(scorer="correlation", selector=selector, accountant="rdp").plan(
+            schema, Budget(20.0, 1e-6), k=3
+        )
         release = plan.run(data, randomness=Randomness.from_seed(seed))
         found[selector] = {"selected": list(release.selected), "epsilon": release.certificate.epsilon}
     return found

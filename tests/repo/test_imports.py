@@ -180,10 +180,17 @@ def test_plugins_use_only_the_public_names_of_the_core(folder: Path) -> None:
 @each_plugin
 def test_plugins_declare_what_they_import(folder: Path) -> None:
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    distributions = (dependency.partition(">=")[0] for dependency in project["dependencies"])
-    declared = {IMPORTED_AS.get(name, name.replace("-", "_")) for name in distributions}
+
+    def modules(dependencies: list[str]) -> set[str]:
+        names = (dependency.partition(">=")[0] for dependency in dependencies)
+        return {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names}
+
+    declared = modules(project["dependencies"])
+    optional = modules(
+        [each for extra in project.get("optional-dependencies", {}).values() for each in extra]
+    )
     own = {path.name for path in folder.glob("dpkit_*")}
-    known = {*sys.stdlib_module_names, *own, *(declared - {"dpkit"}), "dpkit_core"}
+    known = {*sys.stdlib_module_names, *own, *((declared | optional) - {"dpkit"}), "dpkit_core"}
     used = {module.partition(".")[0] for path in sources(folder) for module, _ in imports(path)}
     assert used <= known
     assert declared - {"dpkit"} <= used, "declared but never imported"

@@ -4,6 +4,7 @@ That it also installs, lists, composes and passes its own tests elsewhere is for
 """
 
 import importlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -65,6 +66,12 @@ def files(folder: Path) -> set[str]:
 
 
 # What is written
+
+
+def test_what_new_says_fits_a_terminal(tmp_path: Path) -> None:
+    printed = new("scorer", "mutual_information", cwd=tmp_path).stdout
+    assert "What you publish" in printed
+    assert max(map(len, printed.splitlines())) <= 80
 
 
 def test_new_code_is_formatted_and_clean_by_the_rules_of_this_repository(made: Path) -> None:
@@ -144,7 +151,7 @@ def test_elsewhere_it_stands_alone_and_says_what_to_do_next(tmp_path: Path) -> N
     done = new("scorer", "own", cwd=tmp_path)
     assert done.exit_code == 0, done.output
     assert {path.name for path in tmp_path.iterdir()} == {"dpkit-scorer-own"}  # nothing temporary is left
-    assert "python -m pip install -e dpkit-scorer-own 'dpkit[testing]'\n" in done.output
+    assert "pip install -e dpkit-scorer-own 'dpkit[testing]'\n" in done.output
     assert "dpkit check own\n" in done.output
     assert files(tmp_path / "dpkit-scorer-own") == {
         "pyproject.toml",
@@ -166,6 +173,28 @@ def test_elsewhere_it_stands_alone_and_says_what_to_do_next(tmp_path: Path) -> N
     workflow = (tmp_path / "dpkit-scorer-own/.github/workflows/test.yml").read_text()
     assert "${{ matrix.python-version }}" in workflow
     assert "dpkit check own --kind scorer" in workflow
+
+
+@pytest.mark.parametrize(
+    ("there", "install", "wheel"),
+    [
+        ({"uv"}, "  uv pip install -e", "  uv build --wheel -o dist"),
+        (set(), "  python -m pip install -e", "  python -m pip wheel --no-deps -w dist"),
+        ({"pip", "uv"}, "  python -m pip install -e", "  python -m pip wheel --no-deps -w dist"),
+    ],
+)
+def test_what_to_do_next_is_said_in_terms_of_what_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: set[str], install: str, wheel: str
+) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec",
+        lambda name: (there & {"pip"} or None) if name == "pip" else found(name),
+    )
+    monkeypatch.setattr("shutil.which", lambda name: "/bin/uv" if "uv" in there else None)
+    printed = new("scorer", "own", cwd=tmp_path).output.splitlines()
+    assert f"{install} dpkit-scorer-own 'dpkit[testing]'" in printed
+    assert f"{wheel} dpkit-scorer-own" in printed
 
 
 def test_the_license_of_a_new_distribution_is_that_of_this_repository(tmp_path: Path) -> None:
