@@ -192,6 +192,10 @@ class Population:
         widths = [max(1, len(column.categories)) + _flagged(column) for column in self._columns]
         ends = np.cumsum(widths)
         self._slices = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
+        self._features, self._outcome = schema.features, schema.outcome
+        # What stands in a table is what parts see, unless it is transformed or names a class.
+        ruled = any(feature.transform for feature in (*self._features, self._outcome))
+        self._plain = not (ruled or schema.target.classes)
 
     def record(self, rng: np.random.Generator) -> Vector:
         """Return one record."""
@@ -376,7 +380,14 @@ class Population:
 
     def dataset(self, table: Matrix) -> Dataset:
         """Return ``table`` as parts see it."""
-        return Dataset.from_arrays(table[:, :-1], table[:, -1], self.schema)
+        X, y = table[:, :-1], table[:, -1]
+        fits = table.dtype == np.float64 and X.shape[1] == len(self._features) and len(table)
+        if not (self._plain and fits and np.isfinite(table).all()):
+            return Dataset.from_arrays(X, y, self.schema)
+        # The same without asking again what is known of all tables of this schema; thousands go through here.
+        X.flags.writeable = y.flags.writeable = False
+        target = self.schema.target
+        return Dataset(X, y, self._features, target.name, target.bounds, self._outcome)
 
     def datasets(self, pair: Pair) -> tuple[Dataset, Dataset]:
         """Return both datasets of ``pair``."""
