@@ -139,12 +139,15 @@ class ReplayingMeter(QuickMeter):
         )
         self._transcript = transcript
         self._sampler = _Sampler(self._generator, transcript)
-        self._public = np.random.default_rng([seed, 1])
+        self._seed = seed
+        self._public: np.random.Generator | None = None
         self._leave = leave
 
     @property
     def coins(self) -> np.random.Generator:
         """A generator of their own: how much noise was drawn does not move them."""
+        if self._public is None:
+            self._public = np.random.default_rng([self._seed, 1])
         return self._public
 
     def laplace(self, value: Any, *, sensitivity: float, noise_multiplier: float) -> Any:
