@@ -534,7 +534,9 @@ def _unbounded(rng: np.random.Generator) -> list[float]:
 def _bounded_entries(column: Column, bounds: tuple[float, float], *, beyond: bool) -> _Entry:
     lower, upper = bounds
     middle, width = (lower + upper) / 2, upper - lower
-    below, above = ([end + sign * width * 10.0**i for i in range(4)] for end, sign in ((lower, -1), (upper, 1)))
+    below, above = (
+        [end + sign * width * 10.0**i for i in range(4)] for end, sign in ((lower, -1), (upper, 1))
+    )
     fixed = [lower, upper, lower, upper, middle, min(max(0.0, lower), upper)]
     replacement = column.replacement if isinstance(column.replacement, float) else None
     places = 10 if beyond else 8
