@@ -8,6 +8,7 @@ Where a part draws by a sampler of its own, the answers are not all there is, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -98,8 +99,9 @@ class Transcript:
         for number, (one, two) in enumerate(zip(self.asked, other.asked, strict=False), start=1):
             if one is None or two is None or one.values.shape != two.values.shape or not one.values.size:
                 continue
-            finite = bool(np.isfinite((one.values, two.values)).all())
-            slack = ROUNDING * max(np.abs(one.values).max(), np.abs(two.values).max()) if finite else 0.0
+            sizes = float(np.abs(one.values).max()), float(np.abs(two.values).max())
+            finite = all(map(math.isfinite, sizes))
+            slack = ROUNDING * max(sizes) if finite else 0.0
             moved = NORMS[one.norm](one.values - two.values) if finite else np.inf
             yield number, one.norm, moved - slack, one.sensitivity
 
