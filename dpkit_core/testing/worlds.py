@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import attrs
@@ -308,10 +308,11 @@ class Population:
     def some_corner_pairs(self, rng: np.random.Generator, records: int, count: int) -> list[Pair]:
         """Return so many of the pairs of corners, or all where there are fewer, in random order."""
         corners = self.corners()
-        chosen = rng.permutation(len(corners) ** 2)[:count].tolist()
-        return [self._corner_pair(corners, *divmod(place, len(corners)), records) for place in chosen]
+        places = list(itertools.product(range(len(corners)), repeat=2))
+        chosen = rng.permutation(len(places))[:count]
+        return [self._corner_pair(corners, i, j, records) for i, j in (places[place] for place in chosen)]
 
-    def _corner_pair(self, corners: list[Vector], i: int, j: int, records: int) -> Pair:
+    def _corner_pair(self, corners: Sequence[Vector], i: int, j: int, records: int) -> Pair:
         replace = self.schema.neighboring is Neighboring.REPLACE_ONE
         table = np.empty((records if replace else records + 1, len(corners[i])))
         table[:] = corners[i]
