@@ -173,7 +173,8 @@ class ReplayingMeter(QuickMeter):
             drawn = super().select(scores, k, event=event, constant_work=constant_work)
         left = np.asarray(scores.candidates, dtype=bool)
         self._transcript.candidates.append(left.copy())
-        values = np.asarray(scores.values, dtype=np.float64)[left]
+        values = np.array(scores.values, dtype=np.float64)
+        values = values if left.all() else values[left]  # tens of thousands, where a number is selected
         picks: tuple[int, ...] = self._transcript.settle(Asked(values, "range", event.sensitivity), drawn)
         self._last(picks)
         return picks

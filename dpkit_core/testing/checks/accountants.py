@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import math
 import pickle
@@ -412,6 +413,7 @@ def two_outcomes(p: float, q: float, count: int) -> Exact:
     return delta
 
 
+@functools.lru_cache(maxsize=64)  # for every count and relation again
 def _rarest(p: float, orders: tuple[float, ...], divergences: tuple[float, ...]) -> float:
     """Return the least chance q of what has chance ``p``, such that a curve holds in both directions.
 
@@ -420,8 +422,8 @@ def _rarest(p: float, orders: tuple[float, ...], divergences: tuple[float, ...])
 
     def beyond(q: float) -> bool:
         return any(
-            scipy.special.logsumexp(
-                [a * math.log(x) + (1 - a) * math.log(y) for x, y in ((one, two), (1 - one, 1 - two))]
+            np.logaddexp(
+                *(a * math.log(x) + (1 - a) * math.log(y) for x, y in ((one, two), (1 - one, 1 - two)))
             )
             > (a - 1) * divergence
             for a, divergence in zip(orders, divergences, strict=True)
