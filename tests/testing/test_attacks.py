@@ -76,7 +76,8 @@ def test_the_kits_datasets_are_what_arrays_make_under_every_schema(relation):
         assert np.array_equal(made.y, expected.y), name
         facts = ("features", "outcome", "target", "target_bounds")
         assert [getattr(made, f) for f in facts] == [getattr(expected, f) for f in facts], name
-        assert not (made.X.flags.writeable or made.y.flags.writeable), name
+        assert not made.X.flags.writeable, name
+        assert not made.y.flags.writeable, name
 
 
 def test_a_table_that_no_dataset_holds_makes_none():
