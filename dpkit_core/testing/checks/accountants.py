@@ -422,8 +422,8 @@ def _rarest(p: float, orders: tuple[float, ...], divergences: tuple[float, ...])
 
     def beyond(q: float) -> bool:
         return any(
-            np.logaddexp(
-                *(a * math.log(x) + (1 - a) * math.log(y) for x, y in ((one, two), (1 - one, 1 - two)))
+            np.logaddexp.reduce(
+                [a * math.log(x) + (1 - a) * math.log(y) for x, y in ((one, two), (1 - one, 1 - two))]
             )
             > (a - 1) * divergence
             for a, divergence in zip(orders, divergences, strict=True)
