@@ -124,7 +124,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -194,7 +194,7 @@ def randomized_response(at: Floats, epsilon: float) -> Floats:
     >>> randomized_response(np.array([0.0, 0.5, 1.0]), epsilon=1.0).round(6)
     array([0.462117, 0.287649, 0.      ])
     """
-    inside = -np.expm1(np.clip(at, -epsilon, epsilon) - epsilon) * special.expit(epsilon)
+    inside = -np.expm1(np.clip(at, -epsilon, epsilon) - epsilon) * scipy.special.expit(epsilon)
     return np.where(np.abs(at) < epsilon, inside, nothing(at))
 
 
@@ -262,7 +262,7 @@ def picks(spent: Iterable[tuple[float, int]]) -> float:
     rest = math.fsum(share * count for share, count in shares) - largest
     most = math.pi / 2
     if rest <= 0:
-        probit = float(special.ndtri(special.expit(math.sqrt(largest))))
+        probit = float(scipy.special.ndtri(scipy.special.expit(math.sqrt(largest))))
         return min(4 * probit * probit, most * largest) * (1 + 2.0**-40)
     knee = largest / (4 * (most - 1))
     integral = most * min(rest, knee) + max(rest - knee, 0.0)
@@ -278,7 +278,9 @@ def _tail(mu: float, a: Floats, b: Floats, epsilon: Floats) -> Floats:
         # convex, so the trapezoid is not below it.
         return density * mu * (_slope(a) + _slope(b)) / 2
     if mu > 50:  # where R(a) overflows
-        return np.asarray(special.ndtr(-a) - np.exp(np.minimum(epsilon + special.log_ndtr(-b), 0.0)))
+        return np.asarray(
+            scipy.special.ndtr(-a) - np.exp(np.minimum(epsilon + scipy.special.log_ndtr(-b), 0.0))
+        )
     return np.asarray(density * (_mills(a) - _mills(b)))
 
 
@@ -288,4 +290,4 @@ def _slope(z: Floats) -> Floats:
 
 
 def _mills(z: Floats) -> Floats:
-    return np.asarray(math.sqrt(math.pi / 2) * special.erfcx(z / math.sqrt(2)))
+    return np.asarray(math.sqrt(math.pi / 2) * scipy.special.erfcx(z / math.sqrt(2)))

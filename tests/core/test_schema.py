@@ -159,3 +159,10 @@ def test_an_order_of_magnitude_may_be_public_under_both_relations(tmp_path, rela
 
 def test_what_is_not_said_about_records_is_not_written():
     assert "records_about" not in Schema.numeric(["a"], "y").to_document()
+
+
+def test_a_bound_of_zero_has_one_sign_so_that_equal_schemas_say_the_same():
+    # Features are made once for equal columns, and -0.0 equals 0.0.
+    column = Column("a", lower=-0.0, upper=1.0)
+    assert str(column.lower) == "0.0"
+    assert str(Schema((column,), Column("y", upper=-0.0, lower=-1.0)).outcome.bounds) == "(-1.0, 0.0)"

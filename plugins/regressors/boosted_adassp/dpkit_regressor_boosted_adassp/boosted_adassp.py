@@ -138,7 +138,9 @@ class BoostedAdasspRegressor:
     )
 
     rounds: int = attrs.field(
-        default=100, validator=[attrs.validators.instance_of(int), attrs.validators.ge(1)]
+        default=100,
+        validator=[attrs.validators.instance_of(int), attrs.validators.ge(1)],
+        metadata={"checked": 25},
     )
     feature_norm: float = attrs.field(default=1.0, converter=float, validator=length)
     gradient_norm: float = attrs.field(default=1.0, converter=float, validator=length)
