@@ -137,7 +137,7 @@ SHIFT = 2.0**-68
 #: Half of the coarsest step of the meter's Laplace noise, over its scale.
 HALF_STEP = 2.0**-16
 
-#: Below, float64 has too few digits for a profile, which might be rounded down; no claim is made there by one.
+#: Below, float64 has too few digits for a profile, which may be rounded down: none is claimed by there.
 LEAST_DELTA = 2.0**-1000
 
 # Where the difference of Mills ratios loses digits; the trapezoid below is too large by mu^2 / 6 at most.
