@@ -137,6 +137,9 @@ SHIFT = 2.0**-68
 #: Half of the coarsest step of the meter's Laplace noise, over its scale.
 HALF_STEP = 2.0**-16
 
+#: Below, float64 has too few digits for a profile, which may be rounded down: none is claimed by there.
+LEAST_DELTA = 2.0**-1000
+
 # Where the difference of Mills ratios loses digits; the trapezoid below is too large by mu^2 / 6 at most.
 _SMALL = 2.0**-14
 
@@ -158,7 +161,8 @@ def gaussian(at: Floats, precision: float) -> Floats:
         delta(g) = Phi(-a) - e^g Phi(-b) = phi(a) (R(a) - R(b)),   R(z) = Phi(-z) / phi(z)
 
     (Balle and Wang 2018, Theorem 8; e^g phi(b) = phi(a)). Adaptive Gaussians add their precisions. What the
-    noise being discrete costs, a relative 2^-29 of mu, is included. Accurate to a relative 1e-10.
+    noise being discrete costs, a relative 2^-29 of mu, is included. Accurate to a relative 1e-10, from
+    ``LEAST_DELTA`` on.
 
     >>> gaussian(np.array([1.0]), precision=1.0).round(6)
     array([0.126937])
