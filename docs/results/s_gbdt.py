@@ -139,9 +139,8 @@ class Size:
         Those on which parts are left out.
     folds, few_folds, other_folds, tuned_folds
         Of five, on the main table, elsewhere, on the other tables of regression, and there for what is tuned.
-    seeds, few_seeds, other_seeds
-        Of noise, in each fold, for all methods but DP-EBM: on the main table, there for the filter of 800
-        rounds and for leaves with counts, and elsewhere.
+    seeds, other_seeds
+        Of noise, in each fold, for all methods but DP-EBM: on the main table, and elsewhere.
     epsilons, few_epsilons, class_epsilons
         On the main table, elsewhere, and in the figures of two classes.
     rounds
@@ -159,7 +158,6 @@ class Size:
     other_folds: int
     tuned_folds: int
     seeds: int
-    few_seeds: int
     other_seeds: int
     epsilons: tuple[float, ...]
     few_epsilons: tuple[float, ...]
@@ -203,7 +201,6 @@ FULL = Size(
     other_folds=5,
     tuned_folds=1,
     seeds=20,
-    few_seeds=5,
     other_seeds=3,
     epsilons=(0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0),
     few_epsilons=(0.1, 0.5, 2.0),
@@ -219,7 +216,6 @@ SMALLEST = Size(
     other_folds=1,
     tuned_folds=1,
     seeds=1,
-    few_seeds=1,
     other_seeds=1,
     epsilons=(1.0,),
     few_epsilons=(1.0,),
@@ -515,14 +511,7 @@ def main_table(work: Work) -> None:
     hgbr = work.without_privacy(table, size.folds)
     print(f"\n### {table.name}, delta {PUBLISHED_DELTA:g} (HGBR without privacy {hgbr:.3f})\n")
     methods = METHODS | {"DP-EBM": DP_EBM}
-    seeds = {
-        name: size.few_seeds if "extra" in options else size.seeds
-        for name, (_, options, _) in methods.items()
-    }
-    found = {
-        name: work.curves(table, {name: method}, size.epsilons, seeds=seeds[name])[name]
-        for name, method in methods.items()
-    }
+    found = work.curves(table, methods, size.epsilons, seeds=size.seeds)
     budgets = [Budget(e, PUBLISHED_DELTA) for e in size.epsilons]
     found["DP-EBM, tuned"] = [work.tuned(table, budget, folds=size.folds) for budget in budgets]
     print("Behind ±, standard errors over the folds, in thousandths.\n")
@@ -531,7 +520,7 @@ def main_table(work: Work) -> None:
         published = cell(REPOSITORY.get(epsilon, np.nan)) if size is FULL else ""
         claimed = CLAIMED.get(epsilon, "") if size is FULL else ""
         errors = {
-            name: work.error(table, method, budgets[place], folds=size.folds, seeds=seeds[name])
+            name: work.error(table, method, budgets[place], folds=size.folds, seeds=size.seeds)
             for name, method in methods.items()
         }
         cells = [cell(values[place], errors.get(name, np.nan)) for name, values in found.items()]
@@ -542,7 +531,7 @@ def main_table(work: Work) -> None:
     work.picture("figure4", {table.name: (size.epsilons, lines)}, least=-0.1)
     filters = {name: found[name] for name in FILTERS}
     work.picture("figure6", {table.name: (size.epsilons, filters)}, least=-0.1)
-    leaves = work.curves(table, NOISES, size.epsilons, seeds=size.few_seeds)
+    leaves = work.curves(table, NOISES, size.epsilons, seeds=size.seeds)
     leaves = {"sgbdt, sums alone": found["sgbdt"]} | leaves
     work.picture("figure5", {table.name: (size.epsilons, leaves)}, least=-0.1)
     boosts = work.curves(table, DPBOOSTS, size.epsilons, seeds=size.seeds)
