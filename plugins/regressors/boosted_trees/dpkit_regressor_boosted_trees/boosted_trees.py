@@ -149,7 +149,7 @@ from dpkit_core.mechanisms.trees import (
     level_contrasts,
 )
 from dpkit_core.privacy.events import Event, Gaussian, Repeated
-from dpkit_core.validators import positive
+from dpkit_core.validators import positive, whole_number
 
 LOSSES = ("squared", "logistic", "softmax", "poisson")
 
@@ -575,14 +575,12 @@ class BoostedTreesRegressor:
 
     trees: int = attrs.field(
         default=1000,
-        validator=[attrs.validators.instance_of(int), attrs.validators.in_(range(1, 4097))],
+        validator=whole_number(1, 4096),
         metadata={"checked": 4},
     )
     depth: int | None = attrs.field(
         default=None,
-        validator=attrs.validators.optional(
-            [attrs.validators.instance_of(int), attrs.validators.in_(range(1, DEEPEST + 1))]
-        ),
+        validator=attrs.validators.optional(whole_number(1, DEEPEST)),
     )
     travel: float | None = attrs.field(
         default=None,

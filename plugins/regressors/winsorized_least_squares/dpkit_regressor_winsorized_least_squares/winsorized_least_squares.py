@@ -139,7 +139,7 @@ from dpkit_core.mechanisms.quantiles import (
     records_needed,
 )
 from dpkit_core.privacy.events import Event, Gaussian, Repeated
-from dpkit_core.validators import fraction
+from dpkit_core.validators import fraction, whole_number
 
 #: Of 2 z / R and sqrt(2) y in a row of the matrix, beside 1 for the record; the norm of such a row.
 FEATURE_WEIGHT = 2.0
@@ -341,13 +341,7 @@ class WinsorizedLeastSquaresRegressor:
 
     fence_share: float = attrs.field(default=0.3, converter=float, validator=fraction)
     constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
-    refits: int | str = attrs.field(
-        default=BY_RULE,
-        validator=[
-            attrs.validators.instance_of((int, str)),
-            attrs.validators.in_((BY_RULE, *range(MOST_REFITS + 1))),
-        ],
-    )
+    refits: int | str = attrs.field(default=BY_RULE, validator=whole_number(0, MOST_REFITS, word=BY_RULE))
 
     def plan(self, request: RegressionRequest, /) -> StagePlan:
         """Return selections of fences and one noisy matrix, calibrated together.
