@@ -679,41 +679,15 @@ class BoostedTreesRegressor:
             return target.scale(block.y) - start
 
         codes, errors = _encoded(data, columns, error)
-        residuals: Residuals
-        bounds = None if settings.loss == "logistic" else target.interval
-        match settings.loss:
-            case "squared":
-                clip = _clip(errors, records, settings, meter)
-                unit, link = target.width * clip, "identity"
-                initial, curvature = target.center + target.width * mean, 1.0
-                residuals = SquaredResiduals.of(errors, clip)
-            case "poisson":
-                # Counts in units of half the interval: z and what zero is below the center.
-                zero = target.center / target.width
-                largest = zero + 1
-                # A mean as small as its noise may be none.
-                expected = min(max(mean + zero, settings.mean_deviation / records), largest)
-                clip = _clip_of_counts(errors, records, expected, settings, meter)
-                curvature = expected / clip
-                rule = settings.rule(records * min(curvature, 1.0))
-                unit, link = 1.0, "log"
-                initial = math.log(expected) + math.log(target.width)
-                start = np.full(data.records, math.log(expected))
-                residuals = PoissonResiduals(errors + mean + zero, start, clip, math.log(largest))
-            case _:
-                unit, link = 1.0, "logistic"
-                share = min(max((1 + mean) / 2, 1 / records), 1 - 1 / records)
-                initial = math.log(share / (1 - share))
-                curvature = max(share * (1 - share), LEAST_CURVATURE)
-                residuals = LogisticResiduals((errors + mean + 1) / 2, np.full(data.records, initial))
+        objective = _objective(errors, target, records=records, mean=mean, settings=settings, meter=meter)
         trees, values = _grow(
             codes,
-            residuals,
+            objective.residuals,
             columns,
             weights=feature_weights(data.features),
             records=records,
-            rule=rule,
-            curvature=curvature,
+            rule=settings.rule(records * objective.signal),
+            curvature=objective.curvature,
             settings=settings,
             meter=meter,
         )
@@ -721,12 +695,77 @@ class BoostedTreesRegressor:
             data.names,
             "oblivious",
             _splits(trees, columns),
-            unit * values,
-            initial=0.0 if line is not None else initial,
-            link=link,
+            objective.unit * values,
+            initial=0.0 if line is not None else objective.initial,
+            link=objective.link,
             linear=line,
-            bounds=bounds,
+            bounds=None if objective.link == "logistic" else target.interval,
         )
+
+
+@attrs.frozen(eq=False)
+class Objective:
+    """What a loss makes of the released start: what trees learn from, and what their sum is turned into.
+
+    Attributes
+    ----------
+    residuals
+        Of the records, in steps; private.
+    initial
+        The score that trees are added to, in the units of the model.
+    unit
+        What a value of 1 in a leaf adds to a score of the model.
+    link
+        How a score becomes a prediction.
+    curvature
+        Of the loss at the start, which leaves are divided by.
+    signal
+        By what the number of records is multiplied where the rule looks at it.
+    """
+
+    residuals: Residuals
+    initial: float
+    unit: float
+    link: str
+    curvature: float
+    signal: float = 1.0
+
+
+def _objective(
+    errors: Vector,
+    target: Fences,
+    *,
+    records: float,
+    mean: float,
+    settings: BoostedTreesSettings,
+    meter: Meter,
+) -> Objective:
+    """Return what trees begin with, after the release of the clip where residuals are clipped.
+
+    ``errors`` are those of the start or the line, ``mean`` is the start, both in half widths of the interval.
+    """
+    match settings.loss:
+        case "squared":
+            clip = _clip(errors, records, settings, meter)
+            initial = target.center + target.width * mean
+            return Objective(SquaredResiduals.of(errors, clip), initial, target.width * clip, "identity", 1.0)
+        case "poisson":
+            # Counts in units of half the interval: z and what zero is below the center.
+            zero = target.center / target.width
+            largest = zero + 1
+            # A mean as small as its noise may be none.
+            expected = min(max(mean + zero, settings.mean_deviation / records), largest)
+            clip = _clip_of_counts(errors, records, expected, settings, meter)
+            curvature = expected / clip
+            scores = np.full(errors.size, math.log(expected))
+            residuals = PoissonResiduals(errors + mean + zero, scores, clip, math.log(largest))
+            initial = math.log(expected) + math.log(target.width)
+            return Objective(residuals, initial, 1.0, "log", curvature, signal=min(curvature, 1.0))
+        case _:
+            share = min(max((1 + mean) / 2, 1 / records), 1 - 1 / records)
+            initial = math.log(share / (1 - share))
+            labels = LogisticResiduals((errors + mean + 1) / 2, np.full(errors.size, initial))
+            return Objective(labels, initial, 1.0, "logistic", max(share * (1 - share), LEAST_CURVATURE))
 
 
 def _classifier(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> ClassTreesModel:
