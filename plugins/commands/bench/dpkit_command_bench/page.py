@@ -12,6 +12,7 @@ from dpkit_command_bench.metrics import METRICS
 from dpkit_command_bench.results import Results
 from dpkit_command_bench.summary import Cell, Summary, summarize
 from dpkit_command_bench.trial import RESEARCH
+from dpkit_core.text import number_of
 
 
 def report(folder: Path) -> dict[str, Any] | None:
@@ -42,7 +43,8 @@ def report(folder: Path) -> dict[str, Any] | None:
         "tables": [
             {
                 "name": table if k is None else f"{table}, k = {k}",
-                "facts": f"{cells[0].training_records} training records, {_features(cells[0])}",
+                "facts": f"{number_of(cells[0].training_records, 'training record')}, "
+                f"{number_of(cells[0].features, 'feature')}",
                 "reference": _reference(summary, table, k, larger=metric.larger_is_better),
                 "lines": [_line(cell) for cell in cells],
             }
@@ -96,7 +98,3 @@ def _ranking(summary: Summary) -> dict[str, Any]:
             for each in ordered
         ],
     }
-
-
-def _features(cell: Cell) -> str:
-    return "1 feature" if cell.features == 1 else f"{cell.features} features"
