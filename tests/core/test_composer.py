@@ -330,8 +330,8 @@ def test_the_ends_of_a_range_and_the_word_beside_it_are_accepted():
     for option, values in {"depth": (None, 1, 8), "trees": (1, 4096)}.items():
         for value in values:
             assert compose(regressor="boosted_trees", options={"regressor": {option: value}})
-    for value in ("auto", 0, 16):
-        assert compose(regressor="winsorized_least_squares", options={"regressor": {"refits": value}})
+    for refits in ("auto", 0, 16):
+        assert compose(regressor="winsorized_least_squares", options={"regressor": {"refits": refits}})
 
 
 def test_options_need_a_part_given_by_name(toys):
