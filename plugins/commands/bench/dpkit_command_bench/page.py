@@ -12,7 +12,6 @@ from dpkit_command_bench.metrics import METRICS
 from dpkit_command_bench.results import Results
 from dpkit_command_bench.summary import Cell, Summary, summarize
 from dpkit_command_bench.trial import RESEARCH
-from dpkit_core.text import number_of
 
 
 def report(folder: Path) -> dict[str, Any] | None:
@@ -43,8 +42,7 @@ def report(folder: Path) -> dict[str, Any] | None:
         "tables": [
             {
                 "name": table if k is None else f"{table}, k = {k}",
-                "facts": f"{number_of(cells[0].training_records, 'training record')}, "
-                f"{number_of(cells[0].features, 'feature')}",
+                "facts": f"{cells[0].training_records} training records, {_features(cells[0])}",
                 "reference": _reference(summary, table, k, larger=metric.larger_is_better),
                 "lines": [_line(cell) for cell in cells],
             }
@@ -98,3 +96,7 @@ def _ranking(summary: Summary) -> dict[str, Any]:
             for each in ordered
         ],
     }
+
+
+def _features(cell: Cell) -> str:
+    return "1 feature" if cell.features == 1 else f"{cell.features} features"
