@@ -132,6 +132,9 @@ def _sliding_maximum(values: Floats, length: int) -> Floats:
     """Return the maximum of each run of ``length`` neighbors, by doubling runs.
 
     As ``scipy.ndimage.maximum_filter1d``, which every plan would have to import.
+
+    >>> _sliding_maximum(np.array([1.0, 3.0, 2.0, 0.0, 5.0]), 3).tolist()
+    [3.0, 3.0, 5.0]
     """
     runs, reach = values, 1
     while 2 * reach <= length:

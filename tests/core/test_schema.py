@@ -159,3 +159,12 @@ def test_an_order_of_magnitude_may_be_public_under_both_relations(tmp_path, rela
 
 def test_what_is_not_said_about_records_is_not_written():
     assert "records_about" not in Schema.numeric(["a"], "y").to_document()
+
+
+def test_a_schema_shows_what_was_said_of_it_and_no_defaults():
+    schema = Schema((Column("a", lower=0, upper=2),), Column("y"), Neighboring.REPLACE_ONE)
+    assert repr(schema.columns[0]) == "Column(name='a', lower=0.0, upper=2.0)"
+    assert repr(schema) == (
+        "Schema(columns=(Column(name='a', lower=0.0, upper=2.0),), target=Column(name='y'), "
+        "neighboring=<Neighboring.REPLACE_ONE: 'replace-one'>)"
+    )
