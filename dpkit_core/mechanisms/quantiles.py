@@ -656,7 +656,10 @@ def magnitudes(center: float) -> Vector:
 
 
 def windows(center: float, spread: float) -> tuple[Vector, Vector, Vector]:
-    """Return the windows of the notes: middles, widths to either side, and prices in units of 1 / epsilon."""
+    """Return the windows of the notes, narrow ones first: middles, widths to either side, and prices.
+
+    ``WINDOWS`` numbers each. Middles and widths are in the units of the values, prices in records times epsilon.
+    """
     middles, widths, prices = [], [], []
     for halved in range(HALVINGS, -1, -1):
         steps = np.arange(-(2 ** (halved + 1)), 2 ** (halved + 1) + 1)
@@ -668,7 +671,10 @@ def windows(center: float, spread: float) -> tuple[Vector, Vector, Vector]:
 
 
 def counts_outside(values: Values, middles: Vector, widths: Vector) -> Sum:
-    """Return the sum that counts the values outside of each window ``middles +- widths``."""
+    """Return the sum that counts the values outside of each window ``middles +- widths``.
+
+    One number for each; a record adds 0 or 1 to it. Under add/remove all of them change in one direction.
+    """
     lower, upper = middles - widths, middles + widths
 
     def count(block: Block) -> Integers:
@@ -682,7 +688,8 @@ def counts_outside(values: Values, middles: Vector, widths: Vector) -> Sum:
 def window_scores(outside: Integers, epsilon: float, prices: Vector, neighboring: Neighboring) -> Vector:
     """Return minus the records outside of each window, minus its price; exactly, with range sensitivity 1.
 
-    Under replace-one the records are halved, because one may leave a window and enter another.
+    Under replace-one the records are halved, because one may leave a window and enter another. ``outside`` is
+    the total of ``counts_outside``, ``prices`` are those of ``windows`` and of what follows them.
     """
     weight = 1 / 2 if neighboring is Neighboring.REPLACE_ONE else 1.0
     scores: Vector = -(weight * np.asarray(outside, dtype=np.float64) + _in_units(prices / epsilon))
