@@ -658,7 +658,7 @@ def magnitudes(center: float) -> Vector:
 def windows(center: float, spread: float) -> tuple[Vector, Vector, Vector]:
     """Return the windows of the notes, narrow ones first: middles, widths to either side, and prices.
 
-    ``WINDOWS`` numbers each. Middles and widths are in the units of the values, prices in records times epsilon.
+    ``WINDOWS`` numbers each; middles and widths in units of the values, prices in records times epsilon.
     """
     middles, widths, prices = [], [], []
     for halved in range(HALVINGS, -1, -1):
