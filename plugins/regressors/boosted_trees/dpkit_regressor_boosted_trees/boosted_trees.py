@@ -106,6 +106,7 @@ from dpkit_core import (
     AnyDataset,
     Block,
     ClassTreesModel,
+    Column,
     Feature,
     Integers,
     Matrix,
@@ -604,29 +605,7 @@ class BoostedTreesRegressor:
             target is numeric without bounds of 0 and 1; if it is poisson and the target's lower bound is
             below 0; or if it is softmax and the target has no classes, or another and it has.
         """
-        target = request.schema.target
-        loss = self.loss
-        if loss == "auto":
-            by_kind = "softmax" if target.classes else "logistic"
-            loss = by_kind if target.kind == "categorical" else "squared"
-        if (loss == "softmax") != bool(target.classes):
-            has = f"{len(target.classes)} classes" if target.classes else "not more than two classes"
-            raise Unsuitable(
-                f'target {target.name!r} has {has}, and the loss is {loss}; leave the loss at "auto", or '
-                "change the categories of the target in the schema"
-            )
-        if loss == "logistic" and target.bounds != (0.0, 1.0):
-            raise Unsuitable(
-                f"logistic loss needs a target between 0 and 1, and target {target.name!r} has "
-                f"{'no public bounds' if target.bounds is None else f'bounds {target.bounds}'}; declare it "
-                "categorical in the schema, or with lower = 0 and upper = 1"
-            )
-        if loss == "poisson" and target.lower is not None and float(target.lower) < 0:
-            raise Unsuitable(
-                f"poisson loss is for counts, which are 0 or more, and target {target.name!r} has lower = "
-                f"{float(target.lower):g}; declare it with lower = 0 in the schema, if it is never below, or "
-                'leave the loss at "auto"'
-            )
+        target, loss = request.schema.target, self._loss_for(request.schema.target)
         features = request.schema.features
         fitted = BoostedTreesSettings(
             features=request.k,
@@ -655,6 +634,32 @@ class BoostedTreesRegressor:
             chosen = calibrated(attrs.evolve(fitted, line_share=0.0))
         refusals = MISSED_TARGET if chosen.target_bounds is None else {}
         return StagePlan(chosen.events, settings=chosen, refusals=refusals)
+
+    def _loss_for(self, target: Column) -> str:
+        """Return the loss that fits a target; raise ``Unsuitable`` if the one that was chosen does not."""
+        loss = self.loss
+        if loss == "auto":
+            by_kind = "softmax" if target.classes else "logistic"
+            loss = by_kind if target.kind == "categorical" else "squared"
+        if (loss == "softmax") != bool(target.classes):
+            has = f"{len(target.classes)} classes" if target.classes else "not more than two classes"
+            raise Unsuitable(
+                f'target {target.name!r} has {has}, and the loss is {loss}; leave the loss at "auto", or '
+                "change the categories of the target in the schema"
+            )
+        if loss == "logistic" and target.bounds != (0.0, 1.0):
+            raise Unsuitable(
+                f"logistic loss needs a target between 0 and 1, and target {target.name!r} has "
+                f"{'no public bounds' if target.bounds is None else f'bounds {target.bounds}'}; declare it "
+                "categorical in the schema, or with lower = 0 and upper = 1"
+            )
+        if loss == "poisson" and target.lower is not None and float(target.lower) < 0:
+            raise Unsuitable(
+                f"poisson loss is for counts, which are 0 or more, and target {target.name!r} has lower = "
+                f"{float(target.lower):g}; declare it with lower = 0 in the schema, if it is never below, or "
+                'leave the loss at "auto"'
+            )
+        return loss
 
     def fit(
         self, data: AnyDataset, plan: StagePlan, meter: Meter, /
