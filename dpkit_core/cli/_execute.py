@@ -223,9 +223,9 @@ def show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str] = ())
     with until_nobody_reads():
         render.heading(title(plan))
         render.table(
-            ("stage", "part", "releases", "epsilon alone", "share"),
+            ("stage", "part", "releases", "epsilon\nalone", "share"),
             [(stage, textwrap.fill(part, _PART), *rest) for stage, part, *rest in stage_rows(plan)],
-            numeric=("epsilon alone", "share"),
+            numeric=("epsilon\nalone", "share"),
             whole=("stage", "part"),
         )
         print()

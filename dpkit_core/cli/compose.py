@@ -370,7 +370,8 @@ def _composed(recipe: Recipe, select_share: float | None) -> tuple[Pipeline, flo
 
     shares = (select_share, recipe.select_share, DEFAULT_SELECT_SHARE)
     share = next(share for share in shares if share is not None)
-    return compose(**recipe.parts, options=recipe.options), share
+    parts: dict[str, Any] = dict(recipe.parts)
+    return compose(**parts, options=recipe.options), share
 
 
 def _tables(paths: list[Path], *, batches: bool, needed: bool) -> list[Path]:

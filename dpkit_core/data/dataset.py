@@ -232,7 +232,7 @@ class Dataset:
 
     @classmethod
     def _of(cls, X: npt.ArrayLike, target: Vector, schema: Schema, *, batch: bool) -> Dataset:
-        features, outcome = schema.features, schema.outcome  # made anew whenever they are asked for
+        features, outcome = schema.features, schema.outcome
         if is_frame(X):
             X = frame_matrix(X, features, beside=[schema.target.name])
         matrix = _numbers(X, "X", 2)

@@ -81,6 +81,7 @@ refused.
 from __future__ import annotations
 
 import datetime
+import functools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -121,7 +122,7 @@ def _bound(value: datetime.date | float | None) -> float | None:
     if isinstance(value, datetime.date):
         return _days(value)
     try:
-        return None if value is None else float(value)
+        return None if value is None else float(value) + 0.0  # one zero, whatever its sign
     except OverflowError:
         return math.inf  # which no bound may be
 
@@ -136,7 +137,7 @@ def _fill(value: datetime.date | float | str | None) -> float | str | None:
     return value if isinstance(value, str) else _bound(value)
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Column:
     """One column of the table as the public knows it.
 
@@ -493,23 +494,7 @@ class Schema:
     @property
     def features(self) -> tuple[Feature, ...]:
         """Every feature after one-hot encoding, in the order of the columns and categories."""
-        features: list[Feature] = []
-        for column in self.columns:
-            if column.kind != "categorical":
-                features.append(_number_feature(column))
-                features += _flags(column)
-                continue
-            if not column.categories:
-                raise InvalidSchema(
-                    f"column {column.name!r} is categorical but lists no categories; list them in the schema "
-                    "(from public knowledge, not from the data) or leave the column out with --features"
-                )
-            features += [
-                _category_feature(column, category, f"{column.name}={category}")
-                for category in column.categories
-            ]
-            features += _flags(column)
-        return tuple(features)
+        return _features(self.columns)
 
     @property
     def size(self) -> int | None:
@@ -522,11 +507,7 @@ class Schema:
 
         Of a target of several classes, the place of its class, from 1, and 0 for any other value.
         """
-        if self.target.classes:
-            return _class_feature(self.target)
-        if self.target.positive_category is not None:
-            return _category_feature(self.target, self.target.positive_category, self.target.name)
-        return _number_feature(self.target)
+        return _outcome(self.target)
 
     @property
     def drops(self) -> bool:
@@ -659,6 +640,35 @@ class Schema:
     def read(cls, path: Path | str, *, names: Iterable[str] | None = None) -> Schema:
         """Return the schema in a TOML file; ``names`` as for ``from_document``."""
         return cls.from_document(read_toml(path, "schema", InvalidSchema), names=names)
+
+
+@functools.lru_cache(maxsize=64)  # asked for again with every table, and more than once
+def _features(columns: tuple[Column, ...]) -> tuple[Feature, ...]:
+    features: list[Feature] = []
+    for column in columns:
+        if column.kind != "categorical":
+            features.append(_number_feature(column))
+            features += _flags(column)
+            continue
+        if not column.categories:
+            raise InvalidSchema(
+                f"column {column.name!r} is categorical but lists no categories; list them in the schema "
+                "(from public knowledge, not from the data) or leave the column out with --features"
+            )
+        features += [
+            _category_feature(column, category, f"{column.name}={category}") for category in column.categories
+        ]
+        features += _flags(column)
+    return tuple(features)
+
+
+@functools.lru_cache(maxsize=64)
+def _outcome(target: Column) -> Feature:
+    if target.classes:
+        return _class_feature(target)
+    if target.positive_category is not None:
+        return _category_feature(target, target.positive_category, target.name)
+    return _number_feature(target)
 
 
 def _some(names: list[str]) -> str:

@@ -113,6 +113,7 @@ def compose(
     regressor: Regressor | str | None = None,
     accountant: Accountant | str | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
+    registry: Registry | None = None,
 ) -> Pipeline:
     """Return a pipeline of parts, each given as an instance or by the name of an installed component.
 
@@ -127,6 +128,8 @@ def compose(
         composes every event that is planned, else ``rdp``; the plan says which, and why.
     options
         For parts given by name: role -> option -> value.
+    registry
+        One that has read the environment already, where several pipelines are made.
 
     Raises
     ------
@@ -148,7 +151,7 @@ def compose(
             )
     if accountant is None and settings.get("accountant"):
         accountant = FALLBACK  # the one of both that has options
-    registry = Registry()
+    registry = registry or Registry()
     assembly = Assembly(
         None if scorer is None else make_part("scorer", scorer, settings.get("scorer"), registry),
         None if selector is None else make_part("selector", selector, settings.get("selector"), registry),

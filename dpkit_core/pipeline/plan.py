@@ -21,7 +21,7 @@ from dpkit_core.pipeline.parts import Assembly, Component, Part
 from dpkit_core.pipeline.stages import Stage
 from dpkit_core.privacy.budget import Budget, rounded_up, vacuous
 from dpkit_core.privacy.events import NonPrivate, walk
-from dpkit_core.privacy.words import events_in_words
+from dpkit_core.privacy.words import events_in_short
 from dpkit_core.protocols import Accountant, IterateFacts
 from dpkit_core.release.certificate import PartRecord, StageEvent
 from dpkit_core.release.release import Release
@@ -295,12 +295,12 @@ def warning_lines(plan: Plan) -> list[str]:
 
 
 def stage_rows(plan: Plan) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield stage, part, what it releases, its epsilon alone, and its share of the budget."""
+    """Yield stage, part, what it releases in short, its epsilon alone, and its share of the budget."""
     for stage in plan.stages:
         yield (
             stage.name,
             _parts(plan, stage),
-            "\n".join(events_in_words(stage.plan.events)) or "nothing",
+            "\n".join(events_in_short(stage.plan.events)) or "nothing",
             _alone(plan, stage),
             f"{100 * stage.share:.3g}%",
         )

@@ -134,7 +134,8 @@ def _event(document: Mapping[str, Any], what: str) -> dict[str, Any]:
 
 def _replan(fields: Fields) -> tuple[Plan, dict[str, str]]:
     """Return the plan that is made now, and role -> version of the part that it was made by."""
-    names, options, versions = {}, {}, {}
+    names: dict[str, Any] = {}
+    options, versions = {}, {}
     for role in (parts := fields.fields("parts")).names():
         part = parts.fields(role)
         if role not in ROLES:

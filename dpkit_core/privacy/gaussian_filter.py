@@ -221,6 +221,8 @@ def _spent(events: Iterable[Event]) -> tuple[float, float, float]:
 
 def _limit(epsilon: float, delta: float) -> float:
     """Return the largest mu^2 at which delta of epsilon is at most ``delta``, rounded down."""
+    if delta < profiles.LEAST_DELTA:
+        return 0.0
 
     def kept(precision: float) -> bool:
         return float(profiles.gaussian(np.array([epsilon]), precision)[0]) <= delta * (1 - 2.0**-30)

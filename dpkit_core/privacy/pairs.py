@@ -20,7 +20,7 @@ import math
 
 import attrs
 import numpy as np
-from scipy import special
+import scipy
 
 from dpkit_core.privacy import profiles
 from dpkit_core.privacy.profiles import Floats
@@ -116,14 +116,14 @@ def responses(epsilon: float, count: int, step: float | None = None) -> Pair:
     """
     truths = np.arange(count + 1.0)
     log_masses = (
-        special.gammaln(count + 1)
-        - special.gammaln(truths + 1)
-        - special.gammaln(count - truths + 1)
-        + truths * float(special.log_expit(epsilon))
-        + (count - truths) * float(special.log_expit(-epsilon))
+        scipy.special.gammaln(count + 1)
+        - scipy.special.gammaln(truths + 1)
+        - scipy.special.gammaln(count - truths + 1)
+        + truths * float(scipy.special.log_expit(epsilon))
+        + (count - truths) * float(scipy.special.log_expit(-epsilon))
     )
     # The logarithms of factorials are accurate to a few units in the last place of the largest.
-    slack = 1 + 2.0**-48 * (1 + float(special.gammaln(count + 1)) + count * epsilon)
+    slack = 1 + 2.0**-48 * (1 + float(scipy.special.gammaln(count + 1)) + count * epsilon)
     masses = np.minimum(np.exp(log_masses) * slack, 1.0)
     keep = masses > _NEGLIGIBLE / (count + 1)
     losses = epsilon * (2 * truths - count)

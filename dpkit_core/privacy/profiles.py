@@ -124,7 +124,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -136,6 +136,9 @@ SHIFT = 2.0**-68
 
 #: Half of the coarsest step of the meter's Laplace noise, over its scale.
 HALF_STEP = 2.0**-16
+
+#: Below, float64 has too few digits for a profile, which may be rounded down: none is claimed by there.
+LEAST_DELTA = 2.0**-1000
 
 # Where the difference of Mills ratios loses digits; the trapezoid below is too large by mu^2 / 6 at most.
 _SMALL = 2.0**-14
@@ -158,7 +161,8 @@ def gaussian(at: Floats, precision: float) -> Floats:
         delta(g) = Phi(-a) - e^g Phi(-b) = phi(a) (R(a) - R(b)),   R(z) = Phi(-z) / phi(z)
 
     (Balle and Wang 2018, Theorem 8; e^g phi(b) = phi(a)). Adaptive Gaussians add their precisions. What the
-    noise being discrete costs, a relative 2^-29 of mu, is included. Accurate to a relative 1e-10.
+    noise being discrete costs, a relative 2^-29 of mu, is included. Accurate to a relative 1e-10, from
+    ``LEAST_DELTA`` on.
 
     >>> gaussian(np.array([1.0]), precision=1.0).round(6)
     array([0.126937])
@@ -194,7 +198,7 @@ def randomized_response(at: Floats, epsilon: float) -> Floats:
     >>> randomized_response(np.array([0.0, 0.5, 1.0]), epsilon=1.0).round(6)
     array([0.462117, 0.287649, 0.      ])
     """
-    inside = -np.expm1(np.clip(at, -epsilon, epsilon) - epsilon) * special.expit(epsilon)
+    inside = -np.expm1(np.clip(at, -epsilon, epsilon) - epsilon) * scipy.special.expit(epsilon)
     return np.where(np.abs(at) < epsilon, inside, nothing(at))
 
 
@@ -262,7 +266,7 @@ def picks(spent: Iterable[tuple[float, int]]) -> float:
     rest = math.fsum(share * count for share, count in shares) - largest
     most = math.pi / 2
     if rest <= 0:
-        probit = float(special.ndtri(special.expit(math.sqrt(largest))))
+        probit = float(scipy.special.ndtri(scipy.special.expit(math.sqrt(largest))))
         return min(4 * probit * probit, most * largest) * (1 + 2.0**-40)
     knee = largest / (4 * (most - 1))
     integral = most * min(rest, knee) + max(rest - knee, 0.0)
@@ -278,7 +282,9 @@ def _tail(mu: float, a: Floats, b: Floats, epsilon: Floats) -> Floats:
         # convex, so the trapezoid is not below it.
         return density * mu * (_slope(a) + _slope(b)) / 2
     if mu > 50:  # where R(a) overflows
-        return np.asarray(special.ndtr(-a) - np.exp(np.minimum(epsilon + special.log_ndtr(-b), 0.0)))
+        return np.asarray(
+            scipy.special.ndtr(-a) - np.exp(np.minimum(epsilon + scipy.special.log_ndtr(-b), 0.0))
+        )
     return np.asarray(density * (_mills(a) - _mills(b)))
 
 
@@ -288,4 +294,4 @@ def _slope(z: Floats) -> Floats:
 
 
 def _mills(z: Floats) -> Floats:
-    return np.asarray(math.sqrt(math.pi / 2) * special.erfcx(z / math.sqrt(2)))
+    return np.asarray(math.sqrt(math.pi / 2) * scipy.special.erfcx(z / math.sqrt(2)))

@@ -135,7 +135,7 @@ def tight_delta(spent: Spent, epsilon: float) -> float:
 
 def _smallest(profile: Callable[[float], float], delta: float, upper: float) -> float:
     """Return the least epsilon up to ``upper`` whose delta by ``profile`` is at most ``delta``."""
-    if profile(upper) > delta:
+    if delta < profiles.LEAST_DELTA or profile(upper) > delta:
         return upper
     if profile(0.0) <= delta:
         return 0.0

@@ -24,6 +24,9 @@ from dpkit_core.privacy.events import (
     Sequence,
 )
 
+# So many may stand one below the other before they are told together.
+_LINES_OF_GAUSSIANS = 2
+
 
 def in_words(event: Event, count: int = 1) -> str:
     """Return what ``count`` such events release, and with how much noise.
@@ -94,3 +97,38 @@ def events_in_words(events: Iterable[Event]) -> list[str]:
     """
     groups = [list(group) for _, group in itertools.groupby(events, in_words)]
     return [in_words(group[0], len(group)) for group in groups]
+
+
+def events_in_short(events: Iterable[Event]) -> list[str]:
+    """Return the words of each event in turn; neighbors with Gaussian noise of many scales are one line.
+
+    >>> events_in_short([Laplace(20.0), Repeated(Gaussian(7.0), 3), Gaussian(24.0), Gaussian(232.0)])[1]
+    '5 releases with Gaussian noise, deviations 7 to 232 x sensitivity'
+    >>> events_in_short([Gaussian(7.0), Gaussian(7.0), Gaussian(24.0)])[0]
+    '2 releases with Gaussian noise, deviation 7 x sensitivity each'
+    """
+    short: list[str] = []
+    for gaussian, found in itertools.groupby(events, lambda event: _gaussian(event) is not None):
+        neighbors = list(found)
+        words = events_in_words(neighbors)
+        if not gaussian or len(words) <= _LINES_OF_GAUSSIANS:
+            short.extend(words)
+            continue
+        parts = [part for event in neighbors if (part := _gaussian(event)) is not None]
+        least, most = min(multiplier for multiplier, _ in parts), max(multiplier for multiplier, _ in parts)
+        count = sum(count for _, count in parts)
+        short.append(
+            f"{count} releases with Gaussian noise, deviations {least:.4g} to {most:.4g} x sensitivity"
+        )
+    return short
+
+
+def _gaussian(event: Event) -> tuple[float, int] | None:
+    """Return noise multiplier and number of releases, where the event is plain Gaussian noise."""
+    match event:
+        case Gaussian():
+            return event.noise_multiplier, 1
+        case Repeated(event=Gaussian() as repeated):
+            return repeated.noise_multiplier, event.count
+        case _:
+            return None

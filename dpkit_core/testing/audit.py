@@ -23,7 +23,7 @@ from typing import Any
 import attrs
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.privacy.budget import Budget
@@ -117,8 +117,8 @@ def clopper_pearson(hits: npt.ArrayLike, runs: int, error: float) -> tuple[Float
     (0.0, 0.00299)
     """
     k = np.asarray(hits, dtype=np.float64)
-    lower = np.where(k > 0, special.betaincinv(np.maximum(k, 1), runs - k + 1, error), 0.0)
-    upper = np.where(k < runs, special.betaincinv(k + 1, np.maximum(runs - k, 1), 1 - error), 1.0)
+    lower = np.where(k > 0, scipy.special.betaincinv(np.maximum(k, 1), runs - k + 1, error), 0.0)
+    upper = np.where(k < runs, scipy.special.betaincinv(k + 1, np.maximum(runs - k, 1), 1 - error), 1.0)
     return lower, upper
 
 
@@ -277,7 +277,10 @@ def _merits(claimed: Budget) -> dict[str, Merit]:
     def mu(p: Floats, q: Floats) -> Floats:
         # A test with power p and size q exists for no mu below the difference of normal quantiles.
         inside = (p > 0) & (q < 1)
-        power, size = special.ndtri(np.maximum(p, 1e-300)), special.ndtri(np.minimum(q, 1 - 1e-16))
+        power, size = (
+            scipy.special.ndtri(np.maximum(p, 1e-300)),
+            scipy.special.ndtri(np.minimum(q, 1 - 1e-16)),
+        )
         return np.where(inside, power - size, 0.0)
 
     return {"epsilon": epsilon, "delta": delta, "mu": mu}

@@ -265,7 +265,8 @@ def release(make: Any, kind: Any, schema: Any, data: Any, plans: Any) -> str | N
             (b, a) for b in (Budget(2.0, 1e-6), Budget(12.0, 0.1)) for a in accountants
         ):
             try:
-                plans["plan"] = compose(**parts, accountant=accountant).plan(schema, budget, k=2)
+                pipeline = compose(**parts, accountant=accountant, registry=installed())
+                plans["plan"] = pipeline.plan(schema, budget, k=2)
             except CannotCompose:
                 continue
             break
@@ -350,12 +351,19 @@ def partners(neighboring: Any) -> tuple[Any, Any, Any, list[Any]]:
 
 
 @functools.cache
+def installed() -> Any:
+    """Return what is installed, read once for all compositions."""
+    from dpkit_core.plugins.registry import Registry
+
+    return Registry()
+
+
+@functools.cache
 def installed_accountants() -> list[Any]:
     """Return the classes of the accountants to plan with, the first that can serve first."""
     from dpkit_core.errors import DpkitError
-    from dpkit_core.plugins.registry import Registry
 
-    registry = Registry()
+    registry = installed()
     found: list[Any] = []
     for name in ("basic", "rdp"):
         try:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from dpkit_core.data.arrays import Vector
 from dpkit_core.noise.randomness import Randomness
@@ -202,7 +202,7 @@ def _kolmogorov_smirnov(first: Vector, second: Vector) -> float:
     values = np.concatenate((first, second))
     below = [np.searchsorted(np.sort(s), values, side="right") / len(s) for s in (first, second)]
     distance = np.abs(below[0] - below[1]).max()
-    return float(special.kolmogorov(distance * math.sqrt(len(first) * len(second) / len(values))))
+    return float(scipy.special.kolmogorov(distance * math.sqrt(len(first) * len(second) / len(values))))
 
 
 def _g_test(first: Counter[Any], second: Counter[Any]) -> float:
@@ -211,5 +211,5 @@ def _g_test(first: Counter[Any], second: Counter[Any]) -> float:
     table = np.vstack((table[~rare], table[rare].sum(axis=0)))
     table = table[table.sum(axis=1) > 0]
     expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
-    g = 2 * special.xlogy(table, table / expected).sum()
-    return float(special.chdtrc(len(table) - 1, g)) if len(table) > 1 else 1.0
+    g = 2 * scipy.special.xlogy(table, table / expected).sum()
+    return float(scipy.special.chdtrc(len(table) - 1, g)) if len(table) > 1 else 1.0

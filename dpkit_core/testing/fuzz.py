@@ -30,7 +30,7 @@ ROUNDING = 1e-11
 
 NORMS: Mapping[str, Callable[[Vector], float]] = {
     "linf": lambda change: float(np.abs(change).max()),
-    "range": lambda change: float(np.ptp(change)),
+    "range": lambda change: float(change.max() - change.min()),
     "l1": lambda change: float(np.abs(change).sum()),
     "l2": lambda change: float(np.sqrt(np.square(change).sum())),
 }
@@ -213,8 +213,9 @@ class _Search:
     def _strain(self, pair: Pair) -> dict[str, float]:
         first, second = map(self._value, pair.tables())
         self.evaluations += 1
-        finite = bool(np.isfinite((first, second)).all())
-        slack = ROUNDING * max(np.abs(first).max(), np.abs(second).max()) if finite else 0.0
+        sizes = float(np.abs(first).max()), float(np.abs(second).max())
+        finite = all(map(math.isfinite, sizes))
+        slack = ROUNDING * max(sizes) if finite else 0.0
         strains = {}
         for norm, declared in self.declared.items():
             change = NORMS[norm](first - second) if finite else math.inf

@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.privacy.budget import Neighboring
@@ -333,7 +333,7 @@ def _below(law: str, x: Floats) -> Floats:
             case "laplace":
                 found = np.where(x < 0, np.exp(np.minimum(x, 0)) / 2, 1 - np.exp(-np.maximum(x, 0)) / 2)
             case _:
-                found = special.ndtr(x)
+                found = scipy.special.ndtr(x)
     return found
 
 

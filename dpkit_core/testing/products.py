@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import attrs
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from dpkit_core.privacy.events import (
     ApproxDP,
@@ -103,9 +103,11 @@ class Product:
         left[self.present == 0] = math.inf
         if self.precision:
             mu = math.sqrt(self.precision)
-            gains = self.present * special.ndtr(mu / 2 - left / mu)
+            gains = self.present * scipy.special.ndtr(mu / 2 - left / mu)
             with np.errstate(over="ignore"):
-                losses = self.present * np.exp(np.minimum(left + special.log_ndtr(-mu / 2 - left / mu), 700))
+                losses = self.present * np.exp(
+                    np.minimum(left + scipy.special.log_ndtr(-mu / 2 - left / mu), 700)
+                )
             losses[np.isinf(left)] = 0.0
         else:
             gains = np.where(left < 0, self.present, 0.0)
@@ -199,7 +201,7 @@ def _coin(present: tuple[float, float], absent: tuple[float, float]) -> Product:
 
 def _response(epsilon: float) -> Product:
     """Return randomized response: complements by themselves, as 1 - p would round away what is rare."""
-    likely, rare = float(special.expit(epsilon)), float(special.expit(-epsilon))
+    likely, rare = float(scipy.special.expit(epsilon)), float(scipy.special.expit(-epsilon))
     return _coin((likely, rare), (rare, likely))
 
 
@@ -208,9 +210,11 @@ def _binomials(count: int, present: Floats, absent: Floats) -> tuple[Floats, Flo
     middles = [count * law[0] for law in (present, absent)]
     reach = 40 * (1 + math.sqrt(count * max(law[0] * law[1] for law in (present, absent))))
     k = np.arange(max(0, math.floor(min(middles) - reach)), min(count, math.ceil(max(middles) + reach)) + 1)
-    ways = special.gammaln(count + 1) - special.gammaln(k + 1) - special.gammaln(count - k + 1)
+    ways = (
+        scipy.special.gammaln(count + 1) - scipy.special.gammaln(k + 1) - scipy.special.gammaln(count - k + 1)
+    )
     one, other = (
-        np.exp(ways + special.xlogy(k, law[0]) + special.xlogy(count - k, law[1]))
+        np.exp(ways + scipy.special.xlogy(k, law[0]) + scipy.special.xlogy(count - k, law[1]))
         for law in (present, absent)
     )
     return one, other
@@ -228,11 +232,11 @@ def _cut(event: Laplace) -> Product:
 
 def _cut_gaussian(multiplier: float) -> Product:
     ends = np.concatenate(([-np.inf], np.linspace(-9, 9 + 1 / multiplier, 4 * CELLS), [np.inf]))
-    absent = np.diff(special.ndtr(ends))
-    present = np.diff(special.ndtr(ends - 1 / multiplier))
+    absent = np.diff(scipy.special.ndtr(ends))
+    present = np.diff(scipy.special.ndtr(ends - 1 / multiplier))
     # Above the middle from the other side, where differences of probabilities near 1 are lost.
     upper = ends[:-1] > 0
-    absent[upper] = -np.diff(special.ndtr(-ends))[upper]
+    absent[upper] = -np.diff(scipy.special.ndtr(-ends))[upper]
     shifted = ends[:-1] > 1 / multiplier
-    present[shifted] = -np.diff(special.ndtr(1 / multiplier - ends))[shifted]
+    present[shifted] = -np.diff(scipy.special.ndtr(1 / multiplier - ends))[shifted]
     return Product(present, absent)

@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 import attrs
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Schema
@@ -48,8 +48,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     """
     if mu == 0:
         return 0.0
-    tail = math.exp(epsilon + float(special.log_ndtr(-mu / 2 - epsilon / mu)))
-    return max(0.0, float(special.ndtr(mu / 2 - epsilon / mu)) - tail)
+    tail = math.exp(epsilon + float(scipy.special.log_ndtr(-mu / 2 - epsilon / mu)))
+    return max(0.0, float(scipy.special.ndtr(mu / 2 - epsilon / mu)) - tail)
 
 
 @attrs.frozen

@@ -8,6 +8,7 @@ Where a part draws by a sampler of its own, the answers are not all there is, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -98,8 +99,9 @@ class Transcript:
         for number, (one, two) in enumerate(zip(self.asked, other.asked, strict=False), start=1):
             if one is None or two is None or one.values.shape != two.values.shape or not one.values.size:
                 continue
-            finite = bool(np.isfinite((one.values, two.values)).all())
-            slack = ROUNDING * max(np.abs(one.values).max(), np.abs(two.values).max()) if finite else 0.0
+            sizes = float(np.abs(one.values).max()), float(np.abs(two.values).max())
+            finite = all(map(math.isfinite, sizes))
+            slack = ROUNDING * max(sizes) if finite else 0.0
             moved = NORMS[one.norm](one.values - two.values) if finite else np.inf
             yield number, one.norm, moved - slack, one.sensitivity
 
@@ -139,12 +141,15 @@ class ReplayingMeter(QuickMeter):
         )
         self._transcript = transcript
         self._sampler = _Sampler(self._generator, transcript)
-        self._public = np.random.default_rng([seed, 1])
+        self._seed = seed
+        self._public: np.random.Generator | None = None
         self._leave = leave
 
     @property
     def coins(self) -> np.random.Generator:
         """A generator of their own: how much noise was drawn does not move them."""
+        if self._public is None:
+            self._public = np.random.default_rng([self._seed, 1])
         return self._public
 
     def laplace(self, value: Any, *, sensitivity: float, noise_multiplier: float) -> Any:
@@ -168,7 +173,8 @@ class ReplayingMeter(QuickMeter):
             drawn = super().select(scores, k, event=event, constant_work=constant_work)
         left = np.asarray(scores.candidates, dtype=bool)
         self._transcript.candidates.append(left.copy())
-        values = np.asarray(scores.values, dtype=np.float64)[left]
+        values = np.array(scores.values, dtype=np.float64)
+        values = values if left.all() else values[left]  # tens of thousands, where a number is selected
         picks: tuple[int, ...] = self._transcript.settle(Asked(values, "range", event.sensitivity), drawn)
         self._last(picks)
         return picks

@@ -10,9 +10,11 @@ not obliged to keep them.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import attrs
 import numpy as np
@@ -32,6 +34,7 @@ DISTINCT = 64
 """Larger tables hold so many different records, each several times."""
 
 
+@functools.cache
 def schemas(neighboring: Neighboring) -> Mapping[str, Schema]:
     """Return the schemas that the kit tries: with bounds, without, with categories.
 
@@ -40,13 +43,15 @@ def schemas(neighboring: Neighboring) -> Mapping[str, Schema]:
     """
     bounds = {"a": (-1.0, 1.0), "b": (0.0, 10.0), "c": (2.0, 3.0), "d": (-4.0, 0.0), "y": (0.0, 5.0)}
     mixed = (Column("a", lower=-1.0, upper=1.0), Column("b", "categorical", categories=("u", "v", "w")))
-    return {
+    found = {
         "bounded": Schema.numeric("abcd", "y", bounds, neighboring),
         "unbounded": Schema.numeric("abcd", "y", neighboring=neighboring),
         "categorical": Schema(mixed, Column("y", lower=-1.0, upper=1.0), neighboring),
     }
+    return MappingProxyType(found)
 
 
+@functools.cache
 def lattice(neighboring: Neighboring) -> Mapping[str, Schema]:
     """Return the corners of what a schema may say, beside ``schemas``: what is tried there is little each.
 
@@ -113,9 +118,10 @@ def lattice(neighboring: Neighboring) -> Mapping[str, Schema]:
         found["one record, which is known"] = attrs.evolve(found["from zero to one"], records=1)
     else:
         found["about so many records"] = attrs.evolve(found["from zero to one"], records_about=1000)
-    return found
+    return MappingProxyType(found)
 
 
+@functools.cache
 def classified(neighboring: Neighboring) -> Mapping[str, Schema]:
     """Return schemas whose target has three classes or five, for parts that learn them.
 
@@ -128,11 +134,12 @@ def classified(neighboring: Neighboring) -> Mapping[str, Schema]:
         return Schema((Column("a", lower=-1.0, upper=1.0), second), target, neighboring)
 
     bounded = Column("b", lower=0.0, upper=10.0)
-    return {
+    found = {
         "three classes": schema(bounded, 3),
         "three classes, a feature without bounds": schema(Column("b"), 3),
         "five classes": schema(bounded, 5),
     }
+    return MappingProxyType(found)
 
 
 def takes_classes(part: object) -> bool:
@@ -140,6 +147,7 @@ def takes_classes(part: object) -> bool:
     return bool(getattr(type(part), "takes_classes", False))
 
 
+@functools.lru_cache(maxsize=64)
 def box(features: int, neighboring: Neighboring, half_width: float = 1.0) -> Schema:
     """Return a schema of ``features`` numeric columns and a target, all in ``[-half_width, half_width]``."""
     names = [f"x{j}" for j in range(features)]
@@ -189,13 +197,18 @@ class Population:
         self.schema = schema
         self._beyond = beyond
         self._columns = (*schema.columns, as_number(schema.target))
+        self._entries = [_entries(column, beyond=beyond) for column in self._columns]
         widths = [max(1, len(column.categories)) + _flagged(column) for column in self._columns]
         ends = np.cumsum(widths)
         self._slices = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
+        self._features, self._outcome = schema.features, schema.outcome
+        # What stands in a table is what parts see, unless it is transformed or names a class.
+        ruled = any(feature.transform for feature in (*self._features, self._outcome))
+        self._plain = not (ruled or schema.target.classes)
 
     def record(self, rng: np.random.Generator) -> Vector:
         """Return one record."""
-        return np.array([value for column in self._columns for value in _entry(column, rng, self._beyond)])
+        return np.array([value for entry in self._entries for value in entry(rng)])
 
     def by_turns(self, rng: np.random.Generator, records: int) -> list[Vector]:
         """Return records anywhere inside of the bounds, with targets at both ends by turns."""
@@ -289,14 +302,25 @@ class Population:
         The smaller dataset has ``records`` records.
         """
         corners = self.corners()
+        for i, j in itertools.product(range(len(corners)), repeat=2):
+            yield self._corner_pair(corners, i, j, records)
+
+    def some_corner_pairs(self, rng: np.random.Generator, records: int, count: int) -> list[Pair]:
+        """Return so many of the pairs of corners, or all where there are fewer, in random order."""
+        corners = self.corners()
+        places = list(itertools.product(range(len(corners)), repeat=2))
+        chosen = rng.permutation(len(places))[:count]
+        return [self._corner_pair(corners, i, j, records) for i, j in (places[place] for place in chosen)]
+
+    def _corner_pair(self, corners: Sequence[Vector], i: int, j: int, records: int) -> Pair:
         replace = self.schema.neighboring is Neighboring.REPLACE_ONE
-        for (i, rest), (j, one) in itertools.product(enumerate(corners), repeat=2):
-            table = np.tile(rest, (records if replace else records + 1, 1))
-            table[: len(table) // 4] = corners[(i + j) % len(corners)]
-            row = len(table) - 1 if (i + j) % 3 else 0  # what depends on places breaks at the first
-            table[row] = one
-            other = corners[(j + 1) % len(corners)] if j % 2 else corners[j - 1]
-            yield Pair(table, row, other.copy() if replace else None)
+        table = np.empty((records if replace else records + 1, len(corners[i])))
+        table[:] = corners[i]
+        table[: len(table) // 4] = corners[(i + j) % len(corners)]
+        row = len(table) - 1 if (i + j) % 3 else 0  # what depends on places breaks at the first
+        table[row] = corners[j]
+        other = corners[(j + 1) % len(corners)] if j % 2 else corners[j - 1]
+        return Pair(table, row, other.copy() if replace else None)
 
     def odd_pairs(self, records: int) -> Iterator[Pair]:
         """Yield pairs of tables whose records are alike in what the one that comes or goes is not.
@@ -357,16 +381,16 @@ class Population:
         other = int(rng.integers(len(table)))
         match int(rng.integers(8)):
             case 0 | 1:
-                table[pair.row, cells] = _entry(column, rng, self._beyond)
+                table[pair.row, cells] = self._entries[c](rng)
             case 2 if replacement is not None:
-                replacement[cells] = _entry(column, rng, self._beyond)
+                replacement[cells] = self._entries[c](rng)
             case 3:
                 table[other] = table[rng.integers(len(table))]
             case 4:
                 rest = np.arange(len(table)) != pair.row
-                table[rest, cells] = _entry(column, rng, self._beyond)
+                table[rest, cells] = self._entries[c](rng)
             case 5:
-                table[other, cells] = _entry(column, rng, self._beyond)
+                table[other, cells] = self._entries[c](rng)
             case 6 if replacement is not None:
                 replacement = table[other].copy()
             case _:
@@ -376,7 +400,14 @@ class Population:
 
     def dataset(self, table: Matrix) -> Dataset:
         """Return ``table`` as parts see it."""
-        return Dataset.from_arrays(table[:, :-1], table[:, -1], self.schema)
+        X, y = table[:, :-1], table[:, -1]
+        fits = table.dtype == np.float64 and X.shape[1] == len(self._features) and len(table)
+        if not (self._plain and fits and np.isfinite(table).all()):
+            return Dataset.from_arrays(X, y, self.schema)
+        # The same without asking again what is known of all tables of this schema; thousands go through here.
+        X.flags.writeable = y.flags.writeable = False
+        target = self.schema.target
+        return Dataset(X, y, self._features, target.name, target.bounds, self._outcome)
 
     def datasets(self, pair: Pair) -> tuple[Dataset, Dataset]:
         """Return both datasets of ``pair``."""
@@ -428,9 +459,9 @@ class Population:
         return table
 
     def _whole_categories(self, rng: np.random.Generator, table: Matrix) -> Matrix:
-        for column, cells in zip(self._columns, self._slices, strict=True):
+        for column, cells, entry in zip(self._columns, self._slices, self._entries, strict=True):
             if column.categories or _flagged(column):
-                table[:, cells] = [_entry(column, rng, self._beyond) for _ in range(len(table))]
+                table[:, cells] = [entry(rng) for _ in range(len(table))]
         return table
 
 
@@ -463,40 +494,68 @@ def _flagged(column: Column) -> bool:
     return column.missing == "indicator" and column.kind != "categorical"
 
 
-def _entry(column: Column, rng: np.random.Generator, beyond: bool) -> list[float]:
+_Entry = Callable[[np.random.Generator], list[float]]
+
+
+def _entries(column: Column, *, beyond: bool) -> _Entry:
+    """Return what draws the numbers of a column in one record: many thousands of times, so made once."""
     if _flagged(column):
-        missing = rng.random() < 0.3
-        value = (
-            column.replacement
-            if missing
-            else _entry(attrs.evolve(column, missing=None, fill=None), rng, beyond)[0]
-        )
-        return [float(value) if isinstance(value, int | float) else 0.0, float(missing)]
+        return _flagged_entries(column, beyond=beyond)
     if column.categories:
-        # One past the last category: a value that the schema does not list.
-        hot = rng.integers(len(column.categories) + 1)
-        return [float(j == hot) for j in range(len(column.categories))]
+        categories = len(column.categories)
+
+        def hot(rng: np.random.Generator) -> list[float]:
+            # One past the last category: a value that the schema does not list.
+            cells = [0.0] * (categories + 1)
+            cells[rng.integers(categories + 1)] = 1.0
+            return cells[:-1]
+
+        return hot
     bounds = _within(column)
-    if bounds is None:
-        values = [0.0, 1.0, -1.0, rng.normal(), float(rng.integers(-3, 4)), 1e-3 * rng.normal(), 1e3, -1e6]
-        return [values[rng.integers(8)]]
+    return _unbounded if bounds is None else _bounded_entries(column, bounds, beyond=beyond)
+
+
+def _flagged_entries(column: Column, *, beyond: bool) -> _Entry:
+    replacement = column.replacement
+    present = _entries(attrs.evolve(column, missing=None, fill=None), beyond=beyond)
+
+    def flagged(rng: np.random.Generator) -> list[float]:
+        missing = rng.random() < 0.3
+        value = replacement if missing else present(rng)[0]
+        return [float(value) if isinstance(value, int | float) else 0.0, float(missing)]
+
+    return flagged
+
+
+def _unbounded(rng: np.random.Generator) -> list[float]:
+    values = [0.0, 1.0, -1.0, rng.normal(), float(rng.integers(-3, 4)), 1e-3 * rng.normal(), 1e3, -1e6]
+    return [values[rng.integers(8)]]
+
+
+def _bounded_entries(column: Column, bounds: tuple[float, float], *, beyond: bool) -> _Entry:
     lower, upper = bounds
     middle, width = (lower + upper) / 2, upper - lower
-    if isinstance(column.replacement, float) and rng.random() < 0.3:
-        return [column.replacement]
-    values = [
-        lower,
-        upper,
-        lower,
-        upper,
-        middle,
-        min(max(0.0, lower), upper),
-        rng.uniform(lower, upper),
-        middle + 1e-3 * width * min(max(rng.normal(), -1.0), 1.0),
-        lower - width * 10.0 ** int(rng.integers(4)),
-        upper + width * 10.0 ** int(rng.integers(4)),
-    ]
-    return [values[rng.integers(10 if beyond else 8)]]
+    below, above = (
+        [end + sign * width * 10.0**i for i in range(4)] for end, sign in ((lower, -1), (upper, 1))
+    )
+    fixed = [lower, upper, lower, upper, middle, min(max(0.0, lower), upper)]
+    replacement = column.replacement if isinstance(column.replacement, float) else None
+    places = 10 if beyond else 8
+
+    def bounded(rng: np.random.Generator) -> list[float]:
+        if replacement is not None and rng.random() < 0.3:
+            return [replacement]
+        # All that may stand there is drawn, whichever does: what follows does not depend on it.
+        values = (
+            *fixed,
+            lower + width * rng.random(),
+            middle + 1e-3 * width * min(max(rng.standard_normal(), -1.0), 1.0),
+            below[rng.integers(4)],
+            above[rng.integers(4)],
+        )
+        return [values[rng.integers(places)]]
+
+    return bounded
 
 
 def _mirrored(column: Column, values: Matrix) -> Matrix:

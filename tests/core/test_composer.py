@@ -13,6 +13,7 @@ from dpkit_core.errors import (
     PlanViolation,
     UnknownName,
 )
+from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.events import ExponentialMechanism, Laplace, NonPrivate, Repeated
 
 RO = Neighboring.REPLACE_ONE
@@ -491,3 +492,9 @@ def test_other_types_are_refused_before_anything_is_spent(pipeline, schema, data
         plan.run(data.X)
     with pytest.raises(InvalidOption, match=r"randomness is 7, of type int; leave it out"):
         plan.run(data, randomness=7)
+
+
+def test_a_registry_that_is_given_is_not_read_again(toys, monkeypatch):
+    monkeypatch.setattr("importlib.metadata.entry_points", pytest.fail)
+    parts = {"scorer": toys.SumScorer(), "selector": toys.BestSelector()}
+    assert compose(**parts, registry=Registry(())).assembly.scorer is not None

@@ -162,6 +162,15 @@ def test_shifts_of_single_events_are_those_of_closed_forms():
         assert squared(ExponentialMechanism(2 * epsilon)) == pytest.approx(squared(PureDP(epsilon)), rel=1e-7)
 
 
+@pytest.mark.parametrize("delta", [1e-300, 1e-320, 5e-324])
+def test_the_limit_of_shifts_holds_for_deltas_that_have_few_digits(delta):
+    shift = mpmath.sqrt(mpmath.mpf(GaussianFilter(leak=2.0**-40).limits(Budget(1.0, delta))[0]) / 10**12)
+    with mpmath.workdps(30):
+        upper = mpmath.ncdf(shift / 2 - 1 / shift) if shift else 0
+        lower = mpmath.e * mpmath.ncdf(-shift / 2 - 1 / shift) if shift else 0
+        assert upper - lower <= mpmath.mpf(delta)
+
+
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 def test_the_shift_of_a_pure_mechanism_covers_randomized_response_and_half_of_it_does_not(epsilon):
     precision = GaussianFilter().cost(run(PureDP(epsilon)))[0] / 1e12

@@ -168,3 +168,10 @@ def test_a_schema_shows_what_was_said_of_it_and_no_defaults():
         "Schema(columns=(Column(name='a', lower=0.0, upper=2.0),), target=Column(name='y'), "
         "neighboring=<Neighboring.REPLACE_ONE: 'replace-one'>)"
     )
+
+
+def test_a_bound_of_zero_has_one_sign_so_that_equal_schemas_say_the_same():
+    # Features are made once for equal columns, and -0.0 equals 0.0.
+    column = Column("a", lower=-0.0, upper=1.0)
+    assert str(column.lower) == "0.0"
+    assert str(Schema((column,), Column("y", upper=-0.0, lower=-1.0)).outcome.bounds) == "(-1.0, 0.0)"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpkit_core import Budget, Dataset, Neighboring, Sensitivity, StagePlan
+from dpkit_core.errors import InvalidData
 from dpkit_core.privacy.events import ExponentialMechanism, Repeated
 from dpkit_core.protocols import Scores
 from dpkit_core.testing import (
@@ -30,7 +31,7 @@ from dpkit_core.testing.exact import (
     gumbel_law,
     ordered_law,
 )
-from dpkit_core.testing.worlds import Population
+from dpkit_core.testing.worlds import Population, classified, lattice
 
 AR, RO = Neighboring
 
@@ -61,6 +62,42 @@ def test_categories_stay_one_hot_in_every_structure():
         hot = population.vary(population.pair(rng, 5), rng).table[:, 1:4]
         assert np.isin(hot, (0, 1)).all()
         assert (hot.sum(axis=1) <= 1).all()
+
+
+@pytest.mark.parametrize("relation", Neighboring)
+def test_the_kits_datasets_are_what_arrays_make_under_every_schema(relation):
+    rng = np.random.default_rng(0)
+    worlds = {**schemas(relation), **lattice(relation), **classified(relation)}
+    for name, schema in worlds.items():
+        table = Population(schema).table(rng, 6)
+        made = Population(schema).dataset(table)
+        expected = Dataset.from_arrays(table[:, :-1], table[:, -1], schema)
+        assert np.array_equal(made.X, expected.X), name
+        assert np.array_equal(made.y, expected.y), name
+        facts = ("features", "outcome", "target", "target_bounds")
+        assert [getattr(made, f) for f in facts] == [getattr(expected, f) for f in facts], name
+        assert not made.X.flags.writeable, name
+        assert not made.y.flags.writeable, name
+
+
+def test_a_table_that_no_dataset_holds_makes_none():
+    table = np.array([[0.0, np.nan, 0.0], [0.0, 0.5, 1.0]])
+    with pytest.raises(InvalidData, match="missing"):
+        Population(box(2, AR)).dataset(table)
+    with pytest.raises(InvalidData, match="columns"):
+        Population(box(2, AR)).dataset(table[:, 1:])
+    with pytest.raises(InvalidData, match="rows"):
+        Population(box(2, AR)).dataset(table[:0])
+
+
+@pytest.mark.parametrize("relation", Neighboring)
+def test_some_pairs_of_corners_are_among_all_of_them(relation):
+    population = Population(schemas(relation)["categorical"])
+    every = [pair.table.tobytes() for pair in population.corner_pairs(5)]
+    some = population.some_corner_pairs(np.random.default_rng(0), 5, 10**6)
+    assert sorted(pair.table.tobytes() for pair in some) == sorted(every)
+    few = population.some_corner_pairs(np.random.default_rng(0), 5, 7)
+    assert [pair.table.tobytes() for pair in few] == [pair.table.tobytes() for pair in some[:7]]
 
 
 def test_data_leave_the_bounds_only_where_asked():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import math
 import pickle
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
-from scipy import special
+import scipy
 
 from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy.budget import Neighboring
@@ -398,8 +399,12 @@ def mixtures(neighboring: Neighboring, rng: np.random.Generator) -> Iterator[lis
 def two_outcomes(p: float, q: float, count: int) -> Exact:
     """Return the exact delta(epsilon) of ``count`` coins that show heads with probability ``p`` or ``q``."""
     heads = np.arange(count + 1)
-    ways = special.gammaln(count + 1) - special.gammaln(heads + 1) - special.gammaln(count - heads + 1)
-    logs = [ways + special.xlogy(heads, x) + special.xlog1py(count - heads, -x) for x in (p, q)]
+    ways = (
+        scipy.special.gammaln(count + 1)
+        - scipy.special.gammaln(heads + 1)
+        - scipy.special.gammaln(count - heads + 1)
+    )
+    logs = [ways + scipy.special.xlogy(heads, x) + scipy.special.xlog1py(count - heads, -x) for x in (p, q)]
 
     def delta(epsilon: float) -> float:
         gaps = (np.exp(a) - np.exp(epsilon + b) for a, b in itertools.permutations(logs))
@@ -408,6 +413,7 @@ def two_outcomes(p: float, q: float, count: int) -> Exact:
     return delta
 
 
+@functools.lru_cache(maxsize=64)  # for every count and relation again
 def _rarest(p: float, orders: tuple[float, ...], divergences: tuple[float, ...]) -> float:
     """Return the least chance q of what has chance ``p``, such that a curve holds in both directions.
 
@@ -416,7 +422,7 @@ def _rarest(p: float, orders: tuple[float, ...], divergences: tuple[float, ...])
 
     def beyond(q: float) -> bool:
         return any(
-            special.logsumexp(
+            np.logaddexp.reduce(
                 [a * math.log(x) + (1 - a) * math.log(y) for x, y in ((one, two), (1 - one, 1 - two))]
             )
             > (a - 1) * divergence
@@ -459,7 +465,7 @@ def _exact_laws(neighboring: Neighboring) -> Iterator[tuple[Event, int, Exact]]:
             yield (
                 PureDP(loss, neighboring),
                 count,
-                two_outcomes(special.expit(loss), special.expit(-loss), count),
+                two_outcomes(scipy.special.expit(loss), scipy.special.expit(-loss), count),
             )
             low = math.exp(-loss) / 2
             yield PermuteAndFlip(loss, neighboring), count, two_outcomes(low, 0.5, count)
@@ -473,7 +479,7 @@ def _exact_laws(neighboring: Neighboring) -> Iterator[tuple[Event, int, Exact]]:
             1,
             partial(_laplace_delta, loss=loss),
         )
-        coin = two_outcomes(special.expit(loss), special.expit(-loss), 1)
+        coin = two_outcomes(scipy.special.expit(loss), scipy.special.expit(-loss), 1)
         yield (
             ApproxDP(loss, 1e-3, neighboring),
             1,
@@ -505,7 +511,7 @@ def _sampled_gaussian_delta(epsilon: float, rate: float, multiplier: float) -> f
     exp(epsilon) right of x = m^2 log((exp(epsilon) - 1 + rate) / rate) + 1/2.
     """
     x = multiplier**2 * math.log((math.expm1(epsilon) + rate) / rate) + 0.5
-    above, shifted = (float(special.ndtr(-(x - mean) / multiplier)) for mean in (0.0, 1.0))
+    above, shifted = (float(scipy.special.ndtr(-(x - mean) / multiplier)) for mean in (0.0, 1.0))
     return max(0.0, (1 - rate) * above + rate * shifted - math.exp(epsilon) * above)
 
 

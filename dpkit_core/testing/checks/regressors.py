@@ -277,11 +277,9 @@ def check_models_have_one_shape(make: Factory[Regressor], trial: Trial) -> Evide
             classes = case.schema.target.classes
             named = getattr(outcome, "classes", ())
             require(classes == named, f"a model of classes {named}, where the schema has {classes}")
-            require(
-                np.shape(prediction) == (*data.y.shape, *([len(classes)] if classes else []))
-                and np.isfinite(prediction).all(),
-                f"predictions are {prediction} for {len(data.y)} records",
-            )
+            shape = (*data.y.shape, *([len(classes)] if classes else []))
+            if np.shape(prediction) != shape or not np.isfinite(prediction).all():
+                raise CheckFailed(f"predictions are {prediction} for {len(data.y)} records")
             numbers = released_numbers(outcome)
             found = shapes.setdefault(id(case), set())
             found.add(0 if numbers is None else len(numbers))
@@ -318,10 +316,10 @@ def check_extreme_tables_are_fitted(make: Factory[Regressor], trial: Trial) -> E
                 models += 1
                 with np.errstate(all="ignore"):
                     prediction = outcome.predict(np.clip(shown.X, -10, 10))
-                require(
-                    outcome.features == shown.names and np.isfinite(prediction).all(),
-                    f"a model for {outcome.features} predicts {prediction} on a table with {name}",
-                )
+                if outcome.features != shown.names or not np.isfinite(prediction).all():
+                    raise CheckFailed(
+                        f"a model for {outcome.features} predicts {prediction} on a table with {name}"
+                    )
     return Evidence(f"{number_of(models, 'model')} and {number_of(tried - models, 'refusal')}", tried)
 
 
@@ -392,11 +390,11 @@ def check_forms_agree(make: Factory[Regressor], trial: Trial) -> Evidence:
         for form in others:
             other = released_numbers(next(case.fits(FORMS[form](pair[0], case.schema), [number]))[0])
             fits += 1
-            require(
-                (one is None and other is None)
-                or (one is not None and other is not None and np.array_equal(one, other)),
-                f"the model {one} of dense data became {other} when {form} ({name_of(case)})",
-            )
+            same = other is None if one is None else other is not None and np.array_equal(one, other)
+            if not same:
+                raise CheckFailed(
+                    f"the model {one} of dense data became {other} when {form} ({name_of(case)})"
+                )
     return Evidence(f"{', '.join(others)}: {fits} fits", fits)
 
 
@@ -477,9 +475,8 @@ def check_draws_are_covered(make: Factory[Regressor], trial: Trial) -> Evidence:
     watched = False
     for case in claiming(_every_case(make)):
         population = case.population
-        pairs = list(population.corner_pairs(case.schema.records or 5))
         few = max(1, case.affordable(COVERED_PAIRS if case.often else 1)) * trial.effort
-        pairs = [pairs[i] for i in rng.permutation(len(pairs))[:few]]
+        pairs = population.some_corner_pairs(rng, case.schema.records or 5, few)
         if case.schema.records is None:
             pairs += [population.pair(rng, int(rng.integers(1, 30))) for _ in range(-(-few // 2))]
             if case.often:
@@ -620,9 +617,8 @@ def _fewest(case: Case, rng: np.random.Generator, trial: Trial) -> Iterator[Pair
     population, records = case.population, case.schema.records
     few = FEWEST if case.often else 1
     few = case.affordable(few) * trial.effort  # of a corner none, where a fit asks very often
-    pairs = list(population.corner_pairs(records or 1))
-    for place in rng.permutation(len(pairs))[:few]:
-        yield pairs[place]
+    for pair in population.some_corner_pairs(rng, records or 1, few):
+        yield pair
         if case.often:
             yield population.pair(rng, records or int(rng.integers(1, 30)))
 
@@ -660,12 +656,13 @@ def _share(
 
 def _require_one_document(case: Case, pair: tuple[Dataset, Dataset], outcomes: tuple[Any, Any]) -> None:
     one, other = map(_document, outcomes)
+    if one == other:
+        return
     last = pair[1]
-    require(
-        one == other,
+    raise CheckFailed(
         f"with the same answers of the meter, tables of {pair[0].records} and {last.records} records release "
         f"{one} and {other} ({name_of(case)}); the first record of the second is {last.X[0]}, {last.y[0]}, "
-        f"its last {last.X[-1]}, {last.y[-1]}",
+        f"its last {last.X[-1]}, {last.y[-1]}"
     )
 
 

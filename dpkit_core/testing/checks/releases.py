@@ -24,7 +24,7 @@ from dpkit_core.release.release import Release
 from dpkit_core.release.verify import verify
 from dpkit_core.testing.check import check
 from dpkit_core.testing.checks.parts import kind_of
-from dpkit_core.testing.checks.selectors import accountants
+from dpkit_core.testing.checks.selectors import accountants, installed
 from dpkit_core.testing.reference import (
     ReferenceRegressor,
     ReferenceScorer,
@@ -114,7 +114,8 @@ def _compositions(make: Factory[Any], trial: Trial) -> Iterator[_Composition]:
                 if kind != "accountant":
                     parts[kind] = make()
                 try:
-                    plan = compose(**parts, accountant=accountant).plan(schema, budget, k=PICKS)
+                    pipeline = compose(**parts, accountant=accountant, registry=installed())
+                    plan = pipeline.plan(schema, budget, k=PICKS)
                 except CannotCompose as error:
                     problems.append(str(error))
                     continue

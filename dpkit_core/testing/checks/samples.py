@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
-from scipy import special
+import scipy
 
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.noise.randomness import Randomness
@@ -273,7 +273,7 @@ def _hypergeometric(both: int, a: int, b: int, runs: int) -> float:
     counts = np.arange(max(0, a + b - runs), min(a, b) + 1)
 
     def log_choose(n: Any, k: Any) -> Any:
-        return special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
+        return scipy.special.gammaln(n + 1) - scipy.special.gammaln(k + 1) - scipy.special.gammaln(n - k + 1)
 
     law = np.exp(log_choose(a, counts) + log_choose(runs - a, b - counts) - log_choose(runs, b))
     return min(1.0, 2 * min(float(law[counts <= both].sum()), float(law[counts >= both].sum())))

@@ -108,7 +108,8 @@ def check_scores_are_finite_vectors(make: Factory[Scorer], trial: Trial) -> Evid
                 found = (type(scores), getattr(scores, "dtype", None), np.shape(scores))
                 wanted = (np.ndarray, np.dtype(np.float64), (len(schema.features),))
                 require(found == wanted, f"scores have type, dtype and shape {found}; must be {wanted}")
-                require(np.isfinite(scores).all(), f"scores are {scores} on X = {data.X}, y = {data.y}")
+                if not np.isfinite(scores).all():
+                    raise CheckFailed(f"scores are {scores} on X = {data.X}, y = {data.y}")
     return Evidence(f"{samples} score vectors", samples)
 
 
@@ -190,10 +191,10 @@ def check_memory_layout_is_irrelevant(make: Factory[Scorer], trial: Trial) -> Ev
             for X in (np.asfortranarray(data.X), spread):
                 scores = prepare(attrs.evolve(data, X=X)).scores(())
                 samples += 1
-                require(
-                    np.allclose(scores, expected, rtol=1e-9, atol=1e-9 * (1 + np.abs(expected).max())),
-                    f"scores {expected} became {scores} for the same numbers laid out otherwise",
-                )
+                if not _close(scores, expected):
+                    raise CheckFailed(
+                        f"scores {expected} became {scores} for the same numbers laid out otherwise"
+                    )
         one = schema.restrict([schema.columns[0].name])
         for data in _tables(one, trial):
             shape = preparer(scorer, one)(data).scores(()).shape
@@ -222,14 +223,10 @@ def check_forms_agree(make: Factory[Scorer], trial: Trial) -> Evidence:
             for selected in _selections(scorer, len(schema.features)):
                 expected, scores = dense.scores(selected), other.scores(selected)
                 samples += 1
-                require(
-                    scores.dtype == expected.dtype
-                    and np.allclose(scores, expected, rtol=1e-9, atol=1e-9 * (1 + np.abs(expected).max())),
-                    f"scores {expected} of dense data became {scores} when {form}",
-                )
+                if scores.dtype != expected.dtype or not _close(scores, expected):
+                    raise CheckFailed(f"scores {expected} of dense data became {scores} when {form}")
         for form in others:
             effort = EVALUATIONS // 8 * trial.effort
-            pairs = list(Population(schema).corner_pairs(5))
             attack = _attack_round(
                 scorer,
                 schema,
@@ -237,13 +234,17 @@ def check_forms_agree(make: Factory[Scorer], trial: Trial) -> Evidence:
                 seed=trial.seed,
                 evaluations=FORM_PAIRS * trial.effort + effort,
                 form=FORMS[form],
-                starts=[pairs[i] for i in rng.permutation(len(pairs))[: FORM_PAIRS * trial.effort]],
+                starts=Population(schema).some_corner_pairs(rng, 5, FORM_PAIRS * trial.effort),
             )
             samples += attack.evaluations
             worst = max(worst, attack.ratio)
             if attack.violated:
                 raise CheckFailed(f"{form} data: {attack.describe()}", samples=samples)
     return Evidence(f"{', '.join(others)}: {worst:.3f} of the sensitivity reached", samples)
+
+
+def _close(scores: Vector, expected: Vector) -> bool:
+    return np.allclose(scores, expected, rtol=1e-9, atol=1e-9 * (1 + np.abs(expected).max()))
 
 
 def _dense(data: Dataset, schema: Schema) -> Dataset:
@@ -274,10 +275,8 @@ def check_scores_are_deterministic(make: Factory[Scorer], trial: Trial) -> Evide
             samples += 1
             require(before == after, "the scorer moved the state of the global random generators")
             for one, two, three in zip(first, backwards, fresh, strict=True):
-                require(
-                    np.array_equal(one, two) and np.array_equal(one, three),
-                    f"the same question was answered by {one}, {two} and {three}",
-                )
+                if not (np.array_equal(one, two) and np.array_equal(one, three)):
+                    raise CheckFailed(f"the same question was answered by {one}, {two} and {three}")
     return Evidence(f"{samples} tables", samples)
 
 
@@ -352,8 +351,7 @@ def _corners(make: Factory[Scorer], rng: np.random.Generator, trial: Trial) -> I
     scorer = scorer_of_tables(make)
 
     def some(schema: Schema, records: int, count: int) -> list[Pair]:
-        pairs = list(Population(schema).corner_pairs(records))
-        return [pairs[i] for i in rng.permutation(len(pairs))[: count * trial.effort]]
+        return Population(schema).some_corner_pairs(rng, records, count * trial.effort)
 
     for neighboring in Neighboring:
         plain = schemas(neighboring)
@@ -453,8 +451,7 @@ def check_own_release_is_covered(make: Factory[Scorer], trial: Trial) -> Evidenc
         if plan is None or not plan.events or not isinstance(scorer, ReleasingScorer) or denial(plan):
             continue
         population = Population(schema)
-        pairs = list(population.corner_pairs(6))
-        pairs = [pairs[i] for i in rng.permutation(len(pairs))[: CORNER_PAIRS * trial.effort]]
+        pairs = population.some_corner_pairs(rng, 6, CORNER_PAIRS * trial.effort)
         pairs += [population.pair(rng, 8) for _ in range(6 * trial.effort)]
         if schema.neighboring not in watched:
             watched.add(schema.neighboring)
@@ -465,8 +462,7 @@ def check_own_release_is_covered(make: Factory[Scorer], trial: Trial) -> Evidenc
                 pairs += draws_that_jump(run, population, list(repeating(population, rng)))
         tried: list[tuple[Pair, Sequence[float]]] = [(pair, ()) for pair in pairs]
         if not failure_allowed(plan):
-            few = list(population.corner_pairs(1))
-            few = [few[i] for i in rng.permutation(len(few))[: len(PUSHED) * trial.effort]]
+            few = population.some_corner_pairs(rng, 1, len(PUSHED) * trial.effort)
             tried += zip(few, itertools.cycle(PUSHED), strict=False)
         for tables, pushed in tried:
             samples += 1

@@ -901,10 +901,16 @@ def accountants(names: Sequence[str] = ("basic", "rdp")) -> list[Callable[[Neigh
     return [ReferenceAccountant, *(maker for maker in installed if maker is not None)]
 
 
+@functools.cache
+def installed() -> Registry:
+    """Return what is installed, read once for all compositions: that takes longer than to plan one."""
+    return Registry()
+
+
 @functools.lru_cache(maxsize=16)
 def _installed_accountant(name: str) -> Callable[[Neighboring], Accountant] | None:
     """Return what makes an accountant; to look for it costs more than most plans."""
-    registry = Registry()
+    registry = installed()
     try:
         return registry.load(registry.find("accountants", name))
     except DpkitError:

@@ -249,6 +249,13 @@ def test_noise_and_coins_together_match_a_sum_over_the_coins(epsilon, counts):
         assert exact <= spent.delta(total) <= exact * (1 + 2e-8)
 
 
+@pytest.mark.parametrize("multiplier", [0.5, 3.0, 20.0])
+@pytest.mark.parametrize("delta", [1e-300, 1e-316, 1e-319, 1e-320, 5e-324])
+def test_no_digits_are_lost_to_deltas_that_have_few(multiplier, delta):
+    total = FRESH.compose(Gaussian(multiplier)).epsilon(delta)
+    assert exact_gaussian(total, 1 / multiplier) <= mpmath.mpf(delta)
+
+
 def test_leaks_add_up_beside_the_rest():
     spent = FRESH.compose(ApproxDP(0.3, 1e-3), 2).compose(Gaussian(2.0))
     without = FRESH.compose(PureDP(0.3), 2).compose(Gaussian(2.0))

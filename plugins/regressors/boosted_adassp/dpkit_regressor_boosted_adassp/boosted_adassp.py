@@ -137,7 +137,7 @@ class BoostedAdasspRegressor:
         "via Gradient Boosting, Algorithm 1, arXiv:2303.03451"
     )
 
-    rounds: int = attrs.field(default=100, validator=whole_number(1))
+    rounds: int = attrs.field(default=100, validator=whole_number(1), metadata={"checked": 25})
     feature_norm: float = attrs.field(default=1.0, converter=float, validator=length)
     gradient_norm: float = attrs.field(default=1.0, converter=float, validator=length)
     gram_share: float = attrs.field(default=0.5, converter=float, validator=fraction)
