@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -47,6 +47,44 @@ def rate(instance: object, attribute: attrs.Attribute[Any], value: float) -> Non
     """Accept a number above 0 and at most 1."""
     if not 0 < value <= 1:
         raise ValueError(f"{attribute.name} is {value}; it must be above 0 and at most 1")
+
+
+def whole_number(
+    lower: int, upper: int | None = None, *, word: str | None = None
+) -> Callable[[object, attrs.Attribute[Any], Any], None]:
+    """Return a validator that accepts a whole number from ``lower`` to ``upper``, both included.
+
+    Parameters
+    ----------
+    lower, upper
+        Bounds; without ``upper`` there is none above.
+    word
+        A text that is accepted as well, such as ``auto``.
+
+    Examples
+    --------
+    >>> @attrs.frozen
+    ... class Part:
+    ...     depth: int = attrs.field(validator=whole_number(1, 8))
+    >>> Part(9)
+    Traceback (most recent call last):
+    ValueError: depth is 9; it must be a whole number from 1 to 8
+    """
+    accepted = (
+        f"a whole number of at least {lower}" if upper is None else f"a whole number from {lower} to {upper}"
+    )
+    if word is not None:
+        accepted += f", or {word!r}"
+
+    def validator(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if word is not None and value == word:
+            return
+        if not isinstance(value, int) or value < lower or (upper is not None and value > upper):
+            raise ValueError(f"{attribute.name} is {value!r}; it must be {accepted}")
+
+    # What an option accepts is shown to users by the words of its validator.
+    validator.__doc__ = f"Accept {accepted}."
+    return validator
 
 
 def frozen_tuple(values: Iterable[Any]) -> tuple[Any, ...]:

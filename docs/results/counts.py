@@ -163,8 +163,8 @@ def cells(found: dict[tuple[str, float | None], list[tuple[float, float]]], meas
         value = statistics.mean(row[measure] for row in found[heading, epsilon])
         return "refused" if math.isnan(value) else f"{value:.2f}".replace("0.", ".", abs(value) < 1)
 
-    private = [heading for heading, _, _, epsilons in METHODS if epsilons == EPSILONS]
-    return [mean("HGBR", None), *(" / ".join(mean(h, e) for h in private) for e in EPSILONS)]
+    headings = [heading for heading, _, _, epsilons in METHODS if epsilons == EPSILONS]
+    return [mean("HGBR", None), *(" / ".join(mean(h, e) for h in headings) for e in EPSILONS)]
 
 
 def main() -> None:

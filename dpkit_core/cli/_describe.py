@@ -105,6 +105,7 @@ def _default(field: Option) -> Any:
 
 def _accepts(validator: Any) -> str:
     """Return what a validator accepts: the words of its docstring, the choices, or the bound."""
+    validator = getattr(validator, "validator", validator)  # that None is accepted, the default tells
     if validator is None:
         return ""
     if inspect.isfunction(validator):

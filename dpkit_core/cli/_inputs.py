@@ -55,7 +55,7 @@ def dataset(table: Table, schema: Schema, forms: Sequence[str]) -> AnyDataset:
 
 
 def note_unused(table: Table, schema: Schema, *, by: str = "the schema") -> None:
-    """Tell the user which columns of the table are left out ``by`` what was said."""
+    """Tell the user which columns of the table are left out, and ``by`` what."""
     unused = unused_columns(table, schema)
     if unused:
         note(f"not used, because {by} leaves them out: {', '.join(unused)}")
@@ -120,7 +120,7 @@ def _with_target(
         raise InvalidSchema(f"schema {path} names no target; name the column to predict with --target")
     schema = Schema.from_document(document, names=None if table is None else table.names)
     if target is not None and target != schema.target.name:
-        schema = _retarget(schema, target, features or (), listed=table is not None)
+        schema = _retarget(schema, target, features or (), noted_later=table is not None)
     if features is not None and schema.target.name in features:
         raise InvalidSchema(
             f"column {schema.target.name!r} is the target and also among the features; remove it from "
@@ -129,11 +129,12 @@ def _with_target(
     return schema
 
 
-def _retarget(schema: Schema, target: str, features: Sequence[str], *, listed: bool) -> Schema:
+def _retarget(schema: Schema, target: str, features: Sequence[str], *, noted_later: bool) -> Schema:
     """Return the schema with another of its columns as target.
 
     The schema's own target is an outcome too, often one that determines the new target, so it becomes a
-    feature only if it is asked for. ``listed`` says that unused columns will be told.
+    feature only if it is asked for. Where its absence is ``noted_later``, among the unused columns of a
+    table, it is not noted here.
     """
     columns = {column.name: column for column in (*schema.columns, schema.target)}
     if target not in columns:
@@ -143,7 +144,7 @@ def _retarget(schema: Schema, target: str, features: Sequence[str], *, listed: b
         )
     old = schema.target.name
     note(f"target {target!r} (--target) instead of the schema's {old!r}")
-    if old not in features and not listed:
+    if old not in features and not noted_later:
         note(f"{old!r} is not used as a feature; list it with --features to use it")
     kept = [c for name, c in columns.items() if name != target and (name != old or old in features)]
     return attrs.evolve(schema, columns=tuple(kept), target=columns[target])

@@ -81,7 +81,7 @@ class _Commands(TyperGroup):
         if isinstance(command, Announced):
             ctx.meta[_RUNNING] = command.ref
             command = command.loaded()
-        _flow(command)
+        _reflow(command)
         return name, command, rest
 
     def _installed(self, ctx: Any) -> InstalledCommands:
@@ -160,7 +160,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _flow(command: Any) -> None:
+def _reflow(command: Any) -> None:
     """Make one line of each paragraph of a help text, which typer breaks where the terminal ends.
 
     It keeps the ends of source lines in all paragraphs but the first, and so would break each line twice.
@@ -168,7 +168,7 @@ def _flow(command: Any) -> None:
     paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
     command.help = "\n\n".join(p if "\n " in p else p.replace("\n", " ") for p in paragraphs)
     for inner in getattr(command, "commands", {}).values():
-        _flow(inner)
+        _reflow(inner)
 
 
 app = typer.Typer(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -125,6 +125,10 @@ def check(
         raise typer.Exit(2)
 
 
+# Characters of a line that the table of a report needs beside its findings.
+_BESIDE = 26
+
+
 @attrs.frozen
 class _Attack:
     """A part that is to be checked, and how."""
@@ -185,7 +189,7 @@ class _Attack:
         from dpkit_core.testing import checks_for
         from dpkit_core.testing.kit import THOROUGH
 
-        more = [c.name.removeprefix("check_") for c in checks_for(self.role) if c.thorough_only]
+        more = [_short(c.name) for c in checks_for(self.role) if c.thorough_only]
         checks = f", and {' and '.join(more)}" if more else ""
         return (
             "a default run comes first, and says how long the rest takes: about "
@@ -200,11 +204,11 @@ def _expected(given: list[str], checks: list[str]) -> dict[str, str]:
     expected = {}
     for one in given:
         name, _, reason = one.partition("=")
-        name = f"check_{name.strip().removeprefix('check_')}"
+        name = f"check_{_short(name.strip())}"
         if name not in checks or not reason.strip():
             raise InvalidOption(
                 f"--expect-failure {one!r} is not CHECK=REASON with the name of a check and a reason; the "
-                f"checks are {', '.join(check.removeprefix('check_') for check in checks)}"
+                f"checks are {', '.join(map(_short, checks))}"
             )
         expected[name] = reason.strip()
     return expected
@@ -214,20 +218,17 @@ def _print(report: Report) -> None:
     from dpkit_core.commands import render
 
     render.heading(f"{report.kind} {report.part}")
+    found = "check, and what it found"
     tried = [result for result in report.results if result.status != "skipped"]
     render.table(
-        ("status", "check, and what it found", "seconds"),
+        ("status", found, "seconds"),
         ((r.status, _found(r, render.width() - _BESIDE), f"{r.seconds:.1f}") for r in tried),
         numeric=("seconds",),
-        whole=("check, and what it found",),
+        whole=(found,),
     )
-    skipped: dict[str, list[str]] = {}
-    for result in report.results:
-        if result.status == "skipped":
-            skipped.setdefault(result.detail, []).append(result.check.removeprefix("check_"))
-    if skipped:
+    if skipped := _skipped(report):
         print()
-        render.lines([f"Skipped ({reason}): {', '.join(checks)}" for reason, checks in skipped.items()])
+        render.lines(skipped)
     failed = [result for result in report.results if result.status == "failed"]
     for result in failed:
         print(f"\n{result.check} failed: {result.detail}\n")
@@ -235,26 +236,38 @@ def _print(report: Report) -> None:
     print()
     render.lines([report.statement])
     if failed:
-        names = ", ".join(result.check.removeprefix("check_") for result in failed)
-        verdict = f"FAILED: {names}. What failed and what to do is above"
-        if any(result.scene for result in failed):
-            verdict += "; --witness FILE keeps the tables, to be tried again with --replay FILE"
-        render.lines([f"{verdict}."])
+        render.lines([_verdict(failed)])
 
 
-# Columns that the table of a report needs beside its findings.
-_BESIDE = 26
+def _short(check: str) -> str:
+    return check.removeprefix("check_")
 
 
 def _found(result: Result, width: int) -> str:
-    """Return the name of a check, and below it what it found, the first line of it.
+    """Return the name of a check, and below it the first line of what it found, in lines of a width.
 
-    What failed is told below the table, in full.
+    What failed is printed in full below the table.
     """
     import textwrap
 
     if result.status == "failed":
-        return f"{result.check.removeprefix('check_')}\n  told below"
-
+        return f"{_short(result.check)}\n  see below"
     found = textwrap.wrap(result.detail.partition("\n")[0], max(width, 20))
-    return "\n".join([result.check.removeprefix("check_"), *(f"  {line}" for line in found)])
+    return "\n".join([_short(result.check), *(f"  {line}" for line in found)])
+
+
+def _skipped(report: Report) -> list[str]:
+    """Return a sentence for each reason why checks were skipped, with their names."""
+    checks: dict[str, list[str]] = {}
+    for result in report.results:
+        if result.status == "skipped":
+            checks.setdefault(result.detail, []).append(_short(result.check))
+    return [f"Skipped ({reason}): {', '.join(names)}" for reason, names in checks.items()]
+
+
+def _verdict(failed: Sequence[Result]) -> str:
+    """Return the last sentence of a report: all that a log cut to its end still shows."""
+    names = ", ".join(_short(result.check) for result in failed)
+    again = "; --witness FILE keeps the tables, to be tried again with --replay FILE"
+    kept = again if any(result.scene for result in failed) else ""
+    return f"FAILED: {names}. What failed and what to do is above{kept}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +27,8 @@ from dpkit_core.errors import InvalidOption
 from dpkit_core.privacy.budget import Budget, Neighboring
 
 if TYPE_CHECKING:
+    from dpkit_core.data.readers import Table
+    from dpkit_core.data.schema import Schema
     from dpkit_core.pipeline.compose import Pipeline
     from dpkit_core.pipeline.plan import Plan
     from dpkit_core.pipeline.recipes import Recipe
@@ -223,8 +225,7 @@ def compose(
     import sys
 
     from dpkit_core.cli import _execute
-    from dpkit_core.cli._inputs import find_schema, note_unused, records_of
-    from dpkit_core.data.encode import require_columns
+    from dpkit_core.cli._inputs import find_schema, records_of
     from dpkit_core.data.readers import Dialect, read_table
     from dpkit_core.files.documents import to_toml
     from dpkit_core.files.writing import reserved
@@ -259,25 +260,23 @@ def compose(
                 features=split_names(features or []),
                 neighboring=neighboring,
             )
-            for table in tables:
-                require_columns(table, facts)
-            for table in tables[:1]:
-                note_unused(table, facts, by=_CHOOSING if features or target else "the schema")
-            because = None
+            _check_columns(tables, facts, by=_CHOOSING if features or target else "the schema")
+            recommended = None
             if composed is None:
-                because = recommend(facts, budget, selecting=wanted is not None, batches=len(tables))
-                composed = _composed(find_recipe(because.recipe).revised(parts, options), select_share)
+                recommended = recommend(facts, budget, selecting=wanted is not None, batches=len(tables))
+                composed = _composed(find_recipe(recommended.recipe).revised(parts, options), select_share)
             pipeline, share = composed
             plan = pipeline.plan(facts, budget, k=wanted, select_share=share, batches=max(1, len(tables)))
+            recommended = _as_planned(recommended, plan)
         # Data that cannot be used are found before anything is printed or written.
         records = None if release is None or not tables else records_of(tables, facts, pipeline.forms)
         if saved is not None:
             saved.write(to_toml(plan_document(plan)))
             note(f"wrote {save}")
         if format is Format.TABLE:
-            _execute.show_plan(plan, paid_by, because=_because(plan, because, wanted, dry_run=dry_run))
+            _execute.show_plan(plan, paid_by, because=_because(plan, recommended, wanted, dry_run=dry_run))
         elif release is None:
-            _print_plan(plan, because)
+            _print_plan(plan, recommended)
         if release is not None and records is not None:
             _execute.execute(
                 plan,
@@ -303,6 +302,17 @@ def _require_apart(written: dict[str, Path], inputs: Iterable[Path | None]) -> N
         _execute.require_elsewhere(path, inputs)
 
 
+def _check_columns(tables: Sequence[Table], facts: Schema, *, by: str) -> None:
+    """Raise unless each table has the columns of the schema; note the columns left out, and ``by`` what."""
+    from dpkit_core.cli._inputs import note_unused
+    from dpkit_core.data.encode import require_columns
+
+    for table in tables:
+        require_columns(table, facts)
+    if tables:  # batches have the same columns
+        note_unused(tables[0], facts, by=by)
+
+
 def _print_plan(plan: Plan, recommended: Recommendation | None) -> None:
     import json
 
@@ -310,11 +320,10 @@ def _print_plan(plan: Plan, recommended: Recommendation | None) -> None:
 
     from dpkit_core.pipeline.planfile import forecast_document, plan_document
 
-    because = None if recommended is None else _as_planned(recommended, plan)
     document = {
         "plan": plan_document(plan),
         **({"accountant_because": plan.because} if plan.because else {}),
-        **({} if because is None else {"recommended": attrs.asdict(because)}),
+        **({} if recommended is None else {"recommended": attrs.asdict(recommended)}),
         "refused_if_missing": list(plan.schema.without_rule),
         "forecasts": [forecast_document(found) for found in plan.forecasts],
         "warnings": list(plan.warnings),
@@ -327,21 +336,21 @@ def _because(
 ) -> list[str]:
     """Return why these parts and so many features are in the plan, where rules chose them.
 
-    Before the table is read, also in what columns it may lack nothing; a run has read it.
+    Of a dry run also in which columns a missing value would be refused: a run has looked for them already.
     """
     from dpkit_core.pipeline.plan import missing_lines
     from dpkit_core.pipeline.recommend import AUTO, k_in_words
 
-    found = [] if recommended is None else [str(_as_planned(recommended, plan))]
+    found = [] if recommended is None else [str(recommended)]
     found += [k_in_words(plan)] if k == AUTO else []
     return [*found, *missing_lines(plan)] if dry_run else found
 
 
-def _as_planned(recommended: Recommendation, plan: Plan) -> Recommendation:
+def _as_planned(recommended: Recommendation | None, plan: Plan) -> Recommendation | None:
     """Return the recipe that is planned: where ``auto`` took all features, the one without a selection."""
     from dpkit_core.pipeline.recommend import recommend
 
-    if plan.assembly.selection is not None:
+    if recommended is None or plan.assembly.selection is not None:
         return recommended
     return recommend(plan.schema, plan.budget, batches=plan.batches)
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _COLUMN = "prediction"
 
 
-class Written(enum.StrEnum):
-    """How predictions are written."""
+class FileFormat(enum.StrEnum):
+    """How predictions are written, and how the name of such a file ends."""
 
     CSV = "csv"
     JSON = "json"
@@ -56,7 +56,7 @@ def predict(
         ),
     ] = None,
     format: Annotated[
-        Written | None,
+        FileFormat | None,
         typer.Option(
             "--format",
             help="How to write: csv; json, one object with a list of records; or parquet.",
@@ -90,11 +90,12 @@ def predict(
     from dpkit_core.text import number_of
 
     kept = split_names(keep or [], "--keep") or []
-    written = _format_of(output, format)
-    if written is Written.PARQUET and output is None and sys.stdout.isatty():
+    chosen = _format_of(output, format)
+    if chosen is FileFormat.PARQUET and output is None and sys.stdout.isatty():
         raise InvalidOption("Parquet is nothing to read on a terminal; name a file with --output")
 
     def predictions() -> tuple[bytes, int]:
+        """Return the content of the file, and of how many records it is."""
         released = Release.read(release)
         table = read_table(data, dialect=Dialect(delimiter, decimal, missing))
         names = getattr(released.model, "classes", (_COLUMN,))
@@ -104,12 +105,12 @@ def predict(
         if without:
             lack = f"{without} of {number_of(len(predicted), 'record')} {'lacks' if without == 1 else 'lack'}"
             note(f"{lack} a value that the model needs: nan")
-        stored = table.stored(kept) if kept and table.stored else None
-        return _WRITERS[written](stored, dict(zip(names, predicted.T, strict=True))), len(predicted)
+        stored = table.stored(kept) if kept else None
+        return _WRITERS[chosen](stored, dict(zip(names, predicted.T, strict=True))), len(predicted)
 
     if output is None:
         content, _ = predictions()
-        if written is Written.PARQUET:
+        if chosen is FileFormat.PARQUET:
             sys.stdout.buffer.write(content)
         else:
             sys.stdout.write(content.decode())
@@ -121,12 +122,12 @@ def predict(
     note(f"wrote {output}: {number_of(count, 'prediction')}")
 
 
-def _format_of(output: Path | None, asked: Written | None) -> Written:
+def _format_of(output: Path | None, asked: FileFormat | None) -> FileFormat:
     from dpkit_core.errors import InvalidOption
 
     if output is None:
-        return asked or Written.CSV
-    by_name = {f".{known}": known for known in Written}.get(output.suffix.lower())
+        return asked or FileFormat.CSV
+    by_name = {f".{known}": known for known in FileFormat}.get(output.suffix.lower())
     if by_name is None and asked is None:
         raise InvalidOption(
             f"--output is {output}; its name must end in .csv, .json or .parquet, or --format must say how "
@@ -136,7 +137,7 @@ def _format_of(output: Path | None, asked: Written | None) -> Written:
         raise InvalidOption(
             f"--output is {output} and --format is {asked}; leave --format out, or choose another name"
         )
-    return asked or by_name or Written.CSV
+    return asked or by_name or FileFormat.CSV
 
 
 def _require_columns(table: Table, kept: list[str], predicted: tuple[str, ...]) -> None:
@@ -183,17 +184,19 @@ def _model_matrix(release: Release, table: Table) -> Matrix:
     return X
 
 
-def _texts(kept: Any) -> dict[str, list[str | None]]:
+def _texts(stored: Any) -> dict[str, list[str | None]]:
     from dpkit_core.data.readers import texts_of
 
-    return {} if kept is None else {name: texts_of(kept, name).to_pylist() for name in kept.column_names}
+    return (
+        {} if stored is None else {name: texts_of(stored, name).to_pylist() for name in stored.column_names}
+    )
 
 
-def _csv(kept: Any, predictions: dict[str, Vector]) -> bytes:
+def _csv(stored: Any, predictions: dict[str, Vector]) -> bytes:
     import csv
     import io
 
-    columns = {**_texts(kept), **{name: column.tolist() for name, column in predictions.items()}}
+    columns = {**_texts(stored), **{name: column.tolist() for name, column in predictions.items()}}
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(columns)
@@ -201,7 +204,7 @@ def _csv(kept: Any, predictions: dict[str, Vector]) -> bytes:
     return text.getvalue().encode()
 
 
-def _json(kept: Any, predictions: dict[str, Vector]) -> bytes:
+def _json(stored: Any, predictions: dict[str, Vector]) -> bytes:
     import json
     import math
 
@@ -209,7 +212,7 @@ def _json(kept: Any, predictions: dict[str, Vector]) -> bytes:
         name: [None if math.isnan(value) else value for value in column.tolist()]
         for name, column in predictions.items()
     }
-    columns = {**_texts(kept), **numbers}
+    columns = {**_texts(stored), **numbers}
     # A record on each line: a program reads it as any object, and a person can, too.
     records = (
         json.dumps(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)
@@ -217,15 +220,15 @@ def _json(kept: Any, predictions: dict[str, Vector]) -> bytes:
     return ('{"predictions": [\n  ' + ",\n  ".join(records) + "\n]}\n").encode()
 
 
-def _parquet(kept: Any, predictions: dict[str, Vector]) -> bytes:
+def _parquet(stored: Any, predictions: dict[str, Vector]) -> bytes:
     from dpkit_core.data.readers import pyarrow
 
-    stored = {} if kept is None else {name: kept[name] for name in kept.column_names}
+    kept = {} if stored is None else {name: stored[name] for name in stored.column_names}
     content = pyarrow().BufferOutputStream()
-    table = pyarrow().table({**stored, **predictions})
+    table = pyarrow().table({**kept, **predictions})
     pyarrow("pyarrow.parquet").write_table(table, content)
     written: bytes = content.getvalue().to_pybytes()
     return written
 
 
-_WRITERS = {Written.CSV: _csv, Written.JSON: _json, Written.PARQUET: _parquet}
+_WRITERS = {FileFormat.CSV: _csv, FileFormat.JSON: _json, FileFormat.PARQUET: _parquet}

@@ -43,7 +43,7 @@ def show(
         str,
         typer.Argument(
             metavar="KIND",
-            help="scorer, selector, regressor or accountant; recipe or suite. A part is found without.",
+            help="scorer, selector, regressor or accountant; recipe or suite. May be left out for a part.",
             autocompletion=kinds,
         ),
     ],

@@ -132,6 +132,10 @@ class TableColumn:
     holds: str
 
 
+def _in_no_file(names: Sequence[str]) -> Any:
+    raise InvalidData("the table is in no file, so its columns cannot be copied from there")
+
+
 @attrs.frozen(eq=False)
 class Table:
     """A table on disk: names and types at once, values column by column when asked.
@@ -154,7 +158,8 @@ class Table:
         where the format cannot be read in blocks.
     stored
         Returns columns by their names as the file has them, a table of pyarrow: the fields of a text file as
-        text, whatever they look like, so that ``007`` keeps its zeros; else with the types of the file.
+        text, whatever they look like, so that ``007`` keeps its zeros; else with the types of the file. Of a
+        table that is in no file, raises ``InvalidData``.
     """
 
     path: Path | str
@@ -165,7 +170,7 @@ class Table:
         default=attrs.Factory(lambda self: self.values, takes_self=True)
     )
     blocks: Callable[[Sequence[str], int], Iterator[Table]] | None = None
-    stored: Callable[[Sequence[str]], Any] | None = None
+    stored: Callable[[Sequence[str]], Any] = _in_no_file
     _positions: Mapping[str, int] = attrs.field(
         init=False,
         repr=False,

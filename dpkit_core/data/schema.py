@@ -110,12 +110,12 @@ MOST_RECORDS_ABOUT = 10**18
 OTHERS = "*"
 
 
-def _told(fact: Column | Schema) -> str:
-    """Return what says the same again, without what it says by default."""
+def _without_defaults(fact: Column | Schema) -> str:
+    """Return the ``repr`` that attrs would make, without the fields that have their defaults."""
     given = {field.name: getattr(fact, field.name) for field in attrs.fields(type(fact))}
     defaults = {field.name: field.default for field in attrs.fields(type(fact))}
-    told = (f"{name}={value!r}" for name, value in given.items() if value != defaults[name])
-    return f"{type(fact).__name__}({', '.join(told)})"
+    shown = (f"{name}={value!r}" for name, value in given.items() if value != defaults[name])
+    return f"{type(fact).__name__}({', '.join(shown)})"
 
 
 def _bound(value: datetime.date | float | None) -> float | None:
@@ -196,7 +196,7 @@ class Column:
         self._require_transform()
 
     def __repr__(self) -> str:
-        return _told(self)
+        return _without_defaults(self)
 
     def _require_transform(self) -> None:
         """Raise unless the column can be transformed as it says."""
@@ -365,7 +365,7 @@ class Schema:
     records_about: int | None = None
 
     def __repr__(self) -> str:
-        return _told(self)
+        return _without_defaults(self)
 
     def __attrs_post_init__(self) -> None:
         counts = Counter(column.name for column in (*self.columns, self.target))

@@ -11,6 +11,9 @@ from dpkit_core.errors import CalibrationFailed, Unsuitable
 from dpkit_core.privacy.events import Event, priced, walk
 from dpkit_core.protocols import Accountant, RegressionRequest, ScoringRequest, SelectionRequest
 
+#: How often a parameter is halved or doubled, at most, to get to where its cost passes the limit.
+_FARTHEST = 200
+
 
 def calibrate(
     cost: Callable[[float], float],
@@ -57,20 +60,20 @@ def calibrate(
         return excess(parameter) <= 0  # also rejects NaN
 
     safe = start
-    steps = 0
+    halvings = 0
     while not is_safe(safe):
         safe /= 2
-        steps += 1
-        if steps > 200:
+        halvings += 1
+        if halvings > _FARTHEST:
             raise CalibrationFailed(
                 f"no parameter between {safe:.3g} and {start:.3g} costs at most {limit:.6g}; "
                 "give a larger budget"
             )
-    # Above a halved parameter is the one that was not safe.
     unsafe = 2 * safe
-    while not steps and is_safe(unsafe):
+    # After halvings it is known to be: the last parameter that was tried, but one.
+    while not halvings and is_safe(unsafe):
         safe, unsafe = unsafe, 2 * unsafe
-        if unsafe > start * 2.0**200 or not math.isfinite(unsafe):
+        if unsafe > start * 2.0**_FARTHEST or not math.isfinite(unsafe):
             raise CalibrationFailed(
                 f"every parameter up to {safe:.3g} costs at most {limit:.6g}; the cost does not grow"
             )

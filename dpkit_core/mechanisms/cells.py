@@ -222,31 +222,25 @@ def private_cells(
     weights = [weight / weight.sum() for weight in weights]
     steps = BOUNDED_STEPS if bounded else UNBOUNDED_STEPS
     finer = _of_steps(noise_multiplier, steps)
-    divide = _smoothed if bounded else _shrunk
-    windows: list[tuple[int, int, int] | None] = [None] * len(columns)
+    windows: list[_Window | None] = [None] * len(columns)
     for step in range(steps):
         cuts = [_cut(*column) for column in zip(edges, weights, windows, strict=True)]
         edges, places = [cut.edges for cut in cuts], [cut.places for cut in cuts]
         counts = released(edges, places, _cells_in(step), finer)
-        deviation = finer * sensitivity
         for j, cut in enumerate(cuts):
-            everywhere = np.zeros(cut.edges.size - 1)
-            everywhere[cut.places] = counts[j][: cut.places.size]
-            enough = _Enough(records[j], noise * math.sqrt(believed[j]), deviation)
-            if cut.split is None:
-                run = _shortest_run(everywhere, enough, SURE, LONGEST_RUN)
-                inside = (cut.places[0], cut.places[-1] + 1)
-                inside = inside if run is None else _widened(run, everywhere.size)
-                weights[j] = _within(everywhere, inside, deviation)
-                windows[j] = (*inside, enough.told if run is None else FINE)
-            else:
-                shares = divide(everywhere[cut.places].reshape(SPLIT, PARTS), deviation)
-                weights[j] = _divided(weights[j], cut.split, shares)
-                run = _shortest_run(everywhere, enough, CLOSE, FIRST_RUN)
-                if not (bounded or run is None or _around_zero(cut.edges, run)):
-                    windows[j] = (*_widened(run, everywhere.size), FINE)
+            enough = _Enough(records[j], noise * math.sqrt(believed[j]), finer * sensitivity)
+            weights[j], windows[j] = _after(cut, counts[j], weights[j], enough, bounded=bounded)
     largest = [float(counts.max()) for counts in first]
     return [Cells(*column) for column in zip(edges, weights, records, largest, strict=True)]
+
+
+@attrs.frozen
+class _Window:
+    """Cells that are looked at alone, from a first to before a last, and into how many parts all are cut."""
+
+    first: int
+    last: int
+    parts: int
 
 
 @attrs.frozen(eq=False)
@@ -261,17 +255,41 @@ class _Cut:
     split: Integers | None
 
 
-def _cut(edges: Vector, weights: Vector, window: tuple[int, int, int] | None) -> _Cut:
-    """Return the next cut: of the cells with most records, or of a window (from, to, how many parts)."""
+def _cut(edges: Vector, weights: Vector, window: _Window | None) -> _Cut:
+    """Return the next cut: of the cells with most records, or of a window."""
     if window is None:
         split = np.sort(np.argsort(-weights, kind="stable")[:SPLIT])
         return _Cut(_refined(edges, split), _places(split), split)
-    first, last, count = window
-    ranks = np.arange(count + 1) / count
-    parts = edges[first] * (1 - ranks) + edges[last] * ranks
+    ranks = np.arange(window.parts + 1) / window.parts
+    parts = edges[window.first] * (1 - ranks) + edges[window.last] * ranks
     # Sorted, because rounding can turn neighbors around.
-    cut = np.sort(np.concatenate([edges[:first], parts, edges[last + 1 :]]))
-    return _Cut(cut, first + np.arange(count), None)
+    cut = np.sort(np.concatenate([edges[: window.first], parts, edges[window.last + 1 :]]))
+    return _Cut(cut, window.first + np.arange(window.parts), None)
+
+
+def _after(
+    cut: _Cut, counts: Vector, weights: Vector, enough: _Enough, *, bounded: bool
+) -> tuple[Vector, _Window | None]:
+    """Return the shares of records in the cells of a cut that was counted, and where to look next.
+
+    ``weights`` are the shares before it was cut. There is a window where all records are close together.
+    """
+    everywhere = np.zeros(cut.edges.size - 1)
+    everywhere[cut.places] = counts[: cut.places.size]
+    if cut.split is None:
+        run = _shortest_run(everywhere, enough, SURE, LONGEST_RUN)
+        if run is None:
+            window = _Window(int(cut.places[0]), int(cut.places[-1]) + 1, enough.told)
+        else:
+            window = _Window(*_widened(run, everywhere.size), FINE)
+        return _within(everywhere, (window.first, window.last), enough.noise), window
+    divide = _smoothed if bounded else _shrunk
+    shares = divide(everywhere[cut.places].reshape(SPLIT, PARTS), enough.noise)
+    weights = _divided(weights, cut.split, shares)
+    run = None if bounded else _shortest_run(everywhere, enough, CLOSE, FIRST_RUN)
+    if run is None or _around_zero(cut.edges, run):
+        return weights, None
+    return weights, _Window(*_widened(run, everywhere.size), FINE)
 
 
 def _counts(
@@ -345,7 +363,7 @@ class _Enough:
 
     @property
     def told(self) -> int:
-        """How many parts there may be so that records who are in half of them are told from the noise."""
+        """Into how many parts to cut so that records that are in half of them are told from the noise."""
         parts = 2 * (self.records / (SURE * self.noise)) ** 2
         return int(2 ** math.floor(math.log2(min(max(parts, PARTS), FINE))))
 

@@ -270,44 +270,72 @@ def private_fences(
     scores += _prior_in_records(located.range / epsilon)
     center = float(grid[_select(meter, scores, located, epsilon, constant_work=constant_work)])
 
-    def distances(block: Block) -> Vector:
-        return np.abs(values(block) - center)
-
+    distances = _distances(values, center)
     sensitivity = rank_sensitivity(SPREAD_RANK, neighboring)
     around = data.sum(counts_around(distances, spread_grid()))
     scores = spread_scores(around, center, least_beyond(epsilon, neighboring))
     spread = float(spread_grid()[_select(meter, scores, sensitivity, epsilon, constant_work=False)])
-    at_mass = spread <= resolution(center)
-    candidates = magnitudes(center) if at_mass else spread * np.exp2(np.arange(FENCE_STEPS + 1) / 4)
-    price = RECORDS_PER_MAGNITUDE if at_mass else RECORDS_PER_DOUBLING / 4
-    scores = np.zeros(WINDOWS + FENCE_STEPS + 1)
-    allowed = np.ones(scores.size, dtype=np.bool_)
-    # At the least candidate, the grid of locations is as fine as anything is resolved.
-    least = resolution(center) == spread_grid()[0]
-    beside = at_mass and not least and spread > BESIDE * resolution(center)
-    if beside:
-        middles, widths, prices = windows(center, spread)
-        prices = np.concatenate([prices, prices[-1] + price * np.arange(1, candidates.size + 1)])
-        middles = np.concatenate([middles, np.full(candidates.size, center)])
-        candidates = np.concatenate([widths, candidates])
-        scores[:] = window_scores(
-            data.sum(counts_outside(values, middles, candidates)), epsilon, prices, neighboring
-        )
-    else:
-        allowed[:WINDOWS] = False
-        outside = data.sum(counts_beyond(distances, candidates))
-        scores[WINDOWS:] = reach_scores(outside, epsilon, price)
-        middles = np.full(candidates.size, center)
+    found = _candidates(data, values, center, spread, epsilon=epsilon, neighboring=neighboring)
     pick = _select(
         meter,
-        scores,
+        found.scores,
         Sensitivity.monotone(1.0, neighboring),
         epsilon,
         constant_work=constant_work,
-        allowed=allowed,
+        allowed=found.allowed,
     )
-    place = pick if beside else pick - WINDOWS
-    return Fences(float(middles[place]), float(candidates[place]))
+    return Fences(float(found.middles[pick]), float(found.widths[pick]))
+
+
+def _distances(values: Values, center: float) -> Values:
+    def distances(block: Block) -> Vector:
+        return np.abs(values(block) - center)
+
+    return distances
+
+
+@attrs.frozen(eq=False)
+class _Candidates:
+    """What the third selection of fences chooses from: windows first, then widths about the center."""
+
+    middles: Vector
+    widths: Vector
+    scores: Vector
+    allowed: npt.NDArray[np.bool_]
+
+
+def _candidates(
+    data: Summable,
+    values: Values,
+    center: float,
+    spread: float,
+    *,
+    epsilon: float,
+    neighboring: Neighboring,
+) -> _Candidates:
+    """Return as many candidates as are planned; where windows are not needed, none of them is allowed."""
+    at_mass = spread <= resolution(center)
+    widths = magnitudes(center) if at_mass else spread * np.exp2(np.arange(FENCE_STEPS + 1) / 4)
+    price = RECORDS_PER_MAGNITUDE if at_mass else RECORDS_PER_DOUBLING / 4
+    middles = np.full(widths.size, center)
+    # At the least candidate, the grid of locations is as fine as anything is resolved.
+    finest = resolution(center) == spread_grid()[0]
+    if at_mass and not finest and spread > BESIDE * resolution(center):
+        beside, narrow, prices = windows(center, spread)
+        prices = np.concatenate([prices, prices[-1] + price * np.arange(1, widths.size + 1)])
+        middles, widths = np.concatenate([beside, middles]), np.concatenate([narrow, widths])
+        outside = data.sum(counts_outside(values, middles, widths))
+        scores = window_scores(outside, epsilon, prices, neighboring)
+        return _Candidates(middles, widths, scores, np.ones(scores.size, dtype=np.bool_))
+    beyond = data.sum(counts_beyond(_distances(values, center), widths))
+    scores = reach_scores(beyond, epsilon, price)
+    nowhere = np.zeros(WINDOWS)
+    return _Candidates(
+        np.concatenate([nowhere, middles]),
+        np.concatenate([nowhere, widths]),
+        np.concatenate([nowhere, scores]),
+        np.arange(WINDOWS + widths.size) >= WINDOWS,
+    )
 
 
 def reach_event(epsilon: float, neighboring: Neighboring, candidates: int) -> ExponentialMechanism:
@@ -628,7 +656,10 @@ def magnitudes(center: float) -> Vector:
 
 
 def windows(center: float, spread: float) -> tuple[Vector, Vector, Vector]:
-    """Return the windows of the notes: middles, widths to either side, and prices in units of 1 / epsilon."""
+    """Return the windows of the notes, narrow ones first: middles, widths to either side, and prices.
+
+    ``WINDOWS`` numbers each; middles and widths in units of the values, prices in records times epsilon.
+    """
     middles, widths, prices = [], [], []
     for halved in range(HALVINGS, -1, -1):
         steps = np.arange(-(2 ** (halved + 1)), 2 ** (halved + 1) + 1)
@@ -640,7 +671,10 @@ def windows(center: float, spread: float) -> tuple[Vector, Vector, Vector]:
 
 
 def counts_outside(values: Values, middles: Vector, widths: Vector) -> Sum:
-    """Return the sum that counts the values outside of each window ``middles +- widths``."""
+    """Return the sum that counts the values outside of each window ``middles +- widths``.
+
+    One number for each; a record adds 0 or 1 to it. Under add/remove all of them change in one direction.
+    """
     lower, upper = middles - widths, middles + widths
 
     def count(block: Block) -> Integers:
@@ -654,7 +688,8 @@ def counts_outside(values: Values, middles: Vector, widths: Vector) -> Sum:
 def window_scores(outside: Integers, epsilon: float, prices: Vector, neighboring: Neighboring) -> Vector:
     """Return minus the records outside of each window, minus its price; exactly, with range sensitivity 1.
 
-    Under replace-one the records are halved, because one may leave a window and enter another.
+    Under replace-one the records are halved, because one may leave a window and enter another. ``outside`` is
+    the total of ``counts_outside``, ``prices`` are those of ``windows`` and of what follows them.
     """
     weight = 1 / 2 if neighboring is Neighboring.REPLACE_ONE else 1.0
     scores: Vector = -(weight * np.asarray(outside, dtype=np.float64) + _in_units(prices / epsilon))

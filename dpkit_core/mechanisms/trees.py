@@ -174,7 +174,7 @@ def draw_trees(
 
 
 def feature_weights(features: Sequence[Feature]) -> Vector:
-    """Return with what weight to draw each feature: m categories of a column share sqrt(m), others have 1.
+    """Return d weights to draw d features with: the m categories of a column share sqrt(m), others have 1.
 
     Drawn alike, a column of forty countries has most of the splits, and numbers have few; drawn as one
     column, each of its countries is hardly asked about. From the schema alone.

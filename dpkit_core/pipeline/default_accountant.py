@@ -22,7 +22,7 @@ FALLBACK = "rdp"
 def preferred(neighboring: Neighboring) -> tuple[Part[Accountant] | None, str]:
     """Return the accountant that is tried first, or None with the reason why it cannot be had here."""
     try:
-        return _named(PREFERRED, neighboring), "it composes every event"
+        return _named(PREFERRED, neighboring), ""
     except DpkitError as error:  # not installed, or not allowed; a policy that cannot be read is told below
         return None, f"{PREFERRED} cannot be had: {error}"
 

@@ -125,12 +125,13 @@ class Planner:
     def _plan(self) -> Plan:
         self._check_parts()
         self._check_classes()
-        given = self._accountant()
+        accountant, drafted = self._accountant(), None
         hopeless = bool(self.problems)
         self._check_k()
         if hopeless:
             self._raise_problems()
-        accountant, because, drafted = self._chosen() if given is None else (given, "", None)
+        if accountant is None:
+            accountant, drafted = self._default_accountant()
         self.fresh = accountant.instance
         records = self._records(accountant)
         stages = self._collect(1.0) if drafted is None else drafted
@@ -156,7 +157,7 @@ class Planner:
             self.batches,
             self.facts,
             runner=run,
-            because=because or self._undrafted(accountant, stages),
+            because=self._why_accountant(stages, preferred_is_taken=drafted is not None),
         )
 
     def _check_parts(self) -> None:
@@ -251,29 +252,30 @@ class Planner:
             )
         return given
 
-    def _chosen(self) -> tuple[Part[Accountant], str, tuple[Stage, ...] | None]:
-        """Return the accountant by default, why, and the stages as drafted with it, if they were."""
-        first, because = preferred(self.schema.neighboring)
+    def _default_accountant(self) -> tuple[Part[Accountant], tuple[Stage, ...] | None]:
+        """Return the preferred accountant and the stages as drafted with it; or the fallback, and None."""
+        relation = self.schema.neighboring
+        first, _ = preferred(relation)
         if first is None:
-            return fallback(self.schema.neighboring), "", None
+            return fallback(relation), None
         self.fresh, earlier = first.instance, len(self.problems)
         stages = self._collect(1.0)
         failed = len(self.problems) > earlier
-        del self.problems[earlier:]  # the other accountant's are told, if it has any
-        events = [event for stage in stages for event in stage.plan.events]
-        if failed or unknown_to(first, filter(is_exact, events)) is not None:
-            return fallback(self.schema.neighboring), "", None
-        return first, because, stages
+        del self.problems[earlier:]  # told are those of the fallback, if it has any
+        if failed or unknown_to(first, filter(is_exact, _events_of(stages))) is not None:
+            return fallback(relation), None
+        return first, stages
 
-    def _undrafted(self, accountant: Part[Accountant], stages: Sequence[Stage]) -> str:
-        """Return why the preferred accountant was not taken, where nobody named one."""
+    def _why_accountant(self, stages: Sequence[Stage], *, preferred_is_taken: bool) -> str:
+        """Return why it is this accountant, of which the stages are; empty where somebody named it."""
         if self.assembly.accountant is not None:
             return ""
-        first, because = preferred(self.schema.neighboring)
+        if preferred_is_taken:
+            return "it composes every event"
+        first, missing = preferred(self.schema.neighboring)
         if first is None:
-            return because
-        events = [event for stage in stages for event in stage.plan.events]
-        return unknown_to(first, events) or f"the parts do not plan for {first.name}"
+            return missing
+        return unknown_to(first, _events_of(stages)) or f"the parts do not plan for {first.name}"
 
     def _records(self, accountant: Part[Accountant]) -> tuple[PartRecord, ...]:
         """Return what the certificate will say of the parts, before anything is spent on it."""
@@ -482,7 +484,7 @@ class Planner:
                 f"{selection.part} plans {len(selection.plan.events)} events for {len(after)} iterates; it "
                 "must plan one for each"
             )
-        if any(isinstance(event, Filtered) for stage in stages for event in stage.plan.events):
+        if any(isinstance(event, Filtered) for event in _events_of(stages)):
             self.problems.append("a loop of parts that take turns has no filter; use another accountant")
         if after[-1] > steps:
             self.problems.append(
@@ -511,7 +513,7 @@ class Planner:
                 if self.problems:
                     self.problems.clear()
                     return math.inf
-            events = [event for stage in plans[scale] for event in stage.plan.events]
+            events = _events_of(plans[scale])
             return total(events, self.fresh, self.budget.delta)
 
         try:
@@ -664,12 +666,16 @@ def _non_private(event: Event) -> bool:
     return any(isinstance(inner, NonPrivate) for inner in walk(event))
 
 
+def _events_of(stages: Sequence[Stage]) -> list[Event]:
+    """Return what all stages will cost, in their order."""
+    return [event for stage in stages for event in stage.plan.events]
+
+
 def _reasons(stages: Sequence[Stage]) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(
             inner.reason
-            for stage in stages
-            for event in stage.plan.events
+            for event in _events_of(stages)
             for inner in walk(event)
             if isinstance(inner, NonPrivate)
         )

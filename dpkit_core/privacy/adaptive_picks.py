@@ -123,14 +123,19 @@ def _one_more(values: Floats, last: int, *, step: float, shares: Floats, gap: fl
     intercepts = intercept[:-cells] * (1 + 2.0**-50) - intercept[cells:]
     excess = np.sqrt(np.maximum(slopes, 0) * np.maximum(intercepts, 0))
     position = step / 2 * (np.arange(excess.size) - cells)
-
     # The cells whose windows contain point i start at i - cells, ..., i - 1.
     largest = _sliding_maximum(excess * np.exp(-position), cells)
     return np.asarray(best + gap * np.exp(step / 2 * np.arange(size)) * largest)
 
 
 def _sliding_maximum(values: Floats, length: int) -> Floats:
-    """Return the maximum of each run of ``length`` neighbors, by doubling runs."""
+    """Return the maximum of each run of ``length`` neighbors, by doubling runs.
+
+    As ``scipy.ndimage.maximum_filter1d``, which every plan would have to import.
+
+    >>> _sliding_maximum(np.array([1.0, 3.0, 2.0, 0.0, 5.0]), 3).tolist()
+    [3.0, 3.0, 5.0]
+    """
     runs, reach = values, 1
     while 2 * reach <= length:
         runs, reach = np.maximum(runs[:-reach], runs[reach:]), 2 * reach

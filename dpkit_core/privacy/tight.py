@@ -143,8 +143,9 @@ def _smallest(profile: Callable[[float], float], delta: float, upper: float) -> 
     def excess(epsilon: float) -> float:
         return math.log(max(profile(epsilon), 1e-320) / delta)
 
-    # Regula falsi with the Illinois rule; the upper end is always one that was found to be enough. No step
-    # is shorter than half of what is asked, so that the two ends meet.
+    # Regula falsi with the Illinois rule, and not SciPy's brentq: that may end on either side, and importing
+    # scipy.optimize takes longer than planning. Here the upper end is always one that was found to be enough.
+    # No step is shorter than half of what is asked, so that the two ends meet.
     low, high, shortest = 0.0, upper, upper * 2.0**-41
     over, under, side, slow = excess(low), -excess(high), 0, 0
     while (width := high - low) > 2 * shortest:

@@ -18,6 +18,7 @@ from dpkit_core.cli._describe import _options
 from dpkit_core.doctor.examine import Diagnosis
 from dpkit_core.plugins.kinds import KINDS
 from dpkit_core.plugins.resources import resources
+from dpkit_core.validators import whole_number
 
 COMPOSE = ("compose", "diamonds.csv", "--schema", "facts.toml", "--scorer", "large", "--selector", "best")
 FULL = (*COMPOSE, "-k", "2", "--regressor", "average", "--accountant", "basic")
@@ -95,6 +96,8 @@ def test_show_of_a_regressor_finds_its_needs_by_asking(dpkit):
     ("validator", "words"),
     [
         (attrs.validators.in_(range(1, 4097)), "from 1 to 4096"),
+        (attrs.validators.optional(whole_number(1, 8)), "a whole number from 1 to 8"),
+        (whole_number(0, 16, word="auto"), "a whole number from 0 to 16, or 'auto'"),
         (attrs.validators.in_((1, 2, 4)), "one of 1, 2, 4"),
         (attrs.validators.ge(2.0**-40), ">= 9.09495e-13"),
         (attrs.validators.le(3), "<= 3"),

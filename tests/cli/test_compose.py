@@ -125,7 +125,7 @@ def test_counts_are_composed_verified_predicted_and_refused_by_their_bounds(dpki
     found = [float(line.split(",")[-1]) for line in (folder / "found.csv").read_text().split()[1:]]
     assert len(found) == 900
     assert min(found) >= 0
-    assert sum(found[23::24]) > 3 * sum(found[::24])
+    assert sum(found[23::24]) > 3 * sum(found[::24])  # in 200 runs 20 times at least
     bounds = "[columns.hour]\n[columns.count]\nlower = -1\nupper = 40\n"
     (folder / "below.toml").write_text(bounds)
     refused = dpkit("compose", "bike.csv", "--schema", "below.toml", "--target", "count", *loss, "--force")

@@ -190,7 +190,10 @@ def test_what_is_around_zero_is_not_looked_at_more_closely():
 @pytest.mark.parametrize("relation", [AR, RO])
 def test_counts_of_runs_have_the_sensitivity_of_all_counts_and_reach_it(relation):
     """A record is in one of the 1024 parts of each column at most, or in none."""
-    edges = [cells._cut(octaves(), np.ones(octaves().size - 1), (k - 1, k + 2, FINE)) for k in (160, 161)]
+    edges = [
+        cells._cut(octaves(), np.ones(octaves().size - 1), cells._Window(k - 1, k + 2, FINE))
+        for k in (160, 161)
+    ]
     values = np.array([-1e300, 0.0, *np.quantile(edges[0].edges[160:1190], [0.1, 0.6, 0.9]), 1e300])
     schema = Schema.numeric(["x0", "x1"], "y", None, relation)
 

@@ -312,6 +312,29 @@ def test_a_refused_option_is_named_in_a_sentence():
         compose(scorer="kendall", selector="peel", options={"scorer": {"penalty": "median"}})
 
 
+@pytest.mark.parametrize(
+    ("regressor", "option", "value", "accepted"),
+    [
+        ("boosted_trees", "depth", 9, "a whole number from 1 to 8"),
+        ("boosted_trees", "trees", 2.5, "a whole number from 1 to 4096"),
+        ("boosted_adassp", "rounds", 0, "a whole number of at least 1"),
+        ("winsorized_least_squares", "refits", 17, "a whole number from 0 to 16, or 'auto'"),
+        ("winsorized_least_squares", "refits", "many", "a whole number from 0 to 16, or 'auto'"),
+    ],
+)
+def test_an_option_that_is_no_number_of_its_range_is_told_the_range(regressor, option, value, accepted):
+    with pytest.raises(InvalidOption, match=f"{option} is {value!r}; it must be {accepted}$"):
+        compose(regressor=regressor, options={"regressor": {option: value}})
+
+
+def test_the_ends_of_a_range_and_the_word_beside_it_are_accepted():
+    for option, values in {"depth": (None, 1, 8), "trees": (1, 4096)}.items():
+        for value in values:
+            assert compose(regressor="boosted_trees", options={"regressor": {option: value}})
+    for refits in ("auto", 0, 16):
+        assert compose(regressor="winsorized_least_squares", options={"regressor": {"refits": refits}})
+
+
 def test_options_need_a_part_given_by_name(toys):
     with pytest.raises(InvalidOption, match="which is an instance"):
         compose(regressor=toys.MeanRegressor(), options={"regressor": {"refuse": True}})

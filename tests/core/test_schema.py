@@ -161,6 +161,15 @@ def test_what_is_not_said_about_records_is_not_written():
     assert "records_about" not in Schema.numeric(["a"], "y").to_document()
 
 
+def test_a_schema_shows_what_was_said_of_it_and_no_defaults():
+    schema = Schema((Column("a", lower=0, upper=2),), Column("y"), Neighboring.REPLACE_ONE)
+    assert repr(schema.columns[0]) == "Column(name='a', lower=0.0, upper=2.0)"
+    assert repr(schema) == (
+        "Schema(columns=(Column(name='a', lower=0.0, upper=2.0),), target=Column(name='y'), "
+        "neighboring=<Neighboring.REPLACE_ONE: 'replace-one'>)"
+    )
+
+
 def test_a_bound_of_zero_has_one_sign_so_that_equal_schemas_say_the_same():
     # Features are made once for equal columns, and -0.0 equals 0.0.
     column = Column("a", lower=-0.0, upper=1.0)

@@ -10,7 +10,7 @@ import pytest
 from dpkit_core.cli._inputs import dataset
 from dpkit_core.data import encode as encode_module
 from dpkit_core.data.encode import encode, infer_schema, stream, unused_columns
-from dpkit_core.data.readers import read_table
+from dpkit_core.data.readers import Table, read_table
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import InvalidData, MissingDependency
 from dpkit_core.privacy.budget import Neighboring
@@ -450,3 +450,9 @@ print("pandas" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_columns_of_a_table_that_is_in_no_file_cannot_be_copied_from_there():
+    table = Table("a frame", (), 0, lambda position: np.empty(0))
+    with pytest.raises(InvalidData, match="is in no file"):
+        table.stored(["id"])

@@ -41,7 +41,7 @@ def as_estimator(release: Release) -> BaseEstimator:
     Raises
     ------
     InvalidRelease
-        If there is no model, or one of another kind.
+        If there is no model, or one of another kind, or the schema transforms columns.
 
     Examples
     --------
@@ -51,13 +51,10 @@ def as_estimator(release: Release) -> BaseEstimator:
     >>> as_estimator(compose(regressor="mean").plan(schema, Budget(1.0)).run(data))
     LinearRegression()
     """
-    model, schema = release.model, release.certificate.schema
-    changed = [c.name for c in (*schema.columns, schema.target) if c.transform is not None]
-    if model is not None and changed:
-        raise InvalidRelease(
-            f"the schema transforms column {changed[0]!r}, which an exported model would not; predict by the "
-            "release"
-        )
+    model = release.model
+    if not isinstance(model, LinearModel | RowClippedLinearModel | WinsorizedLinearModel):
+        raise not_exported(release, "linear models")
+    require_untransformed(release)
     match model:
         case LinearModel():
             return _line(model.features, model.coefficients, model.intercept)
@@ -70,10 +67,24 @@ def as_estimator(release: Release) -> BaseEstimator:
             scale = {"centers": model.centers, "widths": model.widths, "radius": model.radius}
             line = _line(model.features, model.coefficients, model.intercept)
             return _bounded(_after(winsorized, scale, model.features, line), model.bounds)
+
+
+def not_exported(release: Release, kinds: str) -> InvalidRelease:
+    """Return the error of a release whose model is none of the kinds that can be exported."""
+    model = release.model
     kind = "no model" if model is None else f"a model of kind {model.to_document()['kind']!r}"
-    raise InvalidRelease(
-        f"the release has {kind}; linear models can be exported, others predict by the release"
-    )
+    return InvalidRelease(f"the release has {kind}; {kinds} can be exported, others predict by the release")
+
+
+def require_untransformed(release: Release) -> None:
+    """Raise ``InvalidRelease`` if the schema transforms columns, which an exported model would not."""
+    schema = release.certificate.schema
+    changed = [c.name for c in (*schema.columns, schema.target) if c.transform is not None]
+    if changed:
+        raise InvalidRelease(
+            f"the schema transforms column {changed[0]!r}, which an exported model would not; predict by the "
+            "release"
+        )
 
 
 def winsorized(X: Matrix, *, centers: Vector, widths: Vector, radius: float) -> Matrix:

@@ -70,7 +70,7 @@ from dpkit_core import (
     compose,
 )
 from dpkit_core.errors import CannotCompose, InvalidData
-from dpkit_core.pipeline.default_accountant import default_accountant
+from dpkit_core.pipeline.default_accountant import default_accountant, unknown_to
 from dpkit_core.pipeline.parts import Part, make_part
 from dpkit_core.privacy.budget import Budget, rounded_up
 from dpkit_core.privacy.events import ApproxDP, Event, priced
@@ -212,9 +212,8 @@ class SearchPlan:
         else:
             part = make_part("accountant", accountant, {"neighboring": schema.neighboring})
         plan = attrs.evolve(plan, accountant=part)
-        unknown = next((event for event in events if not part.instance.supports(priced(event))), None)
-        if unknown is not None:
-            raise CannotCompose(what, [f"accountant {part.name} does not know {type(unknown).__name__}"])
+        if (unknown := unknown_to(part, events)) is not None:
+            raise CannotCompose(what, [f"accountant {unknown}"])
         total = plan.total_of(events, delta)
         if not np.isfinite(total):
             raise CannotCompose(what, [f"there is no finite epsilon at delta {delta}; allow a larger delta"])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -27,8 +27,9 @@ from dpkit_core import (
     WinsorizedLinearModel,
     __version__,
 )
-from dpkit_core.errors import InvalidRelease, MissingDependency
+from dpkit_core.errors import MissingDependency
 from dpkit_core.mechanisms.moments import LARGEST
+from dpkit_sklearn.export import not_exported, require_untransformed
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -36,13 +37,19 @@ if TYPE_CHECKING:
 #: The operators' version: the first with ReduceMax over axes that are an input. Of 2022.
 OPSET = 18
 
-#: The format of the file that belongs to it.
-IR = 8
+#: The version of the file format that belongs to it.
+IR_VERSION = 8
 
-# Beyond this, exp and its inverse have nothing more to say in float64.
+# exp(710) is infinite in float64; up to here neither exp nor a quotient of it is, and 1 / (1 + exp(700)) is 0
+# to all digits of a probability.
 _LARGEST_EXPONENT = 700.0
 
+# As in ``clip_rows``: a row of zeros is divided by it.
 _LEAST_PEAK = 2.0**-900
+
+Exportable: TypeAlias = (
+    LinearModel | RowClippedLinearModel | WinsorizedLinearModel | TreesModel | ClassTreesModel
+)
 
 
 def as_onnx(release: Release) -> ModelProto:
@@ -65,7 +72,10 @@ def as_onnx(release: Release) -> ModelProto:
     MissingDependency
         If onnx is not installed, the extra ``onnx``.
     """
-    model = exportable(release)
+    model = release.model
+    if not isinstance(model, Exportable):
+        raise not_exported(release, "linear models and trees")
+    require_untransformed(release)
     graph = _Graph(model.features)
     known = {feature.name: feature for feature in release.certificate.schema.features}
     X = _filled(graph, [known.get(name, Feature(name, name)) for name in model.features])
@@ -85,41 +95,14 @@ def as_onnx(release: Release) -> ModelProto:
     classes = getattr(model, "classes", ())
     return graph.finished(
         found,
-        "probabilities" if classes else "prediction",
-        len(classes) or 1,
-        {
+        output="probabilities" if classes else "prediction",
+        width=len(classes) or 1,
+        facts={
             "features": json.dumps(model.features),
             **({"classes": json.dumps(classes)} if classes else {}),
             "target": release.certificate.schema.target.name,
             "certificate": " ".join(release.certificate.in_words()),
         },
-    )
-
-
-def exportable(
-    release: Release,
-) -> LinearModel | RowClippedLinearModel | WinsorizedLinearModel | TreesModel | ClassTreesModel:
-    """Return the model of a release, if it can become a graph.
-
-    Raises
-    ------
-    InvalidRelease
-        If there is no model, or one of another kind, or the schema transforms columns.
-    """
-    model, schema = release.model, release.certificate.schema
-    changed = [c.name for c in (*schema.columns, schema.target) if c.transform is not None]
-    if model is not None and changed:
-        raise InvalidRelease(
-            f"the schema transforms column {changed[0]!r}, which an exported model would not; predict by the "
-            "release"
-        )
-    if isinstance(
-        model, LinearModel | RowClippedLinearModel | WinsorizedLinearModel | TreesModel | ClassTreesModel
-    ):
-        return model
-    kind = "no model" if model is None else f"a model of kind {model.to_document()['kind']!r}"
-    raise InvalidRelease(
-        f"the release has {kind}; linear models and trees can be exported, others predict by the release"
     )
 
 
@@ -159,19 +142,28 @@ class _Graph:
         """Return what an operator makes of each row, as a column."""
         return self(operator, name, self.whole([1]), keepdims=1)
 
+    def cast(self, name: str, to: str) -> str:
+        """Return a matrix of another type: ``BOOL``, ``INT32`` or ``INT64``."""
+        return self("Cast", name, to=getattr(self._onnx.TensorProto, to))
+
+    def repeated(self, row: str, width: int) -> str:
+        """Return a matrix that has the same row, of so many entries, for each record."""
+        records = self("Shape", "X", end=1)
+        return self("Expand", row, self("Concat", records, self.whole([width]), axis=0))
+
     def between(self, name: str, lower: float, upper: float) -> str:
         """Return a matrix with each entry between two numbers."""
         return self("Min", self("Max", name, self.number(lower)), self.number(upper))
 
-    def finished(self, result: str, called: str, width: int, facts: dict[str, str]) -> ModelProto:
-        """Return the model."""
+    def finished(self, result: str, *, output: str, width: int, facts: dict[str, str]) -> ModelProto:
+        """Return the model whose output, a matrix of so many columns, is the result of that name."""
         helper, double = self._onnx.helper, self._onnx.TensorProto.DOUBLE
-        nodes = [*self._nodes, helper.make_node("Identity", [result], [called])]
+        nodes = [*self._nodes, helper.make_node("Identity", [result], [output])]
         graph = helper.make_graph(
             nodes,
             "dpkit",
             [helper.make_tensor_value_info("X", double, ["n", self._columns])],
-            [helper.make_tensor_value_info(called, double, ["n", width])],
+            [helper.make_tensor_value_info(output, double, ["n", width])],
             self._constants,
         )
         model: ModelProto = helper.make_model(
@@ -179,7 +171,7 @@ class _Graph:
             producer_name="dpkit",
             producer_version=__version__,
             opset_imports=[helper.make_opsetid("", OPSET)],
-            ir_version=IR,
+            ir_version=IR_VERSION,
         )
         helper.set_model_props(model, facts)
         return model
@@ -202,8 +194,8 @@ def _filled(graph: _Graph, features: Sequence[Feature]) -> str:
 
 def _lacks(graph: _Graph, X: str) -> str:
     """Return in which rows there is a NaN."""
-    absent = graph("Cast", graph("IsNaN", X), to=graph._onnx.TensorProto.INT32)
-    return graph("Cast", graph.reduced("ReduceMax", absent), to=graph._onnx.TensorProto.BOOL)
+    absent = graph.cast(graph("IsNaN", X), "INT32")
+    return graph.cast(graph.reduced("ReduceMax", absent), "BOOL")
 
 
 def _along_rows(graph: _Graph, X: str, coefficients: Sequence[float]) -> str:
@@ -226,8 +218,7 @@ def _winsorized(graph: _Graph, X: str, model: WinsorizedLinearModel) -> str:
 def _row_clipped(graph: _Graph, X: str, model: RowClippedLinearModel) -> str:
     """As ``dpkit_core.mechanisms.moments.clip_rows``, step by step, on the scaled features and a 1."""
     z = graph.between(_scaled(graph, X, model.centers, model.widths), -LARGEST, LARGEST)
-    one = graph("Expand", graph.constant([[1.0]]), graph("Concat", _records(graph), graph.whole([1]), axis=0))
-    rows = graph("Concat", z, one, axis=1)
+    rows = graph("Concat", z, graph.repeated(graph.constant([[1.0]]), 1), axis=1)
     peaks = graph("Max", graph.reduced("ReduceMax", graph("Abs", rows)), graph.number(_LEAST_PEAK))
     directions = graph("Div", rows, peaks)
     lengths = graph("Sqrt", graph.reduced("ReduceSum", graph("Mul", directions, directions)))
@@ -238,35 +229,28 @@ def _row_clipped(graph: _Graph, X: str, model: RowClippedLinearModel) -> str:
     return graph("Add", line, graph.number(model.offset))
 
 
-def _records(graph: _Graph) -> str:
-    return graph("Shape", "X", end=1)
-
-
 def _leaves_of(graph: _Graph, X: str, model: TreesModel) -> str:
     """Return the leaf of each record in each tree (n x trees), numbered through all trees."""
     trees, depth = len(model.splits), model.depth
-    level = [depth_of for depth_of in range(depth) for _ in range(2**depth_of)]
-    # An oblivious tree is a complete one that asks the same at all places of a level.
-    splits = (
-        model.splits
-        if model.shape == "complete"
-        else tuple(tuple(tree[depth_of] for depth_of in level) for tree in model.splits)
-    )
-    asked = graph.whole([[feature for feature, _ in tree] for tree in splits])
-    above = graph.constant([[np.inf if t is None else t for _, t in tree] for tree in splits])
-    if_any = graph.constant([[t is None for _, t in tree] for tree in splits], np.bool_)
-    asked, above, if_any = (graph("Reshape", name, graph.whole([-1])) for name in (asked, above, if_any))
-    first = graph.whole([[tree * (2**depth - 1) for tree in range(trees)]])
-    place = graph(
-        "Expand", graph.whole([[0]]), graph("Concat", _records(graph), graph.whole([trees]), axis=0)
-    )
-    for depth_of in range(depth):
-        node = graph("Add", graph("Add", place, first), graph.whole(2**depth_of - 1))
-        value = graph("GatherElements", X, graph("Gather", asked, node), axis=1)
-        present = graph("And", graph("Gather", if_any, node), graph("Not", graph("IsNaN", value)))
-        right = graph("Or", graph("Greater", value, graph("Gather", above, node)), present)
-        step = graph("Cast", right, to=graph._onnx.TensorProto.INT64)
-        place = graph("Add", graph("Mul", place, graph.whole(2)), step)
+    splits = model.splits
+    if model.shape == "oblivious":
+        # It is a complete tree that asks the same at all places of a level.
+        level_of_node = [level for level in range(depth) for _ in range(2**level)]
+        splits = tuple(tuple(tree[level] for level in level_of_node) for tree in splits)
+    # One row of all nodes of all trees; a split without a threshold asks whether there is a value.
+    nodes = [split for tree in splits for split in tree]
+    features = graph.whole([feature for feature, _ in nodes])
+    thresholds = graph.constant([np.inf if threshold is None else threshold for _, threshold in nodes])
+    asks_presence = graph.constant([threshold is None for _, threshold in nodes], np.bool_)
+    root = graph.whole([[tree * (2**depth - 1) for tree in range(trees)]])
+    place = graph.repeated(graph.whole([[0]]), trees)
+    for level in range(depth):
+        node = graph("Add", graph("Add", place, root), graph.whole(2**level - 1))
+        value = graph("GatherElements", X, graph("Gather", features, node), axis=1)
+        above = graph("Greater", value, graph("Gather", thresholds, node))
+        present = graph("And", graph("Gather", asks_presence, node), graph("Not", graph("IsNaN", value)))
+        right = graph.cast(graph("Or", above, present), "INT64")
+        place = graph("Add", graph("Mul", place, graph.whole(2)), right)
     return graph("Add", place, graph.whole([[tree * 2**depth for tree in range(trees)]]))
 
 
@@ -277,11 +261,7 @@ def _values_of(graph: _Graph, leaves: str, values: Matrix) -> str:
 
 
 def _trees(graph: _Graph, X: str, model: TreesModel) -> str:
-    score = graph(
-        "Expand",
-        graph.constant([[model.initial]]),
-        graph("Concat", _records(graph), graph.whole([1]), axis=0),
-    )
+    score = graph.repeated(graph.constant([[model.initial]]), 1)
     if model.splits:
         values = np.concatenate([np.asarray(tree) for tree in model.leaves])[:, np.newaxis]
         score = graph("Add", _values_of(graph, _leaves_of(graph, X, model), values), score)
@@ -299,8 +279,7 @@ def _trees(graph: _Graph, X: str, model: TreesModel) -> str:
 
 
 def _class_trees(graph: _Graph, X: str, model: ClassTreesModel) -> str:
-    size = graph("Concat", _records(graph), graph.whole([len(model.classes)]), axis=0)
-    scores = graph("Expand", graph.constant([model.initial]), size)
+    scores = graph.repeated(graph.constant([model.initial]), len(model.classes))
     if model.splits:
         values = np.concatenate([np.asarray(tree) for tree in model.leaves])
         scores = graph("Add", _values_of(graph, _leaves_of(graph, X, model.of_class(0)), values), scores)

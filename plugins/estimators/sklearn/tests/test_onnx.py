@@ -144,7 +144,8 @@ def test_what_is_fitted_can_be_exported(regressor, options):
     rng = np.random.default_rng(3)
     X = rng.uniform(0, 3, size=(500, 2))
     pipeline = compose(regressor=regressor, options={"regressor": options})
-    release = pipeline.plan(SCHEMA, Budget(5.0, 1e-6)).run(Dataset.from_arrays(X, X[:, 0] - X[:, 1], SCHEMA))
+    data = Dataset.from_arrays(X, X[:, 0] - X[:, 1], SCHEMA)
+    release = pipeline.plan(SCHEMA, Budget(5.0, 1e-6)).run(data, randomness=Randomness.from_seed(3))
     found = by_runtime(as_onnx(release))(X)[:, 0]
     np.testing.assert_allclose(found, release.predict(X), rtol=1e-10, atol=1e-10)
 

@@ -57,7 +57,7 @@ from dpkit_core.mechanisms.moments import (
 )
 from dpkit_core.mechanisms.scaling import PublicScaling
 from dpkit_core.privacy.events import Event, Gaussian, Repeated
-from dpkit_core.validators import fraction, length
+from dpkit_core.validators import fraction, length, whole_number
 
 STEPS: Mapping[str, Callable[[int], float]] = {
     "constant": lambda t: 1.0,
@@ -137,11 +137,7 @@ class BoostedAdasspRegressor:
         "via Gradient Boosting, Algorithm 1, arXiv:2303.03451"
     )
 
-    rounds: int = attrs.field(
-        default=100,
-        validator=[attrs.validators.instance_of(int), attrs.validators.ge(1)],
-        metadata={"checked": 25},
-    )
+    rounds: int = attrs.field(default=100, validator=whole_number(1), metadata={"checked": 25})
     feature_norm: float = attrs.field(default=1.0, converter=float, validator=length)
     gradient_norm: float = attrs.field(default=1.0, converter=float, validator=length)
     gram_share: float = attrs.field(default=0.5, converter=float, validator=fraction)

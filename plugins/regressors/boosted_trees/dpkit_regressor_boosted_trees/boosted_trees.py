@@ -106,6 +106,7 @@ from dpkit_core import (
     AnyDataset,
     Block,
     ClassTreesModel,
+    Column,
     Feature,
     Integers,
     Matrix,
@@ -149,7 +150,7 @@ from dpkit_core.mechanisms.trees import (
     level_contrasts,
 )
 from dpkit_core.privacy.events import Event, Gaussian, Repeated
-from dpkit_core.validators import positive
+from dpkit_core.validators import positive, whole_number
 
 LOSSES = ("squared", "logistic", "softmax", "poisson")
 
@@ -575,14 +576,12 @@ class BoostedTreesRegressor:
 
     trees: int = attrs.field(
         default=1000,
-        validator=[attrs.validators.instance_of(int), attrs.validators.in_(range(1, 4097))],
+        validator=whole_number(1, 4096),
         metadata={"checked": 4},
     )
     depth: int | None = attrs.field(
         default=None,
-        validator=attrs.validators.optional(
-            [attrs.validators.instance_of(int), attrs.validators.in_(range(1, DEEPEST + 1))]
-        ),
+        validator=attrs.validators.optional(whole_number(1, DEEPEST)),
     )
     travel: float | None = attrs.field(
         default=None,
@@ -606,29 +605,7 @@ class BoostedTreesRegressor:
             target is numeric without bounds of 0 and 1; if it is poisson and the target's lower bound is
             below 0; or if it is softmax and the target has no classes, or another and it has.
         """
-        target = request.schema.target
-        loss = self.loss
-        if loss == "auto":
-            by_kind = "softmax" if target.classes else "logistic"
-            loss = by_kind if target.kind == "categorical" else "squared"
-        if (loss == "softmax") != bool(target.classes):
-            has = f"{len(target.classes)} classes" if target.classes else "not more than two classes"
-            raise Unsuitable(
-                f'target {target.name!r} has {has}, and the loss is {loss}; leave the loss at "auto", or '
-                "change the categories of the target in the schema"
-            )
-        if loss == "logistic" and target.bounds != (0.0, 1.0):
-            raise Unsuitable(
-                f"logistic loss needs a target between 0 and 1, and target {target.name!r} has "
-                f"{'no public bounds' if target.bounds is None else f'bounds {target.bounds}'}; declare it "
-                "categorical in the schema, or with lower = 0 and upper = 1"
-            )
-        if loss == "poisson" and target.lower is not None and float(target.lower) < 0:
-            raise Unsuitable(
-                f"poisson loss is for counts, which are 0 or more, and target {target.name!r} has lower = "
-                f"{float(target.lower):g}; declare it with lower = 0 in the schema, if it is never below, or "
-                'leave the loss at "auto"'
-            )
+        target, loss = request.schema.target, self._loss_for(request.schema.target)
         features = request.schema.features
         fitted = BoostedTreesSettings(
             features=request.k,
@@ -658,6 +635,32 @@ class BoostedTreesRegressor:
         refusals = MISSED_TARGET if chosen.target_bounds is None else {}
         return StagePlan(chosen.events, settings=chosen, refusals=refusals)
 
+    def _loss_for(self, target: Column) -> str:
+        """Return the loss that fits a target; raise ``Unsuitable`` if the one that was chosen does not."""
+        loss = self.loss
+        if loss == "auto":
+            by_kind = "softmax" if target.classes else "logistic"
+            loss = by_kind if target.kind == "categorical" else "squared"
+        if (loss == "softmax") != bool(target.classes):
+            has = f"{len(target.classes)} classes" if target.classes else "not more than two classes"
+            raise Unsuitable(
+                f'target {target.name!r} has {has}, and the loss is {loss}; leave the loss at "auto", or '
+                "change the categories of the target in the schema"
+            )
+        if loss == "logistic" and target.bounds != (0.0, 1.0):
+            raise Unsuitable(
+                f"logistic loss needs a target between 0 and 1, and target {target.name!r} has "
+                f"{'no public bounds' if target.bounds is None else f'bounds {target.bounds}'}; declare it "
+                "categorical in the schema, or with lower = 0 and upper = 1"
+            )
+        if loss == "poisson" and target.lower is not None and float(target.lower) < 0:
+            raise Unsuitable(
+                f"poisson loss is for counts, which are 0 or more, and target {target.name!r} has lower = "
+                f"{float(target.lower):g}; declare it with lower = 0 in the schema, if it is never below, or "
+                'leave the loss at "auto"'
+            )
+        return loss
+
     def fit(
         self, data: AnyDataset, plan: StagePlan, meter: Meter, /
     ) -> TreesModel | ClassTreesModel | Refusal:
@@ -681,41 +684,15 @@ class BoostedTreesRegressor:
             return target.scale(block.y) - start
 
         codes, errors = _encoded(data, columns, error)
-        residuals: Residuals
-        bounds = None if settings.loss == "logistic" else target.interval
-        match settings.loss:
-            case "squared":
-                clip = _clip(errors, records, settings, meter)
-                unit, link = target.width * clip, "identity"
-                initial, curvature = target.center + target.width * mean, 1.0
-                residuals = SquaredResiduals.of(errors, clip)
-            case "poisson":
-                # Counts in units of half the interval: z and what zero is below the center.
-                zero = target.center / target.width
-                largest = zero + 1
-                # A mean as small as its noise may be none.
-                expected = min(max(mean + zero, settings.mean_deviation / records), largest)
-                clip = _clip_of_counts(errors, records, expected, settings, meter)
-                curvature = expected / clip
-                rule = settings.rule(records * min(curvature, 1.0))
-                unit, link = 1.0, "log"
-                initial = math.log(expected) + math.log(target.width)
-                start = np.full(data.records, math.log(expected))
-                residuals = PoissonResiduals(errors + mean + zero, start, clip, math.log(largest))
-            case _:
-                unit, link = 1.0, "logistic"
-                share = min(max((1 + mean) / 2, 1 / records), 1 - 1 / records)
-                initial = math.log(share / (1 - share))
-                curvature = max(share * (1 - share), LEAST_CURVATURE)
-                residuals = LogisticResiduals((errors + mean + 1) / 2, np.full(data.records, initial))
+        objective = _objective(errors, target, records=records, mean=mean, settings=settings, meter=meter)
         trees, values = _grow(
             codes,
-            residuals,
+            objective.residuals,
             columns,
             weights=feature_weights(data.features),
             records=records,
-            rule=rule,
-            curvature=curvature,
+            rule=settings.rule(records * objective.signal),
+            curvature=objective.curvature,
             settings=settings,
             meter=meter,
         )
@@ -723,12 +700,77 @@ class BoostedTreesRegressor:
             data.names,
             "oblivious",
             _splits(trees, columns),
-            unit * values,
-            initial=0.0 if line is not None else initial,
-            link=link,
+            objective.unit * values,
+            initial=0.0 if line is not None else objective.initial,
+            link=objective.link,
             linear=line,
-            bounds=bounds,
+            bounds=None if objective.link == "logistic" else target.interval,
         )
+
+
+@attrs.frozen(eq=False)
+class Objective:
+    """What a loss makes of the released start: what trees learn from, and what their sum is turned into.
+
+    Attributes
+    ----------
+    residuals
+        Of the records, in steps; private.
+    initial
+        The score that trees are added to, in the units of the model.
+    unit
+        What a value of 1 in a leaf adds to a score of the model.
+    link
+        How a score becomes a prediction.
+    curvature
+        Of the loss at the start, which leaves are divided by.
+    signal
+        By what the number of records is multiplied where the rule looks at it.
+    """
+
+    residuals: Residuals
+    initial: float
+    unit: float
+    link: str
+    curvature: float
+    signal: float = 1.0
+
+
+def _objective(
+    errors: Vector,
+    target: Fences,
+    *,
+    records: float,
+    mean: float,
+    settings: BoostedTreesSettings,
+    meter: Meter,
+) -> Objective:
+    """Return what trees begin with, after the release of the clip where residuals are clipped.
+
+    ``errors`` are those of the start or the line, ``mean`` is the start, both in half widths of the interval.
+    """
+    match settings.loss:
+        case "squared":
+            clip = _clip(errors, records, settings, meter)
+            initial = target.center + target.width * mean
+            return Objective(SquaredResiduals.of(errors, clip), initial, target.width * clip, "identity", 1.0)
+        case "poisson":
+            # Counts in units of half the interval: z and what zero is below the center.
+            zero = target.center / target.width
+            largest = zero + 1
+            # A mean as small as its noise may be none.
+            expected = min(max(mean + zero, settings.mean_deviation / records), largest)
+            clip = _clip_of_counts(errors, records, expected, settings, meter)
+            curvature = expected / clip
+            scores = np.full(errors.size, math.log(expected))
+            residuals = PoissonResiduals(errors + mean + zero, scores, clip, math.log(largest))
+            initial = math.log(expected) + math.log(target.width)
+            return Objective(residuals, initial, 1.0, "log", curvature, signal=min(curvature, 1.0))
+        case _:
+            share = min(max((1 + mean) / 2, 1 / records), 1 - 1 / records)
+            initial = math.log(share / (1 - share))
+            labels = LogisticResiduals((errors + mean + 1) / 2, np.full(errors.size, initial))
+            return Objective(labels, initial, 1.0, "logistic", max(share * (1 - share), LEAST_CURVATURE))
 
 
 def _classifier(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> ClassTreesModel:

@@ -230,14 +230,16 @@ def audited(relation: Neighboring) -> Audit:
     budget, options = Budget(4.0, 1e-2), {"trees": 3, "depth": 1, "loss": "poisson"}
     plan = compose(regressor="boosted_trees", options={"regressor": options}).plan(facts, budget)
     stage = planned(facts, BoostedTreesRegressor(3, 1, loss="poisson"), 4.0, 1e-2)
-    randomness = Randomness.from_os()
 
-    def score(data: Dataset) -> float:
-        model = plan.run(data, randomness=randomness, observers=Observers.none()).model
+    def score(data: Dataset, seed: int) -> float:
+        model = plan.run(data, randomness=Randomness.from_seed(seed), observers=Observers.none()).model
         assert isinstance(model, TreesModel)
         return float(model.scores(X[-1:])[0] - model.initial)
 
-    outputs = [np.array([[score(data)] for _ in range(600)]) for data in (with_it, without)]
+    outputs = [
+        np.array([[score(data, seed)] for seed in range(first, first + 600)])
+        for data, first in ((with_it, 0), (without, 600))
+    ]
     return audit(*outputs, budget, mu=stage.settings_as(BoostedTreesSettings).mu)
 
 

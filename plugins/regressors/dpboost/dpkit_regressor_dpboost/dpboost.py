@@ -75,7 +75,7 @@ from dpkit_core.mechanisms.splits import (
     threshold_value,
 )
 from dpkit_core.privacy.events import Disjoint, Event, Laplace, Repeated, Sequence
-from dpkit_core.validators import fraction, positive
+from dpkit_core.validators import fraction, positive, whole_number
 
 #: Sums are of whole multiples of 2^-30, as in regressor mean; covers their rounding to float64.
 STEPS = 2**30
@@ -167,14 +167,9 @@ class DpboostRegressor:
         "enhanced as in Kirschte, Peinemann, Stock, Cotrini and Mohammadi 2023, arXiv:2309.12041"
     )
 
-    ensembles: int = attrs.field(
-        default=1, validator=[attrs.validators.instance_of(int), attrs.validators.ge(1)]
-    )
-    trees: int = attrs.field(default=1, validator=[attrs.validators.instance_of(int), attrs.validators.ge(1)])
-    depth: int = attrs.field(
-        default=2,
-        validator=[attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(8)],
-    )
+    ensembles: int = attrs.field(default=1, validator=whole_number(1))
+    trees: int = attrs.field(default=1, validator=whole_number(1))
+    depth: int = attrs.field(default=2, validator=whole_number(1, 8))
     learning_rate: float = attrs.field(default=0.9, converter=float, validator=fraction)
     ridge: float | None = attrs.field(
         default=None,

@@ -78,7 +78,7 @@ from dpkit_core.privacy.events import (
     NonPrivate,
     Repeated,
 )
-from dpkit_core.validators import fraction, length
+from dpkit_core.validators import fraction, length, whole_number
 from dpkit_regressor_frank_wolfe.logistic import WinsorizedLogisticModel
 
 #: Features, and residuals in units of the clip, are whole multiples of 2^-15.
@@ -233,19 +233,10 @@ class FrankWolfeRegressor:
     form: str = attrs.field(default="residuals", validator=attrs.validators.in_(("residuals", "gram")))
     residual_clip: float = attrs.field(default=0.25, converter=float, validator=length)
     intercept: bool = attrs.field(default=True, validator=attrs.validators.instance_of(bool))
-    rounds: int = attrs.field(
-        default=100,
-        validator=[
-            attrs.validators.instance_of(int),
-            attrs.validators.ge(1),
-            attrs.validators.le(MOST_ROUNDS),
-        ],
-    )
+    rounds: int = attrs.field(default=100, validator=whole_number(1, MOST_ROUNDS))
     steps: str = attrs.field(default="average", validator=attrs.validators.in_(tuple(STEPS)))
     loss: str = attrs.field(default="squared", validator=attrs.validators.in_(("squared", "logistic")))
-    every: int = attrs.field(
-        default=10, validator=[attrs.validators.instance_of(int), attrs.validators.ge(1)]
-    )
+    every: int = attrs.field(default=10, validator=whole_number(1))
     fence_share: float = attrs.field(default=0.3, converter=float, validator=fraction)
     calibration: str = attrs.field(default="proved", validator=attrs.validators.in_(("proved", *NOT_PRIVATE)))
     constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))

@@ -102,7 +102,7 @@ from dpkit_core.mechanisms.trees import (
     leaves_of_tree,
 )
 from dpkit_core.privacy.events import Disjoint, Event, Filtered, Repeated, Sequence
-from dpkit_core.validators import fraction, positive, probability, rate
+from dpkit_core.validators import fraction, positive, probability, rate, whole_number
 
 #: Contributions are whole multiples of 1 / UNITS of what they are clipped to.
 UNITS = 2**20
@@ -273,14 +273,12 @@ class SgbdtRegressor:
     )
     rounds: int = attrs.field(
         default=800,
-        validator=[attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(2**20)],
+        validator=whole_number(1, 2**20),
         metadata={"checked": 2},
     )
     depth: int | None = attrs.field(
         default=None,
-        validator=attrs.validators.optional(
-            [attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(DEEPEST)]
-        ),
+        validator=attrs.validators.optional(whole_number(1, DEEPEST)),
         metadata={"checked": 2},
     )
     trees: Literal["oblivious", "complete"] = attrs.field(

@@ -75,7 +75,7 @@ from dpkit_core import (
 )
 from dpkit_core.errors import Unsuitable
 from dpkit_core.privacy.events import ApproxDP, Event, Laplace
-from dpkit_core.validators import fraction, positive
+from dpkit_core.validators import fraction, positive, whole_number
 from dpkit_regressor_tukey.depth import (
     Boxes,
     distance_to_unsafe,
@@ -219,9 +219,7 @@ class TukeyRegressor:
     DPKendall, section 9; its Lemma 9.5 is for models that are added or removed.
     """
 
-    surplus_rows: int = attrs.field(
-        default=2, validator=[attrs.validators.instance_of(int), attrs.validators.ge(0)]
-    )
+    surplus_rows: int = attrs.field(default=2, validator=whole_number(0))
     ridge: float = attrs.field(
         default=1e-3, converter=float, validator=[positive, attrs.validators.ge(1e-12)]
     )

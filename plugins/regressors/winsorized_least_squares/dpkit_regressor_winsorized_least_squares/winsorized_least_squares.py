@@ -139,7 +139,7 @@ from dpkit_core.mechanisms.quantiles import (
     records_needed,
 )
 from dpkit_core.privacy.events import Event, Gaussian, Repeated
-from dpkit_core.validators import fraction
+from dpkit_core.validators import fraction, whole_number
 
 #: Of 2 z / R and sqrt(2) y in a row of the matrix, beside 1 for the record; the norm of such a row.
 FEATURE_WEIGHT = 2.0
@@ -341,13 +341,7 @@ class WinsorizedLeastSquaresRegressor:
 
     fence_share: float = attrs.field(default=0.3, converter=float, validator=fraction)
     constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
-    refits: int | str = attrs.field(
-        default=BY_RULE,
-        validator=[
-            attrs.validators.instance_of((int, str)),
-            attrs.validators.in_((BY_RULE, *range(MOST_REFITS + 1))),
-        ],
-    )
+    refits: int | str = attrs.field(default=BY_RULE, validator=whole_number(0, MOST_REFITS, word=BY_RULE))
 
     def plan(self, request: RegressionRequest, /) -> StagePlan:
         """Return selections of fences and one noisy matrix, calibrated together.
@@ -431,7 +425,7 @@ class WinsorizedLeastSquaresRegressor:
             )
             if refusal is not None:
                 return refusal
-        line = solve(noisy, deviation, regularized=bool(settings.refits))
+        line = solve(noisy, deviation, shrinking=bool(settings.refits))
         if settings.refits:
             line = _refitted(MappedRecords(data, rows), noisy, line, settings, meter)
         intercept, slopes = float(line[0]), line[1:]
@@ -519,11 +513,11 @@ def coefficient_noise(settings: WinsorizedSettings) -> float:
     return noise * SPREADS**2 / (weight * LABEL_WEIGHT)
 
 
-def solve(moments: Matrix, deviation: float, *, regularized: bool = False) -> Vector:
+def solve(moments: Matrix, deviation: float, *, shrinking: bool = False) -> Vector:
     """Return intercept and slopes, in one vector, of y on z from the noisy sum of (1, z, y)(1, z, y)^T.
 
-    The noise has the given ``deviation`` on the diagonal and 1 / sqrt(2) of it elsewhere; where
-    ``regularized``, covariances are shrunk first. Post-processing: nothing here sees a record.
+    The noise has the given ``deviation`` on the diagonal and 1 / sqrt(2) of it elsewhere; by ``shrinking``,
+    covariances are shrunk first (``shrunk_covariances``). Post-processing: nothing here sees a record.
     """
     k = len(moments) - 2
     count, variance = moments[0, 0], deviation**2 / 2
@@ -534,16 +528,19 @@ def solve(moments: Matrix, deviation: float, *, regularized: bool = False) -> Ve
     if covariances[-1, -1] <= 2 * deviation:
         believed = abs(moments[0, -1]) > 4 * math.sqrt(variance)
         return np.append(means[-1] * believed, np.zeros(k))
-    weights, axes = inverse(covariances[:-1, :-1], deviation, regularized=regularized)
+    weights, axes = inverse(covariances[:-1, :-1], deviation, shrinking=shrinking)
     shrunk = covariances[:-1, -1] * _shrinkage(covariances[:-1, -1], variance)
     slopes = axes @ ((axes.T @ shrunk) * weights)
     return np.append(means[-1] - means[:-1] @ slopes, slopes)
 
 
-def inverse(covariances: Matrix, deviation: float, *, regularized: bool) -> tuple[Vector, Matrix]:
-    """Return eigenvalues and axes of the inverse of noisy covariances, with a ridge against their noise."""
+def inverse(covariances: Matrix, deviation: float, *, shrinking: bool) -> tuple[Vector, Matrix]:
+    """Return eigenvalues (k) and axes (k x k) of the inverse of noisy covariances, with a ridge.
+
+    By ``shrinking``, of covariances that are shrunk first, and with a ridge against the noise that is left.
+    """
     k, left, floor = len(covariances), 1.0, 0.0
-    if regularized:
+    if shrinking:
         covariances, left = shrunk_covariances(covariances, deviation)
         floor = (1 - left) * 2 * deviation / math.sqrt(k)  # two deviations of the mean on the diagonal
     eigenvalues, axes = np.linalg.eigh(covariances)
@@ -552,7 +549,7 @@ def inverse(covariances: Matrix, deviation: float, *, regularized: bool) -> tupl
 
 
 def shrunk_covariances(noisy: Matrix, deviation: float) -> tuple[Matrix, float]:
-    """Return noisy covariances nearer to a multiple of the identity, and what is left off the diagonal.
+    """Return noisy covariances (k x k) nearer to a multiple of the identity, and the factor off the diagonal.
 
     The noise is alike in all directions of the space of symmetric matrices, so the estimate of James and
     Stein (1961) applies to what is off the diagonal, and to the diagonal about its mean.
@@ -602,7 +599,8 @@ def _refitted(
 ) -> Vector:
     """Return a line after steps on clipped residuals, preconditioned by the released matrix.
 
-    ``records`` have the rows of the matrix as their features; the line is intercept and slopes.
+    ``records`` have the rows of the matrix as their features; the line, from which steps start and which
+    stays where they make nothing certain, is intercept and slopes.
     """
     assert settings.refit_multiplier is not None
 
@@ -611,39 +609,37 @@ def _refitted(
         residual: Vector = block.X[:, -1] - np.sum(block.X[:, :-1] * line, axis=1)
         return residual
 
-    first = line
     clip = private_reach(
         meter,
         records,
-        lambda block: np.abs(residuals(block, first)),
+        lambda block: np.abs(residuals(block, line)),
         CLIPS,
         price=CLIP_PRICE * settings.whole_epsilon * settings.gradient_noise * math.sqrt(line.size) / 4,
         epsilon=settings.whole_epsilon,
         neighboring=settings.neighboring,
     )
-    sensitivity, noise = gradient_sensitivity(settings.neighboring), clip * settings.gradient_noise
-    believed = precisions(settings.refits)
+    sensitivity, steps = gradient_sensitivity(settings.neighboring), precisions(settings.refits)
     estimate = Line.of(line, noisy[:-1, :-1], settings.deviation)
     estimates: list[Line] = []
-    for step, precision in enumerate(believed):
-        line, narrower = estimate.line, clip / math.sqrt(precision)
+    for step, precision in enumerate(steps):
+        start, narrower = estimate.line, clip / math.sqrt(precision)
 
-        def clipped(block: Block, line: Vector = line, narrower: float = narrower) -> Matrix:
-            return np.clip(residuals(block, line) / narrower, -1.0, 1.0)[:, np.newaxis]
+        def clipped(block: Block, start: Vector = start, narrower: float = narrower) -> Matrix:
+            return np.clip(residuals(block, start) / narrower, -1.0, 1.0)[:, np.newaxis]
 
         gradient = sum_of_products(records, lambda block: block.X[:, :-1], clipped, (line.size, 1))
         released = meter.gaussian(
             gradient[:, 0], sensitivity=sensitivity, noise_multiplier=settings.refit_multiplier
         )
-        estimate = estimate.moved(narrower * released * (precision / sum(believed[: step + 1])))
+        estimate = estimate.moved(narrower * released * (precision / sum(steps[: step + 1])))
         estimates.append(estimate)
     # Only the first step is noise where the target is nowhere: later ones see the residuals of that noise.
-    after_one = estimates[0]
+    after_one, noise = estimates[0], clip * settings.gradient_noise
     if stands_out(noisy, settings.deviation) or after_one.has_certain_slopes(noise):
-        return estimate.without_noise(noise / math.sqrt(sum(believed)))
+        return estimate.without_noise(noise / math.sqrt(sum(steps)))
     if after_one.has_certain_level(noise):
         return np.append(after_one.level, np.zeros(after_one.slopes.size))
-    return first
+    return line
 
 
 def precisions(refits: int) -> list[float]:
@@ -659,15 +655,15 @@ class Line:
     Attributes
     ----------
     level
-        Of the target where features are at their means.
+        Of the target where features are at their means, in units of sqrt(2) y.
     slopes
-        Of the features.
+        Of the k features 2 z / R, in the same units.
     count
         Of the records, as released.
     means
         Of the features.
     weights, axes
-        Eigenvalues and axes of the inverse of the covariances.
+        Eigenvalues (k) and axes (k x k) of the inverse of their covariances, which are sums over the records.
     """
 
     level: float
@@ -683,7 +679,7 @@ class Line:
         count = max(float(moments[0, 0]), 2 * deviation)
         means = np.clip(moments[0, 1:] / count, -FEATURE_WEIGHT, FEATURE_WEIGHT)
         covariances = moments[1:, 1:] - count * np.outer(means, means)
-        weights, axes = inverse(covariances, deviation, regularized=True)
+        weights, axes = inverse(covariances, deviation, shrinking=True)
         level = float(line[0] + means @ line[1:])
         return cls(level, line[1:], count, means, weights, axes)
 

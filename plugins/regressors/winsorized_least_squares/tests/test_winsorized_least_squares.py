@@ -216,10 +216,20 @@ def test_too_few_records_without_bounds_are_a_refusal():
     assert "public bounds" in plan(schema()).refusals[outcome.code]
 
 
+def find_target_between(fences, monkeypatch):
+    """Let fits find these fences of the target, after the draws that are planned for it."""
+    select = WinsorizedLeastSquaresRegressor._target_fences
+
+    def selected(*given):
+        select(*given)
+        return fences
+
+    monkeypatch.setattr(WinsorizedLeastSquaresRegressor, "_target_fences", selected)
+
+
 def test_fences_that_missed_the_target_are_noticed(monkeypatch):
     # Between 0 and 1e9 every target is at the lower end, where no median's fences can be; noise of the mean
     # times such a width would be the prediction.
-    select = WinsorizedLeastSquaresRegressor._target_fences
     X, y = linear()
     y = y - y.min()
     found = {
@@ -228,11 +238,7 @@ def test_fences_that_missed_the_target_are_noticed(monkeypatch):
         "right": Fences(np.median(y), np.ptp(y)),
     }
     for case, fences in found.items():
-        monkeypatch.setattr(
-            WinsorizedLeastSquaresRegressor,
-            "_target_fences",
-            lambda *given, f=fences: (select(*given), f)[1],
-        )
+        find_target_between(fences, monkeypatch)
         outcome, _ = fitted(X, y, schema())
         assert isinstance(outcome, Refusal) == (case == "far")
         if case != "far":
@@ -533,12 +539,7 @@ def test_noise_alone_hardly_ever_makes_slopes_or_level_certain():
 
 def test_what_later_steps_make_of_noise_is_no_evidence(monkeypatch):
     # Columns that resemble each other, covariances drowned in noise: steps overshoot along what they share.
-    select = WinsorizedLeastSquaresRegressor._target_fences
-    monkeypatch.setattr(
-        WinsorizedLeastSquaresRegressor,
-        "_target_fences",
-        lambda *given: (select(*given), Fences(0.0, 1e12))[1],
-    )
+    find_target_between(Fences(0.0, 1e12), monkeypatch)
     rng = np.random.default_rng(14)
     X = rng.normal(size=(3600, 1)) + 0.3 * rng.normal(size=(3600, 12))
     y = X[:, 0] + rng.normal(size=3600)
@@ -580,24 +581,14 @@ def test_refits_bring_many_features_closer_to_least_squares(relation):
 @pytest.mark.parametrize("width", [1e9, 1e12])
 def test_refits_between_fences_that_are_far_too_wide_do_not_speak(monkeypatch, width):
     # One in five runs on a table of 3600 records at epsilon .1 ended at an R^2 of -1e18.
-    select = WinsorizedLeastSquaresRegressor._target_fences
-    monkeypatch.setattr(
-        WinsorizedLeastSquaresRegressor,
-        "_target_fences",
-        lambda *given: (select(*given), Fences(0.0, width))[1],
-    )
+    find_target_between(Fences(0.0, width), monkeypatch)
     X, y = many(4000)
     model = refitted(X, y, schema("abcdefghij"), 3)[0]
     assert -0.01 < r2(model, X, y) < 0.01
 
 
 def test_refits_see_what_is_hidden_from_the_matrix_between_fences_that_are_too_wide(monkeypatch):
-    select = WinsorizedLeastSquaresRegressor._target_fences
-    monkeypatch.setattr(
-        WinsorizedLeastSquaresRegressor,
-        "_target_fences",
-        lambda *given: (select(*given), Fences(0.0, 1e3))[1],
-    )
+    find_target_between(Fences(0.0, 1e3), monkeypatch)
     X, y = many(4000)
 
     def fitted(refits):

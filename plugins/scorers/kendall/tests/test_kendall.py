@@ -1,6 +1,5 @@
 """Kendall scores against pairs counted one by one, and their sensitivity against exhaustive search."""
 
-import itertools
 from pathlib import Path
 
 import attrs
@@ -10,6 +9,12 @@ from dpkit_scorer_kendall import KendallScorer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from small_grids import (
+    random_worlds,
+    score_changes,
+    worlds_where_a_record_is_replaced,
+    worlds_where_a_record_joins,
+)
 
 from dpkit_core import Budget, Dataset, Neighboring, Schema, compose
 from dpkit_core.errors import InvalidData, Unsuitable
@@ -239,52 +244,17 @@ def test_declared_sensitivities_are_those_proved():
         assert sensitivity.neighboring is neighboring
 
 
-LEVELS = 4
-
-
-def every_column(n):
-    """Return all columns of n values on a small grid."""
-    return np.array(list(itertools.product(range(LEVELS), repeat=n)), float).T
-
-
-def with_last(columns, values):
-    """Return each of ``columns`` continued by each of ``values``, one after the other."""
-    return np.vstack([np.tile(columns, len(values)), np.repeat(values, columns.shape[1])])
-
-
-def joined(n, y, last):
-    """Return (X, y) before and after a record joins n others: all columns, with all values of the record."""
-    X = every_column(n)
-    before = np.tile(X, LEVELS)
-    return (before, np.array(y)), (with_last(X, range(LEVELS)), np.array([*y, last]))
-
-
-def replaced(n, y, first, last):
-    """Return (X, y) before and after the last of n records changes: all columns, with all its changes."""
-    old, new = zip(*itertools.product(range(LEVELS), repeat=2), strict=True)
-    X = every_column(n - 1)
-    return (with_last(X, old), np.array([*y, first])), (with_last(X, new), np.array([*y, last]))
-
-
-def score_changes(worlds, selected=(), penalty="max"):
-    (X, y), (X_, y_) = worlds
-    return scores(X_, y_, selected, penalty) - scores(X, y, selected, penalty)
-
-
 # By hand for n = 2: t = 1 and K = -1 give |t| = 1 and then 0. From an independent search for n = 3 and 4.
 @pytest.mark.parametrize(("n", "largest"), [(2, 1.0), (3, 1.5), (4, 1.4166666666666667)])
 def test_no_table_on_a_small_grid_moves_further_when_a_record_joins(n, largest):
-    targets = itertools.combinations_with_replacement(range(LEVELS), n)
-    changes = [score_changes(joined(n, y, last)) for y in targets for last in range(LEVELS)]
+    changes = [score_changes(scores, worlds) for worlds in worlds_where_a_record_joins(n)]
     assert min(c.min() for c in changes) == pytest.approx(-largest, abs=1e-12)
     assert max(c.max() for c in changes) <= 1
     assert max(np.ptp(c) for c in changes) <= declared(AR, 0).range
 
 
 def test_no_table_on_a_small_grid_moves_further_when_a_record_is_replaced():
-    targets = itertools.combinations_with_replacement(range(LEVELS), 3)
-    ends = list(itertools.product(range(LEVELS), repeat=2))
-    changes = [score_changes(replaced(4, y, *end)) for y in targets for end in ends]
+    changes = [score_changes(scores, worlds) for worlds in worlds_where_a_record_is_replaced(4)]
     # On four levels a record cannot pass three others without tying one of them, so that |C - D| goes from 1
     # to 6 at most, over n - 1 = 3.
     assert max(np.abs(c).max() for c in changes) == pytest.approx(5 / 3, abs=1e-12)
@@ -296,15 +266,10 @@ def test_no_table_on_a_small_grid_moves_further_when_a_record_is_replaced():
 @pytest.mark.parametrize("neighboring", [AR, RO], ids=["record joins", "record replaced"])
 def test_no_selected_columns_on_a_small_grid_move_scores_further(neighboring, picks, penalty):
     # All scored columns at once, for random targets and random selected columns.
-    rng = np.random.default_rng(picks)
     sensitivity = declared(neighboring, 1, penalty)
     furthest = 0.0
-    for _ in range(40):
-        if neighboring is AR:
-            worlds = joined(4, rng.integers(0, LEVELS, 4), rng.integers(LEVELS))
-        else:
-            worlds = replaced(4, rng.integers(0, LEVELS, 3), *rng.integers(0, LEVELS, 2))
-        change = score_changes(worlds, rng.integers(0, worlds[0][0].shape[1], picks), penalty)
+    for worlds, selected in random_worlds(neighboring, picks=picks, seed=picks, count=40):
+        change = score_changes(scores, worlds, selected, penalty)
         assert np.abs(change).max() <= sensitivity.linf
         assert np.ptp(change) <= sensitivity.range
         furthest = max(furthest, np.ptp(change))

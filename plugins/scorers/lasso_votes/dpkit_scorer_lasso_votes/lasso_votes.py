@@ -27,10 +27,8 @@ from dpkit_core import (
 )
 from dpkit_core.errors import Unsuitable
 from dpkit_core.privacy.events import Laplace
-from dpkit_core.validators import positive
+from dpkit_core.validators import positive, whole_number
 from dpkit_scorer_lasso_votes.groups import deal, draw
-
-_AT_LEAST_ONE = attrs.validators.optional([attrs.validators.instance_of(int), attrs.validators.ge(1)])
 
 # Values are clipped to this magnitude, so that no product of two overflows.
 _LARGEST = 1e100
@@ -130,20 +128,14 @@ class LassoVotesScorer:
     )
 
     models: int | None = attrs.field(
-        default=None,  # the numbers of groups are 64-bit integers
-        validator=[_AT_LEAST_ONE, attrs.validators.optional(attrs.validators.lt(2**63))],
+        default=None,
+        # The numbers of groups are 64-bit integers.
+        validator=attrs.validators.optional(whole_number(1, 2**63 - 1)),
     )
     records_per_vote: float | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
     alpha: float = attrs.field(default=0.1, converter=float, validator=positive)
-    votes: int | None = attrs.field(default=None, validator=_AT_LEAST_ONE)
-    salt: int = attrs.field(
-        default=0,
-        validator=[
-            attrs.validators.instance_of(int),
-            attrs.validators.ge(0),
-            attrs.validators.lt(2**64),
-        ],
-    )
+    votes: int | None = attrs.field(default=None, validator=attrs.validators.optional(whole_number(1)))
+    salt: int = attrs.field(default=0, validator=whole_number(0, 2**64 - 1))
 
     def __attrs_post_init__(self) -> None:
         if self.models is not None and self.records_per_vote is not None:

@@ -104,7 +104,7 @@ from dpkit_core import (
     Vector,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.validators import fraction
+from dpkit_core.validators import fraction, whole_number
 
 #: Covers what rounding adds to a distance: gradients and sums are within 2^-13 of what one record moves them.
 ROUNDING = 1 + 2.0**-10
@@ -178,10 +178,7 @@ class ScreeningScorer:
 
     risk: float = attrs.field(default=0.05, converter=float, validator=fraction)
     calibration: str = attrs.field(default="proved", validator=attrs.validators.in_(("proved", "published")))
-    most_records: int | None = attrs.field(
-        default=None,
-        validator=attrs.validators.optional([attrs.validators.instance_of(int), attrs.validators.ge(1)]),
-    )
+    most_records: int | None = attrs.field(default=None, validator=attrs.validators.optional(whole_number(1)))
 
     def __attrs_post_init__(self) -> None:
         if self.calibration == "published" and self.rule != "aligned":
