@@ -26,6 +26,13 @@ def test_a_picture_is_drawn_from_the_code(name: str) -> None:
     assert drawn == drawing(name).picture(), f"run docs/{name}_picture.py"
 
 
+@pytest.mark.parametrize("page", ["reference/kit.md", "results/unseen-lies.md"])
+def test_pages_say_what_the_picture_of_the_kit_shows(page: str) -> None:
+    *_, last = drawing("kit").rounds()
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert re.search(rf"!\[[^]]*\b{last.found} of {last.false}\b[^]]*\]\(\.\./kit\.svg\)", text)
+
+
 def test_the_row_passes_rooms_that_exist() -> None:
     rooms = {room for floor in drawing().floors() for room in floor}
     assert set(drawing().WAY) - {"parts"} <= rooms
