@@ -13,13 +13,43 @@ EPOCH = datetime.date(1970, 1, 1)
 
 
 @attrs.frozen
+class Written:
+    """How the entries of a column are to be read; all of it public.
+
+    Attributes
+    ----------
+    kind
+        What they stand for: ``numeric``, ``categorical`` or ``date``.
+    format
+        How dates are written, in the codes of ``datetime.strptime``; ISO 8601 by default.
+    symbol
+        What stands before or after a number, such as ``€`` or ``%``, and says nothing.
+    decimal
+        What a number has before its decimals: a point or a comma.
+    thousands
+        What groups the digits of a number; nothing by default.
+    missing
+        Texts that stand for a missing value, beside the usual ones.
+    """
+
+    kind: str = "numeric"
+    format: str | None = None
+    symbol: str | None = None
+    decimal: str = "."
+    thousands: str = ""
+    missing: tuple[str, ...] = ()
+
+
+@attrs.frozen
 class Feature:
     """One number per record, as parts see it: a numeric column or one category of a categorical column.
 
     ``missing`` is the column's rule for missing values and ``fill`` the number that it puts in their place.
     ``indicator`` says that the feature is 1 where the column is missing and else 0. ``kind`` is the column's.
     ``classes`` are those of a target of several: the number is the place of one of them, from 1, or else 0.
-    ``transform`` is what becomes of the number after that, and ``bounds`` are of what it becomes.
+    ``transform`` is what becomes of the number after that, and ``bounds`` are of what it becomes. ``written``
+    is how the column is read from text, which changes nothing of what a number means: features that differ in
+    it alone are equal.
     """
 
     name: str
@@ -32,3 +62,4 @@ class Feature:
     kind: str = "numeric"
     classes: tuple[str, ...] = ()
     transform: Transform | None = None
+    written: Written = attrs.field(default=Written(), eq=False)
