@@ -1,9 +1,8 @@
 """Columnar files as one source.
 
 A column has the type that the file says, and a folder named ``key=value`` adds a column of text: what stands
-in the name, whatever it looks like and whatever other folders are called. So a record is a function of what
-its own file has for it, and no other file changes it; that all have the same columns is asked of what they say
-about themselves, not of their records.
+in the name, whatever it looks like and whatever other folders are called. So no file changes the records of
+another; that all have the same columns is asked of what they say about themselves, not of their records.
 """
 
 from __future__ import annotations
