@@ -7,6 +7,7 @@ another; that all have the same columns is asked of what they say about themselv
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import PurePosixPath
@@ -104,22 +105,24 @@ class _File:
         keys = _keys(below, called)
         with _told(called), files.open_input_file(info.path) as file:
             said = _format(file, called).fields_of(file)
-        # Neither what other tools noted about the fields nor a mark that looks like ours.
-        own = pa.schema([pa.field(field.name, field.type) for field in said])
+            # Neither what other tools noted about the fields nor a mark that looks like ours.
+            own = pa.schema([pa.field(field.name, field.type) for field in said])
         names = [*own.names, *keys]
-        if (twice := next((name for i, name in enumerate(names) if name in names[:i]), None)) is not None:
+        if (twice := next((name for name, times in Counter(names).items() if times > 1), None)) is not None:
             place = "in its folder's name, too" if twice in keys else "twice"
             raise InvalidData(f"{called}: column {twice!r} appears {place}; rename or remove one of them")
         return cls(called, own, keys, files, info)
 
     @property
-    def fields(self) -> list[pa.Field]:
+    def fields(self) -> pa.Schema:
         """All columns; those of folders last."""
-        return [*self.own, *(pa.field(name, pa.string(), metadata=UNTYPED) for name in self.keys)]
+        keys = [pa.field(name, pa.string(), metadata=UNTYPED) for name in self.keys]
+        return pa.schema([*self.own, *keys])
 
     def batches(self, wanted: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the wanted columns, at most ``rows`` records each."""
-        schema = pa.schema([next(field for field in self.fields if field.name == name) for name in wanted])
+        fields = self.fields
+        schema = pa.schema([fields.field(name) for name in wanted])
         own = [name for name in wanted if name not in self.keys]
         near = self._files.type_name == "local"
         with _told(self.called), self._unchanged() as file:
