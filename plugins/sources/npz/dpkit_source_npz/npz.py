@@ -104,8 +104,8 @@ class NpzSource:
         except UnicodeError:
             record = start + 1 + (_first_broken(column[start:]) or 0)
             raise InvalidData(
-                f"cannot read column {self._names[place]!r} of {self.called}: the text of record {record} has "
-                "half of a character in it; correct it"
+                f"cannot read column {self._names[place]!r} of {self.called}: the text of record {record} "
+                "has half of a character in it; correct it in the file"
             ) from None
 
     def close(self) -> None:
