@@ -12,6 +12,10 @@ from dpkit_core.data.transforms import Transform
 #: Dates are counted from here, in days.
 EPOCH = datetime.date(1970, 1, 1)
 
+#: What numbers may have before their decimals, and between groups of their digits.
+DECIMALS = (".", ",")
+THOUSANDS = (",", ".", " ", "'", "\u2019", "_", "\u00a0", "\u202f")
+
 
 @attrs.frozen
 class Written:
