@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dpkit_core.data.arrays import Vector
 from dpkit_core.data.dataset import Dataset, StreamedDataset, complete
-from dpkit_core.data.features import Feature
+from dpkit_core.data.features import Feature, Written
 from dpkit_core.data.readers import (
     KIND_OF,
     WAY_OUT,
@@ -20,6 +22,32 @@ from dpkit_core.data.schema import Column, Schema
 from dpkit_core.data.sums import Block
 from dpkit_core.errors import InvalidData
 from dpkit_core.privacy.budget import Neighboring
+
+# Stands for the encoder that the integrator writes, from here to `number_of`: take that one.
+NOTHING = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA"),
+    *("NULL", "NaN", "n/a", "nan", "null"),
+)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE | re.ASCII)
+
+
+def number_of(text: str, written: Written) -> float:
+    """Return the number that a text is, NaN for nothing; raise ValueError for other text."""
+    text = text.strip()
+    if text in NOTHING or text in written.missing:
+        return math.nan
+    if written.symbol:
+        text = text.removeprefix(written.symbol).removesuffix(written.symbol).strip()
+    if written.thousands:
+        text = text.replace(written.thousands, "")
+    if written.decimal != ".":
+        text = text.replace(".", "x").replace(written.decimal, ".")
+    if text.lower() in {"true", "false"}:
+        return float(text.lower() == "true")
+    if not _NUMBER.fullmatch(text):
+        raise ValueError
+    return float(text)
+
 
 # From this many bytes of features on, Parquet files are better streamed.
 LARGE = 2**28
