@@ -58,7 +58,7 @@ def open_columnar(where: str, options: ReadOptions) -> ColumnarSource:
     files, path, called = locate(where)
     options.require_only(called)
     found, base = find(files, path, called)
-    _require_one_format(called, found)
+    found = _of_one_format(called, found)
     start = "".join(called.partition("://")[:2]) if "://" in called else ""
     parts = [
         _File.of(files, info, f"{start}{info.path}", PurePosixPath(info.path).relative_to(base))
@@ -220,22 +220,22 @@ def _keys(below: PurePosixPath, called: str) -> dict[str, str | None]:
     return dict(sorted(keys.items()))
 
 
-def _require_one_format(called: str, found: Sequence[FileInfo]) -> None:
-    ends = {PurePosixPath(info.path).suffix.lower(): info.path for info in found}
-    if (other := next((path for end, path in ends.items() if end not in SUFFIXES), None)) is not None:
+def _of_one_format(called: str, found: Sequence[FileInfo]) -> Sequence[FileInfo]:
+    """Return the files that are tables by their names; beside them may lie what describes them."""
+    tables = [info for info in found if PurePosixPath(info.path).suffix.lower() in SUFFIXES]
+    if not tables:
         raise InvalidData(
-            f"{called} has {other}, which by its name is no Parquet or Arrow file ({', '.join(SUFFIXES)}); "
-            "convert it, or give a pattern such as 'sales/**/*.parquet' that leaves it out"
-            if len(found) > 1
-            else f"{called} is by its name no Parquet or Arrow file ({', '.join(SUFFIXES)}); only these are "
-            "read from an address, so download or convert it"
+            f"{called} has no Parquet or Arrow files, whose names end in {', '.join(SUFFIXES)}; give a file, "
+            "a folder or a pattern of such; files of other formats are to be downloaded or converted"
         )
+    ends = {PurePosixPath(info.path).suffix.lower(): info.path for info in tables}
     if len(ends) > 1:
         one, another, *_ = ends.values()
         raise InvalidData(
             f"{called} has {one} and {another}; files that are read together need the same format, so "
             "convert some, or give a pattern such as 'sales/**/*.parquet'"
         )
+    return tables
 
 
 def _common(files: Sequence[_File]) -> pa.Schema:
