@@ -142,21 +142,22 @@ def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
     array = np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
     if array.ndim != 1:
         raise InvalidData(f"{called} has {array.ndim} dimensions; it must have 1")
+    if column.kind == "numeric" or (array.dtype.kind not in "OUTM" and not column.classes):
+        return filled(_numbers(array, called, 1)[:, np.newaxis], [schema.outcome])[:, 0]
+    # By itself, not by the type of all: NaN is nothing, and neither number nor text.
+    given = np.array([isinstance(e, _NUMBERS) and e == e for e in array.tolist()], dtype=np.bool_)  # noqa: PLR0124
     if column.classes:
-        if array.size and array.dtype.kind in "biuf" and not any(map(_names_number, column.classes)):
+        if given.any() and not any(map(_names_number, column.classes)):
             raise InvalidData(
                 f"{called} holds numbers, and its classes are {some_of(column.classes)}; give each record's "
                 "class as the schema spells it"
             )
         return column_feature(array, schema.outcome)
-    if column.kind == "numeric" or array.dtype.kind not in "OUTM":
-        return filled(_numbers(array, called, 1)[:, np.newaxis], [schema.outcome])[:, 0]
-    given = np.array([isinstance(entry, _NUMBERS) for entry in array.tolist()], dtype=np.bool_)
     others = array.astype(object)
     others[given] = None
     target = column_feature(others, schema.outcome)
     target[given] = array[given].astype(np.float64)
-    return filled(target[:, np.newaxis], [schema.outcome])[:, 0]
+    return target
 
 
 _NUMBERS = (numbers.Real, Decimal, np.bool_)
@@ -563,8 +564,8 @@ class StreamedDataset:
 
 def _read(source: Source, schema: Schema, features: Sequence[Feature]) -> Iterator[Block]:
     """Yield the records of a source in blocks of these features, not transformed, missing values as NaN."""
-    from dpkit_core.data.fields import require_columns, told  # noqa: PLC0415 - a source has pyarrow
     from dpkit_core.data.encode import Unreadable, encode  # noqa: PLC0415 - likewise
+    from dpkit_core.data.fields import require_columns, told  # noqa: PLC0415 - a source has pyarrow
 
     require_columns(source, schema)
     columns = wanted((*features, schema.outcome))

@@ -6,11 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tables import read, streamed
 
+from dpkit_core import Dataset, open_source
 from dpkit_core.cli._inputs import dataset
 from dpkit_core.data import encode as encode_module
-from dpkit_core.data.encode import encode, infer_schema, stream, unused_columns
-from dpkit_core.data.readers import Table, read_table
+from dpkit_core.data.fields import infer_schema, unused_columns
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import InvalidData, MissingDependency
 from dpkit_core.privacy.budget import Neighboring
@@ -48,7 +49,7 @@ def test_csv_parquet_and_npz_of_the_same_table_give_the_same_dataset(write):
     npz = write("t.npz", {"X": np.array([[1, 2.5], [4, 5.5]]), "y": np.array([3, 6]), "names": ["a", "b"]})
     schema = schema_of(Column("a"), Column("b"))
     for path in (csv, parquet, npz):
-        data = encode(read_table(path), schema)
+        data = read(path, schema)
         assert data.names == ("a", "b")
         np.testing.assert_array_equal(data.X, [[1, 2.5], [4, 5.5]])
         np.testing.assert_array_equal(data.y, [3, 6])
@@ -57,7 +58,7 @@ def test_csv_parquet_and_npz_of_the_same_table_give_the_same_dataset(write):
 
 def test_a_categorical_column_becomes_one_column_for_each_category_of_the_schema(write):
     path = write("t.csv", "y,cut,a\n1,Fair,7\n2,Good,8\n3,Unlisted,9\n4,,10\n")
-    data = encode(read_table(path), schema_of(CUT, Column("a")))
+    data = read(path, schema_of(CUT, Column("a")))
     assert data.names == ("cut=Good", "cut=Fair", "a")
     # An unlisted and a missing category are 0 everywhere: the data cannot add to the public list.
     np.testing.assert_array_equal(data.X, [[0, 1, 7], [1, 0, 8], [0, 0, 9], [0, 0, 10]])
@@ -78,7 +79,7 @@ def test_a_categorical_column_becomes_one_column_for_each_category_of_the_schema
 def test_categories_of_other_types_are_their_values_in_words(write, values, categories, expected):
     path = write("t.parquet", {"c": values, "y": [1, 2, 3]})
     schema = schema_of(Column("c", "categorical", categories=categories))
-    np.testing.assert_array_equal(encode(read_table(path), schema).X, expected)
+    np.testing.assert_array_equal(read(path, schema).X, expected)
 
 
 @pytest.mark.parametrize(
@@ -98,13 +99,13 @@ def test_one_record_of_a_csv_file_does_not_change_the_features_of_the_others(
     schema = schema_of(Column("c", "categorical", categories=categories))
     rows = "".join(f"{value},1\n" for value in values)
     for text in (rows, f"{rows}{stranger},1\n"):
-        data = encode(read_table(write("t.csv", f"c,y\n{text}")), schema)
+        data = read(write("t.csv", f"c,y\n{text}"), schema)
         np.testing.assert_array_equal(data.X[:2], np.eye(2))
 
 
 def test_booleans_are_zero_and_one(write):
     path = write("t.csv", "a,y\ntrue,1\nfalse,2\n")
-    np.testing.assert_array_equal(encode(read_table(path), schema_of(Column("a"))).X, [[1], [0]])
+    np.testing.assert_array_equal(read(path, schema_of(Column("a"))).X, [[1], [0]])
 
 
 def test_columns_of_every_numeric_type_are_read(write):
@@ -117,20 +118,20 @@ def test_columns_of_every_numeric_type_are_read(write):
         "dictionary": pa.array([1, 2]).dictionary_encode(),
     }
     path = write("t.parquet", {**columns, "y": [1.0, 2.0]})
-    data = encode(read_table(path), schema_of(*map(Column, columns)))
+    data = read(path, schema_of(*map(Column, columns)))
     np.testing.assert_array_equal(data.X[1], [2.0] * 6)
     assert data.X[0, 2] == 2.0**53
 
 
 def test_names_with_dots_and_commas_are_names(write):
     path = write("t.parquet", {"fixed.acidity": [1, 2], "a,b": [3, 4], "y": [5, 6]})
-    data = encode(read_table(path), schema_of(Column("a,b"), Column("fixed.acidity")))
+    data = read(path, schema_of(Column("a,b"), Column("fixed.acidity")))
     np.testing.assert_array_equal(data.X, [[3, 1], [4, 2]])
 
 
 def test_the_matrix_is_filled_in_fortran_order_and_kept_without_a_copy(write):
     path = write("t.csv", "a,b,y\n1,2,3\n4,5,6\n7,8,9\n")
-    data = encode(read_table(path), schema_of(Column("a"), Column("b")))
+    data = read(path, schema_of(Column("a"), Column("b")))
     assert data.X.flags.f_contiguous
     assert not data.X.flags.writeable
 
@@ -142,9 +143,9 @@ def test_parquet_reads_the_columns_of_the_schema_only(write, monkeypatch):
     monkeypatch.setattr(
         pq.ParquetFile, "read", lambda file, columns: read.extend(columns) or original(file, columns=columns)
     )
-    table = read_table(path)
+    table = open_source(path)
     assert read == []
-    encode(table, schema_of(Column("a")))
+    Dataset.from_source(table, schema_of(Column("a")))
     assert sorted(read) == ["a", "y"]
 
 
@@ -162,7 +163,10 @@ def mixed(write, monkeypatch):
 
 def test_a_streamed_table_is_the_encoded_table_in_blocks(mixed):
     path, schema = mixed
-    data, expected = stream(path, schema), encode(read_table(path), schema)
+    data, expected = (
+        streamed(path, schema),
+        read(path, schema),
+    )
     assert data.features == expected.features
     for _ in range(2):
         blocks = list(data.read(data.features))
@@ -177,7 +181,7 @@ def test_a_pass_reads_the_columns_that_it_needs_and_no_others(mixed, monkeypatch
     from dpkit_core.data import readers
 
     path, schema = mixed
-    data = stream(path, schema)
+    data = streamed(path, schema)
     asked = []
     blocks = readers._ParquetFile.blocks
 
@@ -202,7 +206,7 @@ def test_a_pass_reads_the_columns_that_it_needs_and_no_others(mixed, monkeypatch
 def test_a_streamed_table_is_checked_before_it_is_used(write, column, message):
     path = write("t.parquet", {"a": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0], **column})
     with pytest.raises(InvalidData, match=message):
-        stream(path, schema_of(Column("a")))
+        streamed(path, schema_of(Column("a")))
 
 
 def test_only_parquet_is_streamed(write):
@@ -223,25 +227,25 @@ def test_the_command_line_streams_large_parquet_files_to_scorers_that_accept_tha
 ):
     monkeypatch.setattr("dpkit_core.cli._inputs.LARGE", bytes_)  # the features are 100 x 4 numbers
     path, schema = mixed
-    assert dataset(read_table(path), schema, forms).form == expected
+    assert dataset(open_source(path), schema, forms).form == expected
 
 
 def test_an_inferred_schema_has_names_and_kinds_and_nothing_else(write):
     path = write("t.csv", "a,cut,y\n1,Fair,2\n3,Good,4\n")
-    assert infer_schema(read_table(path), "y") == schema_of(Column("a"), Column("cut", "categorical"))
-    assert infer_schema(read_table(path), "a", features=["y"]) == schema_of(Column("y"), target="a")
+    assert infer_schema(open_source(path), "y") == schema_of(Column("a"), Column("cut", "categorical"))
+    assert infer_schema(open_source(path), "a", features=["y"]) == schema_of(Column("y"), target="a")
 
 
 def test_two_tables_with_the_same_header_have_the_same_inferred_schema(write):
     one, two = (write(f"{i}.csv", f"a,y\n{i},2\n{10**i},4\n") for i in (1, 5))
-    assert infer_schema(read_table(one), "y") == infer_schema(read_table(two), "y")
+    assert infer_schema(open_source(one), "y") == infer_schema(open_source(two), "y")
 
 
 def test_columns_that_the_schema_does_not_name_are_ignored_and_can_be_named(write):
     path = write("t.csv", "id,a,when,y\nx,1,2020-01-01,2\ny,3,2020-01-02,4\n")
-    table, schema = read_table(path), schema_of(Column("a"))
+    table, schema = open_source(path), schema_of(Column("a"))
     assert unused_columns(table, schema) == ("id", "when")
-    assert encode(table, schema).names == ("a",)
+    assert Dataset.from_source(table, schema).names == ("a",)
 
 
 TABLES = {
@@ -284,8 +288,8 @@ TABLES = {
 
 
 def load(path):
-    table = read_table(path)
-    return encode(table, infer_schema(table, "y"))
+    table = open_source(path)
+    return Dataset.from_source(table, infer_schema(table, "y"))
 
 
 @pytest.mark.parametrize(("name", "content", "words"), TABLES.values(), ids=TABLES)
@@ -307,31 +311,31 @@ def test_text_in_a_column_that_the_schema_calls_numeric_is_refused_with_both_rem
     with pytest.raises(
         InvalidData, match=r"column 'a' holds text, not numbers; declare it categorical.*--features"
     ):
-        encode(read_table(path), schema_of(Column("a")))
+        read(path, schema_of(Column("a")))
 
 
 def test_a_column_of_the_schema_that_the_table_lacks_is_refused(write):
     path = write("t.csv", "a,y\n1,2\n3,4\n")
     with pytest.raises(InvalidData, match="no column 'b'"):
-        encode(read_table(path), schema_of(Column("a"), Column("b")))
+        read(path, schema_of(Column("a"), Column("b")))
 
 
 def test_a_public_number_of_records_must_be_that_of_the_table(write):
     path = write("t.csv", "a,y\n1,2\n3,4\n")
     schema = schema_of(Column("a"), neighboring=Neighboring.REPLACE_ONE, records=3)
     with pytest.raises(InvalidData, match="2 records but the schema says records = 3"):
-        encode(read_table(path), schema)
+        read(path, schema)
 
 
 def test_a_target_among_the_features_is_refused(write):
     path = write("t.csv", "a,y\n1,2\n3,4\n")
     with pytest.raises(InvalidData, match="'y' is the target and also among the features"):
-        infer_schema(read_table(path), "y", features=["a", "y"])
+        infer_schema(open_source(path), "y", features=["a", "y"])
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InvalidData, match=r"cannot read .*absent\.csv: No such file"):
-        read_table(tmp_path / "absent.csv")
+        open_source(tmp_path / "absent.csv")
 
 
 # Folders of files
@@ -360,23 +364,23 @@ REGION = Column("region", "categorical", categories=("south", "north east"))
 
 
 def test_a_folder_of_parquet_files_is_one_table_whose_folders_name_columns(folder):
-    table = read_table(folder)
+    table = open_source(folder)
     assert table.names == ("a", "y", "region", "year")
     assert table.rows == 3
     schema = schema_of(Column("a"), Column("year"), REGION)
     expected = [[1, 2020, 0, 1], [2, 2020, 0, 1], [3, 2021, 1, 0]]
-    data = encode(table, schema)
+    data = Dataset.from_source(table, schema)
     assert data.X.tolist() == expected
     assert data.y.tolist() == [1, 2, 3.5]
-    streamed = stream(folder, schema)
-    assert streamed.dense().X.tolist() == expected
-    assert streamed.select([2]).dense().X.ravel().tolist() == [0, 0, 1]
+    blocks = streamed(folder, schema)
+    assert blocks.dense().X.tolist() == expected
+    assert blocks.select([2]).dense().X.ravel().tolist() == [0, 0, 1]
 
 
 def test_a_pattern_stands_for_the_files_that_match(folder):
-    table = read_table(folder / "year=2021" / "*" / "*.parquet")
+    table = open_source(folder / "year=2021" / "*" / "*.parquet")
     assert (set(table.names), table.rows) == ({"a", "y", "region"}, 1)
-    assert read_table(folder / "**" / "a.parquet").rows == 2
+    assert open_source(folder / "**" / "a.parquet").rows == 2
 
 
 @pytest.mark.parametrize(
@@ -390,21 +394,21 @@ def test_a_pattern_stands_for_the_files_that_match(folder):
 def test_files_of_one_table_need_the_same_columns(folder, columns, message):
     pq.write_table(pa.table(columns), folder / "year=2021" / "region=south" / "z.parquet")
     with pytest.raises(InvalidData, match=message):
-        read_table(folder)
+        open_source(folder)
 
 
 def test_a_folder_without_tables_or_with_a_damaged_one_is_named(tmp_path, folder):
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(InvalidData, match=r"folder\.csv has no Parquet files"):
-        read_table(tmp_path / "folder.csv")
+        open_source(tmp_path / "folder.csv")
     with pytest.raises(InvalidData, match=r"sales.*\*\.nothing has no Parquet files"):
-        read_table(folder / "*.nothing")
+        open_source(folder / "*.nothing")
     with pytest.raises(InvalidData, match=r"matches .*README\.txt; only Parquet"):
-        read_table(folder / "*.txt")
+        open_source(folder / "*.txt")
     for name in ("0.parquet", "z.parquet"):
         (folder / "year=2020" / "region=north east" / name).write_text("damaged")
         with pytest.raises(InvalidData, match=r"cannot read .*Parquet file, or a damaged one"):
-            read_table(folder)
+            open_source(folder)
         (folder / "year=2020" / "region=north east" / name).unlink()
 
 
@@ -412,7 +416,7 @@ def test_the_schema_of_a_folder_lies_beside_it(folder, monkeypatch):
     from dpkit_core.cli._inputs import find_schema
 
     folder.with_name("sales.schema.toml").write_text('target = "y"\n[columns.a]\n[columns.y]\n')
-    schema = find_schema(read_table(folder), path=None, target=None, features=None, neighboring=None)
+    schema = find_schema(open_source(folder), path=None, target=None, features=None, neighboring=None)
     assert schema == schema_of(Column("a"))
 
 
@@ -420,7 +424,7 @@ def test_without_pyarrow_the_error_says_what_to_install(write, monkeypatch):
     path = write("t.csv", "a,y\n1,2\n3,4\n")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingDependency, match=r"pip install 'dpkit\[tables\]'"):
-        read_table(path)
+        open_source(path)
 
 
 def test_npz_needs_no_pyarrow(write, monkeypatch):
@@ -440,19 +444,11 @@ def test_reading_a_table_does_not_import_pandas(write):
     code = f"""
 import sys
 from pathlib import Path
-from dpkit_core.data.encode import encode
-from dpkit_core.data.readers import read_table
 from dpkit_core.data.schema import Column, Schema
 schema = Schema((Column("a"), Column("cut", "categorical", categories=("Good",))), Column("y"))
 for path in {[str(path) for path in paths]}:
-    assert encode(read_table(Path(path)), schema).X.tolist() == [[1, 1], [2, 0]]
+    assert read(Path(path), schema).X.tolist() == [[1, 1], [2, 0]]
 print("pandas" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
-
-
-def test_columns_of_a_table_that_is_in_no_file_cannot_be_copied_from_there():
-    table = Table("a frame", (), 0, lambda position: np.empty(0))
-    with pytest.raises(InvalidData, match="is in no file"):
-        table.stored(["id"])
