@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
     from dpkit_core.data.source import Source
 
+#: From this many bytes of features on, records are better read in blocks.
+LARGE = 2**28
+
 #: Bytes of numbers read at once from a source, which needs a few times as much.
 BLOCK = 2**25
 
@@ -280,7 +283,13 @@ class Dataset:
             Naming the column and the remedy: one is missing, is not what the schema says, or has missing or
             infinite values; or there are no records, or not as many as the schema says.
         """
-        blocks = [*_read(source, schema, schema.features)]
+        blocks = list(_read(source, schema, schema.features))
+        return cls._of_blocks(blocks, source, schema, batch=batch)
+
+    @classmethod
+    def _of_blocks(
+        cls, blocks: list[Block], source: Source, schema: Schema, *, batch: bool = False
+    ) -> Dataset:
         if not batch:
             _require_records(sum(map(len, blocks)), source, schema)
         held = _in_memory(blocks, len(schema.features))
@@ -577,6 +586,25 @@ def _read(source: Source, schema: Schema, features: Sequence[Feature]) -> Iterat
         except Unreadable as error:
             raise told(error, source.called, start, schema.target.name) from None
         start += batch.num_rows
+
+
+def dataset_of(source: Source, schema: Schema, forms: Sequence[str]) -> Dataset | StreamedDataset:
+    """Return the records of a source in one of ``forms``: in memory, or in blocks where they are many.
+
+    Sums are the same in all forms, so the choice shows in time and memory alone.
+
+    Raises
+    ------
+    InvalidData
+        As ``Dataset.from_source``.
+    """
+    blocks: list[Block] = []
+    for block in _read(source, schema, schema.features):
+        blocks.append(block)
+        if "streamed" in forms and sum(block.X.nbytes for block in blocks) > LARGE:
+            blocks.clear()
+            return StreamedDataset.from_source(source, schema)
+    return Dataset._of_blocks(blocks, source, schema)
 
 
 def _in_memory(blocks: list[Block], columns: int) -> Block:
