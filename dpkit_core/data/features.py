@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 
 import attrs
 
@@ -70,3 +71,8 @@ class Feature:
     classes: tuple[str, ...] = ()
     transform: Transform | None = None
     written: Written = attrs.field(default=Written(), eq=False)
+
+
+def wanted(features: Iterable[Feature]) -> dict[str, Written]:
+    """Return the columns that features are made of, each once, and how they are written."""
+    return {feature.column: attrs.evolve(feature.written, kind=feature.kind) for feature in features}
