@@ -25,14 +25,15 @@ _HEADER = """\
 # Parts that need a bound say so; leave the others commented out. A column removed from here is not used.
 #
 # Where a number or a date may be missing, give its column a rule: missing = "indicator" or "constant", with
-# fill = what stands in its place, or "drop", which leaves the record out. Without one, such a table is refused.
+# fill = what stands in its place, or "drop", which leaves the record out. Without a rule, dpkit refuses the
+# table. A missing category is none of its list, unless there is a rule.
 """
 
 _READ = "Names and kinds of columns are those of the table; no value was looked at."
 
 _GUESSED = """\
-Names of columns are those of the table. Kinds, and how dates and numbers are written, were
-# guessed from its first {rows} records at most: check each. No value of a record is in here."""
+Names of columns are those of the table. Kinds, and how dates and numbers are written, were guessed from
+# its first {rows} records at most: check each of them. No value of a record is in here."""
 
 _BLANKS = {
     "numeric": ("# lower = ", "# upper = ", '# missing = "indicator"'),
@@ -144,6 +145,6 @@ def _entry(field: pa.Field, guess: Guess | None, *, is_target: bool) -> Iterator
     if guess is not None and guess.remark:
         yield f"# {guess.remark}"
     for place, facts in enumerate(() if guess is None else guess.either):
-        yield "# Take the # from either" if place == 0 else "# or from"
+        yield "# Keep one of these, without its #:" if place == 0 else "# or"
         yield from (f"# {fact}" for fact in to_toml(facts).splitlines())
     yield from (_BLANKS_OF_TARGET if is_target else _BLANKS)[kind]

@@ -124,7 +124,7 @@ def guess(texts: Iterable[str], habits: Written = Written()) -> Guess:
 
 def _categories(entries: Sequence[str]) -> Guess:
     if len(entries) == 2:
-        remark = "Two texts, as far as was looked: in a target, the one listed second is predicted."
+        remark = "Two different texts, as far as was looked."
     elif len(entries) > MANY:
         remark = "Many different texts: remove the column if they are names, numbers of records or remarks."
     else:
