@@ -105,7 +105,7 @@ def schema(
 
 def draft(source: Source, target: str | None, guessed: Mapping[str, Guess]) -> str:
     """Return a schema file with names and kinds filled in and everything else left blank."""
-    from dpkit_core.data.columns import find
+    from dpkit_core.data.fields import find
     from dpkit_core.data.guess import LOOKED_AT
     from dpkit_core.files.documents import to_toml
     from dpkit_core.privacy.budget import Neighboring
@@ -131,7 +131,7 @@ def draft(source: Source, target: str | None, guessed: Mapping[str, Guess]) -> s
 
 
 def _entry(field: pa.Field, guess: Guess | None, *, is_target: bool) -> Iterator[str]:
-    from dpkit_core.data.columns import type_of
+    from dpkit_core.data.fields import type_of
     from dpkit_core.data.encode import kind_of
     from dpkit_core.files.documents import to_toml
 

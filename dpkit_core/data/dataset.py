@@ -563,7 +563,7 @@ class StreamedDataset:
 
 def _read(source: Source, schema: Schema, features: Sequence[Feature]) -> Iterator[Block]:
     """Yield the records of a source in blocks of these features, not transformed, missing values as NaN."""
-    from dpkit_core.data.columns import require_columns, told  # noqa: PLC0415 - a source has pyarrow
+    from dpkit_core.data.fields import require_columns, told  # noqa: PLC0415 - a source has pyarrow
     from dpkit_core.data.encode import Unreadable, encode  # noqa: PLC0415 - likewise
 
     require_columns(source, schema)

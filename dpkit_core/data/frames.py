@@ -362,7 +362,7 @@ def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
         If columns are declared neither numbers nor dates, and nothing is known of them: with all their names,
         and what to say of them.
     """
-    from dpkit_core.data.columns import type_of  # noqa: PLC0415 - which needs schemas, and they this
+    from dpkit_core.data.fields import type_of  # noqa: PLC0415 - which needs schemas, and they this
     from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - arrays are used without pyarrow
 
     others = [] if hasattr(X, "column_names") else getattr(X, "columns", ())
@@ -383,8 +383,8 @@ def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
         raise InvalidSchema(
             f"what may columns {', '.join(unclear)} hold? List their categories, from public knowledge and "
             'not from the table, as in Schema.from_frame(..., categories={"cut": ["Fair", "Good"]}); give '
-            "numbers and dates a type of their own, as by astype; or leave the columns out. The categories of "
-            "a data frame's own type do not count: they may have been read off the records"
+            "numbers and dates a type of their own, as by astype; or leave the columns out. The categories "
+            "of a data frame's own type do not count: they may have been read off the records"
         )
     return {name: known.get(name) or typed[name] for name in kinds}
 
@@ -403,7 +403,7 @@ def column_feature(values: npt.NDArray[Any], feature: Feature) -> Vector:
 
 def _encoded(source: ArrowSource, features: Sequence[Feature]) -> Matrix:
     """Return n x d features of a table, column by column in memory: each is written and read as a whole."""
-    from dpkit_core.data.columns import require_kind, told  # noqa: PLC0415 - which needs schemas, and they this
+    from dpkit_core.data.fields import require_kind, told  # noqa: PLC0415 - which needs schemas, and they this
     from dpkit_core.data.encode import Unreadable, encode  # noqa: PLC0415 - arrays are used without pyarrow
 
     columns, names = wanted(features), source.fields.names

@@ -99,7 +99,7 @@ from typing import Any
 
 import attrs
 
-from dpkit_core.data.column import Column, shown_without_defaults, unprintable
+from dpkit_core.data.columns import Column, shown_without_defaults, unprintable
 from dpkit_core.data.features import EPOCH, Feature, Written
 from dpkit_core.data.schema_file import read_facts, table_of
 from dpkit_core.data.transforms import Transform

@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from dpkit_core.data.column import Column
+from dpkit_core.data.columns import Column
 from dpkit_core.data.features import EPOCH
 from dpkit_core.errors import InvalidSchema
 from dpkit_core.privacy.budget import Neighboring
