@@ -131,8 +131,8 @@ def draft(source: Source, target: str | None, guessed: Mapping[str, Guess]) -> s
 
 
 def _entry(field: pa.Field, guess: Guess | None, *, is_target: bool) -> Iterator[str]:
-    from dpkit_core.data.fields import type_of
     from dpkit_core.data.encode import kind_of
+    from dpkit_core.data.fields import type_of
     from dpkit_core.files.documents import to_toml
 
     kind = kind_of(field.type) if guess is None else guess.kind
