@@ -30,6 +30,8 @@ class Written:
         What groups the digits of a number; nothing by default.
     missing
         Texts that stand for a missing value, beside the usual ones.
+    categories
+        All that the column may hold, where it is categorical: which of them an entry is, depends on the list.
     """
 
     kind: str = "numeric"
@@ -38,6 +40,7 @@ class Written:
     decimal: str = "."
     thousands: str = ""
     missing: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
 
 
 @attrs.frozen
