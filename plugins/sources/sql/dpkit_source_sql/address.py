@@ -44,7 +44,8 @@ def server_of(url: str) -> Server:
     """
     scheme, _, rest = url.partition("://")
     parts = re.fullmatch(r"(?:([^@/?#]*)@)?([^@/?#]*)(?:/([^@?#]*))?(?:\?([^@#]*))?", rest)
-    # Where the user ends cannot be told if one of the signs that part a URL stands in a name, or in a password.
+    # Where the user ends cannot be told if one of the signs that part a URL stands in a name, or in a
+    # password.
     user, hosts, database, query = parts.groups("") if parts else (rest.rpartition("@")[0], "", "", "")
     options = dict(parse_qsl(query, keep_blank_values=True))
     if ":" in user or "%3a" in user.lower() or _SECRETS & {name.strip().lower() for name in options}:
@@ -79,8 +80,9 @@ def file_of(where: str, scheme: str) -> Path:
         parts = urlsplit(where)
         if not where.startswith(f"{scheme}:///") or parts.query or parts.fragment:
             raise InvalidOption(
-                f"a file is named by three slashes and its path, as in {scheme}:///clinic.db, or by four for an "
-                "absolute one; it has no host, no user and no options, and ? is written %3F and # is %23"
+                f"a file is named by three slashes and its path, as in {scheme}:///clinic.db, or by four "
+                "for an absolute one; it has no host, no user and no options, and ? is written %3F and # is "
+                "%23"
             )
         path = Path(unquote(parts.path[1:]))
     return path

@@ -1,4 +1,4 @@
-"""What a driver yields, handed on: unreadable types refused, texts of numbers read, batches cut."""
+"""What a driver yields, handed on: types and text that cannot be read refused, batches cut."""
 
 from __future__ import annotations
 
@@ -18,28 +18,14 @@ def require_readable(called: str, fields: pa.Schema, wanted: Iterable[str]) -> N
         kind = fields.field(name).type
         if isinstance(kind, pa.OpaqueType):
             raise InvalidData(
-                f"column {name!r} of {called} is of type {kind.type_name}, and only numbers, text and dates are "
-                "read; make a view that casts it to one of them, and name the view"
+                f"column {name!r} of {called} is of type {kind.type_name}, and only numbers, text and dates "
+                "are read; make a view that casts it to one of them, and name the view"
             )
 
 
 def unreadable(kind: str, engine: str) -> pa.DataType:
     """Return the type of a column that is not read."""
     return pa.opaque(pa.binary(), kind, engine)
-
-
-def numbers(text: pa.Array) -> pa.Array:
-    """Return the nearest numbers to exact decimals, written as the database writes them.
-
-    Each depends on its own text alone: Arrow's cast and ``float`` both round to the nearest.
-
-    >>> numbers(pa.array(["0.1", None, "1" + "0" * 400])).to_pylist()
-    [0.1, None, inf]
-    """
-    try:
-        return text.cast(pa.float64())
-    except pa.ArrowInvalid:  # out of the range of float64
-        return pa.array([None if entry is None else float(entry) for entry in text.to_pylist()], pa.float64())
 
 
 def require_text(called: str, batch: pa.RecordBatch) -> None:
@@ -52,8 +38,8 @@ def require_text(called: str, batch: pa.RecordBatch) -> None:
             except pa.ArrowInvalid:
                 pass
             raise InvalidData(
-                f"column {field.name!r} of {called} holds text that is not UTF-8; make a view that converts it, "
-                "and name the view"
+                f"column {field.name!r} of {called} holds text that is not UTF-8; make a view that converts "
+                "it, and name the view"
             )
 
 

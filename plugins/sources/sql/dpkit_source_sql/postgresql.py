@@ -1,11 +1,11 @@
 """A table or view of PostgreSQL, by ADBC.
 
-All passes read in one transaction at REPEATABLE READ, so they see what was committed before the first of them,
-whatever others write meanwhile; it is READ ONLY. Names and types are those of a statement that is prepared and
-never executed.
+All passes read in one transaction at REPEATABLE READ, so they see what was committed before the first of
+them, whatever others write meanwhile; it is READ ONLY. Names and types are those of a statement that is
+prepared and never executed.
 
-``NUMERIC`` arrives as exact text, and becomes the nearest float64 here, where its spelling is known: the options
-that say how people write numbers are not about it. As a category it stays text.
+``NUMERIC`` arrives as exact text of an extension type, from which the encoder knows that a program spelled
+it: what the schema says of how people write numbers is not about it. Among the fields it is a number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpkit_core.data.features import Written
 from dpkit_core.data.source import ReadOptions, Source
 from dpkit_core.errors import DpkitError, InvalidData
 from dpkit_source_sql.address import Server, server_of
-from dpkit_source_sql.entries import cut, numbers, require_readable, require_text, unreadable
+from dpkit_source_sql.entries import cut, require_readable, require_text, unreadable
 from dpkit_source_sql.session import Session
 from dpkit_source_sql.tables import Relation, chosen, quoted
 
@@ -76,28 +76,20 @@ class PostgresqlSource:
         """Yield the wanted columns of all records, about 4 MiB at once; see ``Source``."""
         require_readable(self.called, self.fields, wanted)
         # Text of a fixed length has its padding as long as it is not cast.
-        columns = [f"{quoted(n)}::text" if self._types[n] == "bpchar" else quoted(n) for n in wanted]
+        columns = [
+            f"{quoted(name)}::text AS {quoted(name)}" if self._types[name] == "bpchar" else quoted(name)
+            for name in wanted
+        ]
         query = f"SELECT {', '.join(columns)} FROM {self._relation.sql}"
         explain = functools.partial(_refused, self.called)
         options = {"adbc.postgresql.batch_size_hint_bytes": str(_BATCH)}
         for batch in self._session.read(query, explain, **options):
-            yield from cut(self._typed(batch, wanted), rows)
+            require_text(self.called, batch)
+            yield from cut(batch, rows)
 
     def close(self) -> None:
         """End the transaction and the connection."""
         self._session.close()
-
-    def _typed(self, batch: pa.RecordBatch, wanted: Mapping[str, Written]) -> pa.RecordBatch:
-        if not wanted:
-            return batch
-        arrays = []
-        for column, (name, written) in zip(batch.columns, wanted.items(), strict=True):
-            if self._types[name] == "numeric":
-                column = numbers(column.storage) if written.kind == "numeric" else column.storage
-            arrays.append(column)
-        typed = pa.RecordBatch.from_arrays(arrays, names=list(wanted))
-        require_text(self.called, typed)
-        return typed
 
 
 def open_postgresql(where: str, options: ReadOptions) -> Source:
@@ -160,10 +152,12 @@ def _patient(url: str) -> str:
 
 def _unreached(server: Server, error: Exception) -> DpkitError:
     said = str(error)
-    why = next((why for sign, why in _REFUSALS if sign in said), "the address or the server does not allow it")
+    why = next(
+        (why for sign, why in _REFUSALS if sign in said), "the address or the server does not allow it"
+    )
     return InvalidData(
-        f"no connection to database {server.database or '(the default)'} on {server.hosts or 'this machine'}: "
-        f"{why}; try the same address with psql, which tells more"
+        f"no connection to database {server.database or '(the default)'} on {server.hosts or 'this "
+        f"machine'}: {why}; try the same address with psql, which tells more"
     )
 
 
@@ -172,8 +166,10 @@ def _refused(called: str, error: Exception) -> DpkitError:
     if code is None or code.startswith(_LOST):
         return InvalidData(f"database connection lost while {called} was read; all of it must be read again")
     if code == _NOT_ALLOWED:
-        return InvalidData(f"the database refused to read {called} ({code}): your role needs GRANT SELECT on it")
+        return InvalidData(
+            f"the database refused to read {called} ({code}): your role needs GRANT SELECT on it"
+        )
     return InvalidData(
-        f"the database refused to read {called} ({code}); the code is explained in PostgreSQL's appendix A, and "
-        "reading the whole table in psql shows the entry"
+        f"the database refused to read {called} ({code}); the code is explained in PostgreSQL's appendix A, "
+        "and reading the whole table in psql shows the entry"
     )

@@ -1,13 +1,13 @@
 """A table or view of a file of SQLite, by ADBC.
 
-In SQLite an entry has its own type, whatever is declared, and ADBC's driver takes the type of a column from the
-entries that it meets first. So every entry is brought to its column's type within the query, by a rule about
-that entry and the declaration alone, and a first record that is made up here, and dropped, shows the driver the
-types. One column more says which entry cannot be brought to its type.
+In SQLite an entry has its own type, whatever is declared, and ADBC's driver takes the type of a column from
+the entries that it meets first. So every entry is brought to its column's type within the query, by a rule
+about that entry and the declaration alone, and a first record that is made up here, and dropped, shows the
+driver the types. One column more says which entry cannot be brought to its type.
 
-A column is of numbers if it is declared so: by SQLite's own rule for ``INTEGER`` and ``REAL``, and by the words
-for other numbers and truth values. It is of text if it is declared so. Of what is declared otherwise (dates, for
-which SQLite has no type) or not at all, the schema says what it means.
+A column is of numbers if it is declared so: by SQLite's own rule for ``INTEGER`` and ``REAL``, and by the
+words for other numbers and truth values. It is of text if it is declared so. Of what is declared otherwise
+(dates, for which SQLite has no type) or not at all, the schema says what it means.
 
 All passes read in one transaction of a connection that cannot write. The library is ADBC's own: two copies of
 SQLite in one process would undo each other's locks on a file.
@@ -26,6 +26,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpkit_core.data.encode import NOTHING
 from dpkit_core.data.features import Written
 from dpkit_core.data.source import UNTYPED, ReadOptions, Source
 from dpkit_core.errors import DpkitError, InvalidData
@@ -35,13 +36,19 @@ from dpkit_source_sql.session import Session
 from dpkit_source_sql.tables import Relation, chosen, quoted
 
 _BATCH = 65_536
-_NUMBERS = re.compile("INT|REAL|FLOA|DOUB|NUM|DECIMAL|BOOL")
-_TEXTS = re.compile("CHAR|CLOB|TEXT")
-_DATES = re.compile("DATE|TIME")
+# In this order: dates; then SQLite's own rule, and the words for numbers among what it leaves to its last
+# line.
+_DECLARED = (
+    (re.compile("DATE|TIME"), "otherwise"),
+    (re.compile("INT"), "number"),
+    (re.compile("CHAR|CLOB|TEXT"), "text"),
+    (re.compile(r"REAL|FLOA|DOUB|\bNUM|DECIMAL|BOOL"), "number"),
+)
 
 _CATALOG = """
 SELECT '' AS name UNION ALL
-SELECT CAST(name AS TEXT) FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+SELECT CAST(name AS TEXT) FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%'
+ESCAPE '\\'
 """
 # Of hidden columns, those that are computed belong to the table; 1 are the arguments of a virtual one.
 _COLUMNS = """
@@ -89,9 +96,9 @@ class SqliteSource:
             row = pc.index(pc.not_equal(refused, 0), True).as_py()
             column = columns[refused[row].as_py() - 1]
             raise InvalidData(
-                f"record {before + row + 1} of {self.called} holds {column.wrong} in column {column.name!r}, "
-                f"which is declared {column.declared}; correct it, or make a view with "
-                f"CAST({quoted(column.name)} AS TEXT) and say in the schema what it means"
+                f"record {before + row + 1} of {self.called} holds {column.wrong} in column {column.name!r}; "
+                f"correct it, or read a view with CAST({quoted(column.name)} AS TEXT) and say in the schema "
+                "what it means"
             )
 
 
@@ -100,7 +107,6 @@ class _Column:
     """One column of a query: an entry that shows its type, each entry, and which entries are refused."""
 
     name: str
-    declared: str
     wrong: str
     example: str
     entry: str
@@ -110,15 +116,19 @@ class _Column:
     def of(cls, field: pa.Field, written: Written) -> _Column:
         name = quoted(field.name)
         if pa.types.is_floating(field.type):
-            entry = f"CASE typeof({name}) WHEN 'real' THEN {name} WHEN 'integer' THEN CAST({name} AS REAL) END"
-            refused = f"typeof({name}) IN ('text', 'blob')"
-            return cls(field.name, "a number", "text or bytes", "0.5", entry, refused)
-        # quote() keeps all digits of a number, which the conversion to text does not. Where the schema says that
-        # people write a comma, this spelling of a number has one, too.
+            # What is left empty by an import is text, and stands for nothing in a column of numbers.
+            nothing = ", ".join(map(_literal, dict.fromkeys([*NOTHING, *written.missing])))
+            blank = f"trim({name}, char(9, 10, 11, 12, 13, 32)) IN ({nothing})"
+            entry = (
+                f"CASE typeof({name}) WHEN 'real' THEN {name} WHEN 'integer' THEN CAST({name} AS REAL) END"
+            )
+            refused = f"typeof({name}) = 'blob' OR (typeof({name}) = 'text' AND NOT {blank})"
+            return cls(field.name, "text or bytes where a number is declared", "0.5", entry, refused)
+        # quote() keeps all digits of a number, which the conversion to text does not. Where the schema says
+        # that people write a comma, this spelling of a number has one, too.
         spelled = f"quote({name})" if written.decimal == "." else f"replace(quote({name}), '.', ',')"
-        entry = f"CASE typeof({name}) WHEN 'real' THEN {spelled} WHEN 'blob' THEN '' ELSE CAST({name} AS TEXT) END"
-        declared = "text" if field.metadata is None else "otherwise"
-        return cls(field.name, declared, "bytes", "''", entry, f"typeof({name}) = 'blob'")
+        entry = f"CASE typeof({name}) WHEN 'real' THEN {spelled} WHEN 'blob' THEN '' ELSE CAST({name} AS
+        TEXT) END" return cls(field.name, "bytes", "''", entry, f"typeof({name}) = 'blob'")
 
 
 def open_sqlite(where: str, options: ReadOptions) -> Source:
@@ -151,27 +161,30 @@ def open_sqlite(where: str, options: ReadOptions) -> Source:
 
 
 def _fields(session: Session, relation: Relation, explain: functools.partial[DpkitError]) -> pa.Schema:
-    name = relation.name.replace("'", "''")
-    batches = session.read(_COLUMNS.format(f"'{name}', 'main'"), explain)
+    batches = session.read(_COLUMNS.format(f"{_literal(relation.name)}, 'main'"), explain)
     columns = [entry for batch in batches for entry in batch.to_pylist()][1:]
     return pa.schema([_field(column["name"], column["type"]) for column in columns])
 
 
 def _field(name: str, declared: str) -> pa.Field:
-    if not _DATES.search(declared):
-        if _NUMBERS.search(declared):
-            return pa.field(name, pa.float64())
-        if _TEXTS.search(declared):
-            return pa.field(name, pa.string())
-    return pa.field(name, pa.string(), metadata=UNTYPED)
+    kind = next((kind for words, kind in _DECLARED if words.search(declared)), "otherwise")
+    return {
+        "number": pa.field(name, pa.float64()),
+        "text": pa.field(name, pa.string()),
+        "otherwise": pa.field(name, pa.string(), metadata=UNTYPED),
+    }[kind]
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _unopened(path: Path, error: Exception) -> DpkitError:
     if "database is locked" in str(error):
         return _locked(str(path))
     return InvalidData(
-        f"{path} cannot be read as a database of SQLite: it may be of another kind, encrypted or damaged, or in "
-        "a folder in which you may not write while another program uses it"
+        f"{path} cannot be read as a database of SQLite: it may be of another kind, encrypted or damaged, "
+        "or in a folder in which you may not write while another program uses it"
     )
 
 
@@ -184,4 +197,6 @@ def _refused(called: str, error: Exception) -> DpkitError:
 
 
 def _locked(called: str) -> DpkitError:
-    return InvalidData(f"{called} is locked: another program is writing to it; wait for its end, and try again")
+    return InvalidData(
+        f"{called} is locked: another program is writing to it; wait for its end, and try again"
+    )
