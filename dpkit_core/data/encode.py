@@ -346,7 +346,7 @@ def _by_type(
     entries: pa.UnionArray, name: str, written: Written, read: Callable[[pa.Array, str, Written], Vector]
 ) -> Vector:
     """Return what ``read`` makes of a column whose entries have each a type of its own."""
-    codes, offsets = np.from_dlpack(entries.type_codes), np.from_dlpack(entries.offsets)
+    codes, offsets = _members(entries)
     values = np.empty(len(entries))
     unread: list[Unreadable] = []
     for code in range(entries.type.num_fields):
@@ -358,6 +358,16 @@ def _by_type(
     if unread:
         raise min(unread, key=lambda error: error.row)
     return values
+
+
+def _members(entries: pa.UnionArray) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:
+    """Return of each entry the code of its type, and its place among the entries of that type."""
+    # Not by ``type_codes`` and ``offsets``, which disregard where a slice of an array begins.
+    buffers, part = entries.buffers(), slice(entries.offset, entries.offset + len(entries))
+    codes = np.frombuffer(buffers[1], np.int8)[part]
+    if entries.type.mode == "sparse":  # whose members are as long as it is, and sliced with it
+        return codes, np.arange(len(entries), dtype=np.int32)
+    return codes, np.frombuffer(buffers[2], np.int32)[part]
 
 
 def _as_spelled(kind: pa.DataType, written: Written) -> Written:
