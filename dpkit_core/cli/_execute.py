@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import attrs
 import typer
 
 from dpkit_core.cli._options import until_nobody_reads
@@ -23,6 +26,7 @@ from dpkit_core.errors import (
     ReleaseNotShown,
     ReleaseNotWritten,
 )
+from dpkit_core.files.documents import to_toml
 from dpkit_core.files.writing import Output, reserved
 from dpkit_core.ledger.ledger import Ledger, Payer
 from dpkit_core.noise.randomness import Randomness
@@ -34,12 +38,15 @@ from dpkit_core.pipeline.plan import (
     accountant_lines,
     budget_line,
     forecast_lines,
+    missing_lines,
     reading_lines,
     stage_rows,
     title,
     warning_lines,
 )
+from dpkit_core.pipeline.planfile import forecast_document, plan_document
 from dpkit_core.pipeline.policy import Policy
+from dpkit_core.pipeline.request import Agreed
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource, resources
 from dpkit_core.privacy.budget import Budget
@@ -59,50 +66,104 @@ def require_elsewhere(path: Path, inputs: Iterable[Path | None]) -> None:
         raise InvalidOption(f"cannot write {path}: it is also read here; write elsewhere")
 
 
-@contextmanager
-def claimed(path: Path, *, force: bool, inputs: Iterable[Path | None] = ()) -> Iterator[Output]:
-    """Reserve the file of a release, so that no other run takes it."""
-    require_elsewhere(path, inputs)
-    if path.is_file() and not force:
-        raise InvalidOption(
-            f"{path} exists, and a release that is lost stays paid for; write elsewhere with --output, or "
-            "overwrite it with --force"
-        )
-    with reserved(path, replace=force) as output:
-        yield output
+@attrs.frozen
+class Outputs:
+    """The files that a command writes, each reserved before anything is spent; made by ``outputs``.
+
+    Attributes
+    ----------
+    release
+        For the release; None for a dry run.
+    plan
+        For the plan; None if it is not to be saved.
+    page
+        For a page about the release; None if there is to be none.
+    """
+
+    release: Output | None
+    plan: Output | None
+    page: Output | None
+    _page_of: Callable[[Release, str], str] | None
+
+    def save(self, plan: Plan) -> None:
+        """Write the plan, if that is asked for."""
+        if self.plan is not None:
+            self.plan.write(to_toml(plan_document(plan)))
+            note(f"wrote {self.plan.called}")
+
+    def save_page(self, release: Release) -> None:
+        """Write the page, if that is asked for; failing to is told, and `dpkit report` makes up for it."""
+        if self.page is None or self._page_of is None or self.release is None:
+            return
+        path = self.page.called
+        try:
+            self.page.write(self._page_of(release, Path(self.release.called).name))
+        except OSError as error:
+            note(f"the page {path} is not written: {error.strerror or error}; `dpkit report` writes it")
+        else:
+            note(f"wrote {path}")
 
 
 @contextmanager
-def page_about(path: Path | None, *, force: bool) -> Iterator[Callable[[Release, str], None] | None]:
-    """Reserve the file of a page, and give who writes it about a release; None if there is to be none.
+def outputs(
+    release: Path | None,
+    *,
+    plan: Path | None = None,
+    page: Path | None = None,
+    force: bool = False,
+    inputs: Iterable[Path | None] = (),
+) -> Iterator[Outputs]:
+    """Reserve the files of a release, its plan and a page about it, so that no other run takes them.
 
     Raises
     ------
-    MissingDependency
-        If nothing that is installed writes pages; nothing is spent.
     InvalidOption
-        If the file cannot be written.
+        If a file cannot be written, is written twice, is also one of ``inputs``, or is a release that only
+        ``force`` may overwrite.
+    MissingDependency
+        If nothing that is installed writes pages.
     """
-    if path is None:
-        yield None
-        return
+    asked = {"--output": release, "--save": plan, "--report": page}
+    given = [(option, path) for option, path in asked.items() if path is not None]
+    for (one, path), (other, same) in itertools.combinations(given, 2):
+        if path.resolve() == same.resolve():
+            raise InvalidOption(f"{other} and {one} are both {same}; give each a file of its own")
+    read = tuple(inputs)
+    for _, path in given:
+        require_elsewhere(path, read)
+    if release is not None and release.is_file() and not force:
+        raise InvalidOption(
+            f"{release} exists, and a release that is lost stays paid for; write elsewhere with --output, or "
+            "overwrite it with --force"
+        )
+    page_of = None if page is None else _writer_of_pages()
+
+    with contextlib.ExitStack() as stack:
+
+        def reserve(path: Path | None, *, replace: bool) -> Output | None:
+            return None if path is None else stack.enter_context(reserved(path, replace=replace))
+
+        yield Outputs(
+            reserve(release, replace=force),
+            reserve(plan, replace=True),
+            reserve(page, replace=force),
+            page_of,
+        )
+
+
+def _writer_of_pages() -> Callable[[Release, str], str]:
     pages = resources("pages")
     if not pages:
         raise MissingDependency(
             "dpkit-command-report", "a page about a release", "pip install 'dpkit[report]'"
         )
-    text_of = load_target(find_resource("pages", "release", among=pages))
-    with reserved(path, replace=force) as output:
+    text_of: Callable[[Release, str], str] = load_target(find_resource("pages", "release", among=pages))
+    return text_of
 
-        def write(release: Release, name: str) -> None:
-            try:
-                output.write(text_of(release, name))
-            except OSError as error:
-                note(f"the page {path} is not written: {error.strerror or error}; `dpkit report` writes it")
-            else:
-                note(f"wrote {path}")
 
-        yield write
+def aside() -> contextlib.redirect_stdout[Any]:
+    """Return a block in which what a part prints goes to standard error: the other one is for results."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def payer(
@@ -139,24 +200,22 @@ def execute(
     plan: Plan,
     data: Records,
     *,
+    files: Outputs,
     seed: int | None,
-    output: Output,
-    path: Path,
     format: Format,
     paid_by: Payer | None = None,
     signer: SigningKey | None = None,
-    page: Callable[[Release, str], None] | None = None,
 ) -> None:
     """Run the plan, write the release, print it, and exit with 3 if the mechanism refused.
 
-    ``path`` is what the user calls the file of ``output``; ``signer`` signs what is written, and ``page``
-    writes a page about it.
+    ``signer`` signs what is written.
     """
+    output = files.release
+    assert output is not None
     randomness = Randomness.from_os() if seed is None else Randomness.from_seed(seed)
     output.make_room(_room(plan))
     try:
-        # Standard output belongs to the result, whatever a part prints.
-        with contextlib.redirect_stdout(sys.stderr), render.progress() as progress:
+        with aside(), render.progress() as progress:
             observers = Observers.installed(report=note)
             with unheard():
                 release = plan.run(
@@ -165,14 +224,13 @@ def execute(
         with undisturbed():
             if signer is not None:
                 release = signer.sign(release)
-            _write(release, output, path)
+            _write(release, output)
     except KeyboardInterrupt as interrupt:
         raise Interrupted(
             "interrupted while the plan was run: nothing is released, and the planned budget counts as spent"
         ) from interrupt
-    note(f"wrote {path}")
-    if page is not None:
-        page(release, path.name)
+    note(f"wrote {output.called}")
+    files.save_page(release)
     try:
         with until_nobody_reads():
             if format is Format.JSON:
@@ -180,16 +238,16 @@ def execute(
             else:
                 show_release(release)
     except KeyboardInterrupt:
-        note(f"stopped printing; the release is whole in {path}")
+        note(f"stopped printing; the release is whole in {output.called}")
     except OSError as error:
         raise ReleaseNotShown(
-            f"standard output: {error.strerror or error}. The release is whole in {path}"
+            f"standard output: {error.strerror or error}. The release is whole in {output.called}"
         ) from error
     if release.refusal is not None:
         raise typer.Exit(REFUSED)
 
 
-def _write(release: Release, output: Output, path: Path) -> None:
+def _write(release: Release, output: Output) -> None:
     try:
         output.write(release.to_json())
     except OSError as error:  # it is paid for: at least it is shown, to the last digit
@@ -197,7 +255,7 @@ def _write(release: Release, output: Output, path: Path) -> None:
         with contextlib.suppress(OSError), until_nobody_reads():
             _print_document(release)
         raise ReleaseNotWritten(
-            f"cannot write {path}: {error.strerror or error}. The release is paid for. {where}"
+            f"cannot write {output.called}: {error.strerror or error}. The release is paid for. {where}"
         ) from error
 
 
@@ -214,7 +272,26 @@ def _room(plan: Plan) -> int:
     return 2 * len(json.dumps(document, indent=2)) + 256 * len(plan.schema.features) + 2**14
 
 
-def show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str] = ()) -> None:
+def show_agreed(agreed: Agreed, paid_by: Payer | None, *, format: Format, dry_run: bool = False) -> None:
+    """Print what was agreed on: for people; and as JSON, if it is all that there will be."""
+    plan = agreed.plan
+    if format is Format.TABLE:
+        # A run has looked for missing values already.
+        because = [*agreed.because, *missing_lines(plan)] if dry_run else agreed.because
+        _show_plan(plan, paid_by, because=because)
+    elif dry_run:
+        document = {
+            "plan": plan_document(plan),
+            **({"accountant_because": plan.because} if plan.because else {}),
+            **({} if agreed.recommended is None else {"recommended": attrs.asdict(agreed.recommended)}),
+            "refused_if_missing": list(plan.schema.without_rule),
+            "forecasts": [forecast_document(found) for found in plan.forecasts],
+            "warnings": list(plan.warnings),
+        }
+        print(json.dumps(document, indent=2, allow_nan=False))
+
+
+def _show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str]) -> None:
     """Print what each part will spend, and what the account that pays will have spent then.
 
     ``because`` says why these parts were composed, where nobody named them.

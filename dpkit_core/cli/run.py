@@ -18,6 +18,7 @@ from dpkit_core.cli._options import (
     SeedOption,
     SignOption,
 )
+from dpkit_core.cli._requests import OutputOption
 from dpkit_core.commands.options import Format, FormatOption, note
 
 
@@ -40,9 +41,7 @@ def run(
     decimal: DecimalOption = ".",
     missing: MissingOption = None,
     seed: SeedOption = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the release.")
-    ] = Path("release.json"),
+    output: OutputOption = Path("release.json"),
     force: ForceOption = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
@@ -52,32 +51,17 @@ def run(
 
     Exit codes as for compose.
     """
-    import contextlib
-    import sys
-
     from dpkit_core.cli import _execute
-    from dpkit_core.cli._inputs import note_unused, records_of, require_tables
-    from dpkit_core.data.readers import Dialect, read_table
-    from dpkit_core.pipeline.planfile import read_plan
+    from dpkit_core.data.readers import Dialect
+    from dpkit_core.pipeline.request import agreed_in
 
     paid_by = _execute.payer(ledger, account, charge)
-    with _execute.claimed(output, force=force, inputs=(plan, *data)) as release:
-        with contextlib.redirect_stdout(sys.stderr):
-            agreed = read_plan(plan, report=note)
-        require_tables(data, agreed.batches)
-        dialect = Dialect(delimiter, decimal, missing)
-        tables = [read_table(path, batch=len(data) > 1, dialect=dialect) for path in data]
-        records = records_of(tables, agreed.schema, agreed.assembly.forms)
-        note_unused(tables[0], agreed.schema, by="the plan")
-        if format is Format.TABLE:
-            _execute.show_plan(agreed, paid_by)
+    with _execute.outputs(output, force=force, inputs=(plan, *data)) as files:
+        with _execute.aside():
+            agreed = agreed_in(plan, data, dialect=Dialect(delimiter, decimal, missing), report=note)
+        records = agreed.records()
+        _execute.show_agreed(agreed, paid_by, format=format)
+        signer = _execute.signer(sign)
         _execute.execute(
-            agreed,
-            records,
-            seed=seed,
-            output=release,
-            path=output,
-            format=format,
-            paid_by=paid_by,
-            signer=_execute.signer(sign),
+            agreed.plan, records, files=files, seed=seed, format=format, paid_by=paid_by, signer=signer
         )

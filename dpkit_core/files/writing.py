@@ -54,12 +54,15 @@ class Output:
 
     Attributes
     ----------
+    called
+        The path as it was given, for messages.
     path
         Where it will be, absolute and without links.
     left
         After a failure, where its text is whole all the same; None otherwise.
     """
 
+    called: str
     path: Path
     left: Path | None = attrs.field(init=False, default=None)
     _part: Path
@@ -200,7 +203,7 @@ def _reserve(path: Path | str, replace: bool) -> Output:
     except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
         reason = getattr(error, "strerror", None) or error
         raise InvalidOption(f"cannot write {path}: {reason}; write elsewhere") from error
-    output = Output(final, part, replace, descriptor)
+    output = Output(os.fspath(path), final, part, replace, descriptor)
     try:
         _require_free(path, final, replace=replace)
     except BaseException:

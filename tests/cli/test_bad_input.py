@@ -132,7 +132,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(dpkit, folder, position):
 
 
 def test_a_fault_of_dpkit_is_called_one_and_exits_with_1(dpkit, folder, monkeypatch):
-    monkeypatch.setattr("dpkit_core.data.readers.read_table", lambda path, **options: 1 / 0)
+    monkeypatch.setattr("dpkit_core.pipeline.request.read_table", lambda path, **options: 1 / 0)
     result = dpkit("compose", "numbers.csv", "--target", "y", *SELECTION)
     assert result.exit_code == 1
     assert "internal error (ZeroDivisionError" in result.stderr
@@ -143,7 +143,7 @@ def test_an_interrupt_exits_with_130(dpkit, folder, monkeypatch):
     def interrupt(path, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpkit_core.data.readers.read_table", interrupt)
+    monkeypatch.setattr("dpkit_core.pipeline.request.read_table", interrupt)
     assert dpkit("compose", "numbers.csv", "--target", "y", *SELECTION).exit_code == 130
 
 

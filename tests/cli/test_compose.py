@@ -346,7 +346,7 @@ def test_a_folder_is_streamed_where_the_table_is_large_and_the_release_is_the_sa
     words = ("compose", sales, "--target", "y", "--regressor", "winsorized_least_squares", "--seed", "3")
     releases = []
     for large in (0, 2**30):
-        monkeypatch.setattr("dpkit_core.cli._inputs.LARGE", large)
+        monkeypatch.setattr("dpkit_core.pipeline.request.LARGE", large)
         result = dpkit(*words, "--output", f"{large}.json")
         assert result.exit_code in (0, 3), result.output
         releases.append((folder / f"{large}.json").read_text())

@@ -7,12 +7,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpkit_core.cli._inputs import dataset
 from dpkit_core.data import encode as encode_module
 from dpkit_core.data.encode import encode, infer_schema, stream, unused_columns
 from dpkit_core.data.readers import Table, read_table
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import InvalidData, MissingDependency
+from dpkit_core.pipeline.facts import Facts
+from dpkit_core.pipeline.request import dataset_of
 from dpkit_core.privacy.budget import Neighboring
 
 
@@ -221,9 +222,9 @@ def test_only_parquet_is_streamed(write):
 def test_the_command_line_streams_large_parquet_files_to_scorers_that_accept_that(
     mixed, monkeypatch, bytes_, forms, expected
 ):
-    monkeypatch.setattr("dpkit_core.cli._inputs.LARGE", bytes_)  # the features are 100 x 4 numbers
+    monkeypatch.setattr("dpkit_core.pipeline.request.LARGE", bytes_)  # the features are 100 x 4 numbers
     path, schema = mixed
-    assert dataset(read_table(path), schema, forms).form == expected
+    assert dataset_of(read_table(path), schema, forms).form == expected
 
 
 def test_an_inferred_schema_has_names_and_kinds_and_nothing_else(write):
@@ -409,10 +410,8 @@ def test_a_folder_without_tables_or_with_a_damaged_one_is_named(tmp_path, folder
 
 
 def test_the_schema_of_a_folder_lies_beside_it(folder, monkeypatch):
-    from dpkit_core.cli._inputs import find_schema
-
     folder.with_name("sales.schema.toml").write_text('target = "y"\n[columns.a]\n[columns.y]\n')
-    schema = find_schema(read_table(folder), path=None, target=None, features=None, neighboring=None)
+    schema = Facts().about(read_table(folder), print)
     assert schema == schema_of(Column("a"))
 
 
