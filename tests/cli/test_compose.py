@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import attrs
 import pytest
 
 from dpkit_core import Release, verify
@@ -50,6 +51,48 @@ def test_json_is_the_release_and_nothing_else_is_on_standard_output(dpkit, folde
     assert "planning" in result.stderr
     for words in ("preparing", "selecting", "fitting"):  # a part that has the data is not heard
         assert words not in result.stderr
+
+
+def test_a_program_that_asks_for_the_same_gets_the_same_release(dpkit, folder):
+    from pathlib import Path
+
+    from dpkit_core import Budget, Randomness
+    from dpkit_core.pipeline.facts import Facts
+    from dpkit_core.pipeline.request import Request, agreed_in, propose
+
+    options = ("--set", "regressor.style=fancy", "--seed", 3, "--save", "plan.toml")
+    assert dpkit("compose", "diamonds.csv", "--schema", "facts.toml", *FULL, *options).exit_code == 0
+    parts = {"scorer": "large", "selector": "best", "regressor": "average", "accountant": "basic"}
+    told = []
+    agreed = propose(
+        Request(
+            Facts(Path("facts.toml")),
+            Budget(1.0, 1e-6),
+            "diamonds.csv",
+            parts=parts,
+            options={"regressor": {"style": "fancy"}},
+            k=2,
+        ),
+        told.append,
+    )
+    saved = agreed_in("plan.toml", ["diamonds.csv"], report=told.append)
+    assert saved.plan.events == agreed.plan.events
+    for one in (agreed, saved):
+        release = one.plan.run(one.records(), randomness=Randomness.from_seed(3))
+        assert release.to_json() == (folder / "release.json").read_text()
+    assert told == []
+
+
+def test_a_request_that_is_made_cannot_be_changed_from_outside():
+    from dpkit_core import Budget
+    from dpkit_core.pipeline.facts import Facts
+    from dpkit_core.pipeline.request import Request
+
+    parts, features = {"regressor": "average"}, ["a"]
+    wanted = Request(Facts(features=features, target="y"), Budget(1.0, 1e-6), ["t.csv"], parts=parts)
+    parts["regressor"], features[0] = "other", "b"
+    assert (wanted.parts["regressor"], wanted.facts.features) == ("average", ("a",))
+    assert hash(wanted) == hash(attrs.evolve(wanted))
 
 
 def test_a_selection_alone_and_a_regressor_alone_are_compositions(dpkit, folder):
