@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +14,17 @@ import attrs
 import typer
 
 from dpkit_core.cli._options import until_nobody_reads
+from dpkit_core.cli._outputs import Outputs, StandardOutput
 from dpkit_core.cli._process import undisturbed, unheard
 from dpkit_core.commands import render
 from dpkit_core.commands.options import Format, note
 from dpkit_core.errors import (
     Interrupted,
     InvalidOption,
-    MissingDependency,
     ReleaseNotShown,
     ReleaseNotWritten,
 )
-from dpkit_core.files.documents import to_toml
-from dpkit_core.files.writing import Output, reserved
+from dpkit_core.files.writing import Output
 from dpkit_core.ledger.ledger import Ledger, Payer
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.observers import Observers
@@ -47,8 +44,6 @@ from dpkit_core.pipeline.plan import (
 from dpkit_core.pipeline.planfile import forecast_document, plan_document
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.request import Agreed
-from dpkit_core.plugins.registry import load_target
-from dpkit_core.plugins.resources import find_resource, resources
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.events import event_to_json
 from dpkit_core.release.keys import SigningKey
@@ -58,107 +53,6 @@ REFUSED = 3
 
 # As wide as the longest name of a part of dpkit's: on 80 columns, what is released has to share the rest.
 _PART = 24
-
-
-def require_elsewhere(path: Path, inputs: Iterable[Path | None]) -> None:
-    """Raise if what is to be written is also read."""
-    if path.exists() and any(other and other.exists() and path.samefile(other) for other in inputs):
-        raise InvalidOption(f"cannot write {path}: it is also read here; write elsewhere")
-
-
-@attrs.frozen
-class Outputs:
-    """The files that a command writes, each reserved before anything is spent; made by ``outputs``.
-
-    Attributes
-    ----------
-    release
-        For the release; None for a dry run.
-    plan
-        For the plan; None if it is not to be saved.
-    page
-        For a page about the release; None if there is to be none.
-    """
-
-    release: Output | None
-    plan: Output | None
-    page: Output | None
-    _page_of: Callable[[Release, str], str] | None
-
-    def save(self, plan: Plan) -> None:
-        """Write the plan, if that is asked for."""
-        if self.plan is not None:
-            self.plan.write(to_toml(plan_document(plan)))
-            note(f"wrote {self.plan.called}")
-
-    def save_page(self, release: Release) -> None:
-        """Write the page, if that is asked for; failing to is told, and `dpkit report` makes up for it."""
-        if self.page is None or self._page_of is None or self.release is None:
-            return
-        path = self.page.called
-        try:
-            self.page.write(self._page_of(release, Path(self.release.called).name))
-        except OSError as error:
-            note(f"the page {path} is not written: {error.strerror or error}; `dpkit report` writes it")
-        else:
-            note(f"wrote {path}")
-
-
-@contextmanager
-def outputs(
-    release: Path | None,
-    *,
-    plan: Path | None = None,
-    page: Path | None = None,
-    force: bool = False,
-    inputs: Iterable[Path | None] = (),
-) -> Iterator[Outputs]:
-    """Reserve the files of a release, its plan and a page about it, so that no other run takes them.
-
-    Raises
-    ------
-    InvalidOption
-        If a file cannot be written, is written twice, is also one of ``inputs``, or is a release that only
-        ``force`` may overwrite.
-    MissingDependency
-        If nothing that is installed writes pages.
-    """
-    asked = {"--output": release, "--save": plan, "--report": page}
-    given = [(option, path) for option, path in asked.items() if path is not None]
-    for (one, path), (other, same) in itertools.combinations(given, 2):
-        if path.resolve() == same.resolve():
-            raise InvalidOption(f"{other} and {one} are both {same}; give each a file of its own")
-    read = tuple(inputs)
-    for _, path in given:
-        require_elsewhere(path, read)
-    if release is not None and release.is_file() and not force:
-        raise InvalidOption(
-            f"{release} exists, and a release that is lost stays paid for; write elsewhere with --output, or "
-            "overwrite it with --force"
-        )
-    page_of = None if page is None else _writer_of_pages()
-
-    with contextlib.ExitStack() as stack:
-
-        def reserve(path: Path | None, *, replace: bool) -> Output | None:
-            return None if path is None else stack.enter_context(reserved(path, replace=replace))
-
-        yield Outputs(
-            reserve(release, replace=force),
-            reserve(plan, replace=True),
-            reserve(page, replace=force),
-            page_of,
-        )
-
-
-def _writer_of_pages() -> Callable[[Release, str], str]:
-    pages = resources("pages")
-    if not pages:
-        raise MissingDependency(
-            "dpkit-command-report", "a page about a release", "pip install 'dpkit[report]'"
-        )
-    text_of: Callable[[Release, str], str] = load_target(find_resource("pages", "release", among=pages))
-    return text_of
 
 
 def aside() -> contextlib.redirect_stdout[Any]:
@@ -229,14 +123,15 @@ def execute(
         raise Interrupted(
             "interrupted while the plan was run: nothing is released, and the planned budget counts as spent"
         ) from interrupt
-    note(f"wrote {output.called}")
+    if not files.to_standard_output:
+        note(f"wrote {output.called}")
     files.save_page(release)
     try:
         with until_nobody_reads():
-            if format is Format.JSON:
-                _print_document(release)
-            else:
+            if format is Format.TABLE:
                 show_release(release)
+            elif not files.to_standard_output:
+                _print_document(release)
     except KeyboardInterrupt:
         note(f"stopped printing; the release is whole in {output.called}")
     except OSError as error:
@@ -247,7 +142,7 @@ def execute(
         raise typer.Exit(REFUSED)
 
 
-def _write(release: Release, output: Output) -> None:
+def _write(release: Release, output: Output | StandardOutput) -> None:
     try:
         output.write(release.to_json())
     except OSError as error:  # it is paid for: at least it is shown, to the last digit

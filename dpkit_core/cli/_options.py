@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -110,9 +110,9 @@ def until_nobody_reads() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        _print_no_more()
+        print_no_more(sys.stdout)
     except OSError:
-        _print_no_more()
+        print_no_more(sys.stdout)
         raise
     except BaseException:
         with suppress(OSError):
@@ -120,10 +120,10 @@ def until_nobody_reads() -> Iterator[None]:
         raise
 
 
-def _print_no_more() -> None:
-    # Else the interpreter would complain when it flushes at its end.
+def print_no_more(stream: TextIO) -> None:
+    """Drop what a stream still holds, and all that follows: the interpreter would fail at it when it ends."""
     with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def kinds(incomplete: str) -> list[str]:

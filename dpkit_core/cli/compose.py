@@ -87,6 +87,7 @@ def compose(
     part failed, or an observer vetoed the release, which is spent.
     """
     from dpkit_core.cli import _execute
+    from dpkit_core.cli._outputs import outputs
     from dpkit_core.data.readers import Dialect
     from dpkit_core.pipeline.facts import Facts
     from dpkit_core.pipeline.request import Request, propose
@@ -109,9 +110,7 @@ def compose(
     )
     paid_by = _execute.payer(ledger, account, charge, budget=wanted.budget)
     release, page = (None, None) if dry_run else (output, report)
-    with _execute.outputs(
-        release, plan=save, page=page, force=force, inputs=(*(data or ()), schema)
-    ) as files:
+    with outputs(release, plan=save, page=page, force=force, inputs=(*(data or ()), schema)) as files:
         with _execute.aside():
             agreed = propose(wanted, note)
         # Data that cannot be used are found before anything is printed or written.

@@ -81,7 +81,7 @@ def predict(
 
     import numpy as np
 
-    from dpkit_core.cli._execute import require_elsewhere
+    from dpkit_core.cli._outputs import require_elsewhere
     from dpkit_core.commands.options import note
     from dpkit_core.data.readers import Dialect, read_table
     from dpkit_core.errors import InvalidOption

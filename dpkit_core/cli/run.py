@@ -52,11 +52,12 @@ def run(
     Exit codes as for compose.
     """
     from dpkit_core.cli import _execute
+    from dpkit_core.cli._outputs import outputs
     from dpkit_core.data.readers import Dialect
     from dpkit_core.pipeline.request import agreed_in
 
     paid_by = _execute.payer(ledger, account, charge)
-    with _execute.outputs(output, force=force, inputs=(plan, *data)) as files:
+    with outputs(output, force=force, inputs=(plan, *data)) as files:
         with _execute.aside():
             agreed = agreed_in(plan, data, dialect=Dialect(delimiter, decimal, missing), report=note)
         records = agreed.records()
