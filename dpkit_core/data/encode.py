@@ -1,173 +1,445 @@
-"""From a table and its public facts to numbers that parts understand: one-hot categories, checked bounds."""
+"""From a batch of records to numbers: the one way in for whatever has columns.
+
+*Locality.* Every number here is a function of one entry and of public facts, whichever other records are in
+the batch. So encoding a table gives the rows of its records encoded alone, in whatever batches they come, and
+a table is refused if and only if one of its records is. Each step below is one of
+
+(a) a kernel of NumPy or Arrow that acts entry by entry: casts, comparisons, correctly rounded divisions and
+    copies, which are the same in every lane of a vector unit. Decimals become text first: Arrow's cast of a
+    decimal to float64 is not correctly rounded, and depends on the scale of the whole column;
+(b) a Python function of one entry, computed once for each distinct one and taken by index: which entries are
+    distinct, and in which order they come, changes no result;
+(c) a faster path that is taken where it gives the same: text that Arrow reads as numbers is read by Arrow,
+    provided that no entry becomes NaN; else (b) decides about all entries of the batch.
+
+Which path a batch takes may depend on all its records; what an entry becomes does not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+import datetime
+import functools
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from dpkit_core.data.arrays import Vector
-from dpkit_core.data.dataset import Dataset, StreamedDataset, complete
-from dpkit_core.data.features import Feature
-from dpkit_core.data.readers import (
-    KIND_OF,
-    WAY_OUT,
-    Table,
-    TableColumn,
-    feature_matrix,
-    read_table,
-)
-from dpkit_core.data.schema import Column, Schema
-from dpkit_core.data.sums import Block
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpkit_core.data.features import EPOCH, Feature, Written
 from dpkit_core.errors import InvalidData
-from dpkit_core.privacy.budget import Neighboring
 
-# From this many bytes of features on, Parquet files are better streamed.
-LARGE = 2**28
+if TYPE_CHECKING:
+    from dpkit_core.data.arrays import Matrix, Vector
 
-# Bytes of numbers read at once from a stream. The reader needs a few times as much.
-BLOCK = 2**25
+#: What stands for a missing number or date in text. A category is missing only where there is nothing.
+NOTHING = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A"),
+    *("NA", "NULL", "NaN", "n/a", "nan", "null"),
+)
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE | re.ASCII)
+
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+#: Microseconds in a day. A float64 that counts days since 1970 tells today's microseconds apart, hardly more.
+_DAY = 86_400_000_000
+
+_TICKS_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": _DAY, "ns": 1000 * _DAY}
+
+# Days since 1970 of 0001-01-01 and 9999-12-31. PostgreSQL's infinite dates arrive far outside.
+_FIRST, _LAST = -719_162, 2_932_896
 
 
-def infer_schema(
-    table: Table,
-    target: str | None,
-    *,
-    features: Sequence[str] | None = None,
-    neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE,
-) -> Schema:
-    """Return the schema that names and types alone give: no bounds, no categories.
+class Unreadable(InvalidData):
+    """An entry is not what the schema says. No value is in the message.
 
-    Enough for tables of numbers and parts that need no bounds. Columns of text become categorical without
-    categories, which no part accepts until a person lists them.
-
-    Parameters
+    Attributes
     ----------
-    table
-        Only its column names and types are looked at.
-    target
-        The column to be predicted.
-    features
-        The columns to use; all others by default.
-    neighboring
-        The relation to protect.
+    column
+        Its name.
+    row
+        The place of the first such entry in the batch, from 0.
+    wanted
+        What was expected, as ``a number``.
+    """
+
+    def __init__(self, column: str, row: int, wanted: str) -> None:
+        super().__init__(f"column {column!r} holds something that is not {wanted}")
+        self.column, self.row, self.wanted = column, row, wanted
+
+
+def number_of(text: str, written: Written = Written()) -> float:
+    """Return the number that a text stands for, NaN where it stands for nothing.
+
+    >>> number_of(" € 4.011,56", Written(symbol="€", decimal=",", thousands="."))
+    4011.56
+    >>> number_of("true"), number_of("n/a")
+    (1.0, nan)
 
     Raises
     ------
-    InvalidData
-        If the target is not named, is missing or is no number; if it is also among the features; or if a
-        feature is missing or of a type, such as a date, that is neither number nor text.
+    ValueError
+        If it is neither.
     """
-    if target is None:
-        raise InvalidData(
-            f"which column of {table.path} is to be predicted? Name it with --target, or in a schema "
-            "(`dpkit schema DATA > schema.toml` writes a start)"
-        )
-    outcome = _column(table.find(target, "target"))
-    if outcome.kind == "categorical":
-        table.find_numbers(target, "target")  # raises, with what to do
-    if features is not None and target in features:
-        raise InvalidData(
-            f"column {target!r} is the target and also among the features; remove it from --features"
-        )
-    names = [name for name in table.names if name != target] if features is None else features
-    return Schema(tuple(_column(table.find(name)) for name in names), outcome, neighboring)
+    text = text.strip()
+    if text in NOTHING or text in written.missing:
+        return math.nan
+    if written.symbol is not None:
+        # A sign may stand before the symbol or after it: -€5 and €-5.
+        sign = text[:1] if text[:1] in "+-" else ""
+        bare = text.removeprefix(sign).strip().removeprefix(written.symbol).removesuffix(written.symbol)
+        text = sign + bare.strip()
+    if written.thousands and written.thousands in text:
+        # Groups of three, in India of two: what else has the sign in it was written otherwise.
+        if not _grouped(written.thousands, written.decimal).fullmatch(text):
+            raise ValueError("not a number")
+        text = text.replace(written.thousands, "")
+    if written.decimal != ".":
+        text = text.replace(".", "?").replace(written.decimal, ".")
+    if (truth := _TRUTH.get(text.lower())) is not None:
+        return truth
+    if not _NUMBER.fullmatch(text):
+        raise ValueError("not a number")
+    return float(text)
 
 
-def _column(column: TableColumn) -> Column:
-    if column.holds not in KIND_OF:
-        raise InvalidData(
-            f"column {column.name!r} holds {column.holds}; turn it into numbers in the file (for example "
-            f"days since a fixed date), {WAY_OUT}"
-        )
-    return Column(column.name, KIND_OF[column.holds])
+@functools.cache
+def _grouped(thousands: str, decimal: str) -> re.Pattern[str]:
+    group, point = re.escape(thousands), re.escape(decimal)
+    whole = rf"\d{{1,3}}({group}\d{{2,3}})*{group}\d{{3}}"
+    return re.compile(rf"[+-]?{whole}({point}\d*)?([eE][+-]?\d+)?", re.ASCII)
 
 
-def unused_columns(table: Table, schema: Schema) -> tuple[str, ...]:
-    """Return the columns of the table that the schema does not name; ``encode`` ignores them."""
-    known = {column.name for column in (*schema.columns, schema.target)}
-    return tuple(name for name in table.names if name not in known)
+def day_of(text: str, written: Written = Written("date")) -> float:
+    """Return the days since 1970 of a date in text, the time of day as a fraction; NaN where there is none.
+
+    >>> day_of("1970-01-03T12:00"), day_of("03.01.1970", Written("date", format="%d.%m.%Y"))
+    (2.5, 2.0)
+
+    Raises
+    ------
+    ValueError
+        If it is no date.
+    """
+    text = text.strip()
+    if text in NOTHING or text in written.missing:
+        return math.nan
+    if written.format is None:
+        at = datetime.datetime.fromisoformat(text)
+    else:
+        at = datetime.datetime.strptime(text, written.format)
+    if at.tzinfo is not None:
+        try:
+            at = at.astimezone(datetime.UTC).replace(tzinfo=None)
+        except OverflowError as error:
+            raise ValueError("not a date of the years 1 to 9999") from error
+    since = at - datetime.datetime(EPOCH.year, EPOCH.month, EPOCH.day)
+    return since.days + (since.seconds * 10**6 + since.microseconds) / _DAY
 
 
-def encode(table: Table, schema: Schema, *, batch: bool = False) -> Dataset:
-    """Return the dataset of the schema's columns; columns that the schema does not name are ignored.
+def names_number(category: str) -> bool:
+    """Return whether a category means a number or a truth value, in a column of such.
+
+    >>> [names_number(category) for category in ("1", "true", "Fair")]
+    [True, True, False]
+    """
+    return not math.isnan(_as_number(category))
+
+
+def _as_number(text: str) -> float:
+    try:
+        return number_of(text)
+    except ValueError:
+        return math.nan
+
+
+def kind_of(kind: pa.DataType) -> str | None:
+    """Return the kind of column that a type of Arrow makes, or None where dpkit cannot use it."""
+    kind = _plain_type(kind)
+    types = pa.types
+    numeric = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_null)
+    if any(check(kind) for check in numeric):
+        return "numeric"
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return "date"
+    return "categorical" if _is_text(kind) or types.is_union(kind) else None
+
+
+def encode(batch: pa.RecordBatch, features: Sequence[Feature], out: Matrix | None = None) -> Matrix:
+    """Return one column per feature: the number itself, or 1 where a record has the category, else 0.
+
+    Of a feature with classes, the place of the record's class, from 1, else 0.
+
+    Where a value is missing, the column's rule decides: another number is there instead, or NaN for records
+    that are to be left out. Without a rule, a missing category is none of the list, so 0 in all of them, and
+    a missing number is NaN.
 
     Parameters
     ----------
-    table
-        Read from a file.
-    schema
-        What is public about it.
     batch
-        Whether it is one of a stream: it may have no records, and ``schema.records`` is about all of them.
+        Some records, with a column for each feature's column.
+    features
+        What to make of them; all of it public.
+    out
+        Where to write the n x d numbers; a new matrix by default, row by row in memory.
 
     Raises
     ------
-    InvalidData
-        Naming the column and the remedy: one is missing from the table, is not what the schema says, or has
-        missing or infinite values; or there are fewer than two records, or not as many as the schema says.
+    Unreadable
+        If an entry is not what its feature says.
     """
-    if not batch:
-        _require_records(table, schema)
-    y = _target(table, schema)
-    return Dataset.of_encoded(feature_matrix(table, schema.features), y, schema, batch=batch)
+    X = np.empty((batch.num_rows, len(features))) if out is None else out
+    beside: dict[str, list[str]] = {}
+    for feature in features:
+        if feature.category is not None:
+            beside.setdefault(feature.column, []).append(feature.category)
+
+    @functools.cache
+    def read(column: str, kind: str, written: Written) -> Vector:
+        return _READ[kind](batch.column(column), column, written)
+
+    for j, feature in enumerate(features):
+        kind = "categorical" if feature.category is not None else feature.kind
+        written = feature.written
+        if kind == "categorical" and not written.categories:
+            listed = feature.classes or tuple(beside.get(feature.column, ()))
+            written = attrs.evolve(written, categories=listed)
+        np.add(
+            _made(read(feature.column, kind, written), feature, kind, written), 0.0, out=X[:, j]
+        )  # one zero
+    return X
 
 
-def _target(table: Table, schema: Schema) -> Vector:
-    target: Vector = feature_matrix(table, [schema.outcome], "target")[:, 0]
-    return target
+def _made(values: Vector, feature: Feature, kind: str, written: Written) -> Vector:
+    """Return a feature from its column's numbers, or from the places of its categories."""
+    absent = values == -1 if kind == "categorical" else np.isnan(values)
+    made: Vector
+    if feature.category is not None:
+        made = (values == 1 + written.categories.index(feature.category)).astype(np.float64)
+    elif kind == "categorical" and not feature.indicator:
+        made = np.maximum(values, 0.0)
+    else:
+        made = np.zeros(len(values)) if feature.indicator else values
+    if feature.fill is not None:
+        made = np.where(absent, feature.fill, made)
+    elif kind == "categorical" and feature.missing == "drop":
+        made = np.where(absent, math.nan, made)
+    return made
 
 
-def require_columns(table: Table, schema: Schema) -> None:
-    """Raise unless the table has the schema's columns, of their kinds; no value is read."""
-    for column, role in ((schema.target, "target"), *((column, "column") for column in schema.columns)):
-        if column.kind == "categorical":
-            table.find(column.name, role)
-        else:
-            table.find_numbers(column.name, role, column.kind)
+def numbers(entries: pa.Array, name: str, written: Written = Written()) -> Vector:
+    """Return a column as numbers, NaN where one is missing."""
+    if pa.types.is_union(entries.type):
+        return _by_type(entries, name, written, numbers)
+    written = _as_spelled(entries.type, written)
+    entries = _plain(entries)
+    if _is_text(entries.type):
+        if (fast := _fast_numbers(entries, written)) is not None:
+            return fast
+        return _each(entries, name, "a number", functools.partial(number_of, written=written))
+    if kind_of(entries.type) != "numeric":
+        raise Unreadable(name, 0, f"a number but {entries.type}")
+    if pa.types.is_null(entries.type):
+        return np.full(len(entries), math.nan)
+    # Unsafe only in that integers above 2^53 are rounded to the nearest float64, each by itself.
+    return _to_numpy(entries.cast(pa.float64(), safe=False), math.nan)
 
 
-def _require_records(table: Table, schema: Schema) -> None:
-    if schema.records is not None and schema.records != table.rows:
-        raise InvalidData(
-            f"{table.path} has {table.rows} records but the schema says records = {schema.records}; correct "
-            "the schema, or use the table it describes"
-        )
+def _fast_numbers(entries: pa.Array, written: Written) -> Vector | None:
+    """Return what Arrow reads where that is what ``number_of`` reads, else None."""
+    if written.symbol is not None or written.thousands or written.decimal != "." or written.missing:
+        return None
+    try:
+        read = entries.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return None
+    # Arrow takes NAN, +nan and nan(1) for numbers that are none; the rule refuses them.
+    return None if pc.any(pc.is_nan(read)).as_py() else _to_numpy(read, math.nan)
 
 
-def stream(path: Path | str, schema: Schema) -> StreamedDataset:
-    """Return what ``encode`` does for Parquet files, with records that are read in blocks at each pass.
+def days(entries: pa.Array, name: str, written: Written = Written("date")) -> Vector:
+    """Return a column as days since 1970, the time of day as a fraction, NaN where a date is missing."""
+    if pa.types.is_union(entries.type):
+        return _by_type(entries, name, written, days)
+    entries = _plain(entries)
+    if _is_text(entries.type):
+        return _each(entries, name, "a date", functools.partial(day_of, written=written))
+    if pa.types.is_null(entries.type):
+        return np.full(len(entries), math.nan)
+    if kind_of(entries.type) != "date":
+        raise Unreadable(name, 0, f"a date but {entries.type}")
+    whole, rest, absent = _ticks(entries, name)
+    return np.where(absent, math.nan, whole + rest / _DAY)
 
-    One pass checks the records before this returns, and a pass reads only the columns that it needs. Memory
-    is bounded by the blocks, whatever the size of the files and of their row groups.
 
-    Raises
-    ------
-    InvalidData
-        If it is neither a Parquet file nor a folder of them, or as ``encode``.
-    MissingDependency
-        If pyarrow is not installed.
+def _ticks(
+    entries: pa.Array, name: str
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return whole days since 1970, the microseconds beyond them, and where there is no date.
+
+    To whole microseconds, so that an instant is one number in every unit.
     """
-    table = read_table(path)
-    if table.blocks is None:
-        raise InvalidData(f"only Parquet files can be read in blocks, and {path} is none; convert it")
-    return stream_table(table, schema)
+    kind = entries.type
+    if pa.types.is_date32(kind):
+        per, entries = 1, entries.cast(pa.int32())
+    else:
+        per = _TICKS_A_DAY["ms" if pa.types.is_date64(kind) else kind.unit]
+    absent = np.logical_not(_to_numpy(entries.is_valid(), 0))
+    whole, rest = np.divmod(_to_numpy(entries.cast(pa.int64()), 0), per)
+    rest = rest // 1000 if per > _DAY else rest * (_DAY // per)
+    if len(far := np.flatnonzero(((whole < _FIRST) | (whole > _LAST)) & ~absent)):
+        raise Unreadable(name, int(far[0]), "a date of the years 1 to 9999")
+    return whole, rest, absent
 
 
-def stream_table(table: Table, schema: Schema) -> StreamedDataset:
-    """Return what ``stream`` does, of a table that can be read in blocks."""
-    _require_records(table, schema)
-    require_columns(table, schema)
-    blocks, target = table.blocks, schema.target.name
-    assert blocks is not None
-    dropping = tuple(feature for feature in schema.features if feature.missing == "drop")
+def places(entries: pa.Array, name: str, written: Written) -> Vector:
+    """Return which of the column's categories each entry is, from 1; 0 for none of them, -1 for nothing.
 
-    def read(features: tuple[Feature, ...]) -> Iterator[Block]:
-        # Whether a record is left out depends on all columns that may drop it, in each pass alike.
-        needed = (*features, *(feature for feature in dropping if feature not in features))
-        names = list(dict.fromkeys([*(feature.column for feature in needed), target]))
-        wider = max(len(names), len(needed) + 1)
-        for block in blocks(names, max(1, BLOCK // (8 * wider))):
-            X, y = complete(feature_matrix(block, needed), _target(block, schema), needed, schema.outcome)
-            yield Block(X[:, : len(features)], y)
+    An entry is the category of the same text; else, where both are numbers, that of the same number, so
+    that "1" is 1.0, and a boolean's 1 is "true". Of categories that are one number, such as "7" and "007", an
+    entry that is neither as text is the one that is spelled as the number is.
+    """
+    if pa.types.is_union(entries.type):
+        return _by_type(entries, name, written, places)
+    written = _as_spelled(entries.type, written)
+    entries = _plain(entries)
+    by_text = {category: float(place) for place, category in enumerate(written.categories, start=1)}
+    by_number: dict[float, float] = {}
+    for category, place in by_text.items():
+        if not math.isnan(number := _as_number(category)):
+            taken = number in by_number
+            by_number[number] = by_text.get(_spelled(number), 0.0) if taken else place
+    if kind_of(entries.type) == "date":
+        entries = _iso_texts(entries, name)
+    elif kind_of(entries.type) == "numeric":
+        values = numbers(entries, name, written)
+        found = np.where(np.isnan(values), -1.0, 0.0)
+        for number, place in by_number.items():
+            found[values == number] = place
+        return found
+    if not _is_text(entries.type):
+        raise Unreadable(name, 0, f"a category but {entries.type}")
 
-    return StreamedDataset.from_reader(read, schema)
+    def place_of(text: str) -> float:
+        if not text or text in written.missing:
+            return -1.0
+        if text in by_text:
+            return by_text[text]
+        try:
+            return by_number.get(number_of(text, written), 0.0)
+        except ValueError:
+            return 0.0
+
+    found = _each(entries, name, "a category", place_of)
+    return np.where(np.isnan(found), -1.0, found)
+
+
+_READ = {"numeric": numbers, "date": days, "categorical": places}
+
+
+def _by_type(
+    entries: pa.UnionArray, name: str, written: Written, read: Callable[[pa.Array, str, Written], Vector]
+) -> Vector:
+    """Return what ``read`` makes of a column whose entries have each a type of its own."""
+    codes, offsets = np.from_dlpack(entries.type_codes), np.from_dlpack(entries.offsets)
+    values = np.empty(len(entries))
+    unread: list[Unreadable] = []
+    for code in range(entries.type.num_fields):
+        if len(at := np.flatnonzero(codes == code)):
+            try:
+                values[at] = read(entries.field(code).take(pa.array(offsets[at])), name, written)
+            except Unreadable as error:
+                unread.append(Unreadable(name, int(at[error.row]), error.wanted))
+    if unread:
+        raise min(unread, key=lambda error: error.row)
+    return values
+
+
+def _as_spelled(kind: pa.DataType, written: Written) -> Written:
+    """Return how numbers are written in a column whose type says that they are exact numbers.
+
+    What a database or Arrow spells out has a point and no symbol, whatever the schema says of text.
+    """
+    if pa.types.is_decimal(_plain_type(kind)) or isinstance(kind, pa.BaseExtensionType):
+        return attrs.evolve(written, symbol=None, decimal=".", thousands="")
+    return written
+
+
+def _spelled(number: float) -> str:
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def _iso_texts(entries: pa.Array, name: str) -> pa.Array:
+    whole, rest, absent = _ticks(entries, name)
+    texts = (
+        None if gone else _iso(int(day), int(micro))
+        for day, micro, gone in zip(whole, rest, absent, strict=True)
+    )
+    return pa.array(texts, pa.string())
+
+
+def _iso(day: int, micro: int) -> str:
+    date = EPOCH + datetime.timedelta(days=day)
+    if not micro:
+        return date.isoformat()
+    midnight = datetime.datetime(date.year, date.month, date.day)
+    return (midnight + datetime.timedelta(microseconds=micro)).isoformat()
+
+
+def _each(entries: pa.Array, name: str, wanted: str, read: Callable[[str], float]) -> Vector:
+    """Return what ``read`` makes of each text, once for each distinct one; NaN where there is none."""
+    encoded = entries.dictionary_encode()
+    texts = encoded.dictionary.to_pylist()
+    lines = np.empty(len(texts) + 1)
+    lines[-1] = math.nan
+    unread = []
+    for i, text in enumerate(texts):
+        try:
+            lines[i] = read(text)
+        except ValueError:  # whose text has a value in it
+            unread.append(i)
+    at = _to_numpy(encoded.indices, len(texts)).astype(np.intp)
+    if unread:
+        raise Unreadable(name, int(np.flatnonzero(np.isin(at, unread))[0]), wanted)
+    return lines[at]
+
+
+def _plain(entries: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column without what wraps it: chunks, extensions, dictionaries; decimals as exact text."""
+    if isinstance(entries, pa.ChunkedArray):
+        entries = entries.combine_chunks()
+    if isinstance(entries, pa.ExtensionArray):
+        return _plain(entries.storage)
+    if pa.types.is_dictionary(entries.type):
+        return _plain(entries.dictionary).take(entries.indices)
+    kind = entries.type
+    if pa.types.is_decimal(kind) or (_is_text(kind) and not pa.types.is_string(kind)):
+        return entries.cast(pa.string())
+    return entries
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_type(kind.storage_type)
+    return _plain_type(kind.value_type) if pa.types.is_dictionary(kind) else kind
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    return any(check(kind) for check in (types.is_string, types.is_large_string, types.is_string_view))
+
+
+def _to_numpy(entries: pa.Array, absent: float) -> npt.NDArray[Any]:
+    """Return numbers of Arrow as they are, with ``absent`` where there is none."""
+    if entries.null_count:
+        valid = _to_numpy(entries.is_valid(), 0)
+        return np.where(valid, _to_numpy(entries.fill_null(pa.scalar(0, entries.type)), absent), absent)
+    if pa.types.is_boolean(entries.type):
+        entries = entries.cast(pa.uint8())
+    # By DLPack, because to_numpy imports pandas where that is installed, which takes a second.
+    return np.from_dlpack(entries) if len(entries) else np.empty(0, entries.type.to_pandas_dtype())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 
 import attrs
 
@@ -10,6 +11,10 @@ from dpkit_core.data.transforms import Transform
 
 #: Dates are counted from here, in days.
 EPOCH = datetime.date(1970, 1, 1)
+
+#: What numbers may have before their decimals, and between groups of their digits.
+DECIMALS = (".", ",")
+THOUSANDS = (",", ".", " ", "'", "\u2019", "_", "\u00a0", "\u202f")
 
 
 @attrs.frozen
@@ -30,6 +35,8 @@ class Written:
         What groups the digits of a number; nothing by default.
     missing
         Texts that stand for a missing value, beside the usual ones.
+    categories
+        All that the column may hold, where it is categorical: which of them an entry is, depends on the list.
     """
 
     kind: str = "numeric"
@@ -38,6 +45,7 @@ class Written:
     decimal: str = "."
     thousands: str = ""
     missing: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -63,3 +71,8 @@ class Feature:
     classes: tuple[str, ...] = ()
     transform: Transform | None = None
     written: Written = attrs.field(default=Written(), eq=False)
+
+
+def wanted(features: Iterable[Feature]) -> dict[str, Written]:
+    """Return the columns that features are made of, each once, and how they are written."""
+    return {feature.column: attrs.evolve(feature.written, kind=feature.kind) for feature in features}

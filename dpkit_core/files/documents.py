@@ -26,6 +26,7 @@ from typing import Any, Literal, NoReturn, TypeVar, overload
 import tomli_w
 
 from dpkit_core.errors import DpkitError
+from dpkit_core.files.slips import slip_in
 
 #: Bytes of a file. A million columns are less.
 LARGEST_TOML, LARGEST_JSON = 2**26, 2**30
@@ -84,9 +85,9 @@ def read_json(path: Path | str, what: str, error: type[DpkitError]) -> Any:
 def parse_toml(text: str, what: str, error: type[DpkitError]) -> dict[str, Any]:
     """Return the content of TOML that is no file, such as an option of a command; ``what`` is its name."""
     try:
-        document = tomllib.loads(text)
+        document = tomllib.loads(text.removeprefix("\ufeff"))  # which some editors begin a file with
     except (ValueError, RecursionError) as cause:
-        raise error(f"{what} is not valid TOML: {_reason(cause)}") from cause
+        raise error(f"{what} is not valid TOML: {slip_in(text, str(cause)) or _reason(cause)}") from cause
     require_plain(document, what, error)
     return document
 

@@ -1,0 +1,60 @@
+"""What the schema's rules make of a matrix of features, record by record: fill, leave out, transform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpkit_core.data.features import Feature
+
+if TYPE_CHECKING:
+    from dpkit_core.data.arrays import Matrix, Vector
+
+
+def filled(matrix: Matrix, features: Sequence[Feature]) -> Matrix:
+    """Return a matrix of features with what the rules of their columns put in the place of NaN.
+
+    A feature that says where its column is missing is 1 there; else it stays as it is.
+    """
+    ruled = {f.column: j for j, f in enumerate(features) if f.fill is not None and not f.indicator}
+    absent = {name: np.isnan(matrix[:, j]) for name, j in ruled.items()}
+    if not any(where.any() for where in absent.values()):
+        return matrix
+    matrix = matrix.copy(order="K")
+    for j, feature in enumerate(features):
+        if feature.column in absent and feature.fill is not None:
+            matrix[absent[feature.column], j] = feature.fill
+    return matrix
+
+
+def complete(X: Matrix, y: Vector, features: Sequence[Feature], outcome: Feature) -> tuple[Matrix, Vector]:
+    """Return the records that no column drops: those that lack nothing where the rule is to leave them out.
+
+    Whether a record is kept depends on that record alone. So a table with one record more becomes one with at
+    most one record more.
+    """
+    dropping = [X[:, j] for j, feature in enumerate(features) if feature.missing == "drop"]
+    dropping += [y] if outcome.missing == "drop" else []
+    keep = np.ones(len(y), dtype=np.bool_)
+    for column in dropping:
+        keep &= ~np.isnan(column)
+    if keep.all():
+        return X, y
+    kept = X[keep]
+    return (np.asfortranarray(kept) if X.flags.f_contiguous else kept), y[keep]
+
+
+def transformed(matrix: Matrix, features: Sequence[Feature]) -> Matrix:
+    """Return a matrix of features with each column transformed as its rule says; the same one without rules.
+
+    Whoever has applied it does not apply it again: unlike ``filled``, it changes what it has made.
+    """
+    ruled = [(j, feature.transform) for j, feature in enumerate(features) if feature.transform is not None]
+    if not ruled:
+        return matrix
+    matrix = matrix.copy(order="K")
+    for j, transform in ruled:
+        matrix[:, j] = transform.apply(matrix[:, j])
+    return matrix
