@@ -85,27 +85,57 @@ def payer(
     return Ledger.open(ledger).payer(account, charge=charge)
 
 
-def signer(path: Path | None) -> SigningKey | None:
-    """Return the key that signs, read before anything is spent; None if nobody signs."""
-    return None if path is None else SigningKey.read(path)
-
-
 def execute(
-    plan: Plan,
-    data: Records,
-    *,
+    agreed: Agreed,
     files: Outputs,
+    *,
     seed: int | None,
     format: Format,
     paid_by: Payer | None = None,
-    signer: SigningKey | None = None,
+    sign: Path | None = None,
 ) -> None:
-    """Run the plan, write the release, print it, and exit with 3 if the mechanism refused.
+    """Print what was agreed on; run it, unless nothing is to be released; exit with 3 if it is refused.
 
-    ``signer`` signs what is written.
+    ``sign`` is where the key is that signs what is written.
     """
-    output = files.release
-    assert output is not None
+    with agreed:
+        # Data that cannot be used are found before anything is printed or written.
+        records = None if files.release is None else agreed.records()
+        files.save(agreed.plan)
+        _show_agreed(agreed, paid_by, format=format, dry_run=records is None)
+        if records is None or files.release is None:
+            return
+        signer = None if sign is None else SigningKey.read(sign)
+        release = _released(agreed.plan, records, files.release, seed=seed, paid_by=paid_by, signer=signer)
+    if not files.to_standard_output:
+        note(f"wrote {files.release.called}")
+    files.save_page(release)
+    try:
+        with until_nobody_reads():
+            if format is Format.TABLE:
+                show_release(release)
+            elif not files.to_standard_output:
+                _print_document(release)
+    except KeyboardInterrupt:
+        note(f"stopped printing; the release is whole in {files.release.called}")
+    except OSError as error:
+        raise ReleaseNotShown(
+            f"standard output: {error.strerror or error}. The release is whole in {files.release.called}"
+        ) from error
+    if release.refusal is not None:
+        raise typer.Exit(REFUSED)
+
+
+def _released(
+    plan: Plan,
+    records: Records,
+    output: Output | StandardOutput,
+    *,
+    seed: int | None,
+    paid_by: Payer | None,
+    signer: SigningKey | None,
+) -> Release:
+    """Run the plan, and return the release that is written."""
     randomness = Randomness.from_os() if seed is None else Randomness.from_seed(seed)
     output.make_room(_room(plan))
     try:
@@ -113,7 +143,7 @@ def execute(
             observers = Observers.installed(report=note)
             with unheard():
                 release = plan.run(
-                    data, randomness=randomness, observers=observers, progress=progress, paid_by=paid_by
+                    records, randomness=randomness, observers=observers, progress=progress, paid_by=paid_by
                 )
         with undisturbed():
             if signer is not None:
@@ -123,23 +153,7 @@ def execute(
         raise Interrupted(
             "interrupted while the plan was run: nothing is released, and the planned budget counts as spent"
         ) from interrupt
-    if not files.to_standard_output:
-        note(f"wrote {output.called}")
-    files.save_page(release)
-    try:
-        with until_nobody_reads():
-            if format is Format.TABLE:
-                show_release(release)
-            elif not files.to_standard_output:
-                _print_document(release)
-    except KeyboardInterrupt:
-        note(f"stopped printing; the release is whole in {output.called}")
-    except OSError as error:
-        raise ReleaseNotShown(
-            f"standard output: {error.strerror or error}. The release is whole in {output.called}"
-        ) from error
-    if release.refusal is not None:
-        raise typer.Exit(REFUSED)
+    return release
 
 
 def _write(release: Release, output: Output | StandardOutput) -> None:
@@ -167,7 +181,7 @@ def _room(plan: Plan) -> int:
     return 2 * len(json.dumps(document, indent=2)) + 256 * len(plan.schema.features) + 2**14
 
 
-def show_agreed(agreed: Agreed, paid_by: Payer | None, *, format: Format, dry_run: bool = False) -> None:
+def _show_agreed(agreed: Agreed, paid_by: Payer | None, *, format: Format, dry_run: bool) -> None:
     """Print what was agreed on: for people; and as JSON, if it is all that there will be."""
     plan = agreed.plan
     if format is Format.TABLE:

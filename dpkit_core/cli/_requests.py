@@ -11,15 +11,18 @@ from dpkit_core.commands.options import names_of
 from dpkit_core.errors import InvalidOption
 from dpkit_core.privacy.budget import Neighboring
 
+_FACTS = "Public facts"
 _PARTS = "Parts"
 _PRIVACY = "Privacy"
+_WRITING = "Writing"
 
 DataArgument = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Argument(
         metavar="DATA",
-        help="The private table: .csv or .tsv (also .gz), .parquet, a folder of .parquet files, or .npz "
-        "with arrays X, y and names. Not needed for a --dry-run with --schema. Several with --batches.",
+        help="The private table: a file, a folder or a pattern of files, the address of a database, or - for "
+        "standard input. `dpkit list sources` says of which kinds. Not needed for a --dry-run with --schema. "
+        "Several with --batches.",
         show_default=False,
     ),
 ]
@@ -28,16 +31,25 @@ BatchesOption = Annotated[
     typer.Option(
         "--batches",
         help="The tables are batches of records, which the regressor learns from one after the other.",
+        rich_help_panel=_FACTS,
     ),
 ]
 TargetOption = Annotated[
     str | None,
-    typer.Option("--target", metavar="COLUMN", help="The column to predict, unless the schema names it."),
+    typer.Option(
+        "--target",
+        metavar="COLUMN",
+        help="The column to predict, unless the schema names it.",
+        rich_help_panel=_FACTS,
+    ),
 ]
 FeaturesOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--features", metavar="A,B,C", help="Use only these columns; all others by default. Repeatable."
+        "--features",
+        metavar="A,B,C",
+        help="Use only these columns; all others by default. Repeatable.",
+        rich_help_panel=_FACTS,
     ),
 ]
 SchemaOption = Annotated[
@@ -47,6 +59,7 @@ SchemaOption = Annotated[
         metavar="FILE",
         help="Public facts: bounds, categories, neighboring.",
         show_default="TABLE.schema.toml beside the table, else only its column names",
+        rich_help_panel=_FACTS,
     ),
 ]
 RecipeOption = Annotated[
@@ -161,18 +174,40 @@ SelectShareOption = Annotated[
     ),
 ]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Print the plan and stop: no data is used, nothing is spent.")
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Print the plan and stop: no data is used, nothing is spent.",
+        rich_help_panel=_WRITING,
+    ),
 ]
 OutputOption = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the release.")
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Where to write the release; - is standard output.",
+        rich_help_panel=_WRITING,
+    ),
 ]
 ReportOption = Annotated[
     Path | None,
-    typer.Option("--report", metavar="FILE", help="Also write a page about the release, as HTML."),
+    typer.Option(
+        "--report",
+        metavar="FILE",
+        help="Also write a page about the release, as HTML.",
+        rich_help_panel=_WRITING,
+    ),
 ]
 SaveOption = Annotated[
     Path | None,
-    typer.Option("--save", metavar="FILE", help="Also write the plan as TOML, for `dpkit run`."),
+    typer.Option(
+        "--save",
+        metavar="FILE",
+        help="Also write the plan as TOML, for `dpkit run`.",
+        rich_help_panel=_WRITING,
+    ),
 ]
 
 

@@ -9,11 +9,15 @@ from dpkit_core.cli._options import (
     ChargeOption,
     DecimalOption,
     DelimiterOption,
+    EncodingOption,
     ForceOption,
     LedgerOption,
     MissingOption,
     SeedOption,
     SignOption,
+    SpoolOption,
+    TableOption,
+    ThousandsOption,
     parse_settings,
     split_names,
 )
@@ -61,6 +65,7 @@ def compose(
     epsilon: EpsilonOption = 1.0,
     delta: DeltaOption = 1e-6,
     neighboring: NeighboringOption = None,
+    seed: SeedOption = None,
     accountant: AccountantOption = None,
     select_share: SelectShareOption = None,
     ledger: LedgerOption = None,
@@ -69,8 +74,11 @@ def compose(
     sign: SignOption = None,
     delimiter: DelimiterOption = None,
     decimal: DecimalOption = ".",
+    thousands: ThousandsOption = "",
     missing: MissingOption = None,
-    seed: SeedOption = None,
+    encoding: EncodingOption = None,
+    table: TableOption = None,
+    spool: SpoolOption = None,
     dry_run: DryRunOption = False,
     output: OutputOption = Path("release.json"),
     force: ForceOption = False,
@@ -88,7 +96,7 @@ def compose(
     """
     from dpkit_core.cli import _execute
     from dpkit_core.cli._outputs import outputs
-    from dpkit_core.data.readers import Dialect
+    from dpkit_core.data.source import ReadOptions
     from dpkit_core.pipeline.facts import Facts
     from dpkit_core.pipeline.request import Request, propose
 
@@ -100,7 +108,7 @@ def compose(
         Facts(schema, target, split_names(features or []), neighboring),
         Budget(epsilon, delta),
         data or (),
-        dialect=Dialect(delimiter, decimal, missing),
+        reading=ReadOptions(table, delimiter, encoding, decimal, thousands, missing or (), spool),
         batches=batches,
         recipe=recipe,
         parts={role: part for role, part in given.items() if part is not None},
@@ -113,12 +121,4 @@ def compose(
     with outputs(release, plan=save, page=page, force=force, inputs=(*(data or ()), schema)) as files:
         with _execute.aside():
             agreed = propose(wanted, note)
-        # Data that cannot be used are found before anything is printed or written.
-        records = None if dry_run else agreed.records()
-        files.save(agreed.plan)
-        _execute.show_agreed(agreed, paid_by, format=format, dry_run=dry_run)
-        if records is not None:
-            signer = _execute.signer(sign)
-            _execute.execute(
-                agreed.plan, records, files=files, seed=seed, format=format, paid_by=paid_by, signer=signer
-            )
+        _execute.execute(agreed, files, seed=seed, format=format, paid_by=paid_by, sign=sign)

@@ -42,10 +42,11 @@ def predict(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A table with the columns that the model uses, of any kind that compose takes; - is standard "
-            "input. No target needed.",
+            help="A table with the columns that the model uses, of any kind that compose takes; - is "
+            "standard input. No target needed.",
         ),
     ],
+    *,
     keep: Annotated[
         list[str] | None,
         typer.Option(
@@ -91,7 +92,6 @@ def predict(
             show_default="by the name of --output, else csv",
         ),
     ] = None,
-    *,
     delimiter: DelimiterOption = None,
     decimal: DecimalOption = ".",
     thousands: ThousandsOption = "",
@@ -186,7 +186,7 @@ def _format_of(output: Path, asked: FileFormat | None) -> FileFormat:
 
 
 def _lists(batch: pa.RecordBatch, kept: int) -> list[list[Any]]:
-    """Return the columns of a batch as Python knows them; what is kept as text, as a text file would hold it."""
+    """Return the columns of a batch as Python knows them; what is kept, as text."""
     from dpkit_core.release.predictions import texts_of
 
     texts = [texts_of(batch.column(j), batch.schema.names[j]) for j in range(kept)]

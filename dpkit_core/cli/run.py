@@ -12,11 +12,15 @@ from dpkit_core.cli._options import (
     ChargeOption,
     DecimalOption,
     DelimiterOption,
+    EncodingOption,
     ForceOption,
     LedgerOption,
     MissingOption,
     SeedOption,
     SignOption,
+    SpoolOption,
+    TableOption,
+    ThousandsOption,
 )
 from dpkit_core.cli._requests import OutputOption
 from dpkit_core.commands.options import Format, FormatOption, note
@@ -25,11 +29,11 @@ from dpkit_core.commands.options import Format, FormatOption, note
 def run(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan written by `dpkit compose --save`.")],
     data: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="DATA...",
-            help="The private table: .csv, .tsv, .parquet, a folder of .parquet files, .npz. For the plan of "
-            "a stream, its batches in the order of their arrival.",
+            help="The private table, as for compose. For the plan of a stream, its batches in the order of "
+            "their arrival.",
         ),
     ],
     *,
@@ -39,7 +43,11 @@ def run(
     sign: SignOption = None,
     delimiter: DelimiterOption = None,
     decimal: DecimalOption = ".",
+    thousands: ThousandsOption = "",
     missing: MissingOption = None,
+    encoding: EncodingOption = None,
+    table: TableOption = None,
+    spool: SpoolOption = None,
     seed: SeedOption = None,
     output: OutputOption = Path("release.json"),
     force: ForceOption = False,
@@ -53,16 +61,12 @@ def run(
     """
     from dpkit_core.cli import _execute
     from dpkit_core.cli._outputs import outputs
-    from dpkit_core.data.readers import Dialect
+    from dpkit_core.data.source import ReadOptions
     from dpkit_core.pipeline.request import agreed_in
 
+    reading = ReadOptions(table, delimiter, encoding, decimal, thousands, missing or (), spool)
     paid_by = _execute.payer(ledger, account, charge)
     with outputs(output, force=force, inputs=(plan, *data)) as files:
         with _execute.aside():
-            agreed = agreed_in(plan, data, dialect=Dialect(delimiter, decimal, missing), report=note)
-        records = agreed.records()
-        _execute.show_agreed(agreed, paid_by, format=format)
-        signer = _execute.signer(sign)
-        _execute.execute(
-            agreed.plan, records, files=files, seed=seed, format=format, paid_by=paid_by, signer=signer
-        )
+            agreed = agreed_in(plan, data, reading=reading, report=note)
+        _execute.execute(agreed, files, seed=seed, format=format, paid_by=paid_by, sign=sign)

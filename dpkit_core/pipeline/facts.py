@@ -7,11 +7,12 @@ from pathlib import Path
 
 import attrs
 
-from dpkit_core.data.encode import infer_schema
-from dpkit_core.data.readers import Table
+from dpkit_core.data.fields import infer_schema
 from dpkit_core.data.schema import Schema
+from dpkit_core.data.source import Source
 from dpkit_core.errors import InvalidData, InvalidOption, InvalidSchema
 from dpkit_core.files.documents import read_toml
+from dpkit_core.plugins.sources import PACKED
 from dpkit_core.privacy.budget import Neighboring
 
 
@@ -46,14 +47,14 @@ class Facts:
         """What leaves columns out, as messages call it."""
         return "the schema, --features or --target" if self.features or self.target else "the schema"
 
-    def about(self, table: Table | None, report: Callable[[str], None]) -> Schema:
+    def about(self, source: Source | None, report: Callable[[str], None]) -> Schema:
         """Return the public facts to plan with.
 
         Parameters
         ----------
-        table
-            What they are about; only the names and types of its columns are looked at. Without one there must
-            be a schema.
+        source
+            The table that they are about; only the names and types of its columns are looked at. Without one
+            there must be a schema.
         report
             Called with a sentence about what the user may not have meant: where the facts are from, and which
             column takes the place of the schema's target.
@@ -68,13 +69,13 @@ class Facts:
             If there is neither a schema nor a table.
         """
         given = self.schema
-        if given is None and table is not None:
-            given = _beside(table, report)
+        if given is None and source is not None:
+            given = _beside(source.called, report)
         if given is None:
-            return self._inferred(table, report)
-        schema = given if isinstance(given, Schema) else self._read(given, table)
+            return self._inferred(source, report)
+        schema = given if isinstance(given, Schema) else self._read(given, source)
         if self.target is not None and self.target != schema.target.name:
-            schema = self._retarget(schema, self.target, report, noted_later=table is not None)
+            schema = self._retarget(schema, self.target, report, noted_later=source is not None)
         if self.features is not None:
             if schema.target.name in self.features:
                 raise InvalidSchema(
@@ -84,31 +85,32 @@ class Facts:
             schema = schema.restrict(self.features)
         return schema if self.neighboring is None else attrs.evolve(schema, neighboring=self.neighboring)
 
-    def _inferred(self, table: Table | None, report: Callable[[str], None]) -> Schema:
-        if table is None:
+    def _inferred(self, source: Source | None, report: Callable[[str], None]) -> Schema:
+        if source is None:
             raise InvalidOption("a plan needs public facts: give DATA, or --schema with --dry-run")
         neighboring = self.neighboring or Neighboring.ADD_OR_REMOVE_ONE
-        schema = infer_schema(table, self.target, features=self.features, neighboring=neighboring)
+        schema = infer_schema(source, self.target, features=self.features, neighboring=neighboring)
         text = [column.name for column in schema.columns if column.kind == "categorical"]
         if text:
             columns = ", ".join(map(repr, text))
             raise InvalidData(
-                f"{table.path} holds text, not numbers, in {columns}; declare categories in a schema, from "
-                "public knowledge and not from the data (`dpkit schema DATA > schema.toml` writes a start), "
-                "or choose other columns with --features. Numbers with a decimal comma need --decimal ','"
+                f"{source.called} holds text, not numbers, in {columns}; declare categories in a schema, "
+                "from public knowledge and not from the data (`dpkit schema DATA > schema.toml` writes a "
+                "start), or choose other columns with --features"
             )
         report(
-            f"no schema given; taken as public about {table.path}: the names of its columns, and nothing else"
+            f"no schema given; taken as public about {source.called}: the names of its columns, and nothing "
+            "else"
         )
         return schema
 
-    def _read(self, path: Path, table: Table | None) -> Schema:
+    def _read(self, path: Path, source: Source | None) -> Schema:
         document = read_toml(path, "schema", InvalidSchema)
         if self.target is not None:
             document.setdefault("target", self.target)
         if "target" not in document:
             raise InvalidSchema(f"schema {path} names no target; name the column to predict with --target")
-        return Schema.from_document(document, names=None if table is None else table.names)
+        return Schema.from_document(document, names=None if source is None else source.fields.names)
 
     def _retarget(
         self, schema: Schema, target: str, report: Callable[[str], None], *, noted_later: bool
@@ -133,10 +135,11 @@ class Facts:
         return attrs.evolve(schema, columns=tuple(kept), target=columns[target])
 
 
-def _beside(table: Table, report: Callable[[str], None]) -> Path | None:
-    at = Path(table.path)
-    name = at.with_suffix("") if at.suffix.lower() == ".gz" else at
-    path = at.with_name(f"{name.stem}.schema.toml")
+def _beside(called: str, report: Callable[[str], None]) -> Path | None:
+    name = Path(called)
+    if name.suffix.lower() in PACKED:
+        name = name.with_suffix("")
+    path = name.with_name(f"{name.stem}.schema.toml") if name.name else name
     if not path.is_file():
         return None
     report(f"public facts from {path}, which lies beside the table")

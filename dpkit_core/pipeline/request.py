@@ -1,9 +1,9 @@
 """What is asked for, by whoever asks: the command line, a plan file, a program.
 
-    wanted = Request(Facts(Path("visits.schema.toml")), Budget(1.0, 1e-6), ["visits.parquet"])
-    agreed = propose(wanted)               tables opened, public facts found, parts chosen, plan made
-    print(agreed.plan)                     what will be spent, and on what; nothing is spent yet
-    release = agreed.plan.run(agreed.records())
+    wanted = Request(Facts(Path("visits.schema.toml")), Budget(1.0, 1e-6), "visits.parquet")
+    with propose(wanted) as agreed:        tables opened, public facts found, parts chosen, plan made
+        print(agreed.plan)                 what will be spent, and on what; nothing is spent yet
+        release = agreed.plan.run(agreed.records())
 
 A request names public facts, parts and a budget, and where the records are. ``propose`` makes a plan of it,
 and decides what it leaves open by public facts alone: which recipe, how many features, what share the
@@ -13,16 +13,17 @@ refused before anything is spent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
-from dpkit_core.data.dataset import AnyDataset
-from dpkit_core.data.encode import LARGE, encode, require_columns, stream_table, unused_columns
-from dpkit_core.data.readers import PLAIN, Dialect, Table, read_table
+from dpkit_core.data.dataset import Dataset, dataset_of
+from dpkit_core.data.fields import require_columns, unused_columns
 from dpkit_core.data.schema import Schema
+from dpkit_core.data.source import ReadOptions, Source
 from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.compose import DEFAULT_SELECT_SHARE, Pipeline, compose
 from dpkit_core.pipeline.facts import Facts
@@ -31,16 +32,17 @@ from dpkit_core.pipeline.plan import Plan, Records
 from dpkit_core.pipeline.planfile import read_plan
 from dpkit_core.pipeline.recipes import Recipe, find_recipe
 from dpkit_core.pipeline.recommend import AUTO, Recommendation, k_in_words, recommend
+from dpkit_core.plugins.sources import open_source
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.validators import frozen_mapping
 
 
-def _paths(data: Path | str | Iterable[Path | str]) -> tuple[Path | str, ...]:
-    """Return several paths as they are, and one as the only one."""
-    return (data,) if isinstance(data, Path | str) else tuple(data)
+def _several(data: Any) -> tuple[Any, ...]:
+    """Return several tables as they are, and one as the only one."""
+    return tuple(data) if isinstance(data, list | tuple) else (data,)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Request:
     """Public facts, a budget, and where the records are; parts, where somebody names them.
 
@@ -51,9 +53,11 @@ class Request:
     budget
         What all parts together may cost.
     data
-        Paths of tables: one, or the batches of a stream in the order of their arrival. None for a plan alone.
-    dialect
-        How text files among them are written.
+        A table, or a list of the batches of a stream in the order of their arrival: each is a name of a file,
+        a table in memory, or what else ``dpkit_core.plugins.sources.open_source`` takes. None for a plan
+        alone.
+    reading
+        How the tables are kept, as far as that has to be said.
     batches
         Whether several tables are batches of one stream.
     recipe
@@ -77,8 +81,8 @@ class Request:
 
     facts: Facts
     budget: Budget
-    data: tuple[Path | str, ...] = attrs.field(default=(), converter=_paths)
-    dialect: Dialect = attrs.field(default=PLAIN, kw_only=True)
+    data: tuple[Any, ...] = attrs.field(default=(), converter=_several)
+    reading: ReadOptions = attrs.field(default=ReadOptions(), kw_only=True)
     batches: bool = attrs.field(default=False, kw_only=True)
     recipe: str | None = attrs.field(default=None, kw_only=True)
     parts: Mapping[str, str] = attrs.field(factory=dict, converter=frozen_mapping, kw_only=True)
@@ -100,12 +104,16 @@ class Request:
 class Agreed:
     """A plan, and the tables that it is about; nothing is spent yet.
 
+    In a ``with`` block, the tables that were opened for it are closed at the end.
+
     Attributes
     ----------
     plan
         What each part will spend.
-    tables
-        Opened, with the columns that the plan's schema names.
+    sources
+        The tables, which have the columns that the plan's schema names.
+    reading
+        How they are kept.
     recommended
         The recipe that was chosen by public facts, where nobody named one.
     because
@@ -113,9 +121,17 @@ class Agreed:
     """
 
     plan: Plan
-    tables: tuple[Table, ...]
+    sources: tuple[Source, ...]
+    reading: ReadOptions
     recommended: Recommendation | None = None
     because: tuple[str, ...] = ()
+    _opened: ExitStack = attrs.field(factory=ExitStack, repr=False, kw_only=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def records(self) -> Records:
         """Return what the plan is run on: the table, or the batches of a stream, which may have no records.
@@ -127,14 +143,17 @@ class Agreed:
         InvalidOption
             If the plan was made without a table.
         """
-        schema = self.plan.schema
-        if not self.tables:
-            raise InvalidOption(
-                "the plan was made without a table, so there is nothing to run it on; give DATA"
-            )
-        if len(self.tables) > 1:
-            return [encode(table, schema, batch=True) for table in self.tables]
-        return dataset_of(self.tables[0], schema, self.plan.assembly.forms)
+        if not self.sources:
+            raise InvalidOption("the plan was made without a table; ask for one with DATA to run it on")
+        habits = self.reading
+        schema = self.plan.schema.read_with(habits.decimal, habits.thousands, habits.missing)
+        if len(self.sources) > 1:
+            return [Dataset.from_source(source, schema, batch=True) for source in self.sources]
+        return dataset_of(self.sources[0], schema, self.plan.assembly.forms)
+
+    def close(self) -> None:
+        """Close the tables that were opened; nothing reads them afterwards."""
+        self._opened.close()
 
 
 def propose(wanted: Request, report: Callable[[str], None] = warn) -> Agreed:
@@ -168,30 +187,33 @@ def propose(wanted: Request, report: Callable[[str], None] = warn) -> Agreed:
     chosen = _named(wanted)
     # A name that does not exist is told before a large table is read.
     pipeline = None if chosen is None else _pipeline(chosen)
-    tables = _opened(wanted.data, wanted.dialect)
-    schema = wanted.facts.about(next(iter(tables), None), report)
-    _require_columns(tables, schema, report, chooser=wanted.facts.chooser)
-    recommended = None
-    if chosen is None or pipeline is None:
-        recommended = recommend(schema, wanted.budget, selecting=wanted.k is not None, batches=len(tables))
-        chosen = find_recipe(recommended.recipe).revised(wanted.parts, wanted.options)
-        pipeline = _pipeline(chosen)
-    shares = (wanted.select_share, chosen.select_share, DEFAULT_SELECT_SHARE)
-    share = next(share for share in shares if share is not None)
-    plan = pipeline.plan(schema, wanted.budget, k=wanted.k, select_share=share, batches=max(1, len(tables)))
-    if recommended is not None and plan.assembly.selection is None:
-        # Where auto took all features, it is the recipe without a selection that is planned.
-        recommended = recommend(schema, wanted.budget, batches=plan.batches)
-    because = [] if recommended is None else [str(recommended)]
-    because += [k_in_words(plan)] if wanted.k == AUTO else []
-    return Agreed(plan, tables, recommended, tuple(because))
+    with ExitStack() as opened:
+        sources = _opened(wanted.data, wanted.reading, opened)
+        schema = wanted.facts.about(next(iter(sources), None), report)
+        _require_columns(sources, schema, report, chooser=wanted.facts.chooser)
+        recommended = None
+        if chosen is None or pipeline is None:
+            selecting = wanted.k is not None
+            recommended = recommend(schema, wanted.budget, selecting=selecting, batches=len(sources))
+            chosen = find_recipe(recommended.recipe).revised(wanted.parts, wanted.options)
+            pipeline = _pipeline(chosen)
+        shares = (wanted.select_share, chosen.select_share, DEFAULT_SELECT_SHARE)
+        share = next(share for share in shares if share is not None)
+        batches = max(1, len(sources))
+        plan = pipeline.plan(schema, wanted.budget, k=wanted.k, select_share=share, batches=batches)
+        if recommended is not None and plan.assembly.selection is None:
+            # Where auto took all features, it is the recipe without a selection that is planned.
+            recommended = recommend(schema, wanted.budget, batches=plan.batches)
+        because = [] if recommended is None else [str(recommended)]
+        because += [k_in_words(plan)] if wanted.k == AUTO else []
+        return Agreed(plan, sources, wanted.reading, recommended, tuple(because), opened=opened.pop_all())
 
 
 def agreed_in(
     path: Path | str,
-    data: Sequence[Path | str],
+    data: Any,
     *,
-    dialect: Dialect = PLAIN,
+    reading: ReadOptions = ReadOptions(),
     report: Callable[[str], None] = warn,
 ) -> Agreed:
     """Return the plan in a file that was saved, and the tables to run it on.
@@ -201,9 +223,10 @@ def agreed_in(
     path
         The plan's file.
     data
-        As many tables as the plan has batches, in the order of their arrival.
-    dialect
-        How text files among them are written.
+        A table, or as many in a list as the plan has batches, in the order of their arrival; as of a
+        ``Request``.
+    reading
+        How the tables are kept, as far as that has to be said.
     report
         As of ``propose``.
 
@@ -217,20 +240,12 @@ def agreed_in(
         Whatever planning again raises, and ``propose`` about tables.
     """
     plan = read_plan(path, report=report)
-    _require_as_many(len(data), plan.batches)
-    tables = _opened(data, dialect)
-    _require_columns(tables, plan.schema, report, chooser="the plan")
-    return Agreed(plan, tables)
-
-
-def dataset_of(table: Table, schema: Schema, forms: Sequence[str]) -> AnyDataset:
-    """Return the encoded table in one of ``forms``.
-
-    Large Parquet files are streamed where that is among the forms. Sums are the same in all forms, so the
-    choice shows in time and memory alone.
-    """
-    large = 8 * table.rows * len(schema.features) > LARGE and table.blocks is not None
-    return stream_table(table, schema) if large and "streamed" in forms else encode(table, schema)
+    tables = _several(data)
+    _require_as_many(len(tables), plan.batches)
+    with ExitStack() as opened:
+        sources = _opened(tables, reading, opened)
+        _require_columns(sources, plan.schema, report, chooser="the plan")
+        return Agreed(plan, sources, reading, opened=opened.pop_all())
 
 
 def _named(wanted: Request) -> Recipe | None:
@@ -245,18 +260,24 @@ def _pipeline(recipe: Recipe) -> Pipeline:
     return compose(**parts, options=recipe.options)
 
 
-def _opened(data: Sequence[Path | str], dialect: Dialect) -> tuple[Table, ...]:
-    return tuple(read_table(path, batch=len(data) > 1, dialect=dialect) for path in data)
+def _opened(tables: Sequence[Any], reading: ReadOptions, opened: ExitStack) -> tuple[Source, ...]:
+    """Return the sources of tables; those that were none before are closed with ``opened``."""
+    sources = []
+    for table in tables:
+        sources.append(source := open_source(table, reading))
+        if source is not table:
+            opened.callback(source.close)
+    return tuple(sources)
 
 
 def _require_columns(
-    tables: Sequence[Table], schema: Schema, report: Callable[[str], None], *, chooser: str
+    sources: Sequence[Source], schema: Schema, report: Callable[[str], None], *, chooser: str
 ) -> None:
     """Raise unless each table has the columns of the schema; report the columns left out, and by what."""
-    for table in tables:
-        require_columns(table, schema)
+    for source in sources:
+        require_columns(source, schema)
     # Batches have the same columns.
-    if tables and (unused := unused_columns(tables[0], schema)):
+    if sources and (unused := unused_columns(sources[0], schema)):
         report(f"not used, because {chooser} leaves them out: {', '.join(unused)}")
 
 

@@ -18,8 +18,8 @@ import attrs
 import numpy as np
 
 from dpkit_core.data.arrays import Matrix
-from dpkit_core.data.fields import find, require_kind, told
 from dpkit_core.data.features import Feature, Written, wanted
+from dpkit_core.data.fields import find, require_kind, told
 from dpkit_core.data.schema import Column
 from dpkit_core.data.source import ReadOptions, Source
 from dpkit_core.errors import InvalidData, InvalidOption, InvalidRelease
@@ -103,9 +103,10 @@ class Columns:
         if not self.categories:
             return numbers
         if len(self.categories) == 1:
-            names, places = (*self.categories, self.otherwise), chances[:, 0] < self.threshold
+            places = (chances[:, 0] < self.threshold).astype(np.intp)
         else:
-            names, places = self.categories, chances.argmax(axis=1)
+            places = chances.argmax(axis=1)
+        names = (*self.categories, self.otherwise)
         absent = np.isnan(chances).any(axis=1)
         chosen = (
             None if nothing else names[place]
@@ -220,6 +221,6 @@ def texts_of(entries: pa.Array, name: str) -> pa.Array:
         return entries.cast(pa.string())
     except pa.ArrowException as error:
         raise InvalidData(
-            f"column {name!r} holds {entries.type}, which text cannot stand for; turn it into numbers or text "
-            "in the table"
+            f"column {name!r} holds {entries.type}, which text cannot stand for; turn it into numbers or "
+            "text in the table"
         ) from error

@@ -113,14 +113,14 @@ class Release:
         import numpy as np  # noqa: PLC0415 - a release is read without it
 
         from dpkit_core.data.frames import matrix_of  # noqa: PLC0415 - likewise
-        from dpkit_core.data.readers import transform_matrix  # noqa: PLC0415 - likewise
+        from dpkit_core.data.rules import transformed  # noqa: PLC0415 - likewise
 
         model = self.usable_model
         schema = self.certificate.schema
         known = {feature.name: feature for feature in schema.features}
         features = [known.get(name, Feature(name, name)) for name in model.features]
         matrix = matrix_of(X, features, beside=[column.name for column in (*schema.columns, schema.target)])
-        predicted = model.predict(transform_matrix(matrix, features))
+        predicted = model.predict(transformed(matrix, features))
         if schema.target.transform is not None:
             predicted = schema.target.transform.invert(predicted)
         lacking = np.isnan(matrix).any(axis=1)
@@ -140,16 +140,16 @@ class Release:
     ) -> Iterator[pa.RecordBatch]:
         """Yield predictions for the records of a table, in batches of Arrow; at least one, if of no records.
 
-        A batch has the columns to keep, then one that is named after the target: the number that is predicted,
-        or the category. Beside a category stand probabilities, in a column ``target=category`` of the positive
-        category or of each class. What is missing is treated as by ``predict``; where there is no prediction,
-        the category is null and the numbers are NaN.
+        A batch has the columns to keep, then one that is named after the target: the number that is
+        predicted, or the category. Beside a category stand probabilities, in a column ``target=category`` of
+        the positive category or of each class. What is missing is treated as by ``predict``; where there is
+        no prediction, the category is null and the numbers are NaN.
 
         Parameters
         ----------
         data
-            What ``dpkit_core.plugins.sources.open_source`` takes, such as the name of a file. It is read once,
-            and never as a whole.
+            What ``dpkit_core.plugins.sources.open_source`` takes, such as the name of a file. It is read
+            once, and never as a whole.
         keep
             Columns to have beside the predictions, as they are in the table.
         name
