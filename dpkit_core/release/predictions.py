@@ -107,11 +107,8 @@ class Columns:
         else:
             places = chances.argmax(axis=1)
         names = (*self.categories, self.otherwise)
-        absent = np.isnan(chances).any(axis=1)
-        chosen = (
-            None if nothing else names[place]
-            for nothing, place in zip(absent.tolist(), places.tolist(), strict=True)
-        )
+        places = np.where(np.isnan(chances).any(axis=1), -1, places)
+        chosen = [None if place < 0 else names[place] for place in places.tolist()]
         return [pa.array(chosen, pa.string()), *numbers]
 
 

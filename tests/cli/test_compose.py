@@ -1,9 +1,10 @@
 """``dpkit compose``: one command from a table to a certified release."""
 
+import csv
 import gzip
+import io
 import json
 
-import attrs
 import pytest
 
 from dpkit_core import Release, verify
@@ -92,7 +93,6 @@ def test_a_request_that_is_made_cannot_be_changed_from_outside():
     wanted = Request(Facts(features=features, target="y"), Budget(1.0, 1e-6), ["t.csv"], parts=parts)
     parts["regressor"], features[0] = "other", "b"
     assert (wanted.parts["regressor"], wanted.facts.features) == ("average", ("a",))
-    assert hash(wanted) == hash(attrs.evolve(wanted))
 
 
 def test_a_selection_alone_and_a_regressor_alone_are_compositions(dpkit, folder):
@@ -389,7 +389,7 @@ def test_a_folder_is_streamed_where_the_table_is_large_and_the_release_is_the_sa
     words = ("compose", sales, "--target", "y", "--regressor", "winsorized_least_squares", "--seed", "3")
     releases = []
     for large in (0, 2**30):
-        monkeypatch.setattr("dpkit_core.pipeline.request.LARGE", large)
+        monkeypatch.setattr("dpkit_core.data.dataset.LARGE", large)
         result = dpkit(*words, "--output", f"{large}.json")
         assert result.exit_code in (0, 3), result.output
         releases.append((folder / f"{large}.json").read_text())
@@ -410,7 +410,7 @@ def test_a_folder_without_tables_is_bad_input(dpkit, folder, data):
     (folder / "empty").mkdir()
     result = dpkit("compose", data, *TINY)
     assert result.exit_code == 2
-    assert f"{data} has no Parquet files" in " ".join(result.stderr.split())
+    assert f"{data} has no files that what is installed reads" in " ".join(result.stderr.split())
 
 
 def test_a_table_as_people_have_them_goes_from_a_packed_file_to_predictions(dpkit, folder):
@@ -446,9 +446,10 @@ categories = ["no", "yes"]
     shown = dpkit("verify", "release.json")
     assert shown.exit_code == 0, shown.stderr
     predicted = dpkit("predict", "release.json", "loans.csv.gz", *written)
-    lines = predicted.stdout.split()[1:]
-    assert [line == "nan" for line in lines] == [False, False, False, True] * 1000
-    assert lines[1] != lines[0]
+    rows = list(csv.DictReader(io.StringIO(predicted.stdout)))
+    assert [row["paid=yes"] == "nan" for row in rows] == [False, False, False, True] * 1000
+    assert [row["paid"] == "" for row in rows] == [False, False, False, True] * 1000
+    assert rows[1]["paid=yes"] != rows[0]["paid=yes"]
     assert "1000 of 4000 records lack a value" in predicted.stderr
 
 
