@@ -92,7 +92,7 @@ class Columns:
         """Return them for what the model predicts: one number or several for each record, or NaN."""
         import pyarrow as pa  # noqa: PLC0415 - a release is read without it
 
-        chances = np.reshape(predicted, (len(predicted), -1))
+        chances = np.reshape(predicted, (len(predicted), max(1, len(self.categories))))
         # Not by pa.array, which imports pandas where that is installed.
         numbers = [
             pa.Array.from_buffers(

@@ -128,7 +128,8 @@ def test_predictions_are_the_same_bits_in_batches_of_any_size(dpkit, chances, mo
 
 def test_a_table_without_records_has_predictions_without_records(dpkit, chances):
     (chances / "t.csv").write_text("id,x\n")
-    assert dpkit("predict", "release.json", "t.csv", "--keep", "id").stdout == "id,end,end=good\n"
+    printed = dpkit("predict", "release.json", "t.csv", "--keep", "id")
+    assert printed.stdout == "id,end,end=good\n", printed.stderr
     shown = dpkit("predict", "release.json", "t.csv", "--format", "json").stdout
     assert json.loads(shown) == {"predictions": []}
     dpkit("predict", "release.json", "t.csv", "--keep", "id", "-o", "out.parquet")
