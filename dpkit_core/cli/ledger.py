@@ -77,17 +77,17 @@ def create(
     ] = None,
 ) -> None:
     """Open an account in LEDGER, which is made if there is none. What it allows can never be changed."""
-    from dpkit_core.cli._inputs import find_schema
-    from dpkit_core.data.readers import read_table
     from dpkit_core.ledger.accounts import Account
     from dpkit_core.ledger.ledger import Ledger
+    from dpkit_core.pipeline.facts import Facts
     from dpkit_core.pipeline.policy import Policy
+    from dpkit_core.plugins.sources import open_source
     from dpkit_core.privacy.budget import Budget
     from dpkit_core.privacy.filters import filter_for
 
     budget = Budget(epsilon, delta)
-    rows = None if table is None else read_table(table)
-    facts = find_schema(rows, path=schema, target=target, features=None, neighboring=None)
+    source = None if table is None else open_source(table)
+    facts = Facts(schema, target).about(source, note)
     opened = Account(account, facts, budget, filter_for(measure, budget))
     Policy.of_site().require_account(opened)
     book = Ledger.create_or_open(where)
