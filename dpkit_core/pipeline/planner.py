@@ -48,6 +48,7 @@ from dpkit_core.privacy.events import (
     Renyi,
     expand,
     is_exact,
+    unstated,
     walk,
 )
 from dpkit_core.protocols import (
@@ -467,10 +468,29 @@ class Planner:
                         f"{part} plans a selection for range sensitivity {other:g}, which is none that the "
                         f"scorer declares: {', '.join(f'{s.range:g}' for s in stage.sensitivities)}"
                     )
+                elif (number := self._other_candidates(event, stage)) is not None:
+                    self.problems.append(
+                        f"{part} plans a selection among {number} candidates, and is offered "
+                        f"{self._offered} scores; say so by the candidates of the event"
+                    )
                 elif (reason := _undrawable(event)) is not None:
                     self.problems.append(f"{part} plans {reason}; give another budget or select fewer")
                 elif not _non_private(event) and not self.fresh.supports(event):
                     self.problems.append(f"{accountant} cannot account for {event} of {part}")
+
+    def _other_candidates(self, event: Event, stage: Stage) -> int | None:
+        """Return the candidates of a pick that are not as many as the scores that it is offered."""
+        picks = (inner for inner in walk(event) if isinstance(inner, ExponentialMechanism | PermuteAndFlip))
+        known = {pick.candidates for pick in picks} - {None, self._offered}
+        return min(known) if known and stage.name == "selection" else None
+
+    @property
+    def _offered(self) -> int:
+        """How many scores a selector is offered: one a feature, and in a loop one for dropping none."""
+        iteration = self.iteration
+        if iteration is None or isinstance(iteration.selector.instance, ThresholdSelector):
+            return self.features
+        return self.features + 1
 
     def _check_turns(self, stages: Sequence[Stage]) -> None:
         """Note why the events of a loop could not be put in order."""
@@ -581,24 +601,6 @@ def _fault(part: Part[Component], error: BaseException) -> str:
         f"{part} failed while planning ({type(error).__name__}: {error}). This is a fault of the part: "
         "report it to its authors"
     )
-
-
-def unstated(event: Event) -> str | None:
-    """Return what an event leaves unsaid that the meter compares and a certificate tells."""
-    for inner in walk(event):
-        name = type(inner).__name__
-        match inner:
-            case Laplace() | Gaussian() if None in (inner.sensitivity, inner.shape):
-                return f"{name} noise without its sensitivity and shape"
-            case NonSphericalGaussian() if None in (inner.sensitivities, inner.shape):
-                return f"{name} noise without its sensitivities and shape"
-            case ExponentialMechanism() | PermuteAndFlip() if None in (inner.sensitivity, inner.candidates):
-                return f"{name} without its sensitivity and the number of candidates"
-            case PureDP() | ApproxDP() | Renyi() if not inner.proof:
-                return f"{name} without the place of its proof"
-            case _:
-                pass
-    return None
 
 
 def other_sensitivity(event: Event, scores: Sequence[Sensitivity]) -> float | None:
