@@ -445,6 +445,7 @@ class Planner:
     def _check_events(self, stages: Sequence[Stage], accountant: Part[Accountant]) -> None:
         for stage in stages:
             part = stage.part
+            self._check_picks(stage)
             if not all(map(is_exact, stage.plan.events)):
                 self.problems.append(f"{part} plans events of classes that are not the core's")
                 continue
@@ -477,6 +478,17 @@ class Planner:
                     self.problems.append(f"{part} plans {reason}; give another budget or select fewer")
                 elif not _non_private(event) and not self.fresh.supports(event):
                     self.problems.append(f"{accountant} cannot account for {event} of {part}")
+
+    def _check_picks(self, stage: Stage) -> None:
+        """Note a selection whose picks are neither one for all features nor one for each."""
+        picks = list(expand(stage.plan.events))
+        if stage.name != "selection" or self.iteration is not None or len(picks) in {1, self.k}:
+            return
+        if all(isinstance(pick, ExponentialMechanism | PermuteAndFlip) for pick in picks):
+            self.problems.append(
+                f"{stage.part} plans {len(picks)} picks for {self.k} features; plan one for all or one for "
+                "each, or other events"
+            )
 
     def _other_candidates(self, event: Event, stage: Stage) -> int | None:
         """Return the candidates of a pick that are not as many as the scores that it is offered."""

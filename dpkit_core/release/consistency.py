@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from dpkit_core.errors import DpkitError
+from dpkit_core.files.documents import first_difference
 from dpkit_core.privacy.events import (
     Event,
     ExponentialMechanism,
@@ -196,8 +197,8 @@ def _of_selection(release: Release, roles: Sequence[str]) -> Iterator[str]:
     allowed = {every} if iterates is None else {every, every + 1}
     yield from _of_candidates(events, allowed, "features")
     picks = list(expand(events))
-    if iterates is None and all(map(_is_pick, picks)) and len(picks) > 1 and len(picks) % k:
-        yield f"{len(picks)} picks are listed for {k} selected features; there is one for all, or as many for each"
+    if iterates is None and all(map(_is_pick, picks)) and len(picks) not in {1, k}:
+        yield f"{len(picks)} picks are listed for {k} selected features; there is one for all, or one for each"
 
 
 def _of_search(release: Release) -> Iterator[str]:
@@ -288,7 +289,9 @@ def _of_witness(certificate: Certificate) -> Iterator[str]:
     except DpkitError as error:
         yield f"the witness: {error}"
         return
-    if len(witness.total) != len(measure.units):
+    if (place := first_difference(witness.measure, measure.to_document())) is not None:
+        yield f"the witness says something of its measure in another way than dpkit writes it: {place}"
+    elif len(witness.total) != len(measure.units):
         yield f"the witness has {len(witness.total)} totals, and its measure counts {len(measure.units)}"
     elif not measure.admits(witness.total, witness.limits):
         yield "the witness says that the account was charged for more than it allows"

@@ -16,7 +16,7 @@ import attrs
 from dpkit_core.errors import DpkitError, InvalidRelease
 from dpkit_core.mechanisms.calibration import total
 from dpkit_core.plugins.registry import Registry
-from dpkit_core.privacy.events import Event, NonPrivate, walk
+from dpkit_core.privacy.events import Event, NonPrivate, PureDP, walk
 from dpkit_core.privacy.totals import TOTALS
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.consistency import contradictions
@@ -147,6 +147,7 @@ def _own(
         except (TypeError, ValueError) as error:
             raise _options_refused(name, options, error) from error
 
+    total_of([PureDP(1.0, certificate.neighboring)], certificate.delta)  # whether or not there is a total
     return total_of
 
 
