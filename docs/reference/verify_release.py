@@ -1,9 +1,10 @@
-"""Verify releases of dpkit without dpkit: with Python's standard library alone, and the schema beside this file.
+"""Verify releases of dpkit with Python's standard library alone, and the schema beside this file.
 
     python verify_release.py release.json ...
 
-Exit codes are those of ``dpkit verify``: 0 where all are confirmed and private, 5 where one is confirmed and not
-private, 2 where one contradicts itself, is no release, or is by an accountant whose sums are not here. Signatures and witnesses of ledgers are read, and not checked: the page of the release file says how.
+Exit codes are those of ``dpkit verify``: 0 where all are confirmed and private, 5 where one is confirmed and
+not private, 2 where one contradicts itself, is no release, or is by an accountant whose sums are not here.
+Signatures and witnesses of ledgers are read, and not checked: the page of the release file says how.
 """
 
 import datetime
@@ -121,7 +122,7 @@ def first_flaw(value, schema, root=None, where="the release"):
     return None
 
 
-def flaw_by(keyword, told, value, schema, flaw, root, where):  # noqa: PLR0911, PLR0912, PLR0915 - one each
+def flaw_by(keyword, told, value, schema, flaw, root, where):
     number = isinstance(value, int | float) and not isinstance(value, bool)
     keys = value if isinstance(value, dict) else {}
     items = value if isinstance(value, list) else []
@@ -178,7 +179,10 @@ def flaw_by(keyword, told, value, schema, flaw, root, where):  # noqa: PLR0911, 
             found = (flaw(told, keys[key], f"{where}, {key}") for key in sorted(others))
             return next(filter(None, found), None)
         case "prefixItems":
-            found = (flaw(inner, item, f"{where}, item {i}") for i, (inner, item) in enumerate(zip(told, items)))
+            found = (
+                flaw(inner, item, f"{where}, item {i}")
+                for i, (inner, item) in enumerate(zip(told, items, strict=False))
+            )
             return next(filter(None, found), None)
         case "items":
             rest = enumerate(items[len(schema.get("prefixItems", ())) :])
@@ -214,7 +218,9 @@ def features_of(schema):
     for name, column in columns.items():
         check_column(name, column)
         if name != target:
-            require(column["kind"] != "categorical" or column.get("categories"), f"{name} lists no categories")
+            require(
+                column["kind"] != "categorical" or column.get("categories"), f"{name} lists no categories"
+            )
             if column["kind"] == "categorical":
                 names += [f"{name}={category}" for category in column["categories"]]
             else:
@@ -224,7 +230,7 @@ def features_of(schema):
                 names.append(f"{name} is missing")
     column = columns[target]
     if column["kind"] == "categorical":
-        require("positive" in column or len(column.get("categories", ())) >= 2, "the target has no two classes")
+        require("positive" in column or len(column.get("categories", ())) >= 2, "the target has one class")
     require(column.get("missing") != "indicator", "the target has an indicator")
     require("yeo_johnson" not in column or {"lower", "upper"} <= set(column), "the target has no bounds")
     if "records_about" in schema:
@@ -357,12 +363,12 @@ def check_events(certificate):
 def check_privacy(certificate):
     leaks = [e["reason"] for event in certificate["events"] for e in walk(event) if e["type"] == "NonPrivate"]
     planned, reasons = list(dict.fromkeys(leaks)), certificate["reasons"]
-    require((certificate["epsilon"] is None) == bool(leaks), "a number is claimed exactly where one is proved")
+    require((certificate["epsilon"] is None) == bool(leaks), "epsilon is claimed where none is proved")
     require(reasons[: len(planned)] == planned, "the reasons are not those of the events")
     seeds, said = len(reasons) - len(planned), certificate["randomness"]
     seeded = "not private" in said
     require(seeds <= 1 and (seeds == 1 or not seeded), "the reasons are not those of the randomness")
-    require(seeds == 0 or seeded or "for the noise that it drew" in said, "a reason is of nothing that is said")
+    require(seeds == 0 or seeded or "for the noise that it drew" in said, "a reason is of nothing said")
     budget = certificate["budget"]
     require(certificate["delta"] == budget["delta"], "the total is at another delta than the budget")
     require((certificate["epsilon"] or 0) <= budget["epsilon"], "the total is above the budget")
@@ -414,7 +420,7 @@ def check_search(release, features):
     candidates = sum(stage.startswith("fits") for stage in found)
     folds = ["folds"] * (certificate["neighboring"] == "add-remove")
     expected = [f"fits of candidate {c}" for c in range(candidates)] + folds + ["comparison"]
-    require(candidates and found == expected and stages.count("folds") <= 1, "the stages are those of no search")
+    require(candidates and found == expected and stages.count("folds") <= 1, "the stages are of no search")
     require(stages == sorted(stages, key=expected.index), "the stages are not in order")
     compared = [event for event in certificate["events"] if event["stage"] == "comparison"]
     check_candidates(compared, {candidates})
@@ -422,7 +428,7 @@ def check_search(release, features):
 
 def check_candidates(events, allowed):
     picks = (pick for event in events for pick in walk(event) if "candidates" in pick)
-    require(all(pick["candidates"] in allowed for pick in picks), "a pick is among another number of candidates")
+    require(all(pick["candidates"] in allowed for pick in picks), "a pick is among others")
 
 
 def check_witness(witness):
@@ -433,7 +439,9 @@ def check_witness(witness):
         require(len(total) == len(limits) == units, "the witness counts something else than its measure")
         infinity = math.inf
         spent = [infinity if each is None else each for each in total]
-        *rest, last = [s <= (infinity if m is None else m) and s < infinity for s, m in zip(spent, limits)]
+        *rest, last = [
+            s <= (infinity if m is None else m) and s < infinity for s, m in zip(spent, limits, strict=True)
+        ]
         held = all(rest) if measure["name"] == "basic" else any(rest)
         require(held and last, "the account was charged for more than it allows")
 
@@ -519,19 +527,20 @@ def amplified(rate, epsilon):
 
 
 def converted(event, delta, orders):
-    """Return the least epsilon at delta over all orders (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+    """Return the least epsilon over all orders (Canonne, Kamath and Steinke 2020, Proposition 12)."""
     pure, leaked = worst(event)
     if delta <= leaked:
         return pure if delta == leaked else math.inf
     log_delta = math.log(delta - leaked) + 1 - SLACK
     bounds = [
-        divergence(event, a) + math.log1p(-1 / a) - (math.log(a) + log_delta) / (a - 1) for a in map(float, orders)
+        divergence(event, a) + math.log1p(-1 / a) - (math.log(a) + log_delta) / (a - 1)
+        for a in map(float, orders)
     ]
     return max(0.0, min(pure, *bounds))
 
 
 def worst(event):
-    """Return epsilon of an event, infinity where it has a delta for each; and with what probability it fails."""
+    """Return epsilon of an event, infinity where it has none, and with what probability it fails."""
     kind = event["type"]
     if kind in (*NOISE, "Filtered"):
         return math.inf, 0.0
@@ -573,7 +582,11 @@ def divergence(event, a):
         return response(a, worst(event)[0])
     if kind == "Laplace":
         return laplace(a, worst(event)[0])
-    return bounded_range(a, event["epsilon"]) if kind == "ExponentialMechanism" else response(a, event["epsilon"])
+    return (
+        bounded_range(a, event["epsilon"])
+        if kind == "ExponentialMechanism"
+        else response(a, event["epsilon"])
+    )
 
 
 def sampled_alone(event):
@@ -594,7 +607,7 @@ def given(event, a):
 
 
 def two_points(a, epsilon, quadratic, weight, gain, loss):
-    """Return the divergence of a law with two losses; its bound where that is near 0, or epsilon where large."""
+    """Return the divergence of a law with two losses, a bound where it is near 0 or large."""
     if epsilon > 50:
         return epsilon
     if a * epsilon < 2**-8:
@@ -624,7 +637,7 @@ def laplace(a, epsilon):
 
 
 def bounded_range(a, epsilon):
-    """A loss that stays in an interval of length epsilon (Dong, Durfee and Rogers 2020; Cesar and Rogers 2021)."""
+    """A loss that stays in an interval of length epsilon (Dong, Durfee and Rogers 2020)."""
     e = stable(a, epsilon)
     below = math.log(a * math.expm1((1 - a) * e) / ((a - 1) * math.expm1(-a * e)))
     weight = math.exp(below - e) * math.expm1(-below) / math.expm1(-e)

@@ -81,6 +81,7 @@ def verify(
         list[Path],
         typer.Argument(metavar="RELEASE...", help="Releases written by `dpkit compose` or `dpkit run`."),
     ],
+    *,
     accountant: Annotated[
         str | None,
         typer.Option(
@@ -140,7 +141,14 @@ def verify(
     if select_share is not None and not replan:
         raise InvalidOption("--select-share is for planning again; give --replan as well")
     verified = [
-        _verified(path, accountant, signer, replan, select_share, alone=len(releases) == 1)
+        _verified(
+            path,
+            accountant,
+            signer,
+            replan=replan,
+            select_share=select_share,
+            alone=len(releases) == 1,
+        )
         for path in releases
     ]
     if format is Format.JSON:
@@ -165,9 +173,9 @@ def _verified(
     path: Path,
     accountant: str | None,
     key: VerifyingKey | None,
+    *,
     replan: bool,
     select_share: float | None,
-    *,
     alone: bool,
 ) -> _Verified:
     import contextlib

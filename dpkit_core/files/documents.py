@@ -206,7 +206,9 @@ def first_difference(one: object, other: object, place: str = "the top") -> str 
     elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
         if len(one) != len(other):
             return place
-        pairs = ((*pair, _inside(place, f"item {i}")) for i, pair in enumerate(zip(one, other, strict=True), 1))
+        pairs = (
+            (*pair, _inside(place, f"item {i}")) for i, pair in enumerate(zip(one, other, strict=True), 1)
+        )
     else:
         alike = isinstance(one, bool) is isinstance(other, bool) and one == other
         return None if alike else place

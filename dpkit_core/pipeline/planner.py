@@ -35,17 +35,13 @@ from dpkit_core.plugins.kinds import protocol_of
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
-    ApproxDP,
     Event,
     ExponentialMechanism,
     Filtered,
     Gaussian,
     Laplace,
     NonPrivate,
-    NonSphericalGaussian,
     PermuteAndFlip,
-    PureDP,
-    Renyi,
     expand,
     is_exact,
     unstated,
@@ -493,8 +489,8 @@ class Planner:
     def _other_candidates(self, event: Event, stage: Stage) -> int | None:
         """Return the candidates of a pick that are not as many as the scores that it is offered."""
         picks = (inner for inner in walk(event) if isinstance(inner, ExponentialMechanism | PermuteAndFlip))
-        known = {pick.candidates for pick in picks} - {None, self._offered}
-        return min(known) if known and stage.name == "selection" else None
+        others = (pick.candidates for pick in picks if pick.candidates != self._offered)
+        return next(others, None) if stage.name == "selection" else None
 
     @property
     def _offered(self) -> int:

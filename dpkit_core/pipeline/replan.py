@@ -1,11 +1,13 @@
 """Planning a release again: whether the installed parts plan what its certificate lists, event by event.
 
-``dpkit_core.release.verify`` finds that a total is what the events compose to. Whether these are the events of
-the parts that are named, the parts themselves tell: they plan from public facts alone, all of which a release
-has. So an event that was taken out is missed, though the total was corrected, too.
+``dpkit_core.release.verify`` finds that a total is what the events compose to. Whether these are the events
+of the parts that are named, the parts themselves tell: they plan from public facts alone, all of which a
+release has. So an event that was taken out is missed, though the total was corrected, too.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import attrs
 
@@ -60,6 +62,11 @@ def replan(release: Release, *, select_share: float | None = None) -> Replanned:
     problems = []
     if (difference := other_events(saved, plan)) is not None:
         problems.append(f"the certificate is not what the installed parts plan: {difference}")
+        if _may_lack_its_share(certificate) and select_share is None:
+            problems[0] += (
+                ". If it was written by a dpkit before it said so, its selection may have had another share "
+                "of the budget: give that by --select-share"
+            )
     iterates = None if plan.iterates is None else len(plan.iterates.after)
     if iterates != certificate.plan.iterates:
         problems.append(
@@ -74,6 +81,12 @@ def replan(release: Release, *, select_share: float | None = None) -> Replanned:
     return Replanned(tuple(problems), tuple(_notes(release, plan)))
 
 
+def _may_lack_its_share(certificate: Certificate) -> bool:
+    """Return whether a selection had a share of the budget, and that is not said."""
+    roles = {part.role for part in certificate.parts}
+    return {"selector", "regressor"} <= roles and "select_share" not in certificate.plan.to_document()
+
+
 def _plan(release: Release, select_share: float | None) -> Plan:
     certificate = release.certificate
     parts = {part.role: part for part in certificate.parts}
@@ -82,12 +95,12 @@ def _plan(release: Release, select_share: float | None) -> Plan:
     for part in parts.values():
         if not part.distribution:
             raise InvalidRelease(
-                f"{part.role} {part.name} was no installed part, so no name finds it again; the release can be "
-                "planned again by whoever has it, in Python"
+                f"{part.role} {part.name} was no installed part, so no name finds it again; the release can "
+                "be planned again by whoever has the part, in Python"
             )
     settings = certificate.plan
     selecting = "selector" in parts and settings.iterates is None
-    names = {role: part.qualified for role, part in parts.items()}
+    names: dict[str, Any] = {role: part.qualified for role, part in parts.items()}
     pipeline = compose(**names, options={role: thawed(part.options) for role, part in parts.items()})
     return pipeline.plan(
         certificate.schema,
@@ -101,16 +114,22 @@ def _plan(release: Release, select_share: float | None) -> Plan:
 def _notes(release: Release, plan: Plan) -> list[str]:
     """Return what is said otherwise now: versions first, which may be why."""
     certificate = release.certificate
-    notes = [f"the release was written by {old}, and {new} planned it again" for old, new in _versions(certificate, plan)]
+    notes = [
+        f"the release was written by {old}, and {new} planned it again"
+        for old, new in _versions(certificate, plan)
+    ]
     for was, now in zip(certificate.parts, plan.records, strict=True):
-        said = [word for word in ("options", "proof", "reference") if getattr(was, word) != getattr(now, word)]
+        said = [
+            word for word in ("options", "proof", "reference") if getattr(was, word) != getattr(now, word)
+        ]
         if said:
             notes.append(f"{now.role} {now.name} says other {' and '.join(said)} of itself now")
     missing = [sentence for sentence in plan.assumptions if sentence not in certificate.assumptions]
     notes += [f"the parts also assume, and the certificate does not say: {sentence}" for sentence in missing]
-    if release.refusal_code is not None and (regression := plan.stage("regression")) is not None:
-        if regression.plan.refusals.get(release.refusal_code, release.refusal) != release.refusal:
-            notes.append(f"the parts say refusal {release.refusal_code!r} in other words")
+    regression = plan.stage("regression")
+    refusals = {} if regression is None else regression.plan.refusals
+    if refusals.get(release.refusal_code or "", release.refusal) != release.refusal:
+        notes.append(f"the parts say refusal {release.refusal_code!r} in other words")
     return notes
 
 

@@ -462,9 +462,7 @@ def unstated(event: Event) -> str | None:
 
 def says_facts(event: Event) -> bool:
     """Return whether ``event``, or one inside it, says anything on which its cost does not depend."""
-    return any(
-        getattr(inner, name, None) not in (None, "") for inner in walk(event) for name in UNPRICED
-    )
+    return any(getattr(inner, name, None) not in (None, "") for inner in walk(event) for name in UNPRICED)
 
 
 def expand(events: Iterable[Event]) -> Iterator[Event]:

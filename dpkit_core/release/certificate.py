@@ -114,13 +114,14 @@ class Settings:
             If one is unknown, or not what it must be.
         """
         fields = Fields(document, "the plan of the certificate", InvalidRelease)
-        given = {
-            "select_share": fields.number("select_share", None),
-            "batches": fields.whole("batches", None),
-            "iterates": fields.whole("iterates", None),
-        }
+        default = cls()
+        settings = cls(
+            fields.number("select_share", default.select_share),
+            fields.whole("batches", default.batches),
+            fields.whole("iterates", default.iterates),
+        )
         fields.close()
-        return cls(**{name: value for name, value in given.items() if value is not None})
+        return settings
 
 
 @attrs.frozen

@@ -1,13 +1,14 @@
 """What a release must say of itself so that nothing in it contradicts anything else: public arithmetic.
 
-Neither the data nor the parts are needed: an event belongs to a part that is listed, a selection is as long as
-its picks say, a model uses what was selected, and so on. ``docs/reference/release-file.md`` lists the
+Neither the data nor the parts are needed: an event belongs to a part that is listed, a selection is as long
+as its picks say, a model uses what was selected, and so on. ``docs/reference/release-file.md`` lists the
 conditions; the program of that page, which depends on nothing, has the same ones. The total is compared by
 ``dpkit_core.release.verify``.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -68,7 +69,8 @@ def _of_relations(certificate: Certificate) -> Iterator[str]:
                 f"event {e.event} holds for {e.event.neighboring.value}, the certificate for {relation.value}"
             )
     if certificate.schema.neighboring is not relation:
-        yield f"the certificate is for {relation.value}, its schema for {certificate.schema.neighboring.value}"
+        its = certificate.schema.neighboring
+        yield f"the certificate is for {relation.value}, its schema for {its.value}"
     if not certificate.events:
         yield "the certificate lists no event, so nothing shows what the release cost"
 
@@ -172,7 +174,7 @@ def _of_settings(certificate: Certificate, roles: Sequence[str]) -> Iterator[str
     given = certificate.plan.to_document()
     alone = sorted({"select_share", "iterates"} & given.keys())
     if alone and roles != RUNS[-1]:
-        yield f"the plan has {alone[0]}, which is for a selector with a regressor, and lists {', '.join(roles)}"
+        yield f"the plan has {alone[0]}, for a selector with a regressor; listed are {', '.join(roles)}"
     if "batches" in given and "selector" in roles:
         yield f"the plan is for {given['batches']} batches, and a selector is listed, which needs one table"
 
@@ -189,7 +191,7 @@ def _of_selection(release: Release, roles: Sequence[str]) -> Iterator[str]:
         if k:
             yield f"{k} features are selected, and the plan is to drop some from {iterates} iterates"
         if len(events) != iterates:
-            yield f"{len(events)} events of the selection are listed for {iterates} iterates; there is one for each"
+            yield f"{len(events)} events of the selection are listed for {iterates} iterates"
     elif not k:
         yield "the certificate lists a selector, and nothing is selected"
         return
@@ -198,7 +200,7 @@ def _of_selection(release: Release, roles: Sequence[str]) -> Iterator[str]:
     yield from _of_candidates(events, allowed, "features")
     picks = list(expand(events))
     if iterates is None and all(map(_is_pick, picks)) and len(picks) not in {1, k}:
-        yield f"{len(picks)} picks are listed for {k} selected features; there is one for all, or one for each"
+        yield f"{len(picks)} picks are listed for {k} features; there is one for all, or one for each"
 
 
 def _of_search(release: Release) -> Iterator[str]:
@@ -212,9 +214,9 @@ def _of_search(release: Release) -> Iterator[str]:
     missing = [role for role in RUNS[-1][:-1] if role not in roles]
     strange = [role for role in roles if role not in RUNS[-1]]
     if missing or strange:
-        yield f"the parts of a search have scorers, selectors and regressors, and these are {', '.join(roles)}"
+        yield f"a search has scorers, selectors and regressors; listed are {', '.join(roles)}"
     if release.selected or release.model is not None or release.refusal is not None:
-        yield "a search releases nothing but its certificate, and this one has a selection, a model or a refusal"
+        yield "a search releases its certificate alone, and this one a selection, a model or a refusal"
     if certificate.plan.to_document():
         yield "a search has no settings of a plan, and this one gives some"
     stages = list(dict.fromkeys(e.stage for e in certificate.events))
@@ -222,10 +224,15 @@ def _of_search(release: Release) -> Iterator[str]:
     candidates = sum(stage.startswith("fits") for stage in stages)
     added = certificate.neighboring.value == "add-remove"
     expected = [f"fits of candidate {c}" for c in range(candidates)] + ["folds"] * added + ["comparison"]
-    if stages != expected or not candidates or runs != sorted(runs, key=stages.index) or runs.count("folds") > 1:
+    if (
+        stages != expected
+        or not candidates
+        or runs != sorted(runs, key=stages.index)
+        or runs.count("folds") > 1
+    ):
         yield (
-            "the stages of a search are its fits of candidate 0, 1 and so on, its folds under add-remove, and "
-            f"its comparison; these are {', '.join(stages)}"
+            "the stages of a search are its fits of candidate 0, 1 and so on, its folds under add-remove, "
+            f"and its comparison; these are {', '.join(stages)}"
         )
     compared = [e.event for e in certificate.events if e.stage == "comparison"]
     yield from _of_candidates(compared, {candidates}, "candidates of the search")
@@ -242,13 +249,17 @@ def _of_accountant(certificate: Certificate) -> Iterator[str]:
 
 
 def _of_candidates(events: Sequence[Event], allowed: set[int], what: str) -> Iterator[str]:
-    for event in expand(events):
-        for inner in walk(event):
-            if isinstance(inner, ExponentialMechanism | PermuteAndFlip) and inner.candidates is not None:
-                if inner.candidates not in allowed:
+    for inner in itertools.chain.from_iterable(map(walk, events)):
+        match inner:
+            case (
+                ExponentialMechanism(candidates=int() as listed) | PermuteAndFlip(candidates=int() as listed)
+            ):
+                if listed not in allowed:
                     known = " or ".join(map(str, sorted(allowed)))
-                    yield f"a pick is among {inner.candidates} candidates, and there are {known} {what}"
+                    yield f"a pick is among {listed} candidates, and there are {known} {what}"
                     return
+            case _:
+                pass
 
 
 def _of_features(release: Release) -> list[str]:

@@ -211,8 +211,9 @@ class Release:
         fields.close()
         if (place := first_difference(document, release.to_document())) is not None:
             raise InvalidRelease(
-                f"the release says something at {place} in another way than dpkit writes it, or twice: a value "
-                "of another type, null for what is left out, or a default. Restore the file as it was written"
+                f"the release says something at {place} in another way than dpkit writes it: by a value of "
+                "another type, by null for what is left out, or by a default. Restore the file as it was "
+                "written"
             )
         return release
 

@@ -1,8 +1,8 @@
 """Recomputing the total of a certificate, without the data and without whoever wrote it.
 
 There are two answers. Whether the arithmetic is *confirmed*: the total is what the events compose to, and
-nothing contradicts anything else (``dpkit_core.release.consistency``). And whether the release is *private*: noise from a seed, or no noise at all, can be
-accounted for without a mistake.
+nothing contradicts anything else (``dpkit_core.release.consistency``). And whether the release is *private*:
+noise from a seed, or no noise at all, can be accounted for without a mistake.
 """
 
 from __future__ import annotations

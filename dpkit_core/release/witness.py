@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,7 +63,7 @@ class Witness:
             raise InvalidRelease("the witness: total and limits are not of the same units")
 
     def in_words(self) -> str:
-        """Return what the account has spent, for a person; that it cannot be told of a measure unknown here."""
+        """Return what the account has spent, for a person; or that its measure is not known here."""
         spent = "how much of its budget that is cannot be told here, because its measure is not known"
         with contextlib.suppress(InvalidRelease):
             measure = filter_from_document(self.measure)

@@ -83,7 +83,10 @@ def others(value: Any) -> Iterator[tuple[str, Any]]:
         case list():
             candidates += [("backwards", value[::-1]), ("twice", value * 2), ("a mapping", {"a": value})]
         case dict():
-            candidates += [("an unknown key", {**value, UNKNOWN: 1}), ("a null key", {**value, UNKNOWN: None})]
+            candidates += [
+                ("an unknown key", {**value, UNKNOWN: 1}),
+                ("a null key", {**value, UNKNOWN: None}),
+            ]
             candidates += [("a list", list(value))]
     for what, other in candidates:
         if not same(other, value):

@@ -1,4 +1,4 @@
-"""One release of each shape that there is, by accountants whose sums anybody can repeat: what edits are made of."""
+"""One release of each shape that there is, by accountants whose sums anybody can repeat."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ from typing import Any
 import attrs
 import numpy as np
 
-from dpkit_core import Account, Budget, Column, Dataset, Ledger, Neighboring, Randomness, Release, Schema, compose
+from dpkit_core import (
+    Account,
+    Budget,
+    Column,
+    Dataset,
+    Ledger,
+    Neighboring,
+    Randomness,
+    Release,
+    Schema,
+    compose,
+)
 from dpkit_core.privacy import events
 from dpkit_core.privacy.filters import filter_for
 from dpkit_core.privacy.totals import TOTALS
@@ -49,7 +60,9 @@ def _uniform(schema: Schema, records: int = 300) -> Dataset:
     return Dataset.from_arrays(rng.uniform(size=(records, d)), rng.uniform(size=records), schema)
 
 
-def _run(schema: Schema, budget: Budget = BUDGET, *, k: int | None = None, paid_by: Any = None, **parts: Any) -> Release:
+def _run(
+    schema: Schema, budget: Budget = BUDGET, *, k: int | None = None, paid_by: Any = None, **parts: Any
+) -> Release:
     plan = compose(**{"accountant": "rdp", **parts}).plan(schema, budget, k=k)
     return plan.run(_uniform(schema), paid_by=paid_by)
 
@@ -62,7 +75,12 @@ def _table() -> Release:
     )
     schema = Schema(columns, Column("z", lower=0, upper=1), assertions=("it is made up",), records_about=500)
     return _run(
-        schema, k=2, scorer="kendall", selector="peel", regressor="winsorized_least_squares", paid_by=_payer(schema)
+        schema,
+        k=2,
+        scorer="kendall",
+        selector="peel",
+        regressor="winsorized_least_squares",
+        paid_by=_payer(schema),
     )
 
 
@@ -111,7 +129,8 @@ def _batches() -> Release:
     )
     rng = np.random.default_rng(SEED)
     batches = [
-        Dataset.from_arrays(rng.uniform(size=(200, 2)), rng.uniform(size=200), BOX, batch=True) for _ in range(2)
+        Dataset.from_arrays(rng.uniform(size=(200, 2)), rng.uniform(size=200), BOX, batch=True)
+        for _ in range(2)
     ]
     return pipeline.plan(BOX, BUDGET, batches=2).run(batches)
 
@@ -122,7 +141,7 @@ def _iterates() -> Release:
 
 
 def _search() -> Release:
-    from dpkit_sklearn import PrivateRegressor, PrivateSearchCV  # noqa: PLC0415 - takes a second
+    from dpkit_sklearn import PrivateRegressor, PrivateSearchCV
 
     estimator = PrivateRegressor(regressor="mean", accountant="basic", epsilon=1.0, delta=0.0, schema=BOX)
     search = PrivateSearchCV(estimator, {"epsilon": [1.0, 0.5]}, cv=3, accountant="basic", refit=False)
@@ -132,7 +151,12 @@ def _search() -> Release:
 
 
 def _share() -> Release:
-    parts = {"scorer": "correlation", "selector": "permute_and_flip", "regressor": "mean", "accountant": "basic"}
+    parts = {
+        "scorer": "correlation",
+        "selector": "permute_and_flip",
+        "regressor": "mean",
+        "accountant": "basic",
+    }
     plan = compose(**parts).plan(BOX, BUDGET, k=1, select_share=0.3)
     return plan.run(_uniform(BOX), randomness=Randomness.from_seed(SEED))
 
