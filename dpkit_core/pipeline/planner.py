@@ -35,19 +35,16 @@ from dpkit_core.plugins.kinds import protocol_of
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
-    ApproxDP,
     Event,
     ExponentialMechanism,
     Filtered,
     Gaussian,
     Laplace,
     NonPrivate,
-    NonSphericalGaussian,
     PermuteAndFlip,
-    PureDP,
-    Renyi,
     expand,
     is_exact,
+    unstated,
     walk,
 )
 from dpkit_core.protocols import (
@@ -444,6 +441,7 @@ class Planner:
     def _check_events(self, stages: Sequence[Stage], accountant: Part[Accountant]) -> None:
         for stage in stages:
             part = stage.part
+            self._check_picks(stage)
             if not all(map(is_exact, stage.plan.events)):
                 self.problems.append(f"{part} plans events of classes that are not the core's")
                 continue
@@ -467,10 +465,40 @@ class Planner:
                         f"{part} plans a selection for range sensitivity {other:g}, which is none that the "
                         f"scorer declares: {', '.join(f'{s.range:g}' for s in stage.sensitivities)}"
                     )
+                elif (number := self._other_candidates(event, stage)) is not None:
+                    self.problems.append(
+                        f"{part} plans a selection among {number} candidates, and is offered "
+                        f"{self._offered} scores; say so by the candidates of the event"
+                    )
                 elif (reason := _undrawable(event)) is not None:
                     self.problems.append(f"{part} plans {reason}; give another budget or select fewer")
                 elif not _non_private(event) and not self.fresh.supports(event):
                     self.problems.append(f"{accountant} cannot account for {event} of {part}")
+
+    def _check_picks(self, stage: Stage) -> None:
+        """Note a selection whose picks are neither one for all features nor one for each."""
+        picks = list(expand(stage.plan.events))
+        if stage.name != "selection" or self.iteration is not None or len(picks) in {1, self.k}:
+            return
+        if all(isinstance(pick, ExponentialMechanism | PermuteAndFlip) for pick in picks):
+            self.problems.append(
+                f"{stage.part} plans {len(picks)} picks for {self.k} features; plan one for all or one for "
+                "each, or other events"
+            )
+
+    def _other_candidates(self, event: Event, stage: Stage) -> int | None:
+        """Return the candidates of a pick that are not as many as the scores that it is offered."""
+        picks = (inner for inner in walk(event) if isinstance(inner, ExponentialMechanism | PermuteAndFlip))
+        others = (pick.candidates for pick in picks if pick.candidates != self._offered)
+        return next(others, None) if stage.name == "selection" else None
+
+    @property
+    def _offered(self) -> int:
+        """How many scores a selector is offered: one a feature, and in a loop one for dropping none."""
+        iteration = self.iteration
+        if iteration is None or isinstance(iteration.selector.instance, ThresholdSelector):
+            return self.features
+        return self.features + 1
 
     def _check_turns(self, stages: Sequence[Stage]) -> None:
         """Note why the events of a loop could not be put in order."""
@@ -581,24 +609,6 @@ def _fault(part: Part[Component], error: BaseException) -> str:
         f"{part} failed while planning ({type(error).__name__}: {error}). This is a fault of the part: "
         "report it to its authors"
     )
-
-
-def unstated(event: Event) -> str | None:
-    """Return what an event leaves unsaid that the meter compares and a certificate tells."""
-    for inner in walk(event):
-        name = type(inner).__name__
-        match inner:
-            case Laplace() | Gaussian() if None in (inner.sensitivity, inner.shape):
-                return f"{name} noise without its sensitivity and shape"
-            case NonSphericalGaussian() if None in (inner.sensitivities, inner.shape):
-                return f"{name} noise without its sensitivities and shape"
-            case ExponentialMechanism() | PermuteAndFlip() if None in (inner.sensitivity, inner.candidates):
-                return f"{name} without its sensitivity and the number of candidates"
-            case PureDP() | ApproxDP() | Renyi() if not inner.proof:
-                return f"{name} without the place of its proof"
-            case _:
-                pass
-    return None
 
 
 def other_sensitivity(event: Event, scores: Sequence[Sensitivity]) -> float | None:

@@ -58,7 +58,7 @@ from dpkit_core.protocols import (
     StreamRegressor,
     ThresholdSelector,
 )
-from dpkit_core.release.certificate import Certificate
+from dpkit_core.release.certificate import Certificate, Settings
 from dpkit_core.release.kinds import rebuilt
 from dpkit_core.release.release import Release
 
@@ -182,6 +182,16 @@ def _require_records(plan: Plan, records: int) -> None:
             f"the dataset has {records} records; the proof of {part} is for {most} at most, so draw a sample "
             "by a rule that does not depend on the data"
         )
+
+
+def _settings(plan: Plan) -> Settings:
+    """Return what the certificate says of the plan: with it anyone can plan again."""
+    both = plan.assembly.selection is not None and plan.assembly.regressor is not None
+    return Settings(
+        select_share=plan.select_share if both else Settings().select_share,
+        batches=plan.batches,
+        iterates=None if plan.iterates is None else len(plan.iterates.after),
+    )
 
 
 class Call(Protocol):
@@ -642,6 +652,7 @@ class _Run:
             outcome="released" if refusal is None else "refused",
             dpkit=__version__,
             witness=self.payment.witness,
+            plan=_settings(plan),
         )
 
     def _source_of_noise(self) -> str:

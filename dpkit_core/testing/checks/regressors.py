@@ -19,7 +19,6 @@ from dpkit_core.data.schema import Schema
 from dpkit_core.errors import CalibrationFailed, Unsuitable, UnsupportedEvent
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import Draw, StageMeter
-from dpkit_core.pipeline.planner import unstated
 from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.privacy.events import (
     ExponentialMechanism,
@@ -28,6 +27,7 @@ from dpkit_core.privacy.events import (
     Laplace,
     PermuteAndFlip,
     Repeated,
+    unstated,
     walk,
 )
 from dpkit_core.protocols import Accountant, Refusal, RegressionRequest, Regressor, StagePlan

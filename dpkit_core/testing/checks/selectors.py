@@ -17,10 +17,10 @@ from dpkit_core.data.arrays import Vector
 from dpkit_core.errors import CalibrationFailed, DpkitError, Unsuitable, UnsupportedEvent
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import StageMeter
-from dpkit_core.pipeline.planner import other_sensitivity, unstated
+from dpkit_core.pipeline.planner import other_sensitivity
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
-from dpkit_core.privacy.events import ExponentialMechanism, PermuteAndFlip, PureDP, expand
+from dpkit_core.privacy.events import ExponentialMechanism, PermuteAndFlip, PureDP, expand, unstated
 from dpkit_core.protocols import Accountant, Scores, SelectionRequest, StagePlan, TopKSelector
 from dpkit_core.testing.audit import Audit, audit, clopper_pearson, strain
 from dpkit_core.testing.check import check
