@@ -16,6 +16,7 @@ from dpkit_core.errors import InvalidData, InvalidOption, InvalidSchema
 from dpkit_core.files.documents import read_toml
 from dpkit_core.pipeline.plan import Records
 from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.text import number_of
 
 
 def find_schema(
@@ -79,7 +80,8 @@ def require_tables(paths: Sequence[Path], batches: int) -> None:
             "`dpkit compose --batches --save`"
         )
     raise InvalidOption(
-        f"{given}, and the plan is for a stream of {batches} batches. Give all of them in the order of their "
+        f"{given}, and the plan is for a stream of {number_of(batches, 'batch', 'batches')}. Give all of "
+        "them in the order of their "
         "arrival (one may have no records), or plan for as many as there are with `dpkit compose --save`"
     )
 
