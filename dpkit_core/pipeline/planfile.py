@@ -32,6 +32,7 @@ from dpkit_core.plugins.kinds import ROLES
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.events import UNPRICED, event_from_json, event_to_json, priced
 from dpkit_core.release.verify import RELATIVE_TOLERANCE
+from dpkit_core.text import number_of
 from dpkit_core.validators import thawed
 
 FORMAT = "dpkit-plan"
@@ -175,7 +176,7 @@ def other_events(saved: list[dict[str, Any]], plan: Plan) -> str | None:
             return None
     first = next((i for i, pair in enumerate(zip(saved, now, strict=False)) if not _agree(*pair)), None)
     return (
-        f"it lists {len(saved)} events, and they plan {len(now)}"
+        f"it lists {number_of(len(saved), 'event')}, and they plan {len(now)}"
         if first is None
         else f"event {first + 1} is {_brief(saved[first])} in the file, and they plan {_brief(now[first])}"
     )

@@ -64,6 +64,7 @@ from dpkit_core.protocols import (
     ThresholdSelector,
 )
 from dpkit_core.release.certificate import PartRecord
+from dpkit_core.text import number_of
 
 DEFAULT_K = 5
 SCORE_SHARE = 0.1  # of the selection's budget, for a scorer that needs a private number first
@@ -217,7 +218,9 @@ class Planner:
         if given is None:
             return
         if not 1 <= given <= most:
-            self.problems.append(f"k is {given}, the schema has {most} features; k must be from 1 to {most}")
+            self.problems.append(
+                f"k is {given}, the schema has {number_of(most, 'feature')}; k must be from 1 to {most}"
+            )
         if self.iteration is not None and given != most:
             self.problems.append(
                 f"k is {given}, but {self.iteration.scorer} drops features from the iterates of "
@@ -509,14 +512,16 @@ class Planner:
         after, steps = self.facts.after, sum(1 for _ in expand(regression.plan.events))
         if len(selection.plan.events) != len(after):
             self.problems.append(
-                f"{selection.part} plans {len(selection.plan.events)} events for {len(after)} iterates; it "
+                f"{selection.part} plans {number_of(len(selection.plan.events), 'event')} for "
+                f"{number_of(len(after), 'iterate')}; it "
                 "must plan one for each"
             )
         if any(isinstance(event, Filtered) for event in _events_of(stages)):
             self.problems.append("a loop of parts that take turns has no filter; use another accountant")
         if after[-1] > steps:
             self.problems.append(
-                f"{regression.part} hands an iterate over after {after[-1]} events and plans {steps}"
+                f"{regression.part} hands an iterate over after {number_of(after[-1], 'event')} and plans "
+                f"{steps}"
             )
 
     def _unfiltered(self, event: Event, accountant: Part[Accountant]) -> str | None:
@@ -558,7 +563,8 @@ def _facts(regressor: Part[IterativeRegressor], schema: Schema) -> IterateFacts:
         raise Unsuitable(f"{regressor} says a {type(facts).__name__} of its iterates and no IterateFacts")
     if facts.neighboring is not schema.neighboring or facts.features != len(schema.features):
         raise Unsuitable(
-            f"{regressor} says of its iterates {facts.features} features and {facts.neighboring.value}; the "
+            f"{regressor} says of its iterates {number_of(facts.features, 'feature')} and "
+            f"{facts.neighboring.value}; the "
             f"schema has {len(schema.features)} and {schema.neighboring.value}"
         )
     if not facts.after or any(b < a for a, b in itertools.pairwise((0, *facts.after))):
@@ -661,7 +667,7 @@ def _assumptions(
     sentences = [sentence for stage in stages for sentence in stage.plan.assumptions]
     if schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE:
         most = [part.most_records for part in parts if part.most_records is not None]
-        limit = f"at most {min(most)} records" if most else ""
+        limit = f"at most {number_of(min(most), 'record')}" if most else ""
         if batches > 1:
             sentences.append("each record is in one batch")
             sentences += [f"the batches have {limit} together"] if limit else []
