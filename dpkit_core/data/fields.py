@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 WAY_OUT = (
     "declare it categorical with its categories in a schema (`dpkit schema DATA > schema.toml` writes a "
-    "start), or leave it out with --features. How numbers are written, the schema may say, too: symbol, "
-    "decimal, thousands"
+    "start), or leave it out with --features. Numbers with a decimal comma need --decimal ',', or "
+    'decimal = "," in the schema, which may name thousands and a symbol, too'
 )
 
 
@@ -93,8 +93,8 @@ def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
     from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - pyarrow is there, since a source is
 
     held = kind_of(field.type)
-    if held is not None and (wanted in (held, "categorical") or is_untyped(field)):
-        return
+    if held is not None and (wanted in (held, "categorical") or held == "categorical"):
+        return  # what a text stands for is up to the schema, and every value may be a category
     if held == "date":
         remedy = 'declare it in a schema with kind = "date", and it becomes days since 1970'
     elif wanted == "date":
