@@ -1,6 +1,6 @@
 """A table is refused exactly when one of its records alone is; else its rows are those of each alone.
 
-``make`` turns records, here lines of bytes, into a source; whoever has another kind of source has another one.
+``make`` turns records, here lines of bytes, into a source; for another kind of source it is another one.
 """
 
 import itertools
@@ -95,6 +95,7 @@ QUOTED = st.tuples(
     st.sampled_from(["2020-01-31", "2021-01-31"]),
     st.sampled_from(['"7', '7"', '"Good', '"x', "Good", 'a"b', '"a"b']),
 ).map(",".join)
+NUMBERS = st.sampled_from([b"1,,", b"NAN,,", b"nan(1),,", b"true,,", b" NA,,"])
 BYTES = st.binary(max_size=4).filter(lambda octets: b"\n" not in octets).map(lambda octets: b"1,," + octets)
 HOSTILE = st.one_of(
     GOOD.map(str.encode),
@@ -104,6 +105,7 @@ HOSTILE = st.one_of(
     st.tuples(FIELDS, FIELDS).map(",x,".join).map(str.encode),
     st.text(alphabet='a1",.\r', max_size=6).map(str.encode),
     BYTES,
+    NUMBERS,
 )
 
 
