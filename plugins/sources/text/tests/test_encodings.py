@@ -56,7 +56,7 @@ def decoded(octets, codec):
 
 
 def touching(codec, times):
-    """Return a line that changes what the next one says, or that is refused only beside it; None if none is."""
+    """Return a line and one after it that it changes, or that is refused for it alone; None if none is."""
     rng = random.Random(codec)
     end = "\n".encode(codec)
     for _ in range(times):
