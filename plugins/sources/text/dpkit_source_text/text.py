@@ -170,16 +170,16 @@ class TextSource:
 
     def _ragged(self, line: int, block: bytes) -> str:
         """Return what is wrong with the first line that has not as many fields as the header."""
-        wanted = len(self.fields.names)
-        number, found = next(
-            (number, found)
-            for number, text in enumerate(block.split(b"\n")[1:-1], line + 1)
-            if text.strip(b"\r") and (found := _fields_in(text, self._delimiter)) != wanted
-        )
-        between = _SEPARATORS.get(self._delimiter, repr(self._delimiter))
+        wanted, between = len(self.fields.names), _SEPARATORS.get(self._delimiter, repr(self._delimiter))
+        for number, text in enumerate(block.split(b"\n")[1:-1], line + 1):
+            if text.strip(b"\r") and (found := _fields_in(text, self._delimiter)) != wanted:
+                return (
+                    f"line {number} has {found} fields where the header has {wanted}; correct the line, and put "
+                    f"fields with {between} in them in quotes"
+                )
+        # Nothing else is known that pyarrow refuses.
         return (
-            f"line {number} has {found} fields where the header has {wanted}; correct the line, and put "
-            f"fields with {between} in them in quotes"
+            f"line {line + 1} or one of the next cannot be parsed; write the file anew, or give it as Parquet"
         )
 
 

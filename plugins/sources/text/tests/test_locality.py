@@ -92,7 +92,7 @@ GOOD = st.tuples(
 ).map(",".join)
 QUOTED = st.tuples(
     st.sampled_from(["1", "2.5"]),
-    st.sampled_from(["2020-01-31", "2021-01-31"]),
+    st.sampled_from(["2020-01-31", "2021-01-31", 'a"b']),
     st.sampled_from(['"7', '7"', '"Good', '"x', "Good", 'a"b', '"a"b']),
 ).map(",".join)
 NUMBERS = st.sampled_from([b"1,,", b"NAN,,", b"nan(1),,", b"true,,", b" NA,,"])
