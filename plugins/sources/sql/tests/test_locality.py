@@ -48,8 +48,7 @@ FEATURES = [
         for c in CATEGORIES
     ),
 ]
-COLUMNS = list(dict.fromkeys(feature.column for feature in FEATURES))
-NOTHING = (None,) * len(COLUMNS)
+NOTHING = (None, None, None, "2020-01-31", None, None)
 OPTIONS = ReadOptions(table="t")
 
 whole = st.one_of(
@@ -110,10 +109,19 @@ def require_local(make, records, examples, *, sort=False, silent=False):
 
 anything = st.one_of(st.none(), whole, real, word, st.sampled_from(["x", "", b"z", "1e5", "NA"]))
 DAYS = st.one_of(st.none(), days.map(str), st.sampled_from(["2020-01-31 10:00", 5, "x", ""]))
-LOOSE = st.one_of(
-    st.tuples(*[anything] * 3, DAYS, anything, anything),
-    st.tuples(*[st.one_of(st.none(), whole, real)] * 3, st.none() | days.map(str), word, whole | real | word),
+LOOSE = st.tuples(*[anything] * 3, DAYS, anything, anything)
+# Of records that hardly any reader refuses: a refusal would hide that two readers differ.
+GOOD = st.tuples(
+    st.none() | real,
+    st.none() | whole,
+    st.none() | whole | real,
+    days.map(str),
+    st.none() | word,
+    st.sampled_from([None, "Good", "7", "007", 7, 123456789, 2**53 + 1, 1.5, 1.23456789, 0.1]),
 )
+
+
+RECORDS = {False: LOOSE, True: GOOD}
 
 
 @pytest.fixture
@@ -138,7 +146,9 @@ def sqlite(tmp_path):
 @pytest.mark.parametrize("examples", [25, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("silent", [False, True])
 def test_sqlite(sqlite, silent, examples):
-    require_local(lambda rows: open_sqlite(str(sqlite(rows)), OPTIONS), LOOSE, examples, silent=silent)
+    require_local(
+        lambda rows: open_sqlite(str(sqlite(rows)), OPTIONS), RECORDS[silent], examples, silent=silent
+    )
 
 
 class AsItComes:
@@ -167,15 +177,11 @@ class AsItComes:
 @pytest.mark.parametrize("silent", [False, True])
 def test_the_driver_of_sqlite_as_it_comes_would_be_found(sqlite, silent):
     with pytest.raises((AssertionError, ExceptionGroup)):
-        require_local(lambda rows: AsItComes(sqlite(rows)), LOOSE, 500, silent=silent)
+        require_local(lambda rows: AsItComes(sqlite(rows)), RECORDS[silent], 500, silent=silent)
 
 
 def maybe(strategy):
     return st.one_of(st.none(), strategy)
-
-
-def far(text):
-    return st.sampled_from(["infinity", "-infinity", text])
 
 
 STRICT = st.tuples(

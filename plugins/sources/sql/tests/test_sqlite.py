@@ -92,7 +92,7 @@ def test_bytes_in_a_column_of_text_are_refused(written, read):
 
 def test_text_that_is_no_utf8_is_refused(written, read):
     path = written("CREATE TABLE t (a TEXT)", "INSERT INTO t VALUES (CAST(x'ff41' AS TEXT))")
-    with pytest.raises(InvalidData, match="column 'a' .* not UTF-8"):
+    with pytest.raises(InvalidData, match=r"column 'a' .* not UTF-8"):
         read(opened(path), "a")
 
 
