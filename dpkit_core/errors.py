@@ -18,7 +18,18 @@ class InvalidBudget(DpkitError):
 
 
 class InvalidSchema(DpkitError):
-    """Public facts that contradict each other or that cannot be read."""
+    """Public facts that contradict each other or that cannot be read: everything that is wrong with them."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Everything that is wrong, a sentence each."""
+        return tuple(dict.fromkeys(map(str, self.args)))
+
+    def __str__(self) -> str:
+        problems = self.problems
+        if len(problems) < 2:
+            return "".join(problems)
+        return "\n".join([f"the schema has {len(problems)} problems:", *(f"  - {p}" for p in problems)])
 
 
 class InvalidData(DpkitError):

@@ -8,17 +8,26 @@ gets the same numbers from each, to the last bit. Others get the columns that th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+import numbers
+from collections.abc import Callable, Generator, Iterator, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, runtime_checkable
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.data.arrays import Matrix, Vector
-from dpkit_core.data.features import Feature
-from dpkit_core.data.frames import column_feature, frame_matrix, frame_target, is_frame, typed
-from dpkit_core.data.readers import LISTED, filled, names_number, transform_matrix
+from dpkit_core.data.features import Feature, wanted
+from dpkit_core.data.frames import (
+    ArrowSource,
+    column_feature,
+    frame_matrix,
+    frame_source,
+    frame_target,
+    is_frame,
+)
+from dpkit_core.data.rules import complete, filled, transformed
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.sums import (
     Block,
@@ -36,6 +45,14 @@ from dpkit_core.text import some_of
 
 if TYPE_CHECKING:
     from scipy import sparse
+
+    from dpkit_core.data.source import Source
+
+#: From so many bytes of numbers on, a source is better streamed.
+LARGE = 2**28
+
+#: Bytes of numbers read at once from a source, which needs a few times as much.
+BLOCK = 2**25
 
 
 @runtime_checkable
@@ -118,57 +135,41 @@ def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
 
 
 def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
-    """Return the target as numbers, 1 for the positive category where it is text."""
-    called = f"target {schema.target.name!r}"
-    if schema.target.classes:
-        return _classes(y, schema, called)
-    if schema.target.positive_category is not None or schema.target.kind == "date":
-        # Each entry by itself: a common type of all would let one record change what another's entry means.
-        array = np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
-        if array.ndim == 1 and array.dtype.kind in "OUTM":
-            held = typed(schema.target.name, array)
-            if held.dtype.kind == "O" and any(isinstance(entry, float) for entry in held):
-                raise InvalidData(f"{called} holds numbers and text; make it one of them")
-            if held.dtype.kind in "OM":
-                return column_feature(held, schema.outcome, called)
-            y = held
-    return filled(_numbers(y, called, 1)[:, np.newaxis], [schema.outcome])[:, 0]
+    """Return the target as numbers: 1 for the positive category, or the place of a class, where it is text.
 
-
-def _classes(y: npt.ArrayLike, schema: Schema, called: str) -> Vector:
-    """Return the places of classes; a number is the class of that name, and not a place."""
+    Each entry by itself. A number stays as it is, unless there are classes: then it is the class of that
+    name, and not a place.
+    """
+    column, called = schema.target, f"target {schema.target.name!r}"
+    # Objects, not the common type of all entries: that would let one record change what the others mean.
     array = np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
     if array.ndim != 1:
         raise InvalidData(f"{called} has {array.ndim} dimensions; it must have 1")
-    held = typed(schema.target.name, array)
-    if held.dtype.kind != "O" and not any(map(names_number, schema.target.classes)):
-        raise InvalidData(
-            f"{called} holds numbers, and its classes are {', '.join(schema.target.classes[:LISTED])}; give "
-            "each record's class as the schema spells it"
-        )
-    return column_feature(held, schema.outcome, called)
+    if column.kind == "numeric" or (array.dtype.kind not in "OUTM" and not column.classes):
+        return filled(_numbers(array, called, 1)[:, np.newaxis], [schema.outcome])[:, 0]
+    # By itself, not by the type of all: NaN is nothing, and neither number nor text.
+    given = np.array([isinstance(e, _NUMBERS) and e == e for e in array.tolist()], dtype=np.bool_)  # noqa: PLR0124
+    if column.classes:
+        if given.any() and not any(map(_names_number, column.classes)):
+            raise InvalidData(
+                f"{called} holds numbers, and its classes are {some_of(column.classes)}; give each record's "
+                "class as the schema spells it"
+            )
+        return column_feature(array, schema.outcome)
+    others = array.astype(object)
+    others[given] = None
+    target = column_feature(others, schema.outcome)
+    target[given] = array[given].astype(np.float64)
+    return target
 
 
-def complete(X: Matrix, y: Vector, features: Sequence[Feature], outcome: Feature) -> tuple[Matrix, Vector]:
-    """Return the records that no column drops: those that lack nothing where the rule is to leave them out.
-
-    Whether a record is kept depends on that record alone. So a table with one record more becomes one with at
-    most one record more.
-    """
-    dropping = [X[:, j] for j, feature in enumerate(features) if feature.missing == "drop"]
-    dropping += [y] if outcome.missing == "drop" else []
-    keep = np.ones(len(y), dtype=np.bool_)
-    for column in dropping:
-        keep &= ~np.isnan(column)
-    if keep.all():
-        return X, y
-    kept = X[keep]
-    return (np.asfortranarray(kept) if X.flags.f_contiguous else kept), y[keep]
+_NUMBERS = (numbers.Real, Decimal, np.bool_)
 
 
-def transformed(X: Matrix, y: Vector, features: Sequence[Feature], outcome: Feature) -> tuple[Matrix, Vector]:
-    """Return the records with each number transformed as the schema says; once, where a dataset is made."""
-    return transform_matrix(X, features), transform_matrix(y[:, np.newaxis], [outcome])[:, 0]
+def _names_number(category: str) -> bool:
+    from dpkit_core.data.encode import names_number  # noqa: PLC0415 - arrays of numbers need no pyarrow
+
+    return names_number(category)
 
 
 def _read_only(array: Matrix) -> Matrix:
@@ -225,25 +226,19 @@ class Dataset:
         return cls._of(X, _target(y, schema), schema, batch=batch)
 
     @classmethod
-    def of_encoded(cls, X: Matrix, y: Vector, schema: Schema, *, batch: bool = False) -> Dataset:
-        """Return the dataset of ``schema.features`` and ``schema.outcome``, which are not transformed yet."""
-        target = filled(_numbers(y, f"target {schema.target.name!r}", 1)[:, np.newaxis], [schema.outcome])
-        return cls._of(X, target[:, 0], schema, batch=batch)
-
-    @classmethod
-    def _of(cls, X: npt.ArrayLike, target: Vector, schema: Schema, *, batch: bool) -> Dataset:
+    def _of(cls, X: npt.ArrayLike | ArrowSource, target: Vector, schema: Schema, *, batch: bool) -> Dataset:
         features, outcome = schema.features, schema.outcome
-        if is_frame(X):
+        if is_frame(X) or isinstance(X, ArrowSource):
             X = frame_matrix(X, features, beside=[schema.target.name])
-        matrix = _numbers(X, "X", 2)
+        matrix = _numbers(cast(npt.ArrayLike, X), "X", 2)
         _require_shape(matrix.shape, target.shape[0], schema, least=0 if batch else 1)
         matrix, target = complete(filled(matrix, features), target, features, outcome)
         if not (batch or len(target)):
             raise InvalidData("no record is complete, and the schema drops those that are not")
         _require_finite(matrix, [feature.name for feature in features])
         _require_finite(target[:, np.newaxis], [schema.target.name])
-        X, y = transformed(matrix, target, features, outcome)
-        X, y = _read_only(X), _read_only(y)
+        block = _transformed(Block(matrix, target), features, outcome)
+        X, y = _read_only(block.X), _read_only(block.y)
         return cls(X, y, features, schema.target.name, schema.target.bounds, outcome)
 
     @classmethod
@@ -264,7 +259,38 @@ class Dataset:
             raise InvalidData(
                 f"a {type(frame).__name__} has no named columns; give a data frame, or use from_arrays"
             )
-        return cls._of(frame, frame_target(frame, schema.outcome), schema, batch=batch)
+        source = frame_source(frame)  # a stream may be read only once
+        return cls._of(source, frame_target(source, schema.outcome), schema, batch=batch)
+
+    @classmethod
+    def from_source(cls, source: Source, schema: Schema, *, batch: bool = False) -> Dataset:
+        """Return the dataset of the schema's columns of a source, read by one pass.
+
+        Parameters
+        ----------
+        source
+            Of ``dpkit_core.plugins.sources.open_source``, say. Columns that the schema does not name are not
+            read.
+        schema
+            The public facts.
+        batch
+            Whether it is one of a stream: it may have no records, and ``schema.records`` is about all of
+            them.
+
+        Raises
+        ------
+        InvalidData
+            Naming the column and the remedy: one is missing, is not what the schema says, or has missing or
+            infinite values; or there are no records, or not as many as the schema says.
+        """
+        return cls._held([*_read(source, schema, schema.features)], source, schema, batch=batch)
+
+    @classmethod
+    def _held(cls, blocks: list[Block], source: Source, schema: Schema, *, batch: bool) -> Dataset:
+        if not batch:
+            _require_records(sum(map(len, blocks)), source, schema)
+        held = _in_memory(blocks, len(schema.features))
+        return cls._of(held.X, held.y, schema, batch=batch)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -353,7 +379,7 @@ class SparseDataset:
                 "rules for missing values are for dense data and files"
             )
         _require_finite(target[:, np.newaxis], [schema.target.name])
-        target = _read_only(transform_matrix(target[:, np.newaxis], [schema.outcome])[:, 0])
+        target = _read_only(transformed(target[:, np.newaxis], [schema.outcome])[:, 0])
         return cls(matrix, target, schema.features, schema.target.name, schema.target.bounds, schema.outcome)
 
     @property
@@ -449,10 +475,39 @@ class StreamedDataset:
                 everything = columns == list(range(len(position)))
                 yield Block(matrix if everything else matrix[:, columns], target)
 
-        return cls.from_reader(read, schema)
+        return cls._from_reader(read, schema)
 
     @classmethod
-    def from_reader(
+    def from_source(cls, source: Source, schema: Schema) -> StreamedDataset:
+        """Return the dataset of the schema's columns of a source, which is read anew at each pass.
+
+        One pass checks the records before this returns, and a pass reads only the columns that it needs.
+        Memory is bounded by the blocks, whatever the size of the table.
+
+        Raises
+        ------
+        InvalidData
+            As ``Dataset.from_source``.
+        """
+        dropping = tuple(feature for feature in schema.features if feature.missing == "drop")
+        rows = 0
+
+        def read(features: tuple[Feature, ...]) -> Iterator[Block]:
+            nonlocal rows
+            rows = 0
+            # Whether a record is left out depends on all columns that may drop it, in each pass alike.
+            needed = (*features, *(feature for feature in dropping if feature not in features))
+            for block in _read(source, schema, needed):
+                rows += len(block)
+                X, y = complete(block.X, block.y, needed, schema.outcome)
+                yield Block(X[:, : len(features)], y)
+
+        found = cls._from_reader(read, schema)
+        _require_records(rows, source, schema)
+        return found
+
+    @classmethod
+    def _from_reader(
         cls, read: Callable[[tuple[Feature, ...]], Iterator[Block]], schema: Schema
     ) -> StreamedDataset:
         """Return the dataset that ``read`` reads, after one pass that checks it; it is transformed here."""
@@ -469,7 +524,7 @@ class StreamedDataset:
             for block in read(features):
                 rows += len(block)
                 if rows <= records:
-                    yield Block(*transformed(block.X, block.y, features, schema.outcome))
+                    yield _transformed(block, features, schema.outcome)
             if rows != records:
                 raise InvalidData(
                     f"a pass over the data had {rows} records where the first had {records}; all passes need "
@@ -511,6 +566,75 @@ class StreamedDataset:
             start += len(block)
         facts = self.features, self.target, self.target_bounds, self.outcome
         return Dataset(_read_only(X), _read_only(y), *facts)
+
+
+def dataset_of(source: Source, schema: Schema, forms: Sequence[str]) -> AnyDataset:
+    """Return the records of a source in one of ``forms``: streamed where they are many, if it is among them.
+
+    Many are more than ``LARGE`` bytes of numbers. Sums are the same in all forms, so the choice shows in time
+    and memory alone.
+
+    Raises
+    ------
+    InvalidData
+        As ``Dataset.from_source``.
+    """
+    if "streamed" not in forms:
+        return Dataset.from_source(source, schema)
+    blocks: list[Block] = []
+    reading = _read(source, schema, schema.features)
+    for block in reading:
+        blocks.append(block)
+        if sum(each.X.nbytes for each in blocks) > LARGE:
+            blocks.clear()
+            reading.close()
+            return StreamedDataset.from_source(source, schema)
+    return Dataset._held(blocks, source, schema, batch=False)
+
+
+def _read(source: Source, schema: Schema, features: Sequence[Feature]) -> Generator[Block, None, None]:
+    """Yield the records of a source in blocks of these features, not transformed, missing values as NaN."""
+    from dpkit_core.data.encode import Unreadable, encode  # noqa: PLC0415 - likewise
+    from dpkit_core.data.fields import require_columns, told  # noqa: PLC0415 - a source has pyarrow
+
+    require_columns(source, schema)
+    columns = wanted((*features, schema.outcome))
+    widest = max(len(columns), len(features) + 1)
+    start = 0
+    for batch in source.batches(columns, max(1, BLOCK // (8 * widest))):
+        try:
+            yield Block(encode(batch, features), encode(batch, [schema.outcome])[:, 0])
+        except Unreadable as error:
+            raise told(error, source.called, start, schema.target.name) from None
+        start += batch.num_rows
+
+
+def _in_memory(blocks: list[Block], columns: int) -> Block:
+    """Return all records as one block, column by column in memory; the blocks are freed on the way."""
+    records = sum(map(len, blocks))
+    X, y = np.empty((records, columns), order="F"), np.empty(records)
+    end = records
+    while blocks:
+        block = blocks.pop()
+        part = slice(end - len(block), end)
+        X[part], y[part] = block.X, block.y
+        end -= len(block)
+    return Block(X, y)
+
+
+def _transformed(block: Block, features: Sequence[Feature], outcome: Feature) -> Block:
+    """Return the records with each number transformed as the schema says; once, where a dataset is made."""
+    return Block(transformed(block.X, features), transformed(block.y[:, np.newaxis], [outcome])[:, 0])
+
+
+def _require_records(records: int, source: Source, schema: Schema) -> None:
+    if not records:
+        raise InvalidData(f"{source.called} has column names but no records; give a table with records")
+    if schema.records is not None and schema.records != records:
+        raise InvalidData(
+            f"{source.called} has {records} records but the schema says records = {schema.records}; correct "
+            "the schema, or use the table it describes"
+        )
 
 
 def _require_shape(shape: tuple[int, ...], targets: int, schema: Schema, least: int = 1) -> None:

@@ -1,8 +1,8 @@
 """From a batch of records to numbers: the one way in for whatever has columns.
 
 *Locality.* Every number here is a function of one entry and of public facts, whichever other records are in
-the batch. So encoding a table gives the rows of its records encoded alone, in whatever batches they come, and a
-table is refused if and only if one of its records is. Each step below is one of
+the batch. So encoding a table gives the rows of its records encoded alone, in whatever batches they come, and
+a table is refused if and only if one of its records is. Each step below is one of
 
 (a) a kernel of NumPy or Arrow that acts entry by entry: casts, comparisons, correctly rounded divisions and
     copies, which are the same in every lane of a vector unit. Decimals become text first: Arrow's cast of a
@@ -111,7 +111,8 @@ def number_of(text: str, written: Written = Written()) -> float:
 @functools.cache
 def _grouped(thousands: str, decimal: str) -> re.Pattern[str]:
     group, point = re.escape(thousands), re.escape(decimal)
-    return re.compile(rf"[+-]?\d{{1,3}}({group}\d{{2,3}})*{group}\d{{3}}({point}\d*)?([eE][+-]?\d+)?", re.ASCII)
+    whole = rf"\d{{1,3}}({group}\d{{2,3}})*{group}\d{{3}}"
+    return re.compile(rf"[+-]?{whole}({point}\d*)?([eE][+-]?\d+)?", re.ASCII)
 
 
 def day_of(text: str, written: Written = Written("date")) -> float:
@@ -166,7 +167,7 @@ def kind_of(kind: pa.DataType) -> str | None:
         return "numeric"
     if types.is_date(kind) or types.is_timestamp(kind):
         return "date"
-    return "categorical" if _is_text(kind) else None
+    return "categorical" if _is_text(kind) or types.is_union(kind) else None
 
 
 def encode(batch: pa.RecordBatch, features: Sequence[Feature], out: Matrix | None = None) -> Matrix:
@@ -175,8 +176,8 @@ def encode(batch: pa.RecordBatch, features: Sequence[Feature], out: Matrix | Non
     Of a feature with classes, the place of the record's class, from 1, else 0.
 
     Where a value is missing, the column's rule decides: another number is there instead, or NaN for records
-    that are to be left out. Without a rule, a missing category is none of the list, so 0 in all of them, and a
-    missing number is NaN.
+    that are to be left out. Without a rule, a missing category is none of the list, so 0 in all of them, and
+    a missing number is NaN.
 
     Parameters
     ----------
@@ -208,13 +209,16 @@ def encode(batch: pa.RecordBatch, features: Sequence[Feature], out: Matrix | Non
         if kind == "categorical" and not written.categories:
             listed = feature.classes or tuple(beside.get(feature.column, ()))
             written = attrs.evolve(written, categories=listed)
-        np.add(_made(read(feature.column, kind, written), feature, kind, written), 0.0, out=X[:, j])  # one zero
+        np.add(
+            _made(read(feature.column, kind, written), feature, kind, written), 0.0, out=X[:, j]
+        )  # one zero
     return X
 
 
 def _made(values: Vector, feature: Feature, kind: str, written: Written) -> Vector:
     """Return a feature from its column's numbers, or from the places of its categories."""
     absent = values == -1 if kind == "categorical" else np.isnan(values)
+    made: Vector
     if feature.category is not None:
         made = (values == 1 + written.categories.index(feature.category)).astype(np.float64)
     elif kind == "categorical" and not feature.indicator:
@@ -222,9 +226,9 @@ def _made(values: Vector, feature: Feature, kind: str, written: Written) -> Vect
     else:
         made = np.zeros(len(values)) if feature.indicator else values
     if feature.fill is not None:
-        return np.where(absent, feature.fill, made)
-    if kind == "categorical" and feature.missing == "drop":
-        return np.where(absent, math.nan, made)
+        made = np.where(absent, feature.fill, made)
+    elif kind == "categorical" and feature.missing == "drop":
+        made = np.where(absent, math.nan, made)
     return made
 
 
@@ -259,7 +263,7 @@ def _fast_numbers(entries: pa.Array, written: Written) -> Vector | None:
 
 
 def days(entries: pa.Array, name: str, written: Written = Written("date")) -> Vector:
-    """Return a column of dates as days since 1970, the time of day as a fraction, NaN where one is missing."""
+    """Return a column as days since 1970, the time of day as a fraction, NaN where a date is missing."""
     if pa.types.is_union(entries.type):
         return _by_type(entries, name, written, days)
     entries = _plain(entries)
@@ -296,9 +300,9 @@ def _ticks(
 def places(entries: pa.Array, name: str, written: Written) -> Vector:
     """Return which of the column's categories each entry is, from 1; 0 for none of them, -1 for nothing.
 
-    An entry is the category of the same text; else, where both are numbers, that of the same number, so that
-    "1" is 1.0, and a boolean's 1 is "true". Of categories that are one number, such as "7" and "007", an entry
-    that is neither as text is the one that is spelled as the number is.
+    An entry is the category of the same text; else, where both are numbers, that of the same number, so
+    that "1" is 1.0, and a boolean's 1 is "true". Of categories that are one number, such as "7" and "007", an
+    entry that is neither as text is the one that is spelled as the number is.
     """
     if pa.types.is_union(entries.type):
         return _by_type(entries, name, written, places)
@@ -342,15 +346,28 @@ def _by_type(
     entries: pa.UnionArray, name: str, written: Written, read: Callable[[pa.Array, str, Written], Vector]
 ) -> Vector:
     """Return what ``read`` makes of a column whose entries have each a type of its own."""
-    codes, offsets = np.from_dlpack(entries.type_codes), np.from_dlpack(entries.offsets)
+    codes, offsets = _members(entries)
     values = np.empty(len(entries))
+    unread: list[Unreadable] = []
     for code in range(entries.type.num_fields):
-        at = np.flatnonzero(codes == code)
-        try:
-            values[at] = read(entries.field(code), name, written)[offsets[at]]
-        except Unreadable as error:  # its row is the child's
-            raise Unreadable(name, int(at[offsets[at] == error.row][0]), error.wanted) from None
+        if len(at := np.flatnonzero(codes == code)):
+            try:
+                values[at] = read(entries.field(code).take(pa.array(offsets[at])), name, written)
+            except Unreadable as error:
+                unread.append(Unreadable(name, int(at[error.row]), error.wanted))
+    if unread:
+        raise min(unread, key=lambda error: error.row)
     return values
+
+
+def _members(entries: pa.UnionArray) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:
+    """Return of each entry the code of its type, and its place among the entries of that type."""
+    # Not by ``type_codes`` and ``offsets``, which disregard where a slice of an array begins.
+    buffers, part = entries.buffers(), slice(entries.offset, entries.offset + len(entries))
+    codes = np.frombuffer(buffers[1], np.int8)[part]
+    if entries.type.mode == "sparse":  # whose members are as long as it is, and sliced with it
+        return codes, np.arange(len(entries), dtype=np.int32)
+    return codes, np.frombuffer(buffers[2], np.int32)[part]
 
 
 def _as_spelled(kind: pa.DataType, written: Written) -> Written:
@@ -385,7 +402,7 @@ def _iso(day: int, micro: int) -> str:
 
 
 def _each(entries: pa.Array, name: str, wanted: str, read: Callable[[str], float]) -> Vector:
-    """Return what ``read`` makes of each text, NaN where there is none; computed once for each distinct one."""
+    """Return what ``read`` makes of each text, once for each distinct one; NaN where there is none."""
     encoded = entries.dictionary_encode()
     texts = encoded.dictionary.to_pylist()
     lines = np.empty(len(texts) + 1)
@@ -409,7 +426,7 @@ def _plain(entries: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(entries, pa.ExtensionArray):
         return _plain(entries.storage)
     if pa.types.is_dictionary(entries.type):
-        return _plain(entries.dictionary_decode())
+        return _plain(entries.dictionary).take(entries.indices)
     kind = entries.type
     if pa.types.is_decimal(kind) or (_is_text(kind) and not pa.types.is_string(kind)):
         return entries.cast(pa.string())
@@ -429,12 +446,14 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _to_numpy(entries: pa.Array, absent: float) -> npt.NDArray[Any]:
     """Return numbers of Arrow as they are, with ``absent`` where there is none."""
-    if entries.null_count:
-        valid = _to_numpy(entries.is_valid(), 0)
-        return np.where(valid, _to_numpy(entries.fill_null(pa.scalar(0, entries.type)), absent), absent)
     if pa.types.is_boolean(entries.type):
         entries = entries.cast(pa.uint8())
-    # By DLPack, because to_numpy imports pandas where that is installed, which takes a second.
-    return np.from_dlpack(entries) if len(entries) else np.empty(0, entries.type.to_pandas_dtype())
-
-
+    kind = np.dtype(entries.type.to_pandas_dtype())
+    if not len(entries):
+        return np.empty(0, kind)
+    # From the buffer, because to_numpy imports pandas where that is installed, which takes a second. What the
+    # buffer has where an entry is null is of no consequence.
+    held = np.frombuffer(entries.buffers()[1], kind, len(entries), entries.offset * kind.itemsize)
+    if not entries.null_count:
+        return held
+    return np.where(np.asarray(_to_numpy(entries.is_valid(), 0), dtype=np.bool_), held, absent)

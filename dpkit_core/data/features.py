@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 
 import attrs
 
@@ -10,6 +11,10 @@ from dpkit_core.data.transforms import Transform
 
 #: Dates are counted from here, in days.
 EPOCH = datetime.date(1970, 1, 1)
+
+#: What numbers may have before their decimals, and between groups of their digits.
+DECIMALS = (".", ",")
+THOUSANDS = (",", ".", " ", "'", "\u2019", "_", "\u00a0", "\u202f")
 
 
 @attrs.frozen
@@ -66,3 +71,8 @@ class Feature:
     classes: tuple[str, ...] = ()
     transform: Transform | None = None
     written: Written = attrs.field(default=Written(), eq=False)
+
+
+def wanted(features: Iterable[Feature]) -> dict[str, Written]:
+    """Return the columns that features are made of, each once, and how they are written."""
+    return {feature.column: attrs.evolve(feature.written, kind=feature.kind) for feature in features}

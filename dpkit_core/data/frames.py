@@ -1,46 +1,296 @@
-"""Tables of other libraries, whose columns have names: they are found by name, whatever their order.
+"""Tables in memory, and Arrow streams: what becomes a source of them, and their columns by name.
 
-Nothing is imported for it. What pandas, polars and pyarrow share is used where it is there; a table of any
-other library is read by pyarrow, through Arrow's C stream.
+A table of pandas is taken column by column, since its own way to Arrow infers the type of a column of Python
+objects from all of them: one date would decide whether the others keep their times of day. Here each object
+keeps a type of its own, and the encoder reads it by itself. Polars, pyarrow, DuckDB and whatever else speaks
+Arrow's C stream has declared types and is taken as it is.
 """
 
 from __future__ import annotations
 
 import datetime
 import difflib
+import functools
+import itertools
 import math
 import numbers
+import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.data.features import EPOCH
-from dpkit_core.data.readers import (
-    KIND_OF,
-    LISTED,
-    Table,
-    TableColumn,
-    arrow_table,
-    feature_matrix,
-    filled,
-    pyarrow,
-)
+from dpkit_core.data.features import Feature, Written, wanted
+from dpkit_core.data.rules import filled
+from dpkit_core.data.source import UNTYPED, ReadOptions, is_untyped
 from dpkit_core.errors import InvalidData, InvalidSchema, UnusedColumns
+from dpkit_core.text import some_of
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Matrix, Vector
-    from dpkit_core.data.features import Feature
+    import pyarrow as pa
 
-_CALLED = "the table given as X"
+    from dpkit_core.data.arrays import Matrix, Vector
+
+CALLED = "the table"
+
+# A message that lists more names than this helps nobody.
+_SHOWN = 20
+
+#: What is read once is held up to this many bytes of Arrow.
+MOST_HELD = 2**30
 
 
 def is_frame(X: object) -> bool:
     """Return whether ``X`` has named columns."""
     return any(hasattr(X, member) for member in ("columns", "column_names", "__arrow_c_stream__"))
+
+
+@attrs.frozen(eq=False)
+class ArrowSource:
+    """A source of Arrow data that is in this process.
+
+    Attributes
+    ----------
+    called
+        What messages call it.
+    fields
+        Its columns.
+    read
+        Yields all records in batches of any size, at each call the same. The batches have the columns that
+        are named, in this order.
+    """
+
+    called: str
+    fields: pa.Schema
+    read: Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
+
+    def batches(self, wanted: Mapping[str, Written], rows: int, /) -> Iterator[pa.RecordBatch]:
+        """Yield the wanted columns, at most ``rows`` records at a time."""
+        for batch in self.read(list(wanted)):
+            for start in range(0, batch.num_rows, rows):
+                yield batch.slice(start, rows)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def frame_source(frame: Any, options: ReadOptions = ReadOptions(), *, called: str = CALLED) -> ArrowSource:
+    """Return a source of what a table in memory or a stream holds.
+
+    A table can be read again and again: those of pandas, polars and pyarrow, and relations of DuckDB. What
+    else speaks Arrow's C stream may be read only once, so it is read here, and held.
+
+    Raises
+    ------
+    InvalidData
+        If it has no columns with names, or is read only once and larger than ``MOST_HELD``.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - arrays are used without it
+
+    if isinstance(frame, ArrowSource):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        frame = pa.Table.from_batches([frame])
+    if isinstance(frame, pa.Table):
+        return ArrowSource(called, frame.schema, _selecting(frame.to_batches))
+    library = type(frame).__module__.partition(".")[0]
+    if hasattr(frame, "__arrow_c_stream__") and library != "pandas":
+        return _of_stream(frame, called, None if library in _READ_AGAIN else options)
+    if not (hasattr(frame, "columns") and hasattr(frame, "__getitem__")):
+        raise _nameless(frame)
+    names = [name for name in frame.columns if isinstance(name, str)]
+    fields = pa.schema(_field(name, frame[name]) for name in names)
+    return ArrowSource(called, fields, functools.partial(_columns, frame))
+
+
+def _of_stream(stream: Any, called: str, once: ReadOptions | None) -> ArrowSource:
+    """Return the source of what speaks Arrow's C stream; with the options, of what may do so ``once``."""
+    import pyarrow as pa  # noqa: PLC0415 - likewise
+
+    def read() -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_stream(stream)
+
+    try:
+        reader = read()
+    except (pa.ArrowException, TypeError, ValueError):  # of an array, say
+        raise _nameless(stream) from None
+    with reader:
+        fields = reader.schema
+        return ArrowSource(
+            called, fields, _selecting(read if once is None else held(reader, fields, called, once.spool))
+        )
+
+
+def _nameless(frame: Any) -> InvalidData:
+    return InvalidData(
+        f"a {type(frame).__name__} has no columns with names; give a table of pandas, polars or pyarrow, or "
+        "anything that speaks Arrow's C stream"
+    )
+
+
+def _columns(frame: Any, wanted: Sequence[str]) -> Iterable[pa.RecordBatch]:
+    import pyarrow as pa  # noqa: PLC0415 - likewise
+
+    if not wanted:  # and still as many records
+        return [pa.record_batch({"": pa.nulls(len(frame))}).select([])]
+    return [pa.record_batch({name: column_of(name, frame[name]) for name in wanted})]
+
+
+def _selecting(
+    read: Callable[[], Iterable[pa.RecordBatch]],
+) -> Callable[[Sequence[str]], Iterable[pa.RecordBatch]]:
+    return lambda wanted: (batch.select(wanted) for batch in read())
+
+
+#: Libraries whose tables give an Arrow stream as often as they are asked.
+_READ_AGAIN = frozenset({"polars", "duckdb"})
+
+
+def held(
+    batches: Iterable[pa.RecordBatch], fields: pa.Schema, called: str, spool: Path | None
+) -> Callable[[], Iterable[pa.RecordBatch]]:
+    """Return what yields these batches again and again: from memory, or from a file without a name.
+
+    Raises
+    ------
+    InvalidData
+        If they are larger than ``MOST_HELD`` and there is no folder to spool them to.
+    """
+    kept: list[pa.RecordBatch] = []
+    size = 0
+    rest = iter(batches)
+    for batch in rest:
+        kept.append(batch)
+        size += batch.nbytes
+        if size > MOST_HELD:
+            if spool is None:
+                raise InvalidData(
+                    f"{called} can be read only once, and has more than {MOST_HELD // 2**30} GiB to hold in "
+                    "memory; name a folder with --spool (in Python, spool=) where the records may lie in the "
+                    "clear until the run ends, or write a Parquet file"
+                )
+            return _spooled(itertools.chain(kept, rest), fields, spool)
+    return lambda: kept
+
+
+def _spooled(
+    batches: Iterable[pa.RecordBatch], fields: pa.Schema, folder: Path
+) -> Callable[[], Iterable[pa.RecordBatch]]:
+    import pyarrow as pa  # noqa: PLC0415 - likewise
+
+    # Without a name from the beginning, so that nothing is left behind however the program ends.
+    file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - open as long as the source
+    with pa.ipc.new_file(pa.PythonFile(file, "w"), fields) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+    def read() -> Iterator[pa.RecordBatch]:
+        content = pa.ipc.open_file(pa.PythonFile(file, "r"))
+        for i in range(content.num_record_batches):
+            yield content.get_batch(i)
+
+    return read
+
+
+def column_of(name: str, column: Any) -> pa.Array:
+    """Return a column of a table in memory as Arrow has it, each Python object with a type of its own.
+
+    Raises
+    ------
+    InvalidData
+        If it holds what is neither number nor date nor text.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - likewise
+
+    if _is_object(column):
+        return _objects(name, np.asarray(column, dtype=object).tolist())
+    if isinstance(getattr(column, "dtype", None), np.dtype):
+        array = np.asarray(column)
+        if array.dtype.kind == "f" and array.dtype.itemsize != 8:
+            array = array.astype(np.float64)
+        if array.dtype.kind == "M" and np.datetime_data(array.dtype)[0] not in {"s", "ms", "us", "ns", "D"}:
+            array = array.astype("M8[s]")
+        column = array.tolist() if array.dtype.kind == "U" else array
+    try:
+        return pa.array(column)
+    except (
+        pa.ArrowException,
+        TypeError,
+        ValueError,
+        NotImplementedError,
+    ):  # whose text may have a value in it
+        raise InvalidData(
+            f"column {name!r} of {CALLED} has type {getattr(column, 'dtype', type(column).__name__)}; turn "
+            "it into numbers, dates or text"
+        ) from None
+
+
+def _field(name: str, column: Any) -> pa.Field:
+    """Return the field of a column, by its declared type; of Python objects, which have none, untyped."""
+    import pyarrow as pa  # noqa: PLC0415 - likewise
+
+    if _is_object(column):
+        return pa.field(name, _objects(name, []).type, metadata=UNTYPED)
+    try:
+        return pa.field(name, column_of(name, column[:0]).type)
+    except InvalidData:  # of no kind: it is refused where it is used
+        return pa.field(name, pa.binary(), metadata={b"holds": str(getattr(column, "dtype", "")).encode()})
+
+
+def _is_object(column: Any) -> bool:
+    kind = getattr(column, "dtype", None)
+    return kind is None or getattr(kind, "char", "") == "O"
+
+
+def _objects(name: str, entries: Sequence[Any]) -> pa.Array:
+    """Return Python objects as a union of text, numbers and dates; nothing is text that is null."""
+    import pyarrow as pa  # noqa: PLC0415 - likewise
+
+    children: tuple[list[Any], ...] = ([], [], [])
+    codes, offsets = np.empty(len(entries), np.int8), np.empty(len(entries), np.int32)
+    for i, entry in enumerate(entries):
+        code, value = _typed(name, entry)
+        codes[i], offsets[i] = code, len(children[code])
+        children[code].append(value)
+    types = pa.string(), pa.float64(), pa.timestamp("us")
+    arrays = [pa.array(values, kind) for values, kind in zip(children, types, strict=True)]
+    return pa.UnionArray.from_dense(pa.array(codes), pa.array(offsets), arrays)
+
+
+def _typed(name: str, entry: Any) -> tuple[int, str | float | datetime.datetime | None]:
+    """Return an entry with its place among text, numbers and dates."""
+    if isinstance(entry, np.datetime64):
+        entry = entry.astype("M8[us]").item()
+    if isinstance(entry, str):
+        return 0, str(entry)
+    if entry is None or type(entry).__name__ in {"NAType", "NaTType"}:
+        return 0, None
+    if isinstance(entry, np.bool_ | numbers.Real | Decimal):
+        return 1, _number(entry)
+    if isinstance(entry, datetime.datetime):
+        if entry.tzinfo is not None:
+            entry = entry.astimezone(datetime.UTC)
+        whole = (entry.year, entry.month, entry.day, entry.hour, entry.minute, entry.second)
+        return 2, datetime.datetime(*whole, entry.microsecond)
+    if isinstance(entry, datetime.date):
+        return 2, datetime.datetime(entry.year, entry.month, entry.day)
+    raise InvalidData(
+        f"column {name!r} of {CALLED} holds a {type(entry).__name__}; turn it into numbers, dates or text"
+    )
+
+
+def _number(entry: Any) -> float:
+    try:
+        return float(entry)
+    except OverflowError:  # a whole number beyond all floats; infinity is refused where it must be
+        return math.copysign(math.inf, entry)
+    except ValueError:  # a signaling NaN
+        return math.nan
 
 
 def matrix_of(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()) -> Matrix:
@@ -60,8 +310,8 @@ def matrix_of(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()
     if matrix.ndim != 2 or matrix.shape[1] != len(features):
         raise InvalidData(
             f"X has shape {matrix.shape} and the model uses {len(features)} features; give one column for "
-            f"each of {', '.join(feature.name for feature in features[:LISTED])}, in this order, or a table "
-            "with these names"
+            f"each of {_listed([feature.name for feature in features])}, in this order, or a table with "
+            "these names"
         )
     return matrix
 
@@ -81,18 +331,13 @@ def frame_matrix(X: Any, features: Sequence[Feature], *, beside: Sequence[str] =
     UnusedColumns
         If there are other columns.
     """
-    X, names = _opened(X)
-    known = set(names)
-    found = [_of_its_own(feature) if feature.name in known else feature for feature in features]
-    needed = list(dict.fromkeys(feature.column for feature in found))
-    for name in needed:
-        if names.count(name) != 1:
-            raise InvalidData(_absent(name, names))
-    matrix = feature_matrix(_table(X, needed), found)
-    unused = [str(name) for name in names if name not in {*needed, *beside}]
+    source = frame_source(X)
+    names = source.fields.names
+    found = [_of_its_own(feature) if feature.name in names else feature for feature in features]
+    matrix = _encoded(source, found)
+    unused = [name for name in names if name not in {*(feature.column for feature in found), *beside}]
     if unused:
-        shown = ", ".join(unused[:LISTED]) + (", ..." if len(unused) > LISTED else "")
-        warnings.warn(f"columns of X that are not used: {shown}", UnusedColumns, stacklevel=3)
+        warnings.warn(f"columns of X that are not used: {_listed(unused)}", UnusedColumns, stacklevel=3)
     return matrix
 
 
@@ -104,46 +349,80 @@ def frame_target(X: Any, outcome: Feature) -> Vector:
     InvalidData
         If the column is missing, appears twice or does not hold what is needed.
     """
-    X, names = _opened(X)
-    if names.count(outcome.column) != 1:
-        raise InvalidData(_absent(outcome.column, names))
-    target: Vector = feature_matrix(_table(X, [outcome.column]), [outcome], "target")[:, 0]
+    target: Vector = _encoded(frame_source(X), [outcome])[:, 0]
     return target
 
 
 def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
-    """Return the kind of each column of a table, by its type; ``known`` says some of them.
+    """Return the kind of each column of a table, by its declared type; ``known`` says some of them.
 
     Raises
     ------
     InvalidData
         If the name of a column is no text.
     InvalidSchema
-        If columns hold neither numbers nor dates nor what is known: with all their names, and what to say of
-        them.
+        If columns are declared neither numbers nor dates, and nothing is known of them: with all their names,
+        and what to say of them.
     """
-    X, names = _opened(X)
-    if not all(isinstance(name, str) for name in names):
-        shown = ", ".join(map(repr, names[:LISTED]))
-        raise InvalidData(f"the columns of X are named {shown}; give them names that are text")
-    held = {column.name: column.holds for column in _table(X, names).columns}
-    typed = {name: KIND_OF[holds] for name, holds in held.items() if holds in ("numbers", "dates")}
-    unclear = [f"{name!r} ({held[name]})" for name in names if name not in typed and name not in known]
+    from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - arrays are used without pyarrow
+    from dpkit_core.data.fields import type_of  # noqa: PLC0415 - which needs schemas, and they this
+
+    others = [] if hasattr(X, "column_names") else getattr(X, "columns", ())
+    if others := [name for name in others if not isinstance(name, str)]:
+        raise InvalidData(f"the columns of X are named {_listed(others)}; give them names that are text")
+    kinds = {field.name: (kind_of(field.type), field) for field in frame_source(X).fields}
+    typed = {
+        name: kind
+        for name, (kind, field) in kinds.items()
+        if kind in {"numeric", "date"} and not is_untyped(field)
+    }
+    unclear = [
+        f"{name!r} ({'Python objects' if is_untyped(field) else 'text' if kind else type_of(field)})"
+        for name, (kind, field) in kinds.items()
+        if name not in typed and name not in known
+    ]
     if unclear:
         raise InvalidSchema(
-            f"what may columns {', '.join(unclear[:LISTED])} hold? List their categories, from public "
-            'knowledge and not from the table, as in Schema.from_frame(..., categories={"cut": ["Fair", '
-            '"Good"]}), or leave them out. '
-            "The categories of a data frame's own type do not count: they may have been read off the records"
+            f"what may columns {', '.join(unclear)} hold? List their categories, from public knowledge and "
+            'not from the table, as in Schema.from_frame(..., categories={"cut": ["Fair", "Good"]}); give '
+            "numbers and dates a type of their own, as by astype; or leave the columns out. The categories "
+            "of a data frame's own type do not count: they may have been read off the records"
         )
-    return {name: known.get(name, typed.get(name, "")) for name in names}
+    return {name: known.get(name) or typed[name] for name in kinds}
 
 
-def _opened(X: Any) -> tuple[Any, list[Any]]:
-    """Return a table whose columns can be had by name, and their names."""
-    if not hasattr(X, "column_names") and not (hasattr(X, "columns") and hasattr(X, "__len__")):
-        X = _from_stream(X)
-    return X, list(X.column_names if hasattr(X, "column_names") else X.columns)
+def _listed(names: Sequence[object]) -> str:
+    return ", ".join(map(str, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
+
+
+def column_feature(values: npt.NDArray[Any], feature: Feature) -> Vector:
+    """Return the feature that a single column of text or dates makes."""
+    import pyarrow as pa  # noqa: PLC0415 - likewise
+
+    table = pa.table({feature.column: column_of(feature.column, values)})
+    return frame_target(table, feature)
+
+
+def _encoded(source: ArrowSource, features: Sequence[Feature]) -> Matrix:
+    """Return n x d features of a table, column by column in memory: each is written and read as a whole."""
+    from dpkit_core.data.encode import Unreadable, encode  # noqa: PLC0415 - arrays are used without pyarrow
+    from dpkit_core.data.fields import require_kind, told  # noqa: PLC0415 - which needs schemas, and they this
+
+    columns, names = wanted(features), source.fields.names
+    for name, written in columns.items():
+        if names.count(name) != 1:
+            raise InvalidData(_absent(name, names))
+        require_kind(source.fields.field(name), written.kind)
+    batches = list(source.read(list(columns)))
+    matrix = np.empty((sum(batch.num_rows for batch in batches), len(features)), order="F")
+    start = 0
+    for batch in batches:
+        try:
+            encode(batch, features, matrix[start : start + batch.num_rows])
+        except Unreadable as error:
+            raise told(error, source.called, start) from None
+        start += batch.num_rows
+    return matrix
 
 
 def _of_its_own(feature: Feature) -> Feature:
@@ -151,115 +430,16 @@ def _of_its_own(feature: Feature) -> Feature:
     return feature if feature.name == feature.column else type(feature)(feature.name, feature.name)
 
 
-def _absent(name: str, names: Sequence[object]) -> str:
+def _absent(name: str, names: Sequence[str]) -> str:
     if name in names:
         return f"X has two columns {name!r}; rename or remove one of them"
-    if not any(isinstance(other, str) for other in names):
+    if not names:
         return (
-            f"the columns of X are named {', '.join(map(repr, names[:LISTED]))}, and {name!r} is needed; "
-            "name them as the schema does, or give a matrix whose columns are in the schema's order"
+            f"no column of X has a name that is text, and {name!r} is needed; name them as the schema does, "
+            "or give a matrix whose columns are in the schema's order"
         )
-    near = difflib.get_close_matches(name, [other for other in names if isinstance(other, str)], n=1)
-    shown = ", ".join(map(str, names[:LISTED])) + (", ..." if len(names) > LISTED else "")
+    near = difflib.get_close_matches(name, names, n=1)
     guess = f"did you mean {near[0]!r}? Its" if near else "its"
-    return f"X has no column {name!r}, which is needed; {guess} columns are {shown}. Add or rename it"
-
-
-def _from_stream(X: Any) -> Any:
-    arrow = pyarrow()
-    try:
-        return arrow.table(X)
-    except (TypeError, ValueError, arrow.ArrowException) as error:
-        raise InvalidData(
-            f"X is of type {type(X).__name__}, whose columns cannot be found; give a matrix, or a table of "
-            "pandas, polars or pyarrow"
-        ) from error
-
-
-def column_feature(values: npt.NDArray[Any], feature: Feature, called: str) -> Vector:
-    """Return the feature that a single column of text or dates makes."""
-    table = _held(called, [feature.column], [typed(feature.column, values)], len(values))
-    column: Vector = feature_matrix(table, [feature])[:, 0]
-    return column
-
-
-def _table(X: Any, names: Sequence[str]) -> Table:
-    if hasattr(X, "column_names"):
-        arrow = pyarrow()
-        table = X if isinstance(X, arrow.Table) else arrow.Table.from_batches([X])
-        return arrow_table(_CALLED, table.select(names))
-    return _held(_CALLED, names, [typed(name, X[name]) for name in names], len(X))
-
-
-def _held(called: str, names: Sequence[str], held: Sequence[npt.NDArray[Any]], rows: int) -> Table:
-    columns = tuple(map(TableColumn, names, map(_holds, held)))
-
-    def values(position: int) -> npt.NDArray[Any]:
-        array = held[position]
-        match columns[position].holds:
-            case "numbers":
-                return array.astype(np.float64, copy=False)
-            case "dates":
-                return _days(array)
-            case _:
-                return array
-
-    def meanings(position: int) -> npt.NDArray[Any]:
-        array = held[position]
-        if columns[position].holds != "dates":
-            return values(position)
-        texts = np.datetime_as_string(array).astype(object)
-        texts[np.isnat(array)] = None
-        return texts
-
-    return Table(called, columns, rows, values, meanings)
-
-
-def _days(array: npt.NDArray[Any]) -> Vector:
-    """Return dates as days since 1970, the time of day as a fraction, NaN where one is missing."""
-    since, day = array - np.datetime64(EPOCH), np.timedelta64(1, "D")
-    absent = np.isnat(since)
-    since = np.where(absent, np.timedelta64(0), since)
-    # Whole days first: so an instant is one number in every unit, and the unit depends on all records.
-    days: Vector = since // day + (since % day) / day
-    days[absent] = math.nan
-    return days
-
-
-def typed(name: str, column: Any) -> npt.NDArray[Any]:
-    """Return a column as numbers, NaN where one is missing, as text, None where it is, or as dates."""
-    array = np.asarray(column)
-    if array.dtype.kind not in "OUT":
-        return array
-    entries = [_entry(name, entry) for entry in array.tolist()]
-    if any(isinstance(entry, datetime.date) for entry in entries):
-        if any(not isinstance(entry, datetime.date | None) for entry in entries):
-            raise InvalidData(f"column {name!r} of X holds dates and something else; make it one of them")
-        return np.array(entries, dtype="M8[us]")
-    if not any(isinstance(entry, str) for entry in entries):
-        return np.array([math.nan if entry is None else entry for entry in entries], dtype=np.float64)
-    texts = np.empty(len(entries), dtype=object)
-    texts[:] = entries
-    return texts
-
-
-def _entry(name: str, entry: Any) -> float | str | datetime.date | None:
-    if isinstance(entry, str):
-        return entry
-    if isinstance(entry, numbers.Real | Decimal):
-        number = float(entry)
-        return None if math.isnan(number) else number
-    if entry is None or type(entry).__name__ in {"NAType", "NaTType"}:
-        return None
-    if isinstance(entry, datetime.datetime) and entry.tzinfo is not None:
-        return entry.astimezone(datetime.UTC).replace(tzinfo=None)
-    if isinstance(entry, datetime.date):
-        return entry
-    raise InvalidData(
-        f"column {name!r} of X holds a {type(entry).__name__}; turn it into numbers, dates or text"
+    return (
+        f"X has no column {name!r}, which is needed; {guess} columns are {some_of(names)}. Add or rename it"
     )
-
-
-def _holds(array: npt.NDArray[Any]) -> str:
-    kinds = {"b": "numbers", "i": "numbers", "u": "numbers", "f": "numbers", "O": "text", "M": "dates"}
-    return kinds.get(array.dtype.kind, str(array.dtype))

@@ -2,10 +2,11 @@
 
 A source tells the names and types of its columns from what is public (a header, a footer, the definition of a
 table), never from values, and yields its records as often as it is asked, each time the same ones. What the
-records mean is not its business: ``dpkit_core.data.encode`` turns each batch into numbers by the schema alone.
+records mean is not its business: ``dpkit_core.data.encode`` turns each batch into numbers by the schema
+alone.
 
-A source is local: what it yields for a record is a function of that record, and it refuses a table if and only
-if it would refuse one of its records alone. So a line is read without its neighbors, and a type is never
+A source is local: what it yields for a record is a function of that record, and it refuses a table if and
+only if it would refuse one of its records alone. So a line is read without its neighbors, and a type is never
 inferred from all entries of a column. ``dpkit_core.testing.sources`` attacks that.
 """
 
@@ -69,6 +70,11 @@ class Source(Protocol):
         ...
 
 
+def is_untyped(field: pa.Field) -> bool:
+    """Return whether the type of a column says nothing about its entries, as in a text file."""
+    return bool(field.metadata) and UNTYPED.items() <= field.metadata.items()
+
+
 def _character(named: str | None) -> str | None:
     return "\t" if named in {"tab", "\\t"} else named
 
@@ -76,6 +82,9 @@ def _character(named: str | None) -> str | None:
 @attrs.frozen
 class ReadOptions:
     """What the user says about how a table is kept; nothing of it depends on the records.
+
+    ``open_source`` finds the records by it. ``decimal``, ``thousands`` and ``missing`` say what their text
+    means: ``Schema.read_with`` takes them.
 
     Attributes
     ----------
@@ -131,4 +140,6 @@ class ReadOptions:
         used = {"decimal", "thousands", "missing", *allowed}
         for field in attrs.fields(type(self)):
             if field.name not in used and getattr(self, field.name) is not None:
-                raise InvalidOption(f"--{field.name} is given, which means nothing for {called}; leave it out")
+                raise InvalidOption(
+                    f"--{field.name} is given, which means nothing for {called}; leave it out"
+                )

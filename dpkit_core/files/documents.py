@@ -26,6 +26,7 @@ from typing import Any, Literal, NoReturn, TypeVar, overload
 import tomli_w
 
 from dpkit_core.errors import DpkitError
+from dpkit_core.files.slips import slip_in
 
 #: Bytes of a file. A million columns are less.
 LARGEST_TOML, LARGEST_JSON = 2**26, 2**30
@@ -84,9 +85,9 @@ def read_json(path: Path | str, what: str, error: type[DpkitError]) -> Any:
 def parse_toml(text: str, what: str, error: type[DpkitError]) -> dict[str, Any]:
     """Return the content of TOML that is no file, such as an option of a command; ``what`` is its name."""
     try:
-        document = tomllib.loads(text)
+        document = tomllib.loads(text.removeprefix("\ufeff"))  # which some editors begin a file with
     except (ValueError, RecursionError) as cause:
-        raise error(f"{what} is not valid TOML: {_reason(cause)}") from cause
+        raise error(f"{what} is not valid TOML: {slip_in(text, str(cause)) or _reason(cause)}") from cause
     require_plain(document, what, error)
     return document
 
@@ -189,6 +190,34 @@ def require_plain(document: object, what: str, error: type[DpkitError]) -> None:
 
 def _odd_keys(value: object) -> bool:
     return isinstance(value, Mapping) and not all(isinstance(key, str) for key in value)
+
+
+def first_difference(one: object, other: object, place: str = "the top") -> str | None:
+    """Return where plain data differ, a path; None where they are alike.
+
+    The order of keys means nothing, 1 is 1.0, and true is no number.
+
+    >>> first_difference({"a": [1, 2.0]}, {"a": [1.0, True]})
+    'a, item 2'
+    """
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        if keys := sorted(one.keys() ^ other.keys()):
+            return _inside(place, keys[0])
+        pairs = ((one[key], other[key], _inside(place, key)) for key in one)
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        if len(one) != len(other):
+            return place
+        pairs = (
+            (*pair, _inside(place, f"item {i}")) for i, pair in enumerate(zip(one, other, strict=True), 1)
+        )
+    else:
+        alike = isinstance(one, bool) is isinstance(other, bool) and one == other
+        return None if alike else place
+    return next((found for pair in pairs if (found := first_difference(*pair)) is not None), None)
+
+
+def _inside(place: str, key: str) -> str:
+    return key if place == "the top" else f"{place}, {key}"
 
 
 def require_version(what: str, version: int, known: int, error: type[DpkitError]) -> None:

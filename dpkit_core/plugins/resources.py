@@ -1,4 +1,4 @@
-"""What distributions offer besides parts: recipes, suites, generators, models, commands, observers, pages.
+"""What distributions offer besides parts: sources, recipes, suites, models, commands, observers, pages.
 
 Each is an entry point, so third parties add theirs beside the parts that need them::
 
@@ -7,6 +7,9 @@ Each is an entry point, so third parties add theirs beside the parts that need t
 
     [project.entry-points."dpkit.suites"]
     dpkendall = "dpkit_regressor_tukey.suites"          the file suites/dpkendall.toml
+
+    [project.entry-points."dpkit.sources"]
+    ".csv" = "dpkit_source_text:open_text"              a function that opens tables whose names end so
 
     [project.entry-points."dpkit.generators"]
     waves = "my_package:waves"                          a function that makes a table
@@ -49,7 +52,7 @@ from dpkit_core.plugins.kinds import role_of
 from dpkit_core.plugins.registry import ComponentRef
 
 FILES = ("recipes", "suites")
-KINDS = (*FILES, "generators", "models", "commands", "hooks", "pages", "reports")
+KINDS = (*FILES, "generators", "models", "commands", "hooks", "pages", "reports", "sources")
 
 
 def resources(kind: str) -> tuple[ComponentRef, ...]:

@@ -74,7 +74,7 @@ def registration(checkout: Path, plugins: Iterable[Member]) -> dict[Path, str]:
     """
     plugins = sorted(plugins)
     elsewhere = _in_other_extras(checkout)
-    parts = (plugin.distribution for plugin in plugins if plugin.kind in KINDS)
+    parts = (plugin.distribution for plugin in plugins if plugin.kind in {*KINDS, "sources"})
     starter = sorted(distribution for distribution in parts if distribution not in elsewhere)
     sources = sorted(plugin.distribution for plugin in plugins)
     pyproject, readme = checkout / "pyproject.toml", checkout / "README.md"

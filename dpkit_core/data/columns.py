@@ -1,0 +1,477 @@
+"""One column of a table as the public knows it: what it holds, how it is written, what becomes of it.
+
+A ``Column`` that contradicts itself cannot be made, and the error names everything that is wrong with it. Its
+features are the numbers that parts see: ``Schema`` puts those of all columns together.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import attrs
+
+from dpkit_core.data.features import DECIMALS, EPOCH, THOUSANDS, Feature, Written
+from dpkit_core.data.transforms import MOST_POWER, Transform
+from dpkit_core.errors import InvalidSchema
+from dpkit_core.files.documents import flaw_of
+
+KINDS = ("numeric", "categorical", "date")
+
+#: What may be done about a missing value.
+MISSING = ("drop", "constant", "indicator")
+
+#: What people call kinds elsewhere.
+_CALLED = {
+    **dict.fromkeys(("number", "numbers", "float", "double", "int", "integer", "real"), "numeric"),
+    **dict.fromkeys(("category", "enum", "factor", "text", "string", "str", "object"), "categorical"),
+    **dict.fromkeys(("dates", "datetime", "timestamp", "time"), "date"),
+}
+
+# A kind is not known until it is known whether there are categories.
+_UNSAID: Any = None
+
+# Written and read again, they tell whether a format says the year, the month and the day.
+_DATES = tuple(datetime.datetime(*day, tzinfo=datetime.UTC) for day in ((1987, 6, 4), (2011, 11, 23)))
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+
+
+def _says_the_day(format: Any) -> bool:
+    """Return whether a date that is written so can be printed, and read again to the day."""
+    if not isinstance(format, str) or flaw_of(format) is not None:
+        return False
+    try:
+        return all(
+            datetime.datetime.strptime(date.strftime(format), format).date() == date.date() for date in _DATES
+        )
+    except (ValueError, re.error):  # the latter where a code is there twice
+        return False
+
+
+def _is_symbol(text: Any) -> bool:
+    """Return whether a text can be told from a number that it stands beside."""
+    if not isinstance(text, str) or flaw_of(text) is not None or text != text.strip():
+        return False
+    return not re.search(r"[\d+-]", text) and any(sign not in " .,'\u2019_\u00a0\u202f" for sign in text)
+
+
+#: Facts that can be judged by themselves: what is one, and what to say of anything else.
+_BY_ITSELF: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "categories": (_are_texts, "give a list, each category as text in quotes"),
+    "positive": (lambda value: isinstance(value, str), "give one of its categories, in quotes"),
+    "missing": (
+        MISSING.__contains__,
+        f"give one of {', '.join(MISSING)}, none of which looks at other records",
+    ),
+    "clip": (lambda value: isinstance(value, bool), "give true or false"),
+    "scale": (lambda value: isinstance(value, bool), "give true or false"),
+    "yeo_johnson": (
+        lambda value: isinstance(value, float) and abs(value) <= MOST_POWER,
+        f"the power must be from {-MOST_POWER:g} to {MOST_POWER:g}: give a number, chosen without the data",
+    ),
+    "format": (
+        _says_the_day,
+        'write year, month and day in the codes of strptime, such as "%d.%m.%Y" for 31.01.2020',
+    ),
+    "symbol": (
+        _is_symbol,
+        'give what stands before or after the number and says nothing, such as "€" or "%", without digits, '
+        "signs, or spaces around it",
+    ),
+    "decimal": (DECIMALS.__contains__, 'give "." or ","'),
+    "thousands": (
+        ("", *THOUSANDS).__contains__,
+        "give a comma, a point, a space, an apostrophe or an underscore, in quotes",
+    ),
+}
+
+
+def _bound(value: Any) -> Any:
+    """Return a date as days and a number as float; anything else as it is, to be told."""
+    if isinstance(value, datetime.datetime) or value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, datetime.date):
+        return float((value - EPOCH).days)
+    try:
+        return float(value) + 0.0  # one zero, whatever its sign
+    except OverflowError:
+        return math.inf  # which no bound may be
+    except (TypeError, ValueError):
+        return value
+
+
+def _listed(value: Any) -> Any:
+    """Return a list as a tuple; anything else as it is, to be told."""
+    return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else value
+
+
+@attrs.frozen(cache_hash=True)
+class Column:
+    """One column of the table as the public knows it.
+
+    ``lower`` and ``upper`` are the bounds of a numeric column, or None where no bound is public; parts that
+    need bounds clip to them. ``categories`` lists the values of a categorical column, and ``positive`` is the
+    one that is predicted where the column is the target. ``kind`` is one of ``KINDS``: by default categorical
+    where there are categories, else numeric. ``missing`` is the rule for missing values, one of ``MISSING``,
+    and ``fill`` what the rule puts in their place. Dates count in days since ``EPOCH``; a bound or a ``fill``
+    may be a ``datetime.date``. ``clip``, ``yeo_johnson`` and ``scale`` say how a number is transformed then,
+    as ``dpkit_core.data.transforms``. ``format``, ``symbol``, ``decimal`` and ``thousands`` say how dates and
+    numbers are written where they are text, as ``Written``; None where the schema does not say.
+
+    Raises
+    ------
+    InvalidSchema
+        If these contradict each other, with everything that is wrong.
+    """
+
+    name: str
+    kind: str = _UNSAID
+    lower: float | None = attrs.field(default=None, converter=_bound)
+    upper: float | None = attrs.field(default=None, converter=_bound)
+    categories: tuple[str, ...] = attrs.field(default=(), converter=_listed)
+    positive: str | None = None
+    missing: str | None = None
+    fill: float | str | None = attrs.field(default=None, converter=_bound)
+    clip: bool = False
+    yeo_johnson: float | None = attrs.field(default=None, converter=_bound)
+    scale: bool = False
+    format: str | None = None
+    symbol: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.kind is _UNSAID:
+            object.__setattr__(self, "kind", "categorical" if self.categories else "numeric")
+        if problems := tuple(self._problems()):
+            raise InvalidSchema(*problems)
+
+    def __repr__(self) -> str:
+        return shown_without_defaults(self, kind="numeric")
+
+    # What can be wrong with it
+
+    def _problems(self) -> Iterator[str]:
+        """Yield everything that is wrong: each fact by itself, then what the sound ones say together."""
+        called = f"column {self.name!r}"
+        flawed = set()
+        for fact, flaw in self._flaws():
+            flawed.add(fact)
+            yield flaw if fact == "name" else f"{called} {flaw}"
+        for facts, check in (
+            ({"kind", "lower", "upper", "categories"}, self._of_kind),
+            ({"positive", "categories"}, self._of_positive),
+            ({"kind", "missing", "fill", "categories", "lower", "upper"}, self._of_rule),
+            ({"kind", "clip", "scale", "yeo_johnson", "lower", "upper"}, self._of_transform),
+            ({"kind", "format", "symbol", "decimal", "thousands"}, self._of_writing),
+        ):
+            if flawed.isdisjoint(facts):
+                yield from (f"{called} {problem}" for problem in check())
+
+    def _flaws(self) -> Iterator[tuple[str, str]]:
+        """Yield each fact that is none by itself, and why."""
+        if (flaw := unprintable("column", self.name)) is not None:
+            yield "name", flaw
+        if self.kind not in KINDS:
+            yield "kind", f"has kind {self.kind!r}; {_kind_meant(self.kind)}"
+        for fact in ("lower", "upper", "fill"):
+            value = getattr(self, fact)
+            if value is not None and (flaw := self._flaw_of_bound(fact, value)) is not None:
+                yield fact, f"has {fact} = {value!r}; {flaw}"
+        for fact, (is_one, remedy) in _BY_ITSELF.items():
+            value = getattr(self, fact)
+            if value is not None and not is_one(value):
+                yield fact, f"has {fact} = {list(value) if isinstance(value, tuple) else value!r}; {remedy}"
+        for category in self.categories if _are_texts(self.categories) else ():
+            if (flaw := unprintable("category", category)) is not None:
+                yield "categories", f"has a {flaw}"
+        if _are_texts(self.categories) and len(set(self.categories)) != len(self.categories):
+            yield "categories", "lists a category twice"
+
+    def _flaw_of_bound(self, fact: str, value: object) -> str | None:
+        if isinstance(value, datetime.datetime):
+            return "that has a time of day; give a date"
+        if fact == "fill" and self.kind != "date":
+            return None if isinstance(value, float | str) else "give a number or a category in quotes"
+        if self.kind == "date":
+            within = isinstance(value, float) and value.is_integer() and _in_calendar(value)
+            return None if within else "give a date, of the years 1 to 9999"
+        if not isinstance(value, float):
+            return "a bound is a number, without quotes"
+        return None if math.isfinite(value) else "bounds must be finite"
+
+    def _of_kind(self) -> Iterator[str]:
+        if self.lower is not None and self.upper is not None and not self.lower < self.upper:
+            yield f"has lower = {self.lower} and upper = {self.upper}; lower must be below upper"
+        if self.kind == "categorical" and (self.lower is not None or self.upper is not None):
+            yield "is categorical and cannot have bounds; remove lower and upper"
+        if self.kind != "categorical" and self.categories:
+            yield f'is {self.kind} but lists categories; set kind = "categorical"'
+
+    def _of_positive(self) -> Iterator[str]:
+        if self.positive is not None and self.positive not in self.categories:
+            yield f"has positive = {self.positive!r}, which is none of its categories {self._categories}"
+
+    def _of_rule(self) -> Iterator[str]:
+        if self.fill is not None and (self.missing in (None, "drop") or self._flagged_category):
+            yield (
+                f"has fill = {self.fill!r} and missing = {self.missing!r}, which fills nothing; set "
+                'missing = "constant", or remove "fill"'
+            )
+        if self.kind == "categorical" and self.missing == "constant" and self.fill not in self.categories:
+            yield f"has fill = {self.fill!r}, which is none of its categories {self._categories}"
+        if self.kind != "categorical" and self.missing in {"constant", "indicator"}:
+            number = self.replacement
+            if not isinstance(number, float) or not math.isfinite(number):
+                remedy = "" if self.missing == "constant" else ", or both bounds, whose middle it is then"
+                fill = "no fill" if number is None else f"fill = {number!r}"
+                yield (
+                    f"has missing = {self.missing!r} and {fill}; give the "
+                    f"{'date' if self.kind == 'date' else 'finite number'} that stands for a missing value, "
+                    f"from public knowledge{remedy}"
+                )
+
+    def _of_transform(self) -> Iterator[str]:
+        asked = [word for word in ("clip", "scale") if getattr(self, word)]
+        asked += ["yeo_johnson"] if self.yeo_johnson is not None else []
+        if asked and self.kind != "numeric":
+            yield f"is {self.kind} and has {asked[0]}; that is for numbers"
+        elif self.within is None and (self.clip or self.scale):
+            yield f"has {asked[0]} and not both bounds; give lower and upper, from public knowledge"
+        elif asked and self.within and self.within[0] >= self.within[1]:
+            return  # told already
+        elif self.transform is not None and not self.transform.leaves_room:
+            yield (
+                f"has bounds {self.within} of which yeo_johnson = {self.yeo_johnson} makes one number, or "
+                "none; take a power nearer to 1, or other bounds"
+            )
+
+    def _of_writing(self) -> Iterator[str]:
+        for fact, kind in (
+            ("format", "date"),
+            ("symbol", "numeric"),
+            ("decimal", "numeric"),
+            ("thousands", "numeric"),
+        ):
+            if getattr(self, fact) is not None and self.kind != kind:
+                whose = "dates" if kind == "date" else "numbers"
+                yield f'is {self.kind} and has {fact}; that is for {whose}: set kind = "{kind}", or remove it'
+        if self.thousands and self.thousands == (self.decimal or "."):
+            other = {".": ",", ",": "."}[self.thousands]
+            default = "" if self.decimal else ", which is a point unless you say otherwise"
+            yield f'has thousands = "{self.thousands}" and the same decimal{default}; set decimal = "{other}"'
+
+    # What it says
+
+    @property
+    def _categories(self) -> str:
+        return ", ".join(self.categories) or "(none are listed)"
+
+    @property
+    def _flagged_category(self) -> bool:
+        return self.kind == "categorical" and self.missing == "indicator"
+
+    @property
+    def written(self) -> Written:
+        """How its entries are read where they are text."""
+        return self.written_by(Written())
+
+    def written_by(self, habits: Written) -> Written:
+        """Return how its entries are read where ``habits`` says how numbers and missing values are written.
+
+        A column that says how its numbers are written does so for both, decimals and thousands.
+        """
+        own = self.decimal is not None or self.thousands is not None
+        return Written(
+            self.kind,
+            self.format,
+            self.symbol,
+            (self.decimal or ".") if own else habits.decimal,
+            (self.thousands or "") if own else habits.thousands,
+            habits.missing,
+            self.categories,
+        )
+
+    @property
+    def replacement(self) -> float | str | None:
+        """What the rule puts in the place of a missing value; None where it puts nothing there."""
+        if self.fill is None and self.missing == "indicator" and self.within:
+            return self.within[0] / 2 + self.within[1] / 2
+        return self.fill
+
+    @property
+    def rule(self) -> str | None:
+        """What becomes of a record in which this column is missing, as a sentence says it."""
+        match self.missing:
+            case "drop":
+                return f"records without {self.name!r} are left out"
+            case "constant":
+                return f"where {self.name!r} is missing, it is {self._shown(self.replacement)}"
+            case "indicator":
+                flag = f"{self.flag!r} is 1"
+                if self.replacement is None:
+                    return f"where {self.name!r} is missing, {flag} and all its categories are 0"
+                return f"where {self.name!r} is missing, it is {self._shown(self.replacement)} and {flag}"
+            case _:
+                return None
+
+    def _shown(self, value: float | str | None) -> str:
+        if self.kind == "date" and isinstance(value, float):
+            return str(_date(value)) if value.is_integer() else f"{value:g} days after {EPOCH}"
+        return repr(value) if isinstance(value, str) else f"{value:g}"
+
+    @property
+    def positive_category(self) -> str | None:
+        """The category that counts as 1 in a target: the one that is named, or the second of two."""
+        if self.positive is None and len(self.categories) == 2:
+            return self.categories[1]
+        return self.positive
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The categories that a target is one of, where there are more than two and none is positive."""
+        several = self.kind == "categorical" and self.positive is None and len(self.categories) > 2
+        return self.categories if several else ()
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Both bounds as parts see them, or None unless both are public.
+
+        Of a target of several classes 0 and their number, of any other categorical column 0 and 1, of one
+        that is transformed those of the transformed numbers.
+        """
+        if self.classes:
+            return 0.0, float(len(self.classes))
+        if self.kind == "categorical":
+            return 0.0, 1.0
+        return self.within if self.transform is None else self.transform.bounds
+
+    @property
+    def within(self) -> tuple[float, float] | None:
+        """Both bounds in the units of the table."""
+        return None if self.lower is None or self.upper is None else (self.lower, self.upper)
+
+    @property
+    def transform(self) -> Transform | None:
+        """What becomes of a number, if anything does."""
+        if self.yeo_johnson is None and not (self.clip or self.scale):
+            return None
+        return Transform(self.within, self.clip, self.yeo_johnson, self.scale)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return what was said of it as plain data, without its name: the table of a schema's file."""
+        said = attrs.asdict(self, filter=lambda field, value: field.name != "name" and _is_said(value))
+        return {fact: self._plain(value) for fact, value in said.items()}
+
+    def _plain(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return list(value)
+        return str(_date(value)) if self.kind == "date" and isinstance(value, float) else value
+
+    # What parts see of it
+
+    @property
+    def flag(self) -> str:
+        """The name of the feature that says where it is missing."""
+        return f"{self.name} is missing"
+
+    def features(self, habits: Written) -> list[Feature]:
+        """Return its features: the number or one for each category, and, if asked, where it is missing."""
+        if self.kind == "categorical" and not self.categories:
+            raise InvalidSchema(
+                f"column {self.name!r} is categorical but lists no categories; list them in the schema "
+                "(from public knowledge, not from the data) or leave the column out with --features"
+            )
+        if self.kind == "categorical":
+            made = [
+                self._category_feature(category, f"{self.name}={category}", habits)
+                for category in self.categories
+            ]
+        else:
+            made = [self._number_feature(habits)]
+        if self.missing == "indicator":
+            flag = attrs.evolve(self._number_feature(habits), name=self.flag, bounds=(0.0, 1.0), fill=1.0)
+            made.append(attrs.evolve(flag, indicator=True, transform=None))
+        return made
+
+    def outcome(self, habits: Written) -> Feature:
+        """Return it as the target: a number, 1 for its positive category, or the place of a class, from 1."""
+        if self.classes:
+            fill = 1.0 + self.classes.index(str(self.fill)) if self.missing == "constant" else None
+            return attrs.evolve(self._number_feature(habits), fill=fill, classes=self.classes)
+        if self.positive_category is not None:
+            return self._category_feature(self.positive_category, self.name, habits)
+        return self._number_feature(habits)
+
+    def _number_feature(self, habits: Written) -> Feature:
+        fill = self.replacement
+        return Feature(
+            self.name,
+            self.name,
+            bounds=self.bounds,
+            missing=self.missing,
+            fill=fill if isinstance(fill, float) else None,
+            kind=self.kind,
+            transform=self.transform,
+            written=self.written_by(habits),
+        )
+
+    def _category_feature(self, category: str, name: str, habits: Written) -> Feature:
+        return Feature(
+            name,
+            self.name,
+            category,
+            bounds=(0.0, 1.0),
+            missing=self.missing,
+            fill=float(self.fill == category) if self.missing == "constant" else None,
+            kind=self.kind,
+            written=self.written_by(habits),
+        )
+
+
+def shown_without_defaults(fact: Any, **usual: object) -> str:
+    """Return the ``repr`` that attrs would make, without fields that have their defaults, or ``usual``."""
+    fields = [field for field in attrs.fields(type(fact)) if field.eq]
+    given = {field.name: getattr(fact, field.name) for field in fields}
+    defaults = {field.name: field.default for field in fields} | usual
+    shown = (f"{name}={value!r}" for name, value in given.items() if value != defaults[name])
+    return f"{type(fact).__name__}({', '.join(shown)})"
+
+
+def unprintable(what: str, text: object) -> str | None:
+    """Return why a text cannot be written to a file and shown: a release that holds it is read again."""
+    flaw = flaw_of(text) if isinstance(text, str) else "no text"
+    return None if flaw is None else f"{what} {text!r} has {flaw} in it; rename it"
+
+
+def _kind_meant(kind: object) -> str:
+    if kind in ("boolean", "bool", "logical", "binary"):
+        return (
+            'a column of two values has no kind but categories = ["no", "yes"], as the table spells them; in '
+            "a target, the second counts as 1"
+        )
+    meant = _CALLED.get(kind.casefold()) if isinstance(kind, str) else None
+    near = "" if meant is None else f"did you mean {meant}? "
+    return f"{near}{'It' if near else 'it'} must be one of {', '.join(KINDS)}"
+
+
+def _is_said(value: object) -> bool:
+    return value is not None and value is not False and value != ()
+
+
+def _in_calendar(days: float) -> bool:
+    try:
+        _date(days)
+    except OverflowError:
+        return False
+    return True
+
+
+def _date(days: float) -> datetime.date:
+    return EPOCH + datetime.timedelta(days=days)

@@ -1,0 +1,207 @@
+"""What people write in a schema's file, and what they may have meant where it says nothing that dpkit knows.
+
+Everything that is wrong is told at once. So a fact that cannot be read is told and then stands as one that is
+sound, and the rest is looked at as if it were right.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from dpkit_core.data.columns import Column
+from dpkit_core.data.features import EPOCH
+from dpkit_core.errors import InvalidSchema
+from dpkit_core.privacy.budget import Neighboring
+
+#: The name that stands for every column not named.
+OTHERS = "*"
+
+_FACTS = ("neighboring", "target", "records", "records_about", "assertions", "columns")
+
+_OF_COLUMN = tuple(field.name for field in attrs.fields(Column) if field.name != "name")
+
+#: What people call facts of a column elsewhere.
+_CALLED = {
+    **dict.fromkeys(("min", "minimum", "low", "from", "ge", "gt"), "lower"),
+    **dict.fromkeys(("max", "maximum", "high", "to", "le", "lt"), "upper"),
+    **dict.fromkeys(("type", "dtype"), "kind"),
+    **dict.fromkeys(("category", "values", "levels", "classes", "enum", "options"), "categories"),
+    **dict.fromkeys(("unit", "currency", "prefix", "suffix"), "symbol"),
+    **dict.fromkeys(("date_format", "pattern"), "format"),
+    **dict.fromkeys(("na", "null", "nulls", "nan"), "missing"),
+    **dict.fromkeys(("default", "fill_value", "value"), "fill"),
+    **dict.fromkeys(("positive_class", "positive_category"), "positive"),
+}
+
+#: What people call both bounds.
+_BOTH_BOUNDS = ("bounds", "range", "limits", "domain", "interval")
+
+# Facts of a column of dates that are dates, and what is sound in the place of one that is none.
+_DATED = {"lower": datetime.date.min, "upper": datetime.date.max, "fill": EPOCH}
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def table_of(name: str) -> str:
+    """Return how the table of a column is headed in a schema's file.
+
+    >>> table_of("age"), table_of("Patient ID")
+    ('[columns.age]', '[columns."Patient ID"]')
+    """
+    if _BARE.fullmatch(name):
+        return f"[columns.{name}]"
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'[columns."{escaped}"]'
+
+
+def read_facts(
+    document: Mapping[str, Any], names: Iterable[str] | None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return what a ``Schema`` is made of, by the names of its fields, and all that is wrong.
+
+    Where something is wrong, what is sound stands in its place.
+
+    Parameters
+    ----------
+    document
+        The shape of a schema's TOML file.
+    names
+        The table's columns, for which ``[columns."*"]`` stands where they are not described by name.
+
+    Raises
+    ------
+    InvalidSchema
+        If there are no columns to look at.
+    """
+    problems = [_unknown_fact(key, document[key]) for key in sorted(set(document) - set(_FACTS))]
+    table = document.get("columns")
+    if not isinstance(table, Mapping) or not all(isinstance(facts, Mapping) for facts in table.values()):
+        problems.append("the schema needs a table [columns.NAME] for each column")
+        raise InvalidSchema(*problems)
+    columns: dict[str, Column] = {}
+    for name, described in table.items():
+        column, wrong = _read_column(name, described)
+        problems += wrong
+        if column is not None:
+            columns[name] = column
+    if OTHERS in columns and names is not None:
+        try:
+            columns = _with_others(columns, names)
+        except InvalidSchema as error:
+            problems += error.problems
+    elif OTHERS in columns:
+        problems.append(
+            f"{table_of(OTHERS)} stands for every column of the table that is not named, and no table was "
+            "given; give it, or name the columns"
+        )
+
+    target = document.get("target")
+    if not isinstance(target, str) or target not in columns:
+        near = difflib.get_close_matches(str(target), columns, n=1)
+        meant = f"did you mean {near[0]!r}? Set" if near else "set"
+        problems.append(
+            f"the schema's target is {target!r}, which is not among its columns {', '.join(columns)}; "
+            f'{meant} target = "NAME" and describe it under [columns.NAME]'
+        )
+        target = ""
+    relation = document.get("neighboring", Neighboring.ADD_OR_REMOVE_ONE.value)
+    if relation not in [known.value for known in Neighboring]:
+        problems.append(f"neighboring is {relation!r}; it must be add-remove or replace-one")
+        relation = None
+    records = document.get("records")
+    if "records" in document and not (type(records) is int and records >= 1):
+        problems.append(f"records is {records!r}; it must be a whole number of at least 1")
+        records = None
+    assertions = document.get("assertions", [])
+    if not (isinstance(assertions, list | tuple) and all(isinstance(item, str) for item in assertions)):
+        problems.append(f"assertions is {assertions!r}; it must be a list of sentences in quotes")
+        assertions = ()
+
+    if relation is None:  # whichever it should have been: no other fact contradicts it
+        drops = any(column.missing == "drop" for column in columns.values())
+        relation, records = ("add-remove", None) if drops else ("replace-one", records)
+    facts = {
+        "columns": tuple(column for name, column in columns.items() if name != target),
+        "target": columns.get(target, Column("")),  # in the place of none, a name that no table has
+        "neighboring": Neighboring(relation),
+        "records": records,
+        "assertions": tuple(assertions),
+        "records_about": document.get("records_about"),
+    }
+    return facts, tuple(problems)
+
+
+def _with_others(columns: Mapping[str, Column], names: Iterable[str]) -> dict[str, Column]:
+    """Return the columns with ``"*"`` replaced, in its place, by one for every name that is not described."""
+    described: dict[str, Column] = {}
+    for name, column in columns.items():
+        others = [other for other in names if other not in columns] if name == OTHERS else [name]
+        described |= {other: attrs.evolve(column, name=other) for other in others}
+    return described
+
+
+def _read_column(name: str, described: Mapping[str, Any]) -> tuple[Column | None, tuple[str, ...]]:
+    """Return a column, or one of its name where something is wrong with it, and what that is."""
+    called = f"column {name!r}"
+    problems: list[str] = []
+    facts: dict[str, Any] = {}
+    for key, value in described.items():
+        if key not in _OF_COLUMN:
+            problems.append(f"{called} {_unknown_key(name, key, value)}")
+        elif value is None:
+            problems.append(f"{called} has {key} = null; leave the key out where nothing is known")
+        elif key in _DATED and described.get("kind") == "date":
+            facts[key] = _date(value)
+            if facts[key] is None:
+                problems.append(
+                    f'{called} has {key} = {value!r}; give a date in quotes, such as "2020-01-31"'
+                )
+                facts[key] = _DATED[key]
+        else:
+            facts[key] = value
+    try:
+        return Column(name, **facts), tuple(problems)
+    except InvalidSchema as error:
+        problems += error.problems
+    try:
+        return Column(name), tuple(problems)
+    except InvalidSchema:  # its name is what is wrong
+        return None, tuple(problems)
+
+
+def _date(value: object) -> datetime.date | None:
+    try:
+        return datetime.date.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _unknown_fact(key: str, value: object) -> str:
+    if isinstance(value, Mapping) and key.casefold() not in ("column", "colums"):
+        return f"unknown key {key!r} in the schema; a column is described under {table_of(key)}"
+    return f"unknown key {key!r} in the schema; {_may_have(key, _FACTS)}"
+
+
+def _unknown_key(name: str, key: str, value: object) -> str:
+    said = f"has an unknown key {key!r}"
+    if isinstance(value, Mapping):
+        return f"{said}; a name with a point in it is written in quotes: {table_of(f'{name}.{key}')}"
+    if key.casefold() in _BOTH_BOUNDS:
+        match value:
+            case [int() | float() as lower, int() | float() as upper]:
+                return f"{said}; write lower = {lower} and upper = {upper} instead"
+        return f"{said}; write lower = ... and upper = ... instead"
+    return f"{said}; {_may_have(key, _OF_COLUMN, _CALLED.get(key.casefold()))}"
+
+
+def _may_have(key: str, known: Sequence[str], meant: str | None = None) -> str:
+    near = [meant] if meant else difflib.get_close_matches(key.casefold(), known, n=2)
+    return (
+        f"did you mean {' or '.join(near)}? It" if near else "it"
+    ) + f" may have {', '.join(sorted(known))}"

@@ -1,0 +1,165 @@
+"""Finding the source that reads a table, by how its name ends or how its address begins.
+
+Each is an entry point of the group ``dpkit.sources``: a suffix such as ``.csv``, the scheme of an address
+such as ``postgresql``, or ``-`` for standard input. Its value is a function that is given the name and the
+options, and returns a ``Source``. Only the one that is needed is imported::
+
+    [project.entry-points."dpkit.sources"]
+    ".csv" = "dpkit_source_text:open_text"
+"""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from dpkit_core.data.fields import require_names
+from dpkit_core.data.frames import frame_source, is_frame
+from dpkit_core.data.source import ReadOptions, Source
+from dpkit_core.errors import BrokenPlugin, InvalidData
+from dpkit_core.plugins.registry import load_target
+from dpkit_core.plugins.resources import find_resource, resources
+
+if TYPE_CHECKING:
+    from dpkit_core.plugins.registry import ComponentRef
+
+#: Ends of names behind the one that says the format.
+PACKED = frozenset({".gz", ".zst", ".bz2"})
+
+#: What reads a table that nothing installed reads, or how it becomes one that something does.
+ELSEWHERE = {
+    **dict.fromkeys((".csv", ".tsv", "-"), "dpkit-source-text reads it"),
+    ".txt": "rename it to .csv, or to .tsv where tabs are between its columns",
+    **dict.fromkeys((".parquet", ".feather", ".arrow"), "dpkit-source-columnar reads it"),
+    ".npz": "dpkit-source-npz reads it",
+    **dict.fromkeys((".sqlite", ".db", ".duckdb"), "dpkit-source-sql reads it"),
+    **dict.fromkeys(("postgresql", "postgres", "sqlite", "duckdb"), "dpkit-source-sql reads it"),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "export the sheet as CSV in the program that wrote it"),
+    **dict.fromkeys(
+        (".json", ".jsonl", ".ndjson"),
+        "write it as Parquet, such as by duckdb -c \"copy (from 'TABLE.jsonl') to 'TABLE.parquet'\"",
+    ),
+    **dict.fromkeys(
+        (".dta", ".sav", ".sas7bdat", ".rds"), "write it as CSV or Parquet in the program it is of"
+    ),
+    **dict.fromkeys((".pkl", ".pickle"), "dpkit runs no code that lies in data; write it as Parquet"),
+    **dict.fromkeys(("http", "https", "ftp"), "download it first"),
+    **dict.fromkeys(("mysql", "mariadb", "oracle", "mssql"), "write the table as Parquet or CSV there"),
+}
+
+
+def open_source(where: str | Path | Any, options: ReadOptions = ReadOptions()) -> Source:
+    """Return the source of a table: a file, a folder, a pattern, an address, ``-``, or a table in memory.
+
+    Parameters
+    ----------
+    where
+        The name of a file (``visits.csv``, ``visits.csv.gz``), a folder or a pattern (``visits/*.parquet``)
+        of files that are read together, an address (``postgresql://host/clinic``), ``-`` for standard input;
+        a table of pandas, polars or pyarrow, a relation of DuckDB or any Arrow stream; or a source.
+    options
+        How it is kept, as far as that has to be said.
+
+    Raises
+    ------
+    InvalidData
+        If nothing that is installed reads it, with what would, or the columns have no proper names.
+    BrokenPlugin
+        If what should read it is not a source.
+
+    Examples
+    --------
+    >>> source = open_source("docs/data/diamonds.parquet")
+    >>> source.fields.names[:3]
+    ['carat', 'cut', 'color']
+    """
+    if is_frame(where):
+        source: Source = frame_source(where, options)
+    elif isinstance(where, str | Path):
+        ref = _found(str(where))
+        opened = cast(Callable[[str, ReadOptions], Source], load_target(ref))(str(where), options)
+        if not isinstance(opened, Source):
+            raise BrokenPlugin(f"{ref} is no source: {ref.target} returned a {type(opened).__name__}")
+        source = opened
+    elif isinstance(where, Source):
+        source = where
+    else:
+        raise InvalidData(
+            f"a {type(where).__name__} is no table; give the name of a file, an address, or a table in memory"
+        )
+    require_names(source)
+    return source
+
+
+def suffix_of(name: str) -> str:
+    """Return the end of a name that says the format, without that of a packed one.
+
+    >>> suffix_of("visits.csv.gz"), suffix_of("VISITS.CSV")
+    ('.csv', '.csv')
+    """
+    path = Path(name)
+    return (path.with_suffix("") if path.suffix.lower() in PACKED else path).suffix.lower()
+
+
+def _found(where: str) -> ComponentRef:
+    """Return the entry point that reads what is so named."""
+    known = {ref.name: ref for ref in resources("sources")}
+    key, called = _key(where, known)
+    if key in known:
+        return find_resource("sources", key)
+    kind = f"the address {called}" if "://" in where else called
+    if key in ELSEWHERE:
+        hint = ELSEWHERE[key]
+        remedy = f"{hint}, and is not installed" if hint.endswith("reads it") else f"nothing reads it: {hint}"
+        raise InvalidData(f"cannot read {kind}: {remedy}")
+    near = difflib.get_close_matches(key, known, n=1)
+    raise InvalidData(
+        f"cannot tell the format of {kind} by its {'beginning' if '://' in where else 'end'}"
+        + (f"; did you mean {near[0]!r}?" if near else ";")
+        + f" what is installed reads {', '.join(sorted(known)) or 'nothing'}. Convert or rename it"
+    )
+
+
+def _key(where: str, known: Iterable[str]) -> tuple[str, str]:
+    """Return the name of the entry point, and what messages call the table."""
+    if where in {"-", "/dev/stdin"}:
+        return "-", "standard input"
+    if address := re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", where):
+        # Never more of an address than this: it may hold a password.
+        return address[1].lower(), f"{address[1]}://..."
+    path = Path(where)
+    try:
+        if path.is_dir():
+            return _of_files(where, (file for file in path.rglob("*") if file.is_file()), path, known), where
+        if glob.has_magic(where) and not path.exists():
+            files = (Path(name) for name in glob.glob(where, recursive=True))
+            return _of_files(where, (file for file in files if file.is_file()), Path(), known), where
+        if not path.exists():
+            raise InvalidData(f"cannot read {where}: No such file or directory")
+    except ValueError as error:  # a zero byte
+        raise InvalidData(f"cannot read {where!r}: {error}") from error
+    return suffix_of(where), where
+
+
+def _of_files(where: str, files: Iterable[Path], below: Path, known: Iterable[str]) -> str:
+    """Return the one end that the names of files have which something reads; hidden ones do not count."""
+    ends: dict[str, Path] = {}
+    for file in files:
+        shown = file.relative_to(below) if file.is_relative_to(below) else file
+        if not any(part.startswith((".", "_")) for part in shown.parts) and suffix_of(str(file)) in known:
+            ends.setdefault(suffix_of(str(file)), file)
+    if not ends:
+        raise InvalidData(
+            f"{where} has no files that what is installed reads; give a folder or a pattern that has some"
+        )
+    if len(ends) > 1:
+        one, other = list(ends.values())[:2]
+        raise InvalidData(
+            f"{where} has {one} and {other}; files that are read together are of one format, so give a "
+            "pattern such as folder/*.parquet"
+        )
+    return next(iter(ends))

@@ -1,0 +1,131 @@
+"""Where files are: paths and addresses, the files below a folder, and those that match a pattern."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from urllib.parse import parse_qsl, urlsplit
+
+import pyarrow as pa
+from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
+
+from dpkit_core.errors import InvalidData, InvalidOption
+
+# What may be in the query of an address. Others, such as a client's secret or a signature, open a door.
+_PUBLIC = frozenset({"region", "endpoint_override", "scheme", "project_id", "retry_limit_seconds", "user"})
+
+_ADDRESS = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
+
+# What other tools leave beside the records.
+_HIDDEN = (".", "_")
+
+
+def locate(where: str) -> tuple[FileSystem, str, str]:
+    """Return the file system of a path or an address, the path in it, and what messages call it.
+
+    Raises
+    ------
+    InvalidOption
+        If the address has a password or what serves as one.
+    InvalidData
+        If it is no address of a file system that pyarrow knows.
+    """
+    if (scheme := _ADDRESS.match(where)) is None:
+        return LocalFileSystem(use_mmap=False), Path(where).as_posix(), where
+    _require_no_secret(where, scheme[1])
+    parts = urlsplit(where)
+    called = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    try:
+        files, path = FileSystem.from_uri(where)
+    except pa.ArrowInvalid:
+        raise InvalidData(
+            f"{called} is no address that pyarrow understands; addresses are such as s3://bucket/sales or "
+            "file:///data/sales, and a space in one is written %20"
+        ) from None
+    except (pa.ArrowException, OSError):
+        raise _unreachable(called) from None
+    return files, path.rstrip("/") or path, called
+
+
+def _require_no_secret(where: str, scheme: str) -> None:
+    # An unescaped character in a password moves what follows it to another part of the address.
+    try:
+        parts = urlsplit(where)
+        user, _, host = parts.netloc.rpartition("@")
+        asked = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
+        moved = ":" in host and (parts.port is None or "@" in where.partition(host)[2])
+        secret = ":" in user or moved or not asked <= _PUBLIC
+    except ValueError:  # raised for a port that is no number
+        secret = True
+    if secret:
+        raise InvalidOption(
+            f"the address {scheme}://... holds a password, a key or a signature, which would stay in the "
+            "shell's history and be seen in lists of processes; leave it out, and give it in the environment "
+            "or in the settings of that service, where it is looked for"
+        )
+
+
+def refused(called: str, error: OSError) -> InvalidData | None:
+    """Return what the operating system has to say; None where the error is another's."""
+    return InvalidData(f"cannot read {called}: {os.strerror(error.errno)}") if error.errno else None
+
+
+def _unreachable(called: str) -> InvalidData:
+    return InvalidData(
+        f"cannot reach {called}; check the address, the network, and the credentials and libraries that its "
+        "file system needs on this machine"
+    )
+
+
+def find(files: FileSystem, path: str, called: str) -> tuple[list[FileInfo], PurePosixPath]:
+    """Return the files that a path, a folder or a pattern stands for, sorted, and the folder they are below.
+
+    A folder stands for all files below it whose names and folders' names begin neither with a point nor with
+    an underscore; a pattern for those that it matches, by ``*``, ``?``, ``[...]``, and ``**`` for any number
+    of folders. A wildcard matches no such name either, unless the pattern begins like it.
+
+    Raises
+    ------
+    InvalidData
+        If there is no such file or folder, or it cannot be listed.
+    """
+    try:
+        info = files.get_file_info(path)
+        if info.type == FileType.File:
+            return [info], PurePosixPath(path).parent
+        if info.type == FileType.Directory:
+            base, pattern = PurePosixPath(path), ["**"]
+        elif glob.has_magic(path):
+            parts = PurePosixPath(path).parts
+            fixed = list(itertools.takewhile(lambda part: not glob.has_magic(part), parts))
+            base, pattern = PurePosixPath(*fixed), list(parts[len(fixed) :])
+        else:
+            raise InvalidData(f"cannot read {called}: there is no such file or folder")
+        found = {info.path: info for info in _matching(files, base, pattern)}
+    except ValueError as error:  # a zero byte in the name, or a name that is not text
+        raise InvalidData(f"cannot read {called!r}: a name on the way is not text") from error
+    except OSError as error:
+        raise refused(called, error) or _unreachable(called) from None
+    return [found[path] for path in sorted(found)], base
+
+
+def _matching(files: FileSystem, folder: PurePosixPath, pattern: Sequence[str]) -> Iterator[FileInfo]:
+    part, *rest = pattern
+    if part == "**" and rest:
+        yield from _matching(files, folder, rest)
+    inside = FileSelector("" if folder == PurePosixPath() and files.type_name != "local" else str(folder))
+    inside.allow_not_found = True
+    for info in files.get_file_info(inside):
+        if info.base_name.startswith(_HIDDEN) and not part.startswith(_HIDDEN):
+            continue
+        if part != "**" and not fnmatchcase(info.base_name, part):
+            continue
+        if info.type == FileType.Directory and (further := pattern if part == "**" else rest):
+            yield from _matching(files, PurePosixPath(info.path), further)
+        elif info.type == FileType.File and not rest:
+            yield info
