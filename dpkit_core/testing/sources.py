@@ -103,6 +103,8 @@ _CATEGORIES = (
     *("true", "True", "2020-01-31", "ä", "1e0", "nan", "+nan", "'", "x y", CANARY),
 )
 
+_PAIRS = (_DATES, _NO_DATES), (_CATEGORIES, _NO_NUMBERS), (_NUMBERS, _NO_NUMBERS)
+
 
 def texts() -> st.SearchStrategy[tuple[str | None, ...]]:
     """Return rows of text, or of nothing, for ``SCHEMA``: for formats whose fields hold any text."""
@@ -116,7 +118,7 @@ def texts() -> st.SearchStrategy[tuple[str | None, ...]]:
                 st.none(),
                 st.text("a1\",.-+\t e\r\n'\\", max_size=4),
             )
-            for good, bad in ((_DATES, _NO_DATES), (_CATEGORIES, _NO_NUMBERS), (_NUMBERS, _NO_NUMBERS))
+            for good, bad in _PAIRS
         )
     )
 
@@ -136,8 +138,6 @@ def lines(delimiter: str = ",") -> st.SearchStrategy[str]:
     raw = st.text(f"a1\"{delimiter}.-\r' ", max_size=6)
     return st.one_of(joined, joined, joined, raw).filter(lambda line: line.strip("\r") != "")
 
-
-_PAIRS = (_DATES, _NO_DATES), (_CATEGORIES, _NO_NUMBERS), (_NUMBERS, _NO_NUMBERS)
 
 _FIRST_DAY, _LAST_DAY = datetime.datetime(1, 1, 2), datetime.datetime(9999, 12, 30)
 _FAR = (datetime.datetime(9999, 1, 1), datetime.datetime(1, 1, 2), datetime.date(3000, 1, 1))
@@ -212,9 +212,33 @@ TYPES: Mapping[pa.DataType, st.SearchStrategy[Any]] = {
 }
 
 
-def typed(*kinds: pa.DataType) -> st.SearchStrategy[tuple[Any, ...]]:
-    """Return rows with an entry of each of these types, or nothing in its place."""
-    return st.tuples(*(st.one_of(st.none(), TYPES[kind], TYPES[kind], TYPES[kind]) for kind in kinds))
+@attrs.frozen
+class Typed:
+    """A record of columns that have these types; all records of one table have the same ones."""
+
+    types: tuple[pa.DataType, ...]
+    entries: tuple[Any, ...]
+
+
+def typed() -> st.SearchStrategy[Typed]:
+    """Return records of ``SCHEMA`` whose columns have types of Arrow, which differ from table to table."""
+    text = [kind for kind in TYPES if TYPES[kind] is _TEXT]
+    dates = [kind for kind in TYPES if pa.types.is_date(kind) or pa.types.is_timestamp(kind)]
+    numbers = [kind for kind in TYPES if kind not in {*text, *dates}]
+    columns = ([*dates, *dates, *text], list(TYPES), [*numbers, *numbers, *text])
+    return st.shared(st.tuples(*map(st.sampled_from, columns)), key="types").flatmap(_records_of)
+
+
+def _records_of(kinds: tuple[pa.DataType, ...]) -> st.SearchStrategy[Typed]:
+    entries = st.tuples(*(st.one_of(st.none(), TYPES[kind], TYPES[kind], TYPES[kind]) for kind in kinds))
+    return st.builds(Typed, st.just(kinds), entries)
+
+
+def arrow_table(rows: Sequence[Typed], schema: Schema = SCHEMA) -> pa.Table:
+    """Return the table of such records, the columns of the schema and then the target."""
+    names = [column.name for column in (*schema.columns, schema.target)]
+    columns = zip(rows[0].types, zip(*(row.entries for row in rows), strict=True), strict=True)
+    return pa.table([pa.array(entries, kind) for kind, entries in columns], names)
 
 
 def check_source(
@@ -240,7 +264,7 @@ def check_source(
         Writes a table with these records and opens it. Its columns are those of the schema, then the target.
         It calls ``hypothesis.reject()`` for a record that its format cannot hold.
     rows
-        Draws one record; by default ``texts()``. ``lines()``, ``objects()`` and ``typed(...)`` are others.
+        Draws one record; by default ``texts()``. ``lines()``, ``objects()`` and ``typed()`` are others.
     schema
         What the columns mean.
     tables
