@@ -446,10 +446,14 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _to_numpy(entries: pa.Array, absent: float) -> npt.NDArray[Any]:
     """Return numbers of Arrow as they are, with ``absent`` where there is none."""
-    if entries.null_count:
-        valid = _to_numpy(entries.is_valid(), 0)
-        return np.where(valid, _to_numpy(entries.fill_null(pa.scalar(0, entries.type)), absent), absent)
     if pa.types.is_boolean(entries.type):
         entries = entries.cast(pa.uint8())
-    # By DLPack, because to_numpy imports pandas where that is installed, which takes a second.
-    return np.from_dlpack(entries) if len(entries) else np.empty(0, entries.type.to_pandas_dtype())
+    kind = np.dtype(entries.type.to_pandas_dtype())
+    if not len(entries):
+        return np.empty(0, kind)
+    # From the buffer, because to_numpy imports pandas where that is installed, which takes a second. What lies
+    # there where an entry is null is of no consequence.
+    held = np.frombuffer(entries.buffers()[1], kind, len(entries), entries.offset * kind.itemsize)
+    if not entries.null_count:
+        return held
+    return np.where(np.asarray(_to_numpy(entries.is_valid(), 0), dtype=np.bool_), held, absent)

@@ -29,8 +29,9 @@ def remedy_for(role: str) -> str:
     """Return what to do about a column of this role that holds no numbers."""
     if role == "target":
         return (
-            "a regression predicts a number: correct the column, choose another with --target, or declare it "
-            "categorical in a schema, with the category to predict as its positive one"
+            "a regression predicts a number: correct the column, choose another with --target, or, where it "
+            "holds words, list them in a schema (`dpkit schema DATA > schema.toml` writes a start): of "
+            'categories = ["no", "yes"] the second is predicted, and of more, each is a class'
         )
     return WAY_OUT
 
@@ -92,8 +93,8 @@ def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
     from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - pyarrow is there, since a source is
 
     held = kind_of(field.type)
-    if held is not None and (wanted in (held, "categorical") or is_untyped(field)):
-        return
+    if held is not None and (wanted in (held, "categorical") or held == "categorical"):
+        return  # what a text stands for is up to the schema, and every value may be a category
     if held == "date":
         remedy = 'declare it in a schema with kind = "date", and it becomes days since 1970'
     elif wanted == "date":

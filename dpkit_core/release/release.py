@@ -110,7 +110,7 @@ class Release:
         import numpy as np  # noqa: PLC0415 - a release is read without it
 
         from dpkit_core.data.frames import matrix_of  # noqa: PLC0415 - likewise
-        from dpkit_core.data.readers import transform_matrix  # noqa: PLC0415 - likewise
+        from dpkit_core.data.rules import transformed  # noqa: PLC0415 - likewise
 
         if self.model is None:
             raise InvalidRelease(
@@ -122,7 +122,7 @@ class Release:
         known = {feature.name: feature for feature in schema.features}
         features = [known.get(name, Feature(name, name)) for name in self.model.features]
         matrix = matrix_of(X, features, beside=[column.name for column in (*schema.columns, schema.target)])
-        predicted = self.model.predict(transform_matrix(matrix, features))
+        predicted = self.model.predict(transformed(matrix, features))
         if schema.target.transform is not None:
             predicted = schema.target.transform.invert(predicted)
         lacking = np.isnan(matrix).any(axis=1)

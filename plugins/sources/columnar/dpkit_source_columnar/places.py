@@ -92,7 +92,7 @@ def find(files: FileSystem, path: str, called: str) -> tuple[list[FileInfo], Pur
     Raises
     ------
     InvalidData
-        If there are none, or they cannot be listed.
+        If there is no such file or folder, or it cannot be listed.
     """
     try:
         info = files.get_file_info(path)
@@ -111,8 +111,6 @@ def find(files: FileSystem, path: str, called: str) -> tuple[list[FileInfo], Pur
         raise InvalidData(f"cannot read {called!r}: a name on the way is not text") from error
     except OSError as error:
         raise refused(called, error) or _unreachable(called) from None
-    if not found:
-        raise InvalidData(f"{called} has no Parquet or Arrow files; give a folder or a pattern that has some")
     return [found[path] for path in sorted(found)], base
 
 
