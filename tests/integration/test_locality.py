@@ -32,7 +32,6 @@ from hypothesis import strategies as st
 
 from dpkit_core.data import encode
 from dpkit_core.data.columns import Column
-from dpkit_core.data.features import Written
 from dpkit_core.data.frames import ArrowSource, frame_source
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.source import UNTYPED, ReadOptions
@@ -63,7 +62,9 @@ def text_file(path, delimiter=",", block=text.BLOCK, encoding="utf-8", packed=by
 def in_german(schema):
     """Return a schema whose numbers have a decimal comma and grouped digits, and may be amounts of money."""
     money = attrs.evolve(schema.target, symbol="€")
-    return attrs.evolve(schema, target=money).read_with(decimal=",", thousands=".", missing=["?"])
+    return attrs.evolve(schema, target=money).read_with(
+        ReadOptions(decimal=",", thousands=".", missing=("?",))
+    )
 
 
 GERMAN = st.tuples(
