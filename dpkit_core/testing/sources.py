@@ -42,7 +42,7 @@ from hypothesis import strategies as st
 from dpkit_core.data.arrays import Matrix
 from dpkit_core.data.columns import Column
 from dpkit_core.data.encode import encode
-from dpkit_core.data.features import Feature, wanted
+from dpkit_core.data.features import Feature, Written, wanted
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.source import Source
 from dpkit_core.errors import DpkitError
@@ -134,7 +134,10 @@ def lines(delimiter: str = ",") -> st.SearchStrategy[str]:
     anything = st.tuples(
         *(st.one_of(st.sampled_from((*good, *bad)), quoted) for good, bad in _PAIRS),
     )
-    joined = st.one_of(plain, plain, edge, edge, turned, anything).map(delimiter.join)
+    spelled = st.tuples(*map(st.sampled_from, (_DATES[:3], _CATEGORIES[:4], _NO_NUMBERS)))
+    # As many quotes as there should be, and not where they should be.
+    astray = st.tuples(*map(st.sampled_from, (_DATES[:3], ('a"b', 'x"', '"x"'), ('"1', '1"', '"1"', "1"))))
+    joined = st.one_of(plain, plain, edge, edge, turned, astray, spelled, anything).map(delimiter.join)
     raw = st.text(f"a1\"{delimiter}.-\r' ", max_size=6)
     return st.one_of(joined, joined, joined, raw).filter(lambda line: line.strip("\r") != "")
 
@@ -284,7 +287,9 @@ def check_source(
     CheckFailed
         With a small table on which the source fails, or if it refuses nearly everything that was drawn.
     """
-    attack = _Attack(make, schema, ordered, silent, (CANARY, _SECRET_DIGITS, *secrets))
+    features = (*schema.features, schema.outcome)
+    unsaid = (CANARY, _SECRET_DIGITS, *secrets)
+    attack = _Attack(make, features, wanted(features), ordered, silent, unsaid)
     seen = [0, 0, 0]  # tables, records that were read, records that were refused
     names = list(attack.written)
     asked = st.one_of(
@@ -326,18 +331,11 @@ def check_source(
 @attrs.frozen
 class _Attack:
     make: Callable[[Sequence[Row]], Source]
-    schema: Schema
+    features: Sequence[Feature]
+    written: Mapping[str, Written]
     ordered: bool
     silent: bool
     unsaid: tuple[str, ...]
-
-    @property
-    def features(self) -> tuple[Feature, ...]:
-        return (*self.schema.features, self.schema.outcome)
-
-    @property
-    def written(self) -> Mapping[str, Any]:
-        return wanted(self.features)
 
     def examine(self, rows: Sequence[Row], asked: Sequence[str], at_once: int) -> tuple[int, int]:
         """Return how many records were read alone and how many refused; raise where locality fails."""
