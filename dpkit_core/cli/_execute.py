@@ -6,24 +6,25 @@ import contextlib
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import attrs
 import typer
 
 from dpkit_core.cli._options import until_nobody_reads
+from dpkit_core.cli._outputs import Outputs, StandardOutput
 from dpkit_core.cli._process import undisturbed, unheard
 from dpkit_core.commands import render
 from dpkit_core.commands.options import Format, note
 from dpkit_core.errors import (
     Interrupted,
     InvalidOption,
-    MissingDependency,
     ReleaseNotShown,
     ReleaseNotWritten,
 )
-from dpkit_core.files.writing import Output, reserved
+from dpkit_core.files.writing import Output
 from dpkit_core.ledger.ledger import Ledger, Payer
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.observers import Observers
@@ -34,14 +35,15 @@ from dpkit_core.pipeline.plan import (
     accountant_lines,
     budget_line,
     forecast_lines,
+    missing_lines,
     reading_lines,
     stage_rows,
     title,
     warning_lines,
 )
+from dpkit_core.pipeline.planfile import forecast_document, plan_document
 from dpkit_core.pipeline.policy import Policy
-from dpkit_core.plugins.registry import load_target
-from dpkit_core.plugins.resources import find_resource, resources
+from dpkit_core.pipeline.request import Agreed
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.events import event_to_json
 from dpkit_core.release.keys import SigningKey
@@ -53,56 +55,9 @@ REFUSED = 3
 _PART = 24
 
 
-def require_elsewhere(path: Path, inputs: Iterable[Path | None]) -> None:
-    """Raise if what is to be written is also read."""
-    if path.exists() and any(other and other.exists() and path.samefile(other) for other in inputs):
-        raise InvalidOption(f"cannot write {path}: it is also read here; write elsewhere")
-
-
-@contextmanager
-def claimed(path: Path, *, force: bool, inputs: Iterable[Path | None] = ()) -> Iterator[Output]:
-    """Reserve the file of a release, so that no other run takes it."""
-    require_elsewhere(path, inputs)
-    if path.is_file() and not force:
-        raise InvalidOption(
-            f"{path} exists, and a release that is lost stays paid for; write elsewhere with --output, or "
-            "overwrite it with --force"
-        )
-    with reserved(path, replace=force) as output:
-        yield output
-
-
-@contextmanager
-def page_about(path: Path | None, *, force: bool) -> Iterator[Callable[[Release, str], None] | None]:
-    """Reserve the file of a page, and give who writes it about a release; None if there is to be none.
-
-    Raises
-    ------
-    MissingDependency
-        If nothing that is installed writes pages; nothing is spent.
-    InvalidOption
-        If the file cannot be written.
-    """
-    if path is None:
-        yield None
-        return
-    pages = resources("pages")
-    if not pages:
-        raise MissingDependency(
-            "dpkit-command-report", "a page about a release", "pip install 'dpkit[report]'"
-        )
-    text_of = load_target(find_resource("pages", "release", among=pages))
-    with reserved(path, replace=force) as output:
-
-        def write(release: Release, name: str) -> None:
-            try:
-                output.write(text_of(release, name))
-            except OSError as error:
-                note(f"the page {path} is not written: {error.strerror or error}; `dpkit report` writes it")
-            else:
-                note(f"wrote {path}")
-
-        yield write
+def aside() -> contextlib.redirect_stdout[Any]:
+    """Return a block in which what a part prints goes to standard error: the other one is for results."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def payer(
@@ -130,66 +85,78 @@ def payer(
     return Ledger.open(ledger).payer(account, charge=charge)
 
 
-def signer(path: Path | None) -> SigningKey | None:
-    """Return the key that signs, read before anything is spent; None if nobody signs."""
-    return None if path is None else SigningKey.read(path)
-
-
 def execute(
-    plan: Plan,
-    data: Records,
+    agreed: Agreed,
+    files: Outputs,
     *,
     seed: int | None,
-    output: Output,
-    path: Path,
     format: Format,
     paid_by: Payer | None = None,
-    signer: SigningKey | None = None,
-    page: Callable[[Release, str], None] | None = None,
+    sign: Path | None = None,
 ) -> None:
-    """Run the plan, write the release, print it, and exit with 3 if the mechanism refused.
+    """Print what was agreed on; run it, unless nothing is to be released; exit with 3 if it is refused.
 
-    ``path`` is what the user calls the file of ``output``; ``signer`` signs what is written, and ``page``
-    writes a page about it.
+    ``sign`` is where the key is that signs what is written.
     """
-    randomness = Randomness.from_os() if seed is None else Randomness.from_seed(seed)
-    output.make_room(_room(plan))
-    try:
-        # Standard output belongs to the result, whatever a part prints.
-        with contextlib.redirect_stdout(sys.stderr), render.progress() as progress:
-            observers = Observers.installed(report=note)
-            with unheard():
-                release = plan.run(
-                    data, randomness=randomness, observers=observers, progress=progress, paid_by=paid_by
-                )
-        with undisturbed():
-            if signer is not None:
-                release = signer.sign(release)
-            _write(release, output, path)
-    except KeyboardInterrupt as interrupt:
-        raise Interrupted(
-            "interrupted while the plan was run: nothing is released, and the planned budget counts as spent"
-        ) from interrupt
-    note(f"wrote {path}")
-    if page is not None:
-        page(release, path.name)
+    with agreed:
+        # Data that cannot be used are found before anything is printed or written.
+        records = None if files.release is None else agreed.records()
+        files.save(agreed.plan)
+        _show_agreed(agreed, paid_by, format=format, dry_run=records is None)
+        if records is None or files.release is None:
+            return
+        signer = None if sign is None else SigningKey.read(sign)
+        release = _released(agreed.plan, records, files.release, seed=seed, paid_by=paid_by, signer=signer)
+    if not files.to_standard_output:
+        note(f"wrote {files.release.called}")
+    files.save_page(release)
     try:
         with until_nobody_reads():
-            if format is Format.JSON:
-                _print_document(release)
-            else:
+            if format is Format.TABLE:
                 show_release(release)
+            elif not files.to_standard_output:
+                _print_document(release)
     except KeyboardInterrupt:
-        note(f"stopped printing; the release is whole in {path}")
+        note(f"stopped printing; the release is whole in {files.release.called}")
     except OSError as error:
         raise ReleaseNotShown(
-            f"standard output: {error.strerror or error}. The release is whole in {path}"
+            f"standard output: {error.strerror or error}. The release is whole in {files.release.called}"
         ) from error
     if release.refusal is not None:
         raise typer.Exit(REFUSED)
 
 
-def _write(release: Release, output: Output, path: Path) -> None:
+def _released(
+    plan: Plan,
+    records: Records,
+    output: Output | StandardOutput,
+    *,
+    seed: int | None,
+    paid_by: Payer | None,
+    signer: SigningKey | None,
+) -> Release:
+    """Run the plan, and return the release that is written."""
+    randomness = Randomness.from_os() if seed is None else Randomness.from_seed(seed)
+    output.make_room(_room(plan))
+    try:
+        with aside(), render.progress() as progress:
+            observers = Observers.installed(report=note)
+            with unheard():
+                release = plan.run(
+                    records, randomness=randomness, observers=observers, progress=progress, paid_by=paid_by
+                )
+        with undisturbed():
+            if signer is not None:
+                release = signer.sign(release)
+            _write(release, output)
+    except KeyboardInterrupt as interrupt:
+        raise Interrupted(
+            "interrupted while the plan was run: nothing is released, and the planned budget counts as spent"
+        ) from interrupt
+    return release
+
+
+def _write(release: Release, output: Output | StandardOutput) -> None:
     try:
         output.write(release.to_json())
     except OSError as error:  # it is paid for: at least it is shown, to the last digit
@@ -197,7 +164,7 @@ def _write(release: Release, output: Output, path: Path) -> None:
         with contextlib.suppress(OSError), until_nobody_reads():
             _print_document(release)
         raise ReleaseNotWritten(
-            f"cannot write {path}: {error.strerror or error}. The release is paid for. {where}"
+            f"cannot write {output.called}: {error.strerror or error}. The release is paid for. {where}"
         ) from error
 
 
@@ -214,7 +181,26 @@ def _room(plan: Plan) -> int:
     return 2 * len(json.dumps(document, indent=2)) + 256 * len(plan.schema.features) + 2**14
 
 
-def show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str] = ()) -> None:
+def _show_agreed(agreed: Agreed, paid_by: Payer | None, *, format: Format, dry_run: bool) -> None:
+    """Print what was agreed on: for people; and as JSON, if it is all that there will be."""
+    plan = agreed.plan
+    if format is Format.TABLE:
+        # A run has looked for missing values already.
+        because = [*agreed.because, *missing_lines(plan)] if dry_run else agreed.because
+        _show_plan(plan, paid_by, because=because)
+    elif dry_run:
+        document = {
+            "plan": plan_document(plan),
+            **({"accountant_because": plan.because} if plan.because else {}),
+            **({} if agreed.recommended is None else {"recommended": attrs.asdict(agreed.recommended)}),
+            "refused_if_missing": list(plan.schema.without_rule),
+            "forecasts": [forecast_document(found) for found in plan.forecasts],
+            "warnings": list(plan.warnings),
+        }
+        print(json.dumps(document, indent=2, allow_nan=False))
+
+
+def _show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str]) -> None:
     """Print what each part will spend, and what the account that pays will have spent then.
 
     ``because`` says why these parts were composed, where nobody named them.

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -17,9 +17,15 @@ from dpkit_core.errors import InvalidOption
 from dpkit_core.files.documents import parse_toml
 from dpkit_core.plugins.kinds import KINDS
 
+_READING = "Reading"
+
 ForceOption = Annotated[
     bool,
-    typer.Option("--force", help="Overwrite the file of --output, though its release may be paid for."),
+    typer.Option(
+        "--force",
+        help="Overwrite the file of --output, though its release may be paid for.",
+        rich_help_panel="Writing",
+    ),
 ]
 DelimiterOption = Annotated[
     str | None,
@@ -28,7 +34,7 @@ DelimiterOption = Annotated[
         metavar="CHAR",
         help="What stands between the columns of a text file, such as ';' or tab.",
         show_default="a comma, in .tsv a tab",
-        rich_help_panel="Text files",
+        rich_help_panel=_READING,
     ),
 ]
 DecimalOption = Annotated[
@@ -36,8 +42,18 @@ DecimalOption = Annotated[
     typer.Option(
         "--decimal",
         metavar="CHAR",
-        help="What numbers have before their decimals: a point or a comma.",
-        rich_help_panel="Text files",
+        help="What numbers in text have before their decimals: a point or a comma.",
+        rich_help_panel=_READING,
+    ),
+]
+ThousandsOption = Annotated[
+    str,
+    typer.Option(
+        "--thousands",
+        metavar="CHAR",
+        help="What groups the digits of numbers in text, such as the comma in 4,011.56.",
+        show_default="nothing",
+        rich_help_panel=_READING,
     ),
 ]
 MissingOption = Annotated[
@@ -46,7 +62,36 @@ MissingOption = Annotated[
         "--missing",
         metavar="TEXT",
         help="What else stands for a missing value, such as '?'; repeatable.",
-        rich_help_panel="Text files",
+        rich_help_panel=_READING,
+    ),
+]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        help="How a text file spells characters, such as latin-1.",
+        show_default="UTF-8, or UTF-16 where the file says so",
+        rich_help_panel=_READING,
+    ),
+]
+TableOption = Annotated[
+    str | None,
+    typer.Option(
+        "--table",
+        metavar="NAME",
+        help="Which table or view of a database.",
+        rich_help_panel=_READING,
+    ),
+]
+SpoolOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--spool",
+        metavar="FOLDER",
+        help="Where to keep what can be read only once and is too large for memory: the records lie there in "
+        "the clear until the command ends.",
+        rich_help_panel=_READING,
     ),
 ]
 SeedOption = Annotated[
@@ -110,9 +155,9 @@ def until_nobody_reads() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        _print_no_more()
+        print_no_more(sys.stdout)
     except OSError:
-        _print_no_more()
+        print_no_more(sys.stdout)
         raise
     except BaseException:
         with suppress(OSError):
@@ -120,10 +165,10 @@ def until_nobody_reads() -> Iterator[None]:
         raise
 
 
-def _print_no_more() -> None:
-    # Else the interpreter would complain when it flushes at its end.
+def print_no_more(stream: TextIO) -> None:
+    """Drop what a stream still holds, and all that follows: the interpreter would fail at it when it ends."""
     with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def kinds(incomplete: str) -> list[str]:

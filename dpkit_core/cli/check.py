@@ -98,7 +98,7 @@ def check(
     if part is None:
         raise InvalidOption("no PART is given; name one, or give the --replay of a witness")
     if report is not None:
-        from dpkit_core.cli._execute import require_elsewhere
+        from dpkit_core.cli._outputs import require_elsewhere
 
         require_elsewhere(report, [Path(part.partition(":")[0])])
     attack = _Attack.on(part, kind, options, expect_failure or [], seed)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import enum
+import io
+import itertools
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpkit_core.cli._options import DecimalOption, DelimiterOption, MissingOption, split_names
+from dpkit_core.cli._options import (
+    DecimalOption,
+    DelimiterOption,
+    EncodingOption,
+    MissingOption,
+    SpoolOption,
+    TableOption,
+    ThousandsOption,
+    split_names,
+)
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Matrix, Vector
-    from dpkit_core.data.readers import Table
-    from dpkit_core.release.release import Release
-
-_COLUMN = "prediction"
+    import pyarrow as pa
 
 
 class FileFormat(enum.StrEnum):
@@ -31,11 +39,14 @@ def predict(
         Path, typer.Argument(metavar="RELEASE", help="A release written by `dpkit compose` or `dpkit run`.")
     ],
     data: Annotated[
-        Path,
+        str,
         typer.Argument(
-            metavar="DATA", help="A table with the columns that the model uses; no target needed."
+            metavar="DATA",
+            help="A table with the columns that the model uses, of any kind that compose takes; - is "
+            "standard input. No target needed.",
         ),
     ],
+    *,
     keep: Annotated[
         list[str] | None,
         typer.Option(
@@ -45,16 +56,34 @@ def predict(
             "digit by digit. Repeatable.",
         ),
     ] = None,
+    called: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="NAME",
+            help="What to call the column of predictions.",
+            show_default="the name of the target",
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            metavar="P",
+            help="From which probability on the positive category is predicted.",
+            show_default="0.5",
+        ),
+    ] = None,
     output: Annotated[
-        Path | None,
+        Path,
         typer.Option(
             "--output",
             "-o",
             metavar="FILE",
             help="A .csv, .json or .parquet file.",
-            show_default="standard output",
+            show_default="-, standard output",
         ),
-    ] = None,
+    ] = Path("-"),
     format: Annotated[
         FileFormat | None,
         typer.Option(
@@ -63,27 +92,34 @@ def predict(
             show_default="by the name of --output, else csv",
         ),
     ] = None,
-    *,
     delimiter: DelimiterOption = None,
     decimal: DecimalOption = ".",
+    thousands: ThousandsOption = "",
     missing: MissingOption = None,
+    encoding: EncodingOption = None,
+    table: TableOption = None,
+    spool: SpoolOption = None,
 ) -> None:
     """Print one prediction for each record of DATA. Costs no privacy: the model is public.
 
+    It stands in a column named after the target. Where the target is a category, that is the category
+    predicted, and a column TARGET=CATEGORY beside it has the probability: of the positive category, which is
+    predicted from --threshold on, or of each class, the most probable of which is predicted.
+
     Missing values are treated by the rules of the release's schema. Where there is none, or the rule was to
-    leave such records out, the prediction is nan, in JSON null. Of a target of several classes, the columns
-    are the probabilities of each.
+    leave such records out, the prediction is nan, in JSON null; and no category.
 
     What --keep names comes first and is copied, not read: 007 stays 007, and an id of twenty digits has all
     of them. It is as private as it is in DATA.
+
+    The table is read and written in batches, so it may be larger than memory. A record that cannot be read
+    leaves no file behind; on standard output, predictions for the records before it are there already.
     """
     import sys
 
-    import numpy as np
-
-    from dpkit_core.cli._execute import require_elsewhere
+    from dpkit_core.cli._outputs import STANDARD, require_elsewhere
     from dpkit_core.commands.options import note
-    from dpkit_core.data.readers import Dialect, read_table
+    from dpkit_core.data.source import ReadOptions
     from dpkit_core.errors import InvalidOption
     from dpkit_core.files.writing import reserved
     from dpkit_core.release.release import Release
@@ -91,41 +127,50 @@ def predict(
 
     kept = split_names(keep or [], "--keep") or []
     chosen = _format_of(output, format)
-    if chosen is FileFormat.PARQUET and output is None and sys.stdout.isatty():
+    if chosen is FileFormat.PARQUET and output == STANDARD and sys.stdout.isatty():
         raise InvalidOption("Parquet is nothing to read on a terminal; name a file with --output")
+    options = ReadOptions(table, delimiter, encoding, decimal, thousands, missing or (), spool)
+    count = without = 0
 
-    def predictions() -> tuple[bytes, int]:
-        """Return the content of the file, and of how many records it is."""
+    def pieces() -> Iterator[bytes]:
+        nonlocal count, without
         released = Release.read(release)
-        table = read_table(data, dialect=Dialect(delimiter, decimal, missing))
-        names = getattr(released.model, "classes", (_COLUMN,))
-        _require_columns(table, kept, names)
-        predicted = released.predict(_model_matrix(released, table)).reshape(-1, len(names))
-        without = int(np.isnan(predicted).any(axis=1).sum())
-        if without:
-            lack = f"{without} of {number_of(len(predicted), 'record')} {'lacks' if without == 1 else 'lack'}"
-            note(f"{lack} a value that the model needs: nan")
-        stored = table.stored(kept) if kept else None
-        return _WRITERS[chosen](stored, dict(zip(names, predicted.T, strict=True))), len(predicted)
+        batches = released.predictions(data, kept, name=called, threshold=threshold, options=options)
 
-    if output is None:
-        content, _ = predictions()
-        if chosen is FileFormat.PARQUET:
-            sys.stdout.buffer.write(content)
-        else:
-            sys.stdout.write(content.decode())
-        return
-    require_elsewhere(output, (release, data))
-    with reserved(output, replace=True) as file:
-        content, count = predictions()
-        file.write(content)
-    note(f"wrote {output}: {number_of(count, 'prediction')}")
+        def counted() -> Iterator[pa.RecordBatch]:
+            nonlocal count, without
+            for batch in batches:
+                count += batch.num_rows
+                without += _nothing(batch.column(len(kept)))
+                yield batch
+
+        yield from _WRITERS[chosen](counted(), len(kept))
+
+    if output == STANDARD:
+        for piece in pieces():
+            sys.stdout.buffer.write(piece)
+    else:
+        require_elsewhere(output, (release, data))
+        with reserved(output, replace=True) as file:
+            file.write(pieces())
+    if without:
+        lack = f"{without} of {number_of(count, 'record')} {'lacks' if without == 1 else 'lack'}"
+        note(f"{lack} a value that the model needs: nan")
+    if output != STANDARD:
+        note(f"wrote {output}: {number_of(count, 'prediction')}")
 
 
-def _format_of(output: Path | None, asked: FileFormat | None) -> FileFormat:
+def _nothing(column: pa.Array) -> int:
+    """Return how many of a column's entries are no prediction."""
+    missing = column.is_null(nan_is_null=True).sum().as_py()
+    return int(missing or 0)
+
+
+def _format_of(output: Path, asked: FileFormat | None) -> FileFormat:
+    from dpkit_core.cli._outputs import STANDARD
     from dpkit_core.errors import InvalidOption
 
-    if output is None:
+    if output == STANDARD:
         return asked or FileFormat.CSV
     by_name = {f".{known}": known for known in FileFormat}.get(output.suffix.lower())
     if by_name is None and asked is None:
@@ -140,95 +185,99 @@ def _format_of(output: Path | None, asked: FileFormat | None) -> FileFormat:
     return asked or by_name or FileFormat.CSV
 
 
-def _require_columns(table: Table, kept: list[str], predicted: tuple[str, ...]) -> None:
-    """Raise unless the table has the columns to keep, and none of them is called as a prediction is."""
-    from dpkit_core.errors import InvalidData, InvalidOption
+def _lists(batch: pa.RecordBatch, kept: int) -> list[list[Any]]:
+    """Return the columns of a batch as Python knows them; what is kept, as text."""
+    from dpkit_core.release.predictions import texts_of
 
-    for name in kept:
-        try:
-            table.find(name)
-        except InvalidData as error:
-            # What may have been meant, and the names that there are, the table says.
-            raise InvalidOption(
-                f"--keep {name}: {error}. Keep columns by the names they have there"
-            ) from None
-        if name in predicted:
-            raise InvalidOption(
-                f"--keep {name}: the predictions themselves go into a column of that name; rename the one of "
-                "the table, or leave it out"
-            )
+    texts = [texts_of(batch.column(j), batch.schema.names[j]) for j in range(kept)]
+    return [column.to_pylist() for column in (*texts, *batch.columns[kept:])]
 
 
-def _model_matrix(release: Release, table: Table) -> Matrix:
-    import numpy as np
-
-    from dpkit_core.data.readers import feature_matrix
-    from dpkit_core.errors import InvalidData, InvalidRelease
-
-    known = {feature.name: feature for feature in release.certificate.schema.features}
-    wanted = () if release.model is None else release.model.features
-    missing = [name for name in wanted if name not in known]
-    if missing:
-        raise InvalidRelease(
-            f"the model uses {missing[0]!r}, which is no feature of the certificate's schema; the release "
-            "file was changed or is damaged"
-        )
-    features = [known[name] for name in wanted]
-    X = feature_matrix(table, features)
-    for feature, column in zip(features, X.T, strict=True):
-        if np.isinf(column).any():
-            raise InvalidData(
-                f"column {feature.column!r} has infinite values, for which the model has no prediction; "
-                "remove or replace them"
-            )
-    return X
-
-
-def _texts(stored: Any) -> dict[str, list[str | None]]:
-    from dpkit_core.data.readers import texts_of
-
-    return (
-        {} if stored is None else {name: texts_of(stored, name).to_pylist() for name in stored.column_names}
-    )
-
-
-def _csv(stored: Any, predictions: dict[str, Vector]) -> bytes:
+def _csv(batches: Iterable[pa.RecordBatch], kept: int) -> Iterator[bytes]:
     import csv
-    import io
 
-    columns = {**_texts(stored), **{name: column.tolist() for name, column in predictions.items()}}
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(columns)
-    rows.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue().encode()
+    header = True
+    for batch in batches:
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\n")
+        if header:
+            rows.writerow(batch.schema.names)
+        rows.writerows(zip(*_lists(batch, kept), strict=True))
+        header = False
+        yield text.getvalue().encode()
 
 
-def _json(stored: Any, predictions: dict[str, Vector]) -> bytes:
+def _json(batches: Iterable[pa.RecordBatch], kept: int) -> Iterator[bytes]:
     import json
     import math
 
-    numbers = {
-        name: [None if math.isnan(value) else value for value in column.tolist()]
-        for name, column in predictions.items()
-    }
-    columns = {**_texts(stored), **numbers}
     # A record on each line: a program reads it as any object, and a person can, too.
-    records = (
-        json.dumps(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)
-    )
-    return ('{"predictions": [\n  ' + ",\n  ".join(records) + "\n]}\n").encode()
+    before = '{"predictions": [\n  '
+    for batch in batches:
+        lines = []
+        for row in zip(*_lists(batch, kept), strict=True):
+            values = (None if isinstance(value, float) and math.isnan(value) else value for value in row)
+            lines.append(before + json.dumps(dict(zip(batch.schema.names, values, strict=True))))
+            before = ",\n  "
+        yield "".join(lines).encode()
+    yield b"\n]}\n" if before == ",\n  " else b'{"predictions": []}\n'
 
 
-def _parquet(stored: Any, predictions: dict[str, Vector]) -> bytes:
-    from dpkit_core.data.readers import pyarrow
+def _parquet(batches: Iterable[pa.RecordBatch], kept: int) -> Iterator[bytes]:
+    import pyarrow.parquet as pq
 
-    kept = {} if stored is None else {name: stored[name] for name in stored.column_names}
-    content = pyarrow().BufferOutputStream()
-    table = pyarrow().table({**kept, **predictions})
-    pyarrow("pyarrow.parquet").write_table(table, content)
-    written: bytes = content.getvalue().to_pybytes()
-    return written
+    batches = iter(batches)
+    first = next(batches)
+    pieces = _Pieces()
+    with pq.ParquetWriter(pieces, first.schema) as file:
+        for batch in itertools.chain([first], batches):
+            file.write_batch(_of_types(batch, first.schema))
+            yield pieces.taken()
+    yield pieces.taken()
+
+
+def _of_types(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    """Return a batch with the types of the first one: the files of a folder may have others."""
+    import pyarrow as pa
+
+    from dpkit_core.errors import InvalidData
+
+    columns = []
+    for field, column in zip(wanted, batch.columns, strict=True):
+        try:
+            columns.append(column.cast(field.type))
+        except pa.ArrowException:
+            raise InvalidData(
+                f"--keep {field.name}: it is {field.type} in one file and {column.type} in another, and a "
+                "column of Parquet has one type; write CSV or JSON, which have its digits"
+            ) from None
+    return pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+class _Pieces(io.RawIOBase):
+    """What is written to it, to be taken away piece by piece."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._end = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._end
+
+    def write(self, piece: Any) -> int:
+        content = bytes(piece)
+        self._pieces.append(content)
+        self._end += len(content)
+        return len(content)
+
+    def taken(self) -> bytes:
+        """Return what was written since this was asked last."""
+        content = b"".join(self._pieces)
+        self._pieces.clear()
+        return content
 
 
 _WRITERS = {FileFormat.CSV: _csv, FileFormat.JSON: _json, FileFormat.PARQUET: _parquet}

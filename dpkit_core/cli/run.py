@@ -12,23 +12,28 @@ from dpkit_core.cli._options import (
     ChargeOption,
     DecimalOption,
     DelimiterOption,
+    EncodingOption,
     ForceOption,
     LedgerOption,
     MissingOption,
     SeedOption,
     SignOption,
+    SpoolOption,
+    TableOption,
+    ThousandsOption,
 )
+from dpkit_core.cli._requests import OutputOption
 from dpkit_core.commands.options import Format, FormatOption, note
 
 
 def run(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan written by `dpkit compose --save`.")],
     data: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="DATA...",
-            help="The private table: .csv, .tsv, .parquet, a folder of .parquet files, .npz. For the plan of "
-            "a stream, its batches in the order of their arrival.",
+            help="The private table, as for compose. For the plan of a stream, its batches in the order of "
+            "their arrival.",
         ),
     ],
     *,
@@ -38,11 +43,13 @@ def run(
     sign: SignOption = None,
     delimiter: DelimiterOption = None,
     decimal: DecimalOption = ".",
+    thousands: ThousandsOption = "",
     missing: MissingOption = None,
+    encoding: EncodingOption = None,
+    table: TableOption = None,
+    spool: SpoolOption = None,
     seed: SeedOption = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the release.")
-    ] = Path("release.json"),
+    output: OutputOption = Path("release.json"),
     force: ForceOption = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
@@ -52,32 +59,14 @@ def run(
 
     Exit codes as for compose.
     """
-    import contextlib
-    import sys
-
     from dpkit_core.cli import _execute
-    from dpkit_core.cli._inputs import note_unused, records_of, require_tables
-    from dpkit_core.data.readers import Dialect, read_table
-    from dpkit_core.pipeline.planfile import read_plan
+    from dpkit_core.cli._outputs import outputs
+    from dpkit_core.data.source import ReadOptions
+    from dpkit_core.pipeline.request import agreed_in
 
+    reading = ReadOptions(table, delimiter, encoding, decimal, thousands, missing or (), spool)
     paid_by = _execute.payer(ledger, account, charge)
-    with _execute.claimed(output, force=force, inputs=(plan, *data)) as release:
-        with contextlib.redirect_stdout(sys.stderr):
-            agreed = read_plan(plan, report=note)
-        require_tables(data, agreed.batches)
-        dialect = Dialect(delimiter, decimal, missing)
-        tables = [read_table(path, batch=len(data) > 1, dialect=dialect) for path in data]
-        records = records_of(tables, agreed.schema, agreed.assembly.forms)
-        note_unused(tables[0], agreed.schema, by="the plan")
-        if format is Format.TABLE:
-            _execute.show_plan(agreed, paid_by)
-        _execute.execute(
-            agreed,
-            records,
-            seed=seed,
-            output=release,
-            path=output,
-            format=format,
-            paid_by=paid_by,
-            signer=_execute.signer(sign),
-        )
+    with outputs(output, force=force, inputs=(plan, *data)) as files:
+        with _execute.aside():
+            agreed = agreed_in(plan, data, reading=reading, report=note)
+        _execute.execute(agreed, files, seed=seed, format=format, paid_by=paid_by, sign=sign)

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpkit_core.cli._options import DecimalOption, DelimiterOption, MissingOption
+from dpkit_core.cli._options import (
+    DecimalOption,
+    DelimiterOption,
+    EncodingOption,
+    MissingOption,
+    SpoolOption,
+    TableOption,
+    ThousandsOption,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,14 +81,20 @@ def schema(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --output.")] = False,
     *,
     delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
     decimal: DecimalOption = ".",
+    thousands: ThousandsOption = "",
     missing: MissingOption = None,
+    table: TableOption = None,
+    spool: SpoolOption = None,
 ) -> None:
     """Print the start of a schema as TOML: names and kinds of columns, and blanks for a person to fill in.
 
     A text file does not say what its columns hold. So kinds, formats of dates, symbols such as € and
     separators of thousands are guessed from its first records, for a person to check.
     """
+    import contextlib
+
     from dpkit_core.commands.options import note
     from dpkit_core.data.features import Written
     from dpkit_core.data.guess import guesses
@@ -88,13 +102,10 @@ def schema(
     from dpkit_core.files.writing import reserved
     from dpkit_core.plugins.sources import open_source
 
-    options = ReadOptions(delimiter=delimiter, decimal=decimal, missing=missing or ())
+    options = ReadOptions(table, delimiter, encoding, decimal, thousands, missing or (), spool)
     habits = Written(decimal=options.decimal, thousands=options.thousands, missing=options.missing)
-    source = open_source(data, options)
-    try:
+    with contextlib.closing(open_source(data, options)) as source:
         text = draft(source, target, guesses(source, habits))
-    finally:
-        source.close()
     if str(output) == "-":
         print(text, end="")
         return

@@ -451,8 +451,8 @@ def _to_numpy(entries: pa.Array, absent: float) -> npt.NDArray[Any]:
     kind = np.dtype(entries.type.to_pandas_dtype())
     if not len(entries):
         return np.empty(0, kind)
-    # From the buffer, because to_numpy imports pandas where that is installed, which takes a second. What lies
-    # there where an entry is null is of no consequence.
+    # From the buffer, because to_numpy imports pandas where that is installed, which takes a second. What the
+    # buffer has where an entry is null is of no consequence.
     held = np.frombuffer(entries.buffers()[1], kind, len(entries), entries.offset * kind.itemsize)
     if not entries.null_count:
         return held

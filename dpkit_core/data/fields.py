@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 WAY_OUT = (
     "declare it categorical with its categories in a schema (`dpkit schema DATA > schema.toml` writes a "
-    "start), or leave it out with --features. How numbers are written, the schema may say, too: symbol, "
-    "decimal, thousands"
+    "start), or leave it out with --features. Numbers with a decimal comma need --decimal ',', or "
+    'decimal = "," in the schema, which may name thousands and a symbol, too'
 )
 
 

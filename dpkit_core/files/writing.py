@@ -25,7 +25,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -54,12 +54,15 @@ class Output:
 
     Attributes
     ----------
+    called
+        The path as it was given, for messages.
     path
         Where it will be, absolute and without links.
     left
         After a failure, where its text is whole all the same; None otherwise.
     """
 
+    called: str
     path: Path
     left: Path | None = attrs.field(init=False, default=None)
     _part: Path
@@ -75,25 +78,25 @@ class Output:
             If there is no such room.
         """
         try:
-            self._fill(bytes(size))
+            self._fill([bytes(size)])
         except OSError as error:
             raise InvalidOption(
                 f"cannot write {self.path}: {error.strerror or error}; make room, or write elsewhere. "
                 "Nothing is spent"
             ) from error
 
-    def write(self, content: str | bytes) -> None:
-        """Write ``content``, and give it its name.
+    def write(self, content: str | bytes | Iterable[bytes]) -> None:
+        """Write ``content``, which may be made piece by piece meanwhile, and give it its name.
 
         Raises
         ------
         OSError
             If it cannot be written, or something has taken its name; ``left`` says whether it is whole.
         """
-        data = content.encode() if isinstance(content, str) else content
-        self._fill(data)
+        content = content.encode() if isinstance(content, str) else content
+        written = self._fill([content] if isinstance(content, bytes) else content)
         descriptor = self._open_descriptor()
-        os.ftruncate(descriptor, len(data))
+        os.ftruncate(descriptor, written)
         os.fsync(descriptor)
         self.left = self._part
         self._close()
@@ -102,15 +105,19 @@ class Output:
         _sync_folder(self.path.parent)
         self.left = None
 
-    def _fill(self, data: bytes) -> None:
-        descriptor = self._open_descriptor()
+    def _fill(self, pieces: Iterable[bytes]) -> int:
+        """Write from the beginning, and return how many bytes."""
+        descriptor, size = self._open_descriptor(), 0
         os.lseek(descriptor, 0, os.SEEK_SET)
-        rest = memoryview(data)
-        while rest:
-            written = os.write(descriptor, rest[:_CHUNK])
-            if written <= 0:
-                raise OSError(errno.EIO, os.strerror(errno.EIO), str(self._part))
-            rest = rest[written:]
+        for piece in pieces:
+            rest = memoryview(piece)
+            size += len(rest)
+            while rest:
+                written = os.write(descriptor, rest[:_CHUNK])
+                if written <= 0:
+                    raise OSError(errno.EIO, os.strerror(errno.EIO), str(self._part))
+                rest = rest[written:]
+        return size
 
     def _name(self) -> None:
         if self._replace:
@@ -200,7 +207,7 @@ def _reserve(path: Path | str, replace: bool) -> Output:
     except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
         reason = getattr(error, "strerror", None) or error
         raise InvalidOption(f"cannot write {path}: {reason}; write elsewhere") from error
-    output = Output(final, part, replace, descriptor)
+    output = Output(os.fspath(path), final, part, replace, descriptor)
     try:
         _require_free(path, final, replace=replace)
     except BaseException:

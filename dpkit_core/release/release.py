@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from dpkit_core.data.features import Feature
+from dpkit_core.data.source import ReadOptions
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.files.documents import Fields, read_json, require_plain, require_version
+from dpkit_core.files.documents import (
+    Fields,
+    first_difference,
+    read_json,
+    require_plain,
+    require_version,
+)
 from dpkit_core.files.writing import write_whole
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.kinds import OpaqueModel, canonical, read_model
@@ -28,6 +35,8 @@ from dpkit_core.release.words import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from dpkit_core.data.arrays import Vector
     from dpkit_core.protocols import Model
     from dpkit_core.release.intervals import Intervals
@@ -112,24 +121,81 @@ class Release:
         from dpkit_core.data.frames import matrix_of  # noqa: PLC0415 - likewise
         from dpkit_core.data.rules import transformed  # noqa: PLC0415 - likewise
 
+        model = self.usable_model
+        schema = self.certificate.schema
+        known = {feature.name: feature for feature in schema.features}
+        features = [known.get(name, Feature(name, name)) for name in model.features]
+        matrix = matrix_of(X, features, beside=[column.name for column in (*schema.columns, schema.target)])
+        predicted = model.predict(transformed(matrix, features))
+        if schema.target.transform is not None:
+            predicted = schema.target.transform.invert(predicted)
+        lacking = np.isnan(matrix).any(axis=1)
+        if lacking.any() and not getattr(model, "takes_missing", False):
+            predicted = predicted.copy()
+            predicted[lacking] = math.nan
+        return predicted
+
+    def predictions(
+        self,
+        data: Any,
+        keep: Sequence[str] = (),
+        *,
+        name: str | None = None,
+        threshold: float | None = None,
+        options: ReadOptions = ReadOptions(),
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield predictions for the records of a table, in batches of Arrow; at least one, if of no records.
+
+        A batch has the columns to keep, then one that is named after the target: the number that is
+        predicted, or the category. Beside a category stand probabilities, in a column ``target=category`` of
+        the positive category or of each class. What is missing is treated as by ``predict``; where there is
+        no prediction, the category is null and the numbers are NaN.
+
+        Parameters
+        ----------
+        data
+            What ``dpkit_core.plugins.sources.open_source`` takes, such as the name of a file. It is read
+            once, and never as a whole.
+        keep
+            Columns to have beside the predictions, as they are in the table.
+        name
+            What the column is called; the target's name by default.
+        threshold
+            The probability from which on the positive category is predicted; 1/2 by default.
+        options
+            How the table is kept, as far as that has to be said.
+
+        Raises
+        ------
+        InvalidData
+            If the table cannot be read, or lacks a column; or if a record of it cannot be read, after the
+            batches before it.
+        InvalidOption
+            If a column to keep is not there or is called as one of the predictions, or there is a threshold
+            and no single category to predict.
+        InvalidRelease
+            If there is no model.
+        """
+        from dpkit_core.release.predictions import predictions  # noqa: PLC0415 - as with predictions
+
+        return predictions(self, data, keep, name=name, threshold=threshold, options=options)
+
+    @property
+    def usable_model(self) -> Model:
+        """The model, if there is one that can predict.
+
+        Raises
+        ------
+        InvalidRelease
+            If there is none.
+        """
         if self.model is None:
             raise InvalidRelease(
                 f"the release has no model to predict with: {self.refusal or 'only features were selected'}"
             )
         if isinstance(self.model, OpaqueModel):
             raise self.model.unusable
-        schema = self.certificate.schema
-        known = {feature.name: feature for feature in schema.features}
-        features = [known.get(name, Feature(name, name)) for name in self.model.features]
-        matrix = matrix_of(X, features, beside=[column.name for column in (*schema.columns, schema.target)])
-        predicted = self.model.predict(transformed(matrix, features))
-        if schema.target.transform is not None:
-            predicted = schema.target.transform.invert(predicted)
-        lacking = np.isnan(matrix).any(axis=1)
-        if lacking.any() and not getattr(self.model, "takes_missing", False):
-            predicted = predicted.copy()
-            predicted[lacking] = math.nan
-        return predicted
+        return self.model
 
     def coefficients(self) -> dict[str, float]:
         """Return the coefficients of a linear model per unit of the data, and ``(intercept)``.
@@ -184,7 +250,8 @@ class Release:
         Raises
         ------
         InvalidRelease
-            If it is not a release, was written by a newer dpkit, or lacks something.
+            If it is not a release, was written by a newer dpkit, lacks something, or has what dpkit would not
+            write: there is one document for each release, up to the order of keys and 1 for 1.0.
         """
         require_plain(document, "the release", InvalidRelease)
         fields = Fields(document, "the release", InvalidRelease)
@@ -202,6 +269,12 @@ class Release:
             None if signature is None else Signature.from_document(signature),
         )
         fields.close()
+        if (place := first_difference(document, release.to_document())) is not None:
+            raise InvalidRelease(
+                f"the release says something at {place} in another way than dpkit writes it: by a value of "
+                "another type, by null for what is left out, or by a default. Restore the file as it was "
+                "written"
+            )
         return release
 
     def to_json(self) -> str:

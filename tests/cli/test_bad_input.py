@@ -2,6 +2,8 @@
 
 import shutil
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 pytestmark = pytest.mark.usefixtures("parts")
@@ -19,14 +21,14 @@ CASES = {
     "NaN": (numbers_with("nan"), (), ["'b'", "missing", "drop"]),
     "missing": (numbers_with(""), (), ["'b'", "missing", "drop"]),
     "inf": (numbers_with("inf"), (), ["'b'", "infinite", "remove"]),
-    "strings": (numbers_with("much"), (), ["'b'", "text", "dpkit schema DATA", "--features"]),
-    "missing target": (None, ("--target", "price"), ["target 'price'", "a, b, c, y"]),
+    "strings": (numbers_with("much"), (), ["record 6: column 'b'", "dpkit schema DATA", "--features"]),
+    "missing target": (None, ("--target", "price"), ["target 'price'", "'a', 'b', 'c', 'y'"]),
     "target not named": (None, (), ["--target"]),
-    "text target": (NUMBERS.replace("0.4", "high"), (), ["target 'y'", "text", "--target"]),
+    "text target": (NUMBERS.replace("0.4", "high"), (), ["target 'y'", "not a number", "--target"]),
     "duplicate columns": (NUMBERS.replace("b,c", "b,b"), (), ["'b' appears twice", "rename"]),
-    "no rows": ("a,b,c,y\n", (), ["no rows"]),
+    "no rows": ("a,b,c,y\n", (), ["no records"]),
     "empty file": ("", (), ["is empty", "header"]),
-    "unreadable file": (b"\xff\xfe\x00\x01", (), ["cannot read", "UTF-8"]),
+    "unreadable file": (b"\xff\x00\x01\n", (), ["UTF-8", "--encoding"]),
     "k too large": (None, ("-k", "9"), ["k is 9", "3 features", "from 1 to 3"]),
     "k zero": (None, ("-k", "0"), ["k is 0", "from 1 to 3"]),
     "epsilon zero": (None, ("--epsilon", "0"), ["epsilon is 0", "above 0"]),
@@ -55,15 +57,15 @@ CASES = {
     "setting twice": (None, ("--set", "scorer.a=1", "--set", "scorer.a=2"), ["scorer.a twice"]),
     "k twice": (None, ("-k", "2", "--set", "selector.k=3"), ["-k is 2", "selector.k is 3"]),
     "k no number": (None, ("--set", "selector.k=all"), ["selector.k is 'all'", "whole number"]),
-    "features unknown": (None, ("--features", "a,zz"), ["'zz'", "a, b, c, y"]),
+    "features unknown": (None, ("--features", "a,zz"), ["'zz'", "'a', 'b', 'c', 'y'"]),
     "features with target": (None, ("--features", "a,y"), ["'y' is the target", "--features"]),
     "features twice": (None, ("--features", "a,b,a"), ["'a' twice"]),
     "features twice, apart": (None, ("--features", "a,b", "--features", "a"), ["'a' twice"]),
     "features empty": (None, ("--features", "a,,b"), ["--features", "commas"]),
-    "schema of another table": (None, ("--schema", "facts.toml"), ["'price'", "a, b, c, y"]),
-    "a plan for another table": (None, ("--schema", "facts.toml", "--dry-run"), ["'price'", "a, b, c, y"]),
+    "schema of another table": (None, ("--schema", "facts.toml"), ["'price'", "'a', 'b', 'c', 'y'"]),
+    "a plan for another table": (None, ("--schema", "facts.toml", "--dry-run"), ["'price'", "'b', 'c', 'y'"]),
     "semicolons": ("a;b;y\n1,5;2;3\n", (), ["semicolons", "--delimiter ';'"]),
-    "decimal commas": (NUMBERS + '"0,1",0.2,0.3,0.4\n', (), ["text", "decimal comma", "--decimal"]),
+    "decimal commas": (NUMBERS + '"0,1",0.2,0.3,0.4\n', (), ["not a number", "--decimal"]),
     "epsilon of no use": (None, ("--epsilon", "1e308"), ["no noise is drawn"]),
     "a setting nested too deeply": (None, ("--set", f"scorer.a={'[' * 2000}"), ["nested too deeply"]),
     "schema missing": (None, ("--schema", "absent.toml"), ["absent.toml", "No such file"]),
@@ -102,10 +104,18 @@ def test_bad_input_is_told_and_nothing_happens(dpkit, folder, case):
 
 
 def test_every_column_of_text_is_named_at_once(dpkit, folder):
-    shutil.copy("diamonds.csv", "stones.csv")
+    pq.write_table(pa.table({"cut": ["Fair"], "carat": [1.0], "color": ["D"], "price": [1.0]}), "s.parquet")
+    result = dpkit("compose", "s.parquet", "--target", "price", *SELECTION)
+    assert result.exit_code == 2
+    assert "holds text, not numbers, in 'cut', 'color'" in result.stderr
+
+
+def test_a_text_that_is_no_number_is_told_by_its_place_and_never_shown(dpkit, folder):
+    shutil.copy("diamonds.csv", "stones.csv")  # which has no schema beside it
     result = dpkit("compose", "stones.csv", "--target", "price", *SELECTION)
     assert result.exit_code == 2
-    assert "holds text, not numbers, in 'cut'" in result.stderr
+    assert "stones.csv, record 1: column 'cut' holds something that is not a number" in result.stderr
+    assert "Fair" not in result.output
 
 
 def test_a_missing_table_is_named(dpkit, folder):
@@ -132,7 +142,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(dpkit, folder, position):
 
 
 def test_a_fault_of_dpkit_is_called_one_and_exits_with_1(dpkit, folder, monkeypatch):
-    monkeypatch.setattr("dpkit_core.data.readers.read_table", lambda path, **options: 1 / 0)
+    monkeypatch.setattr("dpkit_core.pipeline.request.open_source", lambda *arguments: 1 / 0)
     result = dpkit("compose", "numbers.csv", "--target", "y", *SELECTION)
     assert result.exit_code == 1
     assert "internal error (ZeroDivisionError" in result.stderr
@@ -140,15 +150,22 @@ def test_a_fault_of_dpkit_is_called_one_and_exits_with_1(dpkit, folder, monkeypa
 
 
 def test_an_interrupt_exits_with_130(dpkit, folder, monkeypatch):
-    def interrupt(path, **options):
+    def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpkit_core.data.readers.read_table", interrupt)
+    monkeypatch.setattr("dpkit_core.pipeline.request.open_source", interrupt)
     assert dpkit("compose", "numbers.csv", "--target", "y", *SELECTION).exit_code == 130
 
 
-@pytest.mark.parametrize("path", ["s3://bucket/table.csv", "https://example.org/table.parquet", "a\0b.csv"])
-def test_what_is_no_path_of_this_machine_is_told(dpkit, folder, path):
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("https://example.org/table.parquet", "download it first"),
+        ("a\0b.csv", "zero byte"),
+        ("-/t.csv", "No such"),
+    ],
+)
+def test_what_is_no_path_of_this_machine_is_told(dpkit, folder, path, said):
     result = dpkit("compose", path, "--target", "y", *SELECTION)
     assert result.exit_code == 2, result.output
-    assert ("Download it first" in result.stderr) == ("://" in path)
+    assert said in result.stderr

@@ -1,14 +1,11 @@
 """The commands around ``compose``."""
 
-import csv
 import datetime
-import io
 import json
 import sys
 import tomllib
 
 import attrs
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -161,8 +158,10 @@ def test_show_of_an_unknown_name_proposes_the_nearest(dpkit):
 
 
 def test_a_drafted_schema_has_kinds_and_blanks_and_no_value_of_the_table(dpkit, folder):
-    (folder / "t.csv").write_text('a b,cut,when,price\n17.25,Fair,2020-01-01,1\n18.5,"Good",2020-01-02,2\n')
-    text = dpkit("schema", "t.csv", "--target", "price").stdout
+    days = [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]
+    table = {"a b": [17.25, 18.5], "cut": ["Fair", "Good"], "when": days, "price": [1.0, 2.0]}
+    pq.write_table(pa.table(table), "t.parquet")
+    text = dpkit("schema", "t.parquet", "--target", "price").stdout
     document = tomllib.loads(text)
     assert document == {
         "neighboring": "add-remove",
@@ -207,226 +206,6 @@ def test_more_tables_than_a_plan_has_batches_are_refused_with_the_remedy(dpkit, 
     assert "2 tables are given, and the plan is for one" in result.stderr
     assert "dpkit compose --batches" in result.stderr
     assert not (folder / "release.json").exists()
-
-
-def test_predictions_are_printed_or_written(dpkit, folder):
-    released = json.loads(dpkit(*FULL, "--format", "json").stdout)
-    printed = dpkit("predict", "release.json", "diamonds.csv")
-    assert printed.exit_code == 0, printed.output
-    rows = [float(row["prediction"]) for row in csv.DictReader(io.StringIO(printed.stdout))]
-    assert rows == [released["model"]["intercept"]] * 40
-    assert dpkit("predict", "release.json", "diamonds.csv", "--output", "out.csv").stdout == ""
-    assert (folder / "out.csv").read_text() == printed.stdout
-    dpkit("predict", "release.json", "diamonds.csv", "--output", "out.parquet")
-    assert pq.read_table("out.parquet").to_pydict() == {"prediction": rows}
-
-
-def test_predictions_of_classes_have_a_column_for_each(dpkit, folder):
-    rows = "".join(f"{x},{'abc'[x % 3]}\n" for x in range(30))
-    (folder / "t.csv").write_text("x,c\n" + rows)
-    (folder / "s.toml").write_text(
-        'target = "c"\n[columns.x]\nkind = "numeric"\nlower = 0\nupper = 30\n'
-        '[columns.c]\nkind = "categorical"\ncategories = ["a", "b,d", "c"]\n'
-    )
-    options = ["--schema", "s.toml", "--epsilon", "5", "--delta", "1e-6", "--set", "regressor.trees=2"]
-    done = dpkit("compose", "t.csv", "--regressor", "boosted_trees", *options)
-    assert done.exit_code == 0, done.stderr
-    assert dpkit("verify", "release.json").exit_code == 0
-    printed = list(csv.DictReader(io.StringIO(dpkit("predict", "release.json", "t.csv").stdout)))
-    assert list(printed[0]) == ["a", "b,d", "c"]
-    assert [sum(map(float, row.values())) for row in printed] == pytest.approx([1.0] * 30)
-    dpkit("predict", "release.json", "t.csv", "--output", "out.parquet")
-    written = pq.read_table("out.parquet").to_pylist()
-    assert written == [{name: float(value) for name, value in row.items()} for row in printed]
-
-
-def test_predictions_need_only_the_columns_of_the_model(dpkit, folder):
-    model = {"kind": "linear", "intercept": 1.0, "coefficients": {"cut=Good": 10.0, "carat": 2.0}}
-    released = json.loads(dpkit(*FULL, "--format", "json").stdout) | {"model": model}
-    (folder / "release.json").write_text(json.dumps(released))
-    (folder / "new.csv").write_text("cut,carat\nGood,3\nOther,4\n")
-    assert dpkit("predict", "release.json", "new.csv").stdout.split() == ["prediction", "17.0", "9.0"]
-    (folder / "new.csv").write_text("cut,carat\nGood,\nOther,4\n")
-    result = dpkit("predict", "release.json", "new.csv")
-    assert result.stdout.split() == ["prediction", "nan", "9.0"]
-    assert "1 of 2 records lacks a value that the model needs" in result.stderr
-    (folder / "new.csv").write_text("cut,carat\nGood,inf\nOther,4\n")
-    result = dpkit("predict", "release.json", "new.csv")
-    assert result.exit_code == 2
-    assert "'carat' has infinite" in result.stderr
-    (folder / "new.csv").write_text("carat\n3\n")
-    assert "no column 'cut'" in dpkit("predict", "release.json", "new.csv").stderr
-
-
-def test_trees_predict_for_missing_values_and_not_for_infinite_ones(dpkit, folder):
-    model = {
-        "kind": "trees",
-        "shape": "oblivious",
-        "link": "identity",
-        "initial": 1.0,
-        "linear": None,
-        "bounds": None,
-        "features": ["carat"],
-        "trees": [{"splits": [[0.0, 2.0]], "leaves": [10.0, 20.0]}],
-    }
-    released = json.loads(dpkit(*FULL, "--format", "json").stdout) | {"model": model}
-    (folder / "release.json").write_text(json.dumps(released))
-    (folder / "new.csv").write_text("cut,carat\nGood,3\nOther,\nGood,1\n")
-    printed = dpkit("predict", "release.json", "new.csv").stdout
-    assert printed.split() == ["prediction", "21.0", "11.0", "11.0"]
-    (folder / "new.csv").write_text("cut,carat\nGood,3\nOther,inf\n")
-    result = dpkit("predict", "release.json", "new.csv")
-    assert result.exit_code == 2
-    assert "'carat' has infinite values" in result.stderr
-
-
-@pytest.fixture
-def identified(dpkit, folder):
-    """A release, and new records with ids of every kind that a reader of numbers would spoil."""
-    dpkit(*FULL)
-    model = {"kind": "linear", "intercept": 1.0, "coefficients": {"carat": 2.0}}
-    released = json.loads((folder / "release.json").read_text()) | {"model": model}
-    (folder / "release.json").write_text(json.dumps(released))
-    (folder / "new.csv").write_text(
-        "id,when,who,carat,code\n"
-        '007,2020-01-31,"Ann, of X",3,NA\n'
-        "12345678901234567890,31.1.2020,Bo,4,1e5\n"
-        ",,,5,\n"
-    )
-    return folder
-
-
-IDS = ["007", "12345678901234567890", ""]
-CODES = ["NA", "1e5", ""]
-
-
-def test_columns_that_are_kept_are_those_of_the_file(dpkit, identified):
-    printed = dpkit("predict", "release.json", "new.csv", "--keep", "id,when", "--keep", "who,code")
-    assert printed.exit_code == 0, printed.stderr
-    rows = list(csv.DictReader(io.StringIO(printed.stdout)))
-    assert list(rows[0]) == ["id", "when", "who", "code", "prediction"]
-    assert [row["id"] for row in rows] == IDS
-    assert [row["when"] for row in rows] == ["2020-01-31", "31.1.2020", ""]
-    assert [row["who"] for row in rows] == ["Ann, of X", "Bo", ""]
-    assert [row["code"] for row in rows] == CODES
-    assert [float(row["prediction"]) for row in rows] == [7.0, 9.0, 11.0]
-
-
-def test_what_stands_for_missing_values_is_kept_as_it_stands(dpkit, identified):
-    (identified / "new.csv").write_text("id;carat\n?;3,5\n08;?\n")
-    how = ("--delimiter", ";", "--decimal", ",", "--missing", "?", "--keep", "id,carat")
-    printed = dpkit("predict", "release.json", "new.csv", *how)
-    assert printed.stdout == 'id,carat,prediction\n?,"3,5",8.0\n08,?,nan\n'
-    assert "1 of 2 records lacks a value" in printed.stderr
-
-
-def test_json_is_one_object_with_texts_for_what_is_kept_and_null_for_no_prediction(dpkit, identified):
-    (identified / "new.csv").write_text("id,carat\n007,3\n12345678901234567890,\n")
-    printed = dpkit("predict", "release.json", "new.csv", "--keep", "id", "--format", "json")
-    expected = [{"id": "007", "prediction": 7.0}, {"id": "12345678901234567890", "prediction": None}]
-    assert json.loads(printed.stdout, parse_constant=pytest.fail) == {"predictions": expected}
-    assert dpkit("predict", "release.json", "new.csv", "--keep", "id", "-o", "out.json").stdout == ""
-    assert (identified / "out.json").read_text() == printed.stdout
-
-
-def test_ids_of_a_parquet_file_keep_their_types_there_and_their_digits_elsewhere(dpkit, identified):
-    large = 12345678901234567890
-    days = [datetime.date(2020, 1, 31), None]
-    pq.write_table(
-        pa.table(
-            {"id": pa.array([7, large], pa.uint64()), "day": days, "tag": ["007", None], "carat": [3.0, 4.0]}
-        ),
-        "new.parquet",
-    )
-    keep = ("--keep", "id,day,tag")
-    dpkit("predict", "release.json", "new.parquet", *keep, "-o", "out.parquet")
-    written = pq.read_table("out.parquet")
-    assert written.schema.types == [pa.uint64(), pa.date32(), pa.string(), pa.float64()]
-    assert written["id"].to_pylist() == [7, large]
-    printed = dpkit("predict", "release.json", "new.parquet", *keep)
-    assert printed.stdout == f"id,day,tag,prediction\n7,2020-01-31,007,7.0\n{large},,,9.0\n"
-    shown = json.loads(dpkit("predict", "release.json", "new.parquet", *keep, "--format", "json").stdout)
-    assert shown["predictions"][1] == {"id": str(large), "day": None, "tag": None, "prediction": 9.0}
-
-
-def test_ids_in_the_names_of_folders_and_of_files_of_other_types_keep_their_digits(dpkit, identified):
-    for store, ids in (("007", pa.array([2**53 + 1])), ("08", pa.array([0.5]))):
-        (identified / "many" / f"store={store}").mkdir(parents=True)
-        pq.write_table(pa.table({"id": ids, "carat": [3.0]}), f"many/store={store}/part.parquet")
-    printed = dpkit("predict", "release.json", "many", "--keep", "store,id")
-    assert printed.stdout == f"store,id,prediction\n007,{2**53 + 1},7.0\n08,0.5,7.0\n"
-
-
-def test_the_target_of_an_npz_file_can_be_kept_beside_the_predictions(dpkit, identified):
-    np.savez("new.npz", X=np.array([[3.0], [4.0]]), y=np.array([1, 2**60 + 1]), names=np.array(["carat"]))
-    printed = dpkit("predict", "release.json", "new.npz", "--keep", "y")
-    assert printed.stdout == f"y,prediction\n1,7.0\n{2**60 + 1},9.0\n"
-
-
-@pytest.mark.parametrize(
-    ("keep", "said"),
-    [
-        ("Id", ["--keep Id", "new.csv has no column 'Id'", "did you mean 'id'?", "id, when, who, carat"]),
-        ("customer", ["--keep customer", "new.csv has no column 'customer'", "id, when, who, carat"]),
-        ("id,id", ["--keep lists 'id' twice"]),
-        ("id,", ["--keep is 'id,'"]),
-    ],
-)
-def test_a_column_to_keep_that_is_not_there_is_named_with_those_that_are(dpkit, identified, keep, said):
-    result = dpkit("predict", "release.json", "new.csv", "--keep", keep, "-o", "out.csv")
-    assert result.exit_code == 2
-    assert all(sentence in result.stderr for sentence in said), result.stderr
-    assert not (identified / "out.csv").exists()
-
-
-def test_nothing_is_kept_under_the_name_of_a_prediction(dpkit, identified):
-    (identified / "new.csv").write_text("carat,prediction\n3,1\n")
-    result = dpkit("predict", "release.json", "new.csv", "--keep", "prediction")
-    assert result.exit_code == 2
-    assert "rename the one of the table" in result.stderr
-
-
-def test_what_no_text_can_stand_for_is_kept_in_parquet_only(dpkit, identified):
-    pq.write_table(pa.table({"tags": [["a"], []], "carat": [3.0, 4.0]}), "new.parquet")
-    result = dpkit("predict", "release.json", "new.parquet", "--keep", "tags")
-    assert result.exit_code == 2
-    assert "column 'tags' holds list" in result.stderr
-    dpkit("predict", "release.json", "new.parquet", "--keep", "tags", "-o", "out.parquet")
-    assert pq.read_table("out.parquet")["tags"].to_pylist() == [["a"], []]
-
-
-def test_the_format_is_said_by_the_name_or_by_the_option_and_not_by_both_differently(dpkit, identified):
-    to = ("predict", "release.json", "new.csv", "--output")
-    assert dpkit(*to, "predictions.txt", "--format", "csv").exit_code == 0
-    assert (identified / "predictions.txt").read_text() == dpkit(*to[:-1]).stdout
-    differing = dpkit(*to, "out.csv", "--format", "parquet")
-    assert differing.exit_code == 2
-    assert "--output is out.csv and --format is parquet" in differing.stderr
-    printed = dpkit(*to[:-1], "--format", "parquet")
-    assert pq.read_table(io.BytesIO(printed.stdout_bytes))["prediction"].to_pylist() == [7.0, 9.0, 11.0]
-
-
-def test_a_selection_has_nothing_to_predict_with(dpkit, folder):
-    dpkit(*COMPOSE, "-k", "2", "--accountant", "basic")
-    result = dpkit("predict", "release.json", "diamonds.csv")
-    assert result.exit_code == 2
-    assert "no model to predict with" in result.stderr
-
-
-def test_predictions_never_replace_the_table(dpkit, folder):
-    dpkit(*FULL)
-    before = (folder / "diamonds.csv").read_bytes()
-    result = dpkit("predict", "release.json", "diamonds.csv", "--output", "diamonds.csv")
-    assert result.exit_code == 2
-    assert "also read here" in result.stderr
-    assert (folder / "diamonds.csv").read_bytes() == before
-
-
-def test_predictions_go_to_known_formats_only(dpkit, folder):
-    dpkit(*FULL)
-    result = dpkit("predict", "release.json", "diamonds.csv", "--output", "out.xlsx")
-    assert result.exit_code == 2
-    assert ".csv, .json or .parquet" in result.stderr
 
 
 def test_verify_confirms_a_release_and_refutes_a_smaller_claim(dpkit, folder):

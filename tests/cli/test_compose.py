@@ -1,6 +1,8 @@
 """``dpkit compose``: one command from a table to a certified release."""
 
+import csv
 import gzip
+import io
 import json
 
 import pytest
@@ -50,6 +52,47 @@ def test_json_is_the_release_and_nothing_else_is_on_standard_output(dpkit, folde
     assert "planning" in result.stderr
     for words in ("preparing", "selecting", "fitting"):  # a part that has the data is not heard
         assert words not in result.stderr
+
+
+def test_a_program_that_asks_for_the_same_gets_the_same_release(dpkit, folder):
+    from pathlib import Path
+
+    from dpkit_core import Budget, Randomness
+    from dpkit_core.pipeline.facts import Facts
+    from dpkit_core.pipeline.request import Request, agreed_in, propose
+
+    options = ("--set", "regressor.style=fancy", "--seed", 3, "--save", "plan.toml")
+    assert dpkit("compose", "diamonds.csv", "--schema", "facts.toml", *FULL, *options).exit_code == 0
+    parts = {"scorer": "large", "selector": "best", "regressor": "average", "accountant": "basic"}
+    told = []
+    agreed = propose(
+        Request(
+            Facts(Path("facts.toml")),
+            Budget(1.0, 1e-6),
+            "diamonds.csv",
+            parts=parts,
+            options={"regressor": {"style": "fancy"}},
+            k=2,
+        ),
+        told.append,
+    )
+    saved = agreed_in("plan.toml", ["diamonds.csv"], report=told.append)
+    assert saved.plan.events == agreed.plan.events
+    for one in (agreed, saved):
+        release = one.plan.run(one.records(), randomness=Randomness.from_seed(3))
+        assert release.to_json() == (folder / "release.json").read_text()
+    assert told == []
+
+
+def test_a_request_that_is_made_cannot_be_changed_from_outside():
+    from dpkit_core import Budget
+    from dpkit_core.pipeline.facts import Facts
+    from dpkit_core.pipeline.request import Request
+
+    parts, features = {"regressor": "average"}, ["a"]
+    wanted = Request(Facts(features=features, target="y"), Budget(1.0, 1e-6), ["t.csv"], parts=parts)
+    parts["regressor"], features[0] = "other", "b"
+    assert (wanted.parts["regressor"], wanted.facts.features) == ("average", ("a",))
 
 
 def test_a_selection_alone_and_a_regressor_alone_are_compositions(dpkit, folder):
@@ -346,7 +389,7 @@ def test_a_folder_is_streamed_where_the_table_is_large_and_the_release_is_the_sa
     words = ("compose", sales, "--target", "y", "--regressor", "winsorized_least_squares", "--seed", "3")
     releases = []
     for large in (0, 2**30):
-        monkeypatch.setattr("dpkit_core.cli._inputs.LARGE", large)
+        monkeypatch.setattr("dpkit_core.data.dataset.LARGE", large)
         result = dpkit(*words, "--output", f"{large}.json")
         assert result.exit_code in (0, 3), result.output
         releases.append((folder / f"{large}.json").read_text())
@@ -367,7 +410,7 @@ def test_a_folder_without_tables_is_bad_input(dpkit, folder, data):
     (folder / "empty").mkdir()
     result = dpkit("compose", data, *TINY)
     assert result.exit_code == 2
-    assert f"{data} has no Parquet files" in " ".join(result.stderr.split())
+    assert f"{data} has no files that what is installed reads" in " ".join(result.stderr.split())
 
 
 def test_a_table_as_people_have_them_goes_from_a_packed_file_to_predictions(dpkit, folder):
@@ -403,9 +446,10 @@ categories = ["no", "yes"]
     shown = dpkit("verify", "release.json")
     assert shown.exit_code == 0, shown.stderr
     predicted = dpkit("predict", "release.json", "loans.csv.gz", *written)
-    lines = predicted.stdout.split()[1:]
-    assert [line == "nan" for line in lines] == [False, False, False, True] * 1000
-    assert lines[1] != lines[0]
+    rows = list(csv.DictReader(io.StringIO(predicted.stdout)))
+    assert [row["paid=yes"] == "nan" for row in rows] == [False, False, False, True] * 1000
+    assert [row["paid"] == "" for row in rows] == [False, False, False, True] * 1000
+    assert rows[1]["paid=yes"] != rows[0]["paid=yes"]
     assert "1000 of 4000 records lack a value" in predicted.stderr
 
 

@@ -287,3 +287,65 @@ def test_an_output_that_is_a_device_is_refused(dpkit, folder):
         result = dpkit(*compose("--output", path, "--force"))
         assert result.exit_code == 2, result.output
     assert not Path("/dev/null").is_file()
+
+
+# Standard output in the place of a file
+
+
+@pytest.mark.parametrize("format", ["table", "json"])
+def test_a_release_on_standard_output_is_alone_there(start, folder, format):
+    process = start(*compose("--output", "-", "--format", format))
+    output, told = process.communicate()
+    assert process.returncode == 0, told
+    assert Release.from_document(json.loads(output)).model is not None
+    assert ("Plan:" in told and "Certificate" in told) == (format == "table")
+    assert files(folder) == {"diamonds.csv", "facts.toml", "numbers.csv"}
+
+
+def test_a_saved_plan_releases_to_standard_output_what_it_would_write(dpkit, folder):
+    written = dpkit(*compose("--save", "plan.toml", "--seed", 3))
+    assert written.exit_code == 0, written.output
+    for words in (compose("--output", "-"), ("run", "plan.toml", "diamonds.csv", "-o", "-")):
+        assert dpkit(*words, "--seed", 3).stdout == (folder / "release.json").read_text()
+
+
+@pytest.mark.usefixtures("waiting")
+@pytest.mark.parametrize("redirection", [">&-", "> /dev/null"])
+def test_nothing_is_spent_where_standard_output_leads_nowhere(start, folder, redirection):
+    words = compose("--output", "-", "--force", "--regressor", "waiting")  # would wait forever, were it run
+    process = start(*words, before=f"exec {redirection};")
+    _, told = process.communicate()
+    assert process.returncode == 2, told
+    assert "cannot write to standard output: it is closed, or leads nowhere" in told
+    assert "name a file with --output" in told
+
+
+def test_nothing_is_spent_where_nobody_reads_standard_output(start, folder):
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = start(*compose("--output", "-"), stdout=writer)
+    os.close(writer)
+    _, told = process.communicate()
+    assert process.returncode == 2, told
+    assert "cannot write to standard output: nobody reads it" in told
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_release_whose_reader_went_away_while_it_was_made_is_on_standard_error(start, folder):
+    process = start("compose", *REGRESSION[:3], "--regressor", "waiting", "--accountant", "basic", "-o", "-")
+    wait_for(folder / "fitting", process)
+    process.stdout.close()
+    (folder / "go").touch()
+    told = process.stderr.read()
+    assert process.wait() == 4, told
+    assert "cannot write standard output: Broken pipe. The release is paid for. Keep what is printed" in told
+    release = told[told.index("{\n") : told.rindex("}\n") + 2]
+    assert Release.from_document(json.loads(release)).model is not None
+
+
+@pytest.mark.parametrize("option", ["--save", "--report"])
+def test_only_a_release_goes_to_standard_output(dpkit, folder, option):
+    result = dpkit(*compose(option, "-"))
+    assert result.exit_code == 2
+    assert f"{option} is -, and only a release goes to standard output" in result.stderr
+    assert "release.json" not in files(folder)

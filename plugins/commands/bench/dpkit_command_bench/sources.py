@@ -31,6 +31,7 @@ from dpkit_core.data.source import Source, is_untyped
 from dpkit_core.errors import DpkitError, InvalidData
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource
+from dpkit_core.text import number_of
 
 _TASK = "https://www.openml.org/api/v1/json/task/{}"
 _ORIGINS = {
@@ -267,7 +268,8 @@ def _encoded(spec: TableSpec, found: _Found, neighboring: Neighboring) -> Loaded
     data = Dataset.from_source(source, schema)
     if len(data.y) < _FEWEST:
         raise InvalidData(
-            f"{source.called} has {len(data.y)} records; a trial needs {_FEWEST}, two of them to train on"
+            f"{source.called} has {number_of(len(data.y), 'record')}; a trial needs {_FEWEST}, two of them "
+            "to train on"
         )
     # What workers get is transformed already, and errors are in the units of that.
     return Loaded(data, schema.transformed, found.origin, _hash(data), found.relevant, assertions)
@@ -287,8 +289,8 @@ def _described(column: Column, spec: TableSpec, source: Source) -> Column:
             facts |= {"kind": "categorical", "categories": sorted(set(map(str, values)))}
     if facts["kind"] == "numeric" and spec.bounds == FROM_DATA and not facts.keys() & {"lower", "upper"}:
         batches = source.batches({column.name: Written()}, _ROWS)
-        values = np.concatenate([numbers(batch.column(0), column.name) for batch in batches])
-        low, high = float(values.min()), float(values.max())
+        read = np.concatenate([numbers(batch.column(0), column.name) for batch in batches])
+        low, high = float(read.min()), float(read.max())
         if low < high:
             facts |= {"lower": low, "upper": high}
     try:

@@ -244,7 +244,7 @@ def test_a_page_comes_with_the_release_that_is_composed(tmp_path, data):
 
 
 def test_without_who_writes_pages_nothing_is_spent(tmp_path, monkeypatch):
-    monkeypatch.setattr("dpkit_core.cli._execute.resources", lambda kind: ())
+    monkeypatch.setattr("dpkit_core.cli._outputs.resources", lambda kind: ())
     (tmp_path / "rents.csv").write_text("area,rent\n1,2\n2,3\n")
     words = ["compose", tmp_path / "rents.csv", "--target", "rent", "--regressor", "mean"]
     words += ["--output", tmp_path / "release.json", "--report", tmp_path / "about.html"]

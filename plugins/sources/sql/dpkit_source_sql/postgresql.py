@@ -156,8 +156,8 @@ def _unreached(server: Server, error: Exception) -> DpkitError:
         (why for sign, why in _REFUSALS if sign in said), "the address or the server does not allow it"
     )
     return InvalidData(
-        f"no connection to database {server.database or '(the default)'} on {server.hosts or 'this "
-        f"machine'}: {why}; try the same address with psql, which tells more"
+        f"no connection to database {server.database or '(the default)'} on "
+        f"{server.hosts or 'this machine'}: {why}; try the same address with psql, which tells more"
     )
 
 

@@ -1,0 +1,220 @@
+"""Where a command writes: files that are reserved before anything is spent, or standard output, as ``-``."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import select
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar, TextIO
+
+import attrs
+
+from dpkit_core.cli._options import print_no_more
+from dpkit_core.commands.options import note
+from dpkit_core.errors import InvalidOption, MissingDependency
+from dpkit_core.files.documents import to_toml
+from dpkit_core.files.writing import Output, reserved
+from dpkit_core.pipeline.plan import Plan
+from dpkit_core.pipeline.planfile import plan_document
+from dpkit_core.plugins.registry import load_target
+from dpkit_core.plugins.resources import find_resource, resources
+from dpkit_core.release.release import Release
+
+#: What stands for standard output where a file is named.
+STANDARD = Path("-")
+
+
+@attrs.frozen
+class StandardOutput:
+    """Standard output in the place of a file that is to be written once.
+
+    Attributes
+    ----------
+    called
+        What messages call it.
+    left
+        None: what is not written there is nowhere.
+    """
+
+    called: ClassVar[str] = "standard output"
+    left: ClassVar[None] = None
+    _stream: TextIO = attrs.field(factory=lambda: sys.stdout)  # from now on, whatever is redirected later
+
+    def make_room(self, size: int) -> None:
+        """Find out, as far as that can be known now, whether so many bytes can be written.
+
+        Raises
+        ------
+        InvalidOption
+            If it leads nowhere, has lost its reader, or is a file on a disk without such room.
+        """
+        try:
+            descriptor = self._stream.fileno()
+        except (OSError, ValueError):  # a program that calls us has put something else there
+            return
+        if reason := _unwritable(descriptor, size):
+            raise InvalidOption(
+                f"cannot write to standard output: {reason}; let something read it, or name a file with "
+                "--output"
+            )
+
+    def write(self, content: str) -> None:
+        """Write ``content``.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written to the end.
+        """
+        try:
+            self._stream.write(content)
+            self._stream.flush()
+        except OSError:
+            print_no_more(self._stream)
+            raise
+
+
+def _unwritable(descriptor: int, size: int) -> str | None:
+    """Return why so many bytes cannot be written to what is open, as far as that can be known."""
+    try:
+        about = os.fstat(descriptor)
+        if stat.S_ISREG(about.st_mode):
+            disk = os.statvfs(descriptor)
+            return os.strerror(errno.ENOSPC) if disk.f_bavail * disk.f_frsize < size else None
+        if stat.S_ISCHR(about.st_mode) and about.st_rdev == os.stat(os.devnull).st_rdev:
+            return "it is closed, or leads nowhere"
+        polled = select.poll()
+        polled.register(descriptor, select.POLLOUT)
+        gone = any(event & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, event in polled.poll(0))
+    except (AttributeError, OSError):  # a system that cannot be asked
+        return None
+    return "nobody reads it" if gone else None
+
+
+def standard_output() -> StandardOutput:
+    """Return standard output as it is now, if it can be written to."""
+    output = StandardOutput()
+    output.make_room(0)
+    return output
+
+
+def require_elsewhere(path: Path, inputs: Iterable[Path | str | None]) -> None:
+    """Raise if what is to be written is also read."""
+    read = [Path(other) for other in inputs if other]
+    if path.exists() and any(other.exists() and path.samefile(other) for other in read):
+        raise InvalidOption(f"cannot write {path}: it is also read here; write elsewhere")
+
+
+@attrs.frozen
+class Outputs:
+    """The files that a command writes, each reserved before anything is spent; made by ``outputs``.
+
+    Attributes
+    ----------
+    release
+        For the release, a file or standard output; None for a dry run.
+    plan
+        For the plan; None if it is not to be saved.
+    page
+        For a page about the release; None if there is to be none.
+    """
+
+    release: Output | StandardOutput | None
+    plan: Output | None
+    page: Output | None
+    _page_of: Callable[[Release, str], str] | None
+
+    @property
+    def to_standard_output(self) -> bool:
+        """Whether standard output is taken by the release, so that all else goes to standard error."""
+        return isinstance(self.release, StandardOutput)
+
+    def save(self, plan: Plan) -> None:
+        """Write the plan, if that is asked for."""
+        if self.plan is not None:
+            self.plan.write(to_toml(plan_document(plan)))
+            note(f"wrote {self.plan.called}")
+
+    def save_page(self, release: Release) -> None:
+        """Write the page, if that is asked for; failing to is told, and `dpkit report` makes up for it."""
+        if self.page is None or self._page_of is None or self.release is None:
+            return
+        path = self.page.called
+        try:
+            self.page.write(self._page_of(release, Path(self.release.called).name))
+        except OSError as error:
+            note(f"the page {path} is not written: {error.strerror or error}; `dpkit report` writes it")
+        else:
+            note(f"wrote {path}")
+
+
+@contextmanager
+def outputs(
+    release: Path | None,
+    *,
+    plan: Path | None = None,
+    page: Path | None = None,
+    force: bool = False,
+    inputs: Iterable[Path | str | None] = (),
+) -> Iterator[Outputs]:
+    """Reserve the files of a release, its plan and a page about it, so that no other run takes them.
+
+    A release may go to standard output, as ``-``; what is printed in the block then goes to standard error.
+
+    Raises
+    ------
+    InvalidOption
+        If a file or standard output cannot be written, if a file is written twice or is one of ``inputs``, or
+        if it is a release that only ``force`` may overwrite.
+    MissingDependency
+        If nothing that is installed writes pages.
+    """
+    asked = {"--output": release, "--save": plan, "--report": page}
+    given = [(option, path) for option, path in asked.items() if path is not None]
+    for (one, path), (other, same) in itertools.combinations(given, 2):
+        if path.resolve() == same.resolve():
+            raise InvalidOption(f"{other} and {one} are both {same}; give each a file of its own")
+    read = tuple(inputs)
+    for option, path in given:
+        if path == STANDARD and option != "--output":
+            raise InvalidOption(f"{option} is -, and only a release goes to standard output; name a file")
+        if path != STANDARD:
+            require_elsewhere(path, read)
+    if release is not None and release != STANDARD and release.is_file() and not force:
+        raise InvalidOption(
+            f"{release} exists, and a release that is lost stays paid for; write elsewhere with --output, or "
+            "overwrite it with --force"
+        )
+    page_of = None if page is None else _writer_of_pages()
+
+    with contextlib.ExitStack() as stack:
+
+        def reserve(path: Path | None, *, replace: bool) -> Output | None:
+            return None if path is None else stack.enter_context(reserved(path, replace=replace))
+
+        files = Outputs(
+            standard_output() if release == STANDARD else reserve(release, replace=force),
+            reserve(plan, replace=True),
+            reserve(page, replace=force),
+            page_of,
+        )
+        if files.to_standard_output:
+            stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+        yield files
+
+
+def _writer_of_pages() -> Callable[[Release, str], str]:
+    pages = resources("pages")
+    if not pages:
+        raise MissingDependency(
+            "dpkit-command-report", "a page about a release", "pip install 'dpkit[report]'"
+        )
+    text_of: Callable[[Release, str], str] = load_target(find_resource("pages", "release", among=pages))
+    return text_of

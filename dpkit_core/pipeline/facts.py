@@ -1,0 +1,146 @@
+"""Which public facts a plan is made with: a schema, one beside the table, or the names of columns alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import attrs
+
+from dpkit_core.data.fields import infer_schema
+from dpkit_core.data.schema import Schema
+from dpkit_core.data.source import Source
+from dpkit_core.errors import InvalidData, InvalidOption, InvalidSchema
+from dpkit_core.files.documents import read_toml
+from dpkit_core.plugins.sources import PACKED
+from dpkit_core.privacy.budget import Neighboring
+
+
+def _names(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(names)
+
+
+@attrs.frozen
+class Facts:
+    """What is said about a table beside its records. What is said here wins over what the schema says.
+
+    Attributes
+    ----------
+    schema
+        A schema, or the path of its file. Where it is None, the file ``<table>.schema.toml`` beside the table
+        is read; where there is none, the names of the table's columns are the public facts, and nothing else.
+    target
+        The column to predict.
+    features
+        The columns to use; all others by default.
+    neighboring
+        What one record may do.
+    """
+
+    schema: Schema | Path | None = None
+    target: str | None = None
+    features: tuple[str, ...] | None = attrs.field(default=None, converter=_names)
+    neighboring: Neighboring | None = None
+
+    @property
+    def chooser(self) -> str:
+        """What leaves columns out, as messages call it."""
+        return "the schema, --features or --target" if self.features or self.target else "the schema"
+
+    def about(self, source: Source | None, report: Callable[[str], None]) -> Schema:
+        """Return the public facts to plan with.
+
+        Parameters
+        ----------
+        source
+            The table that they are about; only the names and types of its columns are looked at. Without one
+            there must be a schema.
+        report
+            Called with a sentence about what the user may not have meant: where the facts are from, and which
+            column takes the place of the schema's target.
+
+        Raises
+        ------
+        InvalidSchema
+            If the schema cannot be read, or has no such target or features.
+        InvalidData
+            If there is no schema, and the table's names and types do not make one.
+        InvalidOption
+            If there is neither a schema nor a table.
+        """
+        given = self.schema
+        if given is None and source is not None:
+            given = _beside(source.called, report)
+        if given is None:
+            return self._inferred(source, report)
+        schema = given if isinstance(given, Schema) else self._read(given, source)
+        if self.target is not None and self.target != schema.target.name:
+            schema = self._retarget(schema, self.target, report, noted_later=source is not None)
+        if self.features is not None:
+            if schema.target.name in self.features:
+                raise InvalidSchema(
+                    f"column {schema.target.name!r} is the target and also among the features; remove it "
+                    "from --features"
+                )
+            schema = schema.restrict(self.features)
+        return schema if self.neighboring is None else attrs.evolve(schema, neighboring=self.neighboring)
+
+    def _inferred(self, source: Source | None, report: Callable[[str], None]) -> Schema:
+        if source is None:
+            raise InvalidOption("a plan needs public facts: give DATA, or --schema with --dry-run")
+        neighboring = self.neighboring or Neighboring.ADD_OR_REMOVE_ONE
+        schema = infer_schema(source, self.target, features=self.features, neighboring=neighboring)
+        text = [column.name for column in schema.columns if column.kind == "categorical"]
+        if text:
+            columns = ", ".join(map(repr, text))
+            raise InvalidData(
+                f"{source.called} holds text, not numbers, in {columns}; declare categories in a schema, "
+                "from public knowledge and not from the data (`dpkit schema DATA > schema.toml` writes a "
+                "start), or choose other columns with --features"
+            )
+        report(
+            f"no schema given; taken as public about {source.called}: the names of its columns, and nothing "
+            "else"
+        )
+        return schema
+
+    def _read(self, path: Path, source: Source | None) -> Schema:
+        document = read_toml(path, "schema", InvalidSchema)
+        if self.target is not None:
+            document.setdefault("target", self.target)
+        if "target" not in document:
+            raise InvalidSchema(f"schema {path} names no target; name the column to predict with --target")
+        return Schema.from_document(document, names=None if source is None else source.fields.names)
+
+    def _retarget(
+        self, schema: Schema, target: str, report: Callable[[str], None], *, noted_later: bool
+    ) -> Schema:
+        """Return the schema with another of its columns as target.
+
+        The schema's own target is an outcome too, often one that determines the new target, so it becomes a
+        feature only if it is asked for. Where its absence is ``noted_later``, among the unused columns of a
+        table, it is not noted here.
+        """
+        columns = {column.name: column for column in (*schema.columns, schema.target)}
+        if target not in columns:
+            raise InvalidSchema(
+                f"the schema has no column {target!r} to be the target; describe it under "
+                f"[columns.{target}], or choose one of {', '.join(columns)}"
+            )
+        old, wanted = schema.target.name, self.features or ()
+        report(f"target {target!r} (--target) instead of the schema's {old!r}")
+        if old not in wanted and not noted_later:
+            report(f"{old!r} is not used as a feature; list it with --features to use it")
+        kept = [c for name, c in columns.items() if name != target and (name != old or old in wanted)]
+        return attrs.evolve(schema, columns=tuple(kept), target=columns[target])
+
+
+def _beside(called: str, report: Callable[[str], None]) -> Path | None:
+    name = Path(called)
+    if name.suffix.lower() in PACKED:
+        name = name.with_suffix("")
+    path = name.with_name(f"{name.stem}.schema.toml") if name.name else name
+    if not path.is_file():
+        return None
+    report(f"public facts from {path}, which lies beside the table")
+    return path

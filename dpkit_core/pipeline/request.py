@@ -1,0 +1,296 @@
+"""What is asked for, by whoever asks: the command line, a plan file, a program.
+
+    wanted = Request(Facts(Path("visits.schema.toml")), Budget(1.0, 1e-6), "visits.parquet")
+    with propose(wanted) as agreed:        tables opened, public facts found, parts chosen, plan made
+        print(agreed.plan)                 what will be spent, and on what; nothing is spent yet
+        release = agreed.plan.run(agreed.records())
+
+A request names public facts, parts and a budget, and where the records are. ``propose`` makes a plan of it,
+and decides what it leaves open by public facts alone: which recipe, how many features, what share the
+selection has. ``agreed_in`` takes a plan that was saved instead. Either way, whatever can be refused is
+refused before anything is spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import attrs
+
+from dpkit_core.data.dataset import Dataset, dataset_of
+from dpkit_core.data.fields import require_columns, unused_columns
+from dpkit_core.data.schema import Schema
+from dpkit_core.data.source import ReadOptions, Source
+from dpkit_core.errors import InvalidOption
+from dpkit_core.pipeline.compose import DEFAULT_SELECT_SHARE, Pipeline, compose
+from dpkit_core.pipeline.facts import Facts
+from dpkit_core.pipeline.observers import warn
+from dpkit_core.pipeline.plan import Plan, Records
+from dpkit_core.pipeline.planfile import read_plan
+from dpkit_core.pipeline.recipes import Recipe, find_recipe
+from dpkit_core.pipeline.recommend import AUTO, Recommendation, k_in_words, recommend
+from dpkit_core.plugins.sources import open_source
+from dpkit_core.privacy.budget import Budget
+from dpkit_core.validators import frozen_mapping
+
+
+def _several(data: Any) -> tuple[Any, ...]:
+    """Return several tables as they are, and one as the only one."""
+    return tuple(data) if isinstance(data, list | tuple) else (data,)
+
+
+@attrs.frozen(eq=False)
+class Request:
+    """Public facts, a budget, and where the records are; parts, where somebody names them.
+
+    Attributes
+    ----------
+    facts
+        What is public about the table.
+    budget
+        What all parts together may cost.
+    data
+        A table, or a list of the batches of a stream in the order of their arrival: each is a name of a file,
+        a table in memory, or what else ``dpkit_core.plugins.sources.open_source`` takes. None for a plan
+        alone.
+    reading
+        How the tables are kept, as far as that has to be said.
+    batches
+        Whether several tables are batches of one stream.
+    recipe
+        A recipe by name, or by the path of its file.
+    parts
+        Role -> name of an installed part. They win over those of the recipe. Where neither a recipe nor a
+        part other than the accountant is named, the recipe that suits the public facts is taken.
+    options
+        Role -> option -> value, for the parts.
+    k
+        How many features to select; ``"auto"`` lets the public facts say.
+    select_share
+        Fraction of the budget for the selection; by default the recipe's, else
+        ``dpkit_core.pipeline.compose.DEFAULT_SELECT_SHARE``.
+
+    Raises
+    ------
+    InvalidOption
+        If there are several tables that are not said to be batches.
+    """
+
+    facts: Facts
+    budget: Budget
+    data: tuple[Any, ...] = attrs.field(default=(), converter=_several)
+    reading: ReadOptions = attrs.field(default=ReadOptions(), kw_only=True)
+    batches: bool = attrs.field(default=False, kw_only=True)
+    recipe: str | None = attrs.field(default=None, kw_only=True)
+    parts: Mapping[str, str] = attrs.field(factory=dict, converter=frozen_mapping, kw_only=True)
+    options: Mapping[str, Mapping[str, Any]] = attrs.field(
+        factory=dict, converter=frozen_mapping, kw_only=True
+    )
+    k: int | str | None = attrs.field(default=None, kw_only=True)
+    select_share: float | None = attrs.field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.data) > 1 and not self.batches:
+            raise InvalidOption(
+                f"{len(self.data)} tables are given; if they are batches of one stream, say so with "
+                "--batches, else give one"
+            )
+
+
+@attrs.frozen(eq=False)
+class Agreed:
+    """A plan, and the tables that it is about; nothing is spent yet.
+
+    In a ``with`` block, the tables that were opened for it are closed at the end.
+
+    Attributes
+    ----------
+    plan
+        What each part will spend.
+    sources
+        The tables, which have the columns that the plan's schema names.
+    reading
+        How they are kept.
+    recommended
+        The recipe that was chosen by public facts, where nobody named one.
+    because
+        Why it was, and why there are so many features, where rules decided; a sentence each.
+    """
+
+    plan: Plan
+    sources: tuple[Source, ...]
+    reading: ReadOptions
+    recommended: Recommendation | None = None
+    because: tuple[str, ...] = ()
+    _opened: ExitStack = attrs.field(factory=ExitStack, repr=False, kw_only=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def records(self) -> Records:
+        """Return what the plan is run on: the table, or the batches of a stream, which may have no records.
+
+        Raises
+        ------
+        InvalidData
+            If the records are not what the schema says; nothing is spent.
+        InvalidOption
+            If the plan was made without a table.
+        """
+        if not self.sources:
+            raise InvalidOption("the plan was made without a table; ask for one with DATA to run it on")
+        habits = self.reading
+        schema = self.plan.schema.read_with(habits)
+        if len(self.sources) > 1:
+            return [Dataset.from_source(source, schema, batch=True) for source in self.sources]
+        return dataset_of(self.sources[0], schema, self.plan.assembly.forms)
+
+    def close(self) -> None:
+        """Close the tables that were opened; nothing reads them afterwards."""
+        self._opened.close()
+
+
+def propose(wanted: Request, report: Callable[[str], None] = warn) -> Agreed:
+    """Return the plan that is asked for. Spends nothing, and uses no value of a record.
+
+    Parameters
+    ----------
+    wanted
+        What is asked for.
+    report
+        Called with a sentence about what the user may not have meant, such as a column that is left out; a
+        warning by default.
+
+    Raises
+    ------
+    UnknownName, AmbiguousName, InvalidRecipe
+        If a part or a recipe is not there; told before a table is opened.
+    InvalidData, InvalidSchema, InvalidOption
+        If the tables cannot be read, or do not have the columns that the public facts name.
+    CannotCompose, AgainstPolicy
+        If there is no such plan, or the site allows none.
+
+    Examples
+    --------
+    >>> from dpkit_core import Budget, Schema
+    >>> facts = Facts(Schema.numeric(["age", "visits"], "cost"), features=["age"])
+    >>> agreed = propose(Request(facts, Budget(1.0, 1e-6)))
+    >>> agreed.recommended.recipe, agreed.plan.batches
+    ('trees', 1)
+    """
+    chosen = _named(wanted)
+    # A name that does not exist is told before a large table is read.
+    pipeline = None if chosen is None else _pipeline(chosen)
+    with ExitStack() as opened:
+        sources = _opened(wanted.data, wanted.reading, opened)
+        schema = wanted.facts.about(next(iter(sources), None), report)
+        _require_columns(sources, schema, report, chooser=wanted.facts.chooser)
+        recommended = None
+        if chosen is None or pipeline is None:
+            selecting = wanted.k is not None
+            recommended = recommend(schema, wanted.budget, selecting=selecting, batches=len(sources))
+            chosen = find_recipe(recommended.recipe).revised(wanted.parts, wanted.options)
+            pipeline = _pipeline(chosen)
+        shares = (wanted.select_share, chosen.select_share, DEFAULT_SELECT_SHARE)
+        share = next(share for share in shares if share is not None)
+        batches = max(1, len(sources))
+        plan = pipeline.plan(schema, wanted.budget, k=wanted.k, select_share=share, batches=batches)
+        if recommended is not None and plan.assembly.selection is None:
+            # Where auto took all features, it is the recipe without a selection that is planned.
+            recommended = recommend(schema, wanted.budget, batches=plan.batches)
+        because = [] if recommended is None else [str(recommended)]
+        because += [k_in_words(plan)] if wanted.k == AUTO else []
+        return Agreed(plan, sources, wanted.reading, recommended, tuple(because), opened=opened.pop_all())
+
+
+def agreed_in(
+    path: Path | str,
+    data: Any,
+    *,
+    reading: ReadOptions = ReadOptions(),
+    report: Callable[[str], None] = warn,
+) -> Agreed:
+    """Return the plan in a file that was saved, and the tables to run it on.
+
+    Parameters
+    ----------
+    path
+        The plan's file.
+    data
+        A table, or as many in a list as the plan has batches, in the order of their arrival; as of a
+        ``Request``.
+    reading
+        How the tables are kept, as far as that has to be said.
+    report
+        As of ``propose``.
+
+    Raises
+    ------
+    InvalidRelease
+        If the file is no plan, or the installed parts plan otherwise.
+    InvalidOption
+        If there are more or fewer tables than the plan is for.
+    DpkitError
+        Whatever planning again raises, and ``propose`` about tables.
+    """
+    plan = read_plan(path, report=report)
+    tables = _several(data)
+    _require_as_many(len(tables), plan.batches)
+    with ExitStack() as opened:
+        sources = _opened(tables, reading, opened)
+        _require_columns(sources, plan.schema, report, chooser="the plan")
+        return Agreed(plan, sources, reading, opened=opened.pop_all())
+
+
+def _named(wanted: Request) -> Recipe | None:
+    """Return the recipe that is named; one of the parts where they are, and None where nothing is."""
+    if wanted.recipe is not None:
+        return find_recipe(wanted.recipe).revised(wanted.parts, wanted.options)
+    return Recipe("", wanted.parts, wanted.options) if wanted.parts.keys() - {"accountant"} else None
+
+
+def _pipeline(recipe: Recipe) -> Pipeline:
+    parts: dict[str, Any] = dict(recipe.parts)
+    return compose(**parts, options=recipe.options)
+
+
+def _opened(tables: Sequence[Any], reading: ReadOptions, opened: ExitStack) -> tuple[Source, ...]:
+    """Return the sources of tables; those that were none before are closed with ``opened``."""
+    sources = []
+    for table in tables:
+        sources.append(source := open_source(table, reading))
+        if source is not table:
+            opened.callback(source.close)
+    return tuple(sources)
+
+
+def _require_columns(
+    sources: Sequence[Source], schema: Schema, report: Callable[[str], None], *, chooser: str
+) -> None:
+    """Raise unless each table has the columns of the schema; report the columns left out, and by what."""
+    for source in sources:
+        require_columns(source, schema)
+    # Batches have the same columns.
+    if sources and (unused := unused_columns(sources[0], schema)):
+        report(f"not used, because {chooser} leaves them out: {', '.join(unused)}")
+
+
+def _require_as_many(tables: int, batches: int) -> None:
+    if tables == batches:
+        return
+    given = "1 table is given" if tables == 1 else f"{tables} tables are given"
+    if batches == 1:
+        raise InvalidOption(
+            f"{given}, and the plan is for one. Give one, or plan for a stream of as many batches with "
+            "`dpkit compose --batches --save`"
+        )
+    raise InvalidOption(
+        f"{given}, and the plan is for a stream of {batches} batches. Give all of them in the order of their "
+        "arrival (one may have no records), or plan for as many as there are with `dpkit compose --save`"
+    )

@@ -1,0 +1,223 @@
+"""What a released model predicts for the records of a table, in columns that say what they are.
+
+The first column is named after the target. Of a number it holds the prediction. Of a category it holds the
+category that is predicted, and a column ``target=category`` beside it the probability: one for the positive
+category, which is predicted where the probability reaches a threshold; or one for each class, of which the
+most probable one is predicted. A model that is a line may predict "probabilities" below 0 and above 1.
+
+What is predicted for a record depends on that record alone, to the last bit. So a table of any size is read,
+predicted for and written in batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from dpkit_core.data.arrays import Matrix
+from dpkit_core.data.features import Feature, Written, wanted
+from dpkit_core.data.fields import find, require_kind, told
+from dpkit_core.data.schema import Column
+from dpkit_core.data.source import ReadOptions, Source
+from dpkit_core.errors import InvalidData, InvalidOption, InvalidRelease
+from dpkit_core.plugins.sources import open_source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpkit_core.release.release import Release
+
+#: Records that are predicted for at once.
+ROWS = 2**16
+
+#: From which probability on the positive category is predicted, unless somebody says otherwise.
+THRESHOLD = 0.5
+
+
+@attrs.frozen
+class Columns:
+    """The columns that predictions are in.
+
+    Attributes
+    ----------
+    name
+        What the first one is called.
+    categories
+        Those whose probabilities are in the others, which are called ``name=category``; none for a number.
+    otherwise
+        What the first one holds where a single category is not predicted.
+    threshold
+        From which probability on it is.
+    """
+
+    name: str
+    categories: tuple[str, ...] = ()
+    otherwise: str = ""
+    threshold: float = THRESHOLD
+
+    @classmethod
+    def of(cls, release: Release, name: str | None = None, threshold: float | None = None) -> Columns:
+        """Return the columns of a release's predictions; ``predictions`` says what the parameters are.
+
+        Raises
+        ------
+        InvalidOption
+            If there is a threshold and no single category to predict, or it is not between 0 and 1.
+        """
+        target = release.certificate.schema.target
+        name = target.name if name is None else name
+        classes: tuple[str, ...] = getattr(release.model, "classes", ())
+        positive = target.positive_category
+        if threshold is not None and (classes or positive is None):
+            found = f"has the classes {', '.join(classes)}" if classes else "is a number"
+            raise InvalidOption(
+                f"--threshold is {threshold}, from where on a single category is predicted, and target "
+                f"{target.name!r} {found}; leave it out"
+            )
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise InvalidOption(f"--threshold is {threshold}; give a probability, from 0 to 1")
+        if classes or positive is None:
+            return cls(name, classes)
+        return cls(name, (positive,), _other(target, positive), THRESHOLD if threshold is None else threshold)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What they are called, in order."""
+        return (self.name, *(f"{self.name}={category}" for category in self.categories))
+
+    def filled(self, predicted: Matrix) -> list[pa.Array]:
+        """Return them for what the model predicts: one number or several for each record, or NaN."""
+        import pyarrow as pa  # noqa: PLC0415 - a release is read without it
+
+        chances = np.reshape(predicted, (len(predicted), max(1, len(self.categories))))
+        # Not by pa.array, which imports pandas where that is installed.
+        numbers = [
+            pa.Array.from_buffers(
+                pa.float64(), len(chances), [None, pa.py_buffer(np.ascontiguousarray(each))]
+            )
+            for each in chances.T
+        ]
+        if not self.categories:
+            return numbers
+        if len(self.categories) == 1:
+            places = (chances[:, 0] < self.threshold).astype(np.intp)
+        else:
+            places = chances.argmax(axis=1)
+        names = (*self.categories, self.otherwise)
+        places = np.where(np.isnan(chances).any(axis=1), -1, places)
+        chosen = [None if place < 0 else names[place] for place in places.tolist()]
+        return [pa.array(chosen, pa.string()), *numbers]
+
+
+def _other(target: Column, positive: str) -> str:
+    """Return what a target is called that is not its positive category."""
+    others = [category for category in target.categories if category != positive]
+    return others[0] if len(others) == 1 else f"not {positive}"
+
+
+def predictions(
+    release: Release,
+    data: Any,
+    keep: Sequence[str] = (),
+    *,
+    name: str | None = None,
+    threshold: float | None = None,
+    options: ReadOptions = ReadOptions(),
+) -> Iterator[pa.RecordBatch]:
+    """Yield what ``Release.predictions`` does."""
+    import pyarrow as pa  # noqa: PLC0415 - a release is read without it
+
+    from dpkit_core.data.encode import Unreadable, encode  # noqa: PLC0415 - likewise
+
+    features, columns = _features(release, options), Columns.of(release, name, threshold)
+    source, read = open_source(data, options), 0
+
+    def batch_of(kept: list[pa.Array], X: Matrix) -> pa.RecordBatch:
+        made = columns.filled(release.predict(X))
+        return pa.RecordBatch.from_arrays([*kept, *made], names=[*keep, *columns.names])
+
+    try:
+        _require_apart(source, keep, columns)
+        for feature in features:
+            kind = feature.kind if feature.category is None else "categorical"
+            require_kind(find(source, feature.column), kind)
+        # What is kept is asked for as it is written.
+        asked = {**wanted(features), **dict.fromkeys(keep, Written("categorical"))}
+        for batch in source.batches(asked, ROWS):
+            try:
+                X = encode(batch, features)
+            except Unreadable as error:
+                raise told(error, source.called, read) from None
+            _require_finite(X, features)
+            yield batch_of([batch.column(name) for name in keep], X)
+            read += batch.num_rows
+        if not read:
+            none = [pa.nulls(0, source.fields.field(name).type) for name in keep]
+            yield batch_of(none, np.empty((0, len(features))))
+    finally:
+        source.close()
+
+
+def _features(release: Release, options: ReadOptions) -> list[Feature]:
+    """Return what the model uses, as the certificate's schema knows it, in a file of such habits."""
+    schema = release.certificate.schema.read_with(options)
+    known = {feature.name: feature for feature in schema.features}
+    used = release.usable_model.features
+    if unknown := [name for name in used if name not in known]:
+        raise InvalidRelease(
+            f"the model uses {unknown[0]!r}, which is no feature of the certificate's schema; the release "
+            "file was changed or is damaged"
+        )
+    return [known[name] for name in used]
+
+
+def _require_apart(source: Source, keep: Sequence[str], columns: Columns) -> None:
+    """Raise unless the source has the columns to keep, and none of them is called as a prediction is."""
+    for name in keep:
+        try:
+            find(source, name)
+        except InvalidData as error:
+            # What may have been meant, and the names that there are, the error says.
+            raise InvalidOption(
+                f"--keep {name}: {error}. Keep columns by the names they have there"
+            ) from None
+        if name in columns.names:
+            raise InvalidOption(
+                f"--keep {name}: the predictions go into a column of that name; give them another one, such "
+                f"as --as 'predicted {columns.name}'"
+            )
+
+
+def _require_finite(X: Matrix, features: Sequence[Feature]) -> None:
+    for feature, column in zip(features, X.T, strict=True):
+        if np.isinf(column).any():
+            raise InvalidData(
+                f"column {feature.column!r} has infinite values, for which the model has no prediction; "
+                "remove or replace them"
+            )
+
+
+def texts_of(entries: pa.Array, name: str) -> pa.Array:
+    """Return a column as text, as a text file would hold it; null stays null.
+
+    Raises
+    ------
+    InvalidData
+        If it holds lists or anything else that is no line of text.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - likewise
+
+    if isinstance(entries, pa.ExtensionArray):  # a database's exact numbers
+        return texts_of(entries.storage, name)
+    if pa.types.is_dictionary(entries.type):
+        entries = entries.dictionary_decode()
+    try:
+        return entries.cast(pa.string())
+    except pa.ArrowException as error:
+        raise InvalidData(
+            f"column {name!r} holds {entries.type}, which text cannot stand for; turn it into numbers or "
+            "text in the table"
+        ) from error
