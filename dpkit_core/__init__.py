@@ -4,7 +4,7 @@ What most programs and parts need, by name. Names load on first use, so that imp
 list`` and ``dpkit --help`` cost no numerical library.
 
 The rest of the core is in rooms, from the floor up: ``files`` (read strictly, written whole), ``privacy``
-(relations, budgets, events), ``noise`` (exact sampling), ``data`` (schemas, datasets, readers), ``protocols``
+(relations, budgets, events), ``noise`` (exact sampling), ``data`` (sources, schemas, datasets), ``protocols``
 (what parts promise), ``mechanisms`` (calibration and private statistics for parts to build on), ``plugins``
 (finding parts), ``release`` (certificates and their verification), ``pipeline`` (planning and running),
 ``testing``, ``scaffold``, ``commands`` (what their authors write them with), ``doctor`` and ``cli``. The
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from dpkit_core.data.features import Feature as Feature
     from dpkit_core.data.schema import Column as Column
     from dpkit_core.data.schema import Schema as Schema
+    from dpkit_core.data.source import ReadOptions as ReadOptions
+    from dpkit_core.data.source import Source as Source
     from dpkit_core.data.sums import Block as Block
     from dpkit_core.data.sums import Integers as Integers
     from dpkit_core.data.sums import SparseBlock as SparseBlock
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from dpkit_core.pipeline.compose import compose as compose
     from dpkit_core.pipeline.plan import Plan as Plan
     from dpkit_core.plugins.registry import Registry as Registry
+    from dpkit_core.plugins.sources import open_source as open_source
     from dpkit_core.privacy.budget import Budget as Budget
     from dpkit_core.privacy.budget import Neighboring as Neighboring
     from dpkit_core.privacy.budget import Sensitivity as Sensitivity
@@ -93,6 +96,7 @@ _HOMES = {
     "data.dataset": "AnyDataset Dataset SparseDataset StreamedDataset",
     "data.features": "Feature",
     "data.schema": "Column Schema",
+    "data.source": "ReadOptions Source",
     "data.sums": "Block Integers SparseBlock Sum Summable",
     "ledger.accounts": "Account",
     "ledger.ledger": "Ledger",
@@ -104,6 +108,7 @@ _HOMES = {
     "pipeline.compose": "Pipeline compose",
     "pipeline.plan": "Plan",
     "plugins.registry": "Registry",
+    "plugins.sources": "open_source",
     "privacy.budget": "Budget Neighboring Sensitivity",
     "protocols": (
         "API API_FLOOR Accountant ComponentScorer Custom Forecast Forecaster IterateFacts IterateScorer "

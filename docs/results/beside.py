@@ -23,9 +23,7 @@ import attrs
 import numpy as np
 import pandas as pd
 
-from dpkit_core import Budget, Dataset, Matrix, Schema, Vector, compose
-from dpkit_core.data.encode import encode
-from dpkit_core.data.readers import read_table
+from dpkit_core import Budget, Dataset, Matrix, Schema, Vector, compose, open_source
 
 DATA = Path(__file__).parents[1] / "data"
 SPLITS, EPSILON, DELTA = 10, 1.0, 1e-6
@@ -182,7 +180,9 @@ def main() -> None:
     schema = Schema.read(DATA / "diamonds.schema.toml")
     frame = pd.read_parquet(DATA / "diamonds.parquet")
     features = frame[[column.name for column in schema.columns]]
-    table = Table(encode(read_table(DATA / "diamonds.parquet"), schema).dense(), features, schema)
+    table = Table(
+        Dataset.from_source(open_source(DATA / "diamonds.parquet"), schema).dense(), features, schema
+    )
     print(
         ", ".join(f"{name} {version(name)}" for name in ("dpkit", "diffprivlib", "interpret-core", "opendp"))
     )

@@ -15,9 +15,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from dpkit_core import Budget, Dataset, Randomness, Schema, Vector, compose
-from dpkit_core.data.encode import encode
-from dpkit_core.data.readers import read_table
+from dpkit_core import Budget, Dataset, Randomness, Schema, Vector, compose, open_source
 
 DATA = Path(__file__).parents[1] / "data"
 SPLITS, K, BUDGET = 10, 5, Budget(1.0, 1e-6)
@@ -70,7 +68,7 @@ def scores(parts: dict[str, Any], data: Dataset, schema: Schema) -> list[float]:
 def main() -> None:
     """Print the table."""
     schema = Schema.read(DATA / "diamonds.schema.toml")
-    data = encode(read_table(DATA / "diamonds.parquet"), schema)
+    data = Dataset.from_source(open_source(DATA / "diamonds.parquet"), schema)
     print("| pipeline | R² on held-out diamonds |\n|---|---|")
     for name, parts in PIPELINES.items():
         print(f"| {name} | {statistics.median(scores(parts, data, schema)):.3f} |", flush=True)

@@ -13,9 +13,17 @@ from pathlib import Path
 
 import numpy as np
 
-from dpkit_core import Budget, Dataset, Matrix, Randomness, Schema, Vector, WinsorizedLinearModel, compose
-from dpkit_core.data.encode import encode
-from dpkit_core.data.readers import read_table
+from dpkit_core import (
+    Budget,
+    Dataset,
+    Matrix,
+    Randomness,
+    Schema,
+    Vector,
+    WinsorizedLinearModel,
+    compose,
+    open_source,
+)
 from dpkit_core.errors import InvalidRelease
 
 DATA = Path(__file__).parents[1] / "data"
@@ -113,7 +121,7 @@ def main() -> None:
     for n, epsilon in ((20_000, 1.0), (100_000, 3.0)):
         print(row("unequal variance", public, uneven, uneven(400_000, rng), n, epsilon), flush=True)
     schema = Schema.read(DATA / "diamonds.schema.toml").restrict(["carat"])
-    diamonds = encode(read_table(DATA / "diamonds.parquet"), schema)
+    diamonds = Dataset.from_source(open_source(DATA / "diamonds.parquet"), schema)
 
     def resampled(n: int, rng: np.random.Generator) -> Records:
         chosen = rng.integers(0, diamonds.records, n)

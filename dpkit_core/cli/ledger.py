@@ -87,7 +87,7 @@ def create(
 
     budget = Budget(epsilon, delta)
     source = None if table is None else open_source(table)
-    facts = Facts(schema, target).about(source, note)
+    facts = Facts(schema, target).about(table, source, note)
     opened = Account(account, facts, budget, filter_for(measure, budget))
     Policy.of_site().require_account(opened)
     book = Ledger.create_or_open(where)

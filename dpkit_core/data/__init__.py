@@ -1,1 +1,1 @@
-"""The private table and what the public knows of it: schemas, datasets, readers."""
+"""The private table and what the public knows of it: sources, schemas, datasets."""

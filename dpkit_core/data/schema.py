@@ -102,6 +102,7 @@ import attrs
 from dpkit_core.data.columns import Column, shown_without_defaults, unprintable
 from dpkit_core.data.features import EPOCH, Feature, Written
 from dpkit_core.data.schema_file import read_facts, table_of
+from dpkit_core.data.source import ReadOptions
 from dpkit_core.data.transforms import Transform
 from dpkit_core.errors import InvalidSchema
 from dpkit_core.files.documents import read_toml
@@ -358,23 +359,19 @@ class Schema:
             )
         return attrs.evolve(self, columns=tuple(by_name[name] for name in wanted))
 
-    def read_with(self, decimal: str = ".", thousands: str = "", missing: Iterable[str] = ()) -> Schema:
-        """Return the schema for a file of these habits, which hold in columns that say nothing of their own.
+    def read_with(self, options: ReadOptions) -> Schema:
+        """Return the schema for a table that is written so, in columns that say nothing of their own.
 
         It equals this one, and its features are equal, too: what was planned for either runs with both.
 
         Parameters
         ----------
-        decimal
-            What numbers have before their decimals.
-        thousands
-            What groups their digits, if anything does.
-        missing
-            Texts that stand for a missing value in any column.
+        options
+            What numbers have before their decimals, what groups their digits, and which texts stand for a
+            missing value in any column.
         """
-        return attrs.evolve(
-            self, habits=Written(decimal=decimal, thousands=thousands, missing=tuple(missing))
-        )
+        habits = Written(decimal=options.decimal, thousands=options.thousands, missing=options.missing)
+        return attrs.evolve(self, habits=habits)
 
     def to_document(self) -> dict[str, Any]:
         """Return the schema as plain data, the shape of its TOML file."""

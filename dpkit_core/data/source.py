@@ -83,6 +83,9 @@ def _character(named: str | None) -> str | None:
 class ReadOptions:
     """What the user says about how a table is kept; nothing of it depends on the records.
 
+    ``open_source`` finds the records by it. ``decimal``, ``thousands`` and ``missing`` say what their text
+    means: ``Schema.read_with`` takes them.
+
     Attributes
     ----------
     table

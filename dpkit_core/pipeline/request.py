@@ -145,8 +145,7 @@ class Agreed:
         """
         if not self.sources:
             raise InvalidOption("the plan was made without a table; ask for one with DATA to run it on")
-        habits = self.reading
-        schema = self.plan.schema.read_with(habits.decimal, habits.thousands, habits.missing)
+        schema = self.plan.schema.read_with(self.reading)
         if len(self.sources) > 1:
             return [Dataset.from_source(source, schema, batch=True) for source in self.sources]
         return dataset_of(self.sources[0], schema, self.plan.assembly.forms)
@@ -189,7 +188,8 @@ def propose(wanted: Request, report: Callable[[str], None] = warn) -> Agreed:
     pipeline = None if chosen is None else _pipeline(chosen)
     with ExitStack() as opened:
         sources = _opened(wanted.data, wanted.reading, opened)
-        schema = wanted.facts.about(next(iter(sources), None), report)
+        first = (wanted.data[0], sources[0]) if sources else (None, None)
+        schema = wanted.facts.about(*first, report)
         _require_columns(sources, schema, report, chooser=wanted.facts.chooser)
         recommended = None
         if chosen is None or pipeline is None:

@@ -32,7 +32,8 @@ PACKED = frozenset({".gz", ".zst", ".bz2"})
 
 #: What reads a table that nothing installed reads, or how it becomes one that something does.
 ELSEWHERE = {
-    **dict.fromkeys((".csv", ".tsv", ".txt", "-"), "dpkit-source-text reads it"),
+    **dict.fromkeys((".csv", ".tsv", "-"), "dpkit-source-text reads it"),
+    ".txt": "rename it to .csv, or to .tsv where tabs are between its columns",
     **dict.fromkeys((".parquet", ".feather", ".arrow"), "dpkit-source-columnar reads it"),
     ".npz": "dpkit-source-npz reads it",
     **dict.fromkeys((".sqlite", ".db", ".duckdb"), "dpkit-source-sql reads it"),

@@ -163,7 +163,7 @@ def predictions(
 
 def _features(release: Release, options: ReadOptions) -> list[Feature]:
     """Return what the model uses, as the certificate's schema knows it, in a file of such habits."""
-    schema = release.certificate.schema.read_with(options.decimal, options.thousands, options.missing)
+    schema = release.certificate.schema.read_with(options)
     known = {feature.name: feature for feature in schema.features}
     used = release.usable_model.features
     if unknown := [name for name in used if name not in known]:

@@ -10,9 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpkit_core import Budget, Dataset, Randomness, Schema, compose
-from dpkit_core.data.encode import encode, stream
-from dpkit_core.data.readers import read_table
+from dpkit_core import Budget, Dataset, Randomness, Schema, StreamedDataset, compose, open_source
 from dpkit_core.mechanisms.moments import sum_of_products
 from dpkit_core.mechanisms.quantiles import counts_around, location_grid
 
@@ -62,6 +60,11 @@ def test_a_stream_beside_memory(benchmark, dense, tmp_path):
     def release(read):
         return plan.run(read(), randomness=Randomness.from_seed(0))
 
-    benchmark.pedantic(release, args=(lambda: stream(path, schema),), rounds=3, warmup_rounds=1)
-    in_memory = seconds(lambda: release(lambda: encode(read_table(path), schema)))
+    benchmark.pedantic(
+        release,
+        args=(lambda: StreamedDataset.from_source(open_source(path), schema),),
+        rounds=3,
+        warmup_rounds=1,
+    )
+    in_memory = seconds(lambda: release(lambda: Dataset.from_source(open_source(path), schema)))
     benchmark.extra_info["times as long as in memory"] = round(benchmark.stats.stats.min / in_memory, 2)

@@ -7,8 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from dpkit_core import Budget, Release, Schema, compose
-from dpkit_core.data.readers import read_table
+from dpkit_core import Budget, Dataset, Release, Schema, compose, open_source
 from dpkit_core.errors import InvalidData, InvalidRelease, InvalidSchema
 from dpkit_core.files.documents import DEEPEST, Fields, flaw_of, read_json, read_toml, require_plain
 
@@ -210,21 +209,21 @@ X, Y = as_npy(np.ones((3, 2))), as_npy(np.ones(3))
 )
 def test_an_archive_that_is_not_what_it_says_is_refused(tmp_path, members, words):
     with pytest.raises(InvalidData, match=words):
-        read_table(archive(tmp_path / "t.npz", **members))
+        open_source(archive(tmp_path / "t.npz", **members))
 
 
 def test_an_array_beyond_the_memory_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr("dpkit_core.data.archives._memory", lambda: 40.0)
+    monkeypatch.setattr("dpkit_source_npz.archives._memory", lambda: 40.0)
     with pytest.raises(InvalidData, match="more than the memory"):
-        read_table(archive(tmp_path / "t.npz", X_npy=X, y_npy=Y))
+        open_source(archive(tmp_path / "t.npz", X_npy=X, y_npy=Y))
 
 
 def test_arrays_are_read_as_numpy_reads_them(tmp_path):
     table = np.asfortranarray(np.arange(6.0).reshape(3, 2))
     np.savez_compressed(tmp_path / "t.npz", X=table, y=np.array([1, 2, 3], dtype=">i2"), names=["a", "b"])
-    read = read_table(tmp_path / "t.npz")
-    assert read.numbers("b").tolist() == [1.0, 3.0, 5.0]
-    assert read.numbers("y").tolist() == [1.0, 2.0, 3.0]
+    data = Dataset.from_source(open_source(tmp_path / "t.npz"), Schema.numeric(["b"], "y"))
+    assert data.X.tolist() == [[1.0], [3.0], [5.0]]
+    assert data.y.tolist() == [1.0, 2.0, 3.0]
 
 
 def test_a_release_of_another_kind_of_model_is_kept(release):

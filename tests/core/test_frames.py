@@ -92,7 +92,7 @@ def test_features_that_are_encoded_already_are_taken_as_they_are():
     ("columns", "message"),
     [
         ({"carat": [1.0, None, 2.0, 3.0]}, "column 'carat' has missing"),
-        ({"carat": ["1", "2", "3", "4"]}, "'carat' holds text, not numbers"),
+        ({"carat": ["1", "2", "x", "4"]}, "record 3: column 'carat' holds something that is not a number"),
         ({"carat": pd.to_datetime(["2020-01-01"] * 4)}, "'carat' holds dates, not numbers; declare"),
         (
             {"carat": [pd.Timestamp("2020-01-01"), None, "x", 1.0]},

@@ -1,19 +1,22 @@
 """Files become datasets without learning anything from their values, or a sentence says why not."""
 
 import sys
+from typing import Any
 
+import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tables import read, streamed
 
-from dpkit_core.data import encode as encode_module
-from dpkit_core.data.encode import encode, infer_schema, stream, unused_columns
-from dpkit_core.data.readers import Table, read_table
+from dpkit_core import Dataset, open_source
+from dpkit_core.data import dataset as dataset_module
+from dpkit_core.data.dataset import dataset_of
+from dpkit_core.data.fields import infer_schema, unused_columns
 from dpkit_core.data.schema import Column, Schema
-from dpkit_core.errors import InvalidData, MissingDependency
+from dpkit_core.errors import InvalidData
 from dpkit_core.pipeline.facts import Facts
-from dpkit_core.pipeline.request import dataset_of
 from dpkit_core.privacy.budget import Neighboring
 
 
@@ -49,7 +52,7 @@ def test_csv_parquet_and_npz_of_the_same_table_give_the_same_dataset(write):
     npz = write("t.npz", {"X": np.array([[1, 2.5], [4, 5.5]]), "y": np.array([3, 6]), "names": ["a", "b"]})
     schema = schema_of(Column("a"), Column("b"))
     for path in (csv, parquet, npz):
-        data = encode(read_table(path), schema)
+        data = read(path, schema)
         assert data.names == ("a", "b")
         np.testing.assert_array_equal(data.X, [[1, 2.5], [4, 5.5]])
         np.testing.assert_array_equal(data.y, [3, 6])
@@ -58,7 +61,7 @@ def test_csv_parquet_and_npz_of_the_same_table_give_the_same_dataset(write):
 
 def test_a_categorical_column_becomes_one_column_for_each_category_of_the_schema(write):
     path = write("t.csv", "y,cut,a\n1,Fair,7\n2,Good,8\n3,Unlisted,9\n4,,10\n")
-    data = encode(read_table(path), schema_of(CUT, Column("a")))
+    data = read(path, schema_of(CUT, Column("a")))
     assert data.names == ("cut=Good", "cut=Fair", "a")
     # An unlisted and a missing category are 0 everywhere: the data cannot add to the public list.
     np.testing.assert_array_equal(data.X, [[0, 1, 7], [1, 0, 8], [0, 0, 9], [0, 0, 10]])
@@ -79,7 +82,7 @@ def test_a_categorical_column_becomes_one_column_for_each_category_of_the_schema
 def test_categories_of_other_types_are_their_values_in_words(write, values, categories, expected):
     path = write("t.parquet", {"c": values, "y": [1, 2, 3]})
     schema = schema_of(Column("c", "categorical", categories=categories))
-    np.testing.assert_array_equal(encode(read_table(path), schema).X, expected)
+    np.testing.assert_array_equal(read(path, schema).X, expected)
 
 
 @pytest.mark.parametrize(
@@ -99,13 +102,13 @@ def test_one_record_of_a_csv_file_does_not_change_the_features_of_the_others(
     schema = schema_of(Column("c", "categorical", categories=categories))
     rows = "".join(f"{value},1\n" for value in values)
     for text in (rows, f"{rows}{stranger},1\n"):
-        data = encode(read_table(write("t.csv", f"c,y\n{text}")), schema)
+        data = read(write("t.csv", f"c,y\n{text}"), schema)
         np.testing.assert_array_equal(data.X[:2], np.eye(2))
 
 
 def test_booleans_are_zero_and_one(write):
     path = write("t.csv", "a,y\ntrue,1\nfalse,2\n")
-    np.testing.assert_array_equal(encode(read_table(path), schema_of(Column("a"))).X, [[1], [0]])
+    np.testing.assert_array_equal(read(path, schema_of(Column("a"))).X, [[1], [0]])
 
 
 def test_columns_of_every_numeric_type_are_read(write):
@@ -118,41 +121,28 @@ def test_columns_of_every_numeric_type_are_read(write):
         "dictionary": pa.array([1, 2]).dictionary_encode(),
     }
     path = write("t.parquet", {**columns, "y": [1.0, 2.0]})
-    data = encode(read_table(path), schema_of(*map(Column, columns)))
+    data = read(path, schema_of(*map(Column, columns)))
     np.testing.assert_array_equal(data.X[1], [2.0] * 6)
     assert data.X[0, 2] == 2.0**53
 
 
 def test_names_with_dots_and_commas_are_names(write):
     path = write("t.parquet", {"fixed.acidity": [1, 2], "a,b": [3, 4], "y": [5, 6]})
-    data = encode(read_table(path), schema_of(Column("a,b"), Column("fixed.acidity")))
+    data = read(path, schema_of(Column("a,b"), Column("fixed.acidity")))
     np.testing.assert_array_equal(data.X, [[3, 1], [4, 2]])
 
 
 def test_the_matrix_is_filled_in_fortran_order_and_kept_without_a_copy(write):
     path = write("t.csv", "a,b,y\n1,2,3\n4,5,6\n7,8,9\n")
-    data = encode(read_table(path), schema_of(Column("a"), Column("b")))
+    data = read(path, schema_of(Column("a"), Column("b")))
     assert data.X.flags.f_contiguous
     assert not data.X.flags.writeable
-
-
-def test_parquet_reads_the_columns_of_the_schema_only(write, monkeypatch):
-    path = write("t.parquet", {"a": [1, 2], "unread": [3, 4], "y": [5, 6]})
-    read = []
-    original = pq.ParquetFile.read
-    monkeypatch.setattr(
-        pq.ParquetFile, "read", lambda file, columns: read.extend(columns) or original(file, columns=columns)
-    )
-    table = read_table(path)
-    assert read == []
-    encode(table, schema_of(Column("a")))
-    assert sorted(read) == ["a", "y"]
 
 
 @pytest.fixture
 def mixed(write, monkeypatch):
     """Return a Parquet file of 100 records in row groups of 30, read in blocks of 8, and its schema."""
-    monkeypatch.setattr(encode_module, "BLOCK", 8 * 8 * 4)
+    monkeypatch.setattr(dataset_module, "BLOCK", 8 * 8 * 4)
     rng = np.random.default_rng(0)
     cut = pa.array(rng.choice(["Good", "Fair", "Unlisted"], 100)).dictionary_encode()
     a, b = rng.random(100), rng.integers(0, 9, 100)
@@ -163,7 +153,7 @@ def mixed(write, monkeypatch):
 
 def test_a_streamed_table_is_the_encoded_table_in_blocks(mixed):
     path, schema = mixed
-    data, expected = stream(path, schema), encode(read_table(path), schema)
+    data, expected = streamed(path, schema), read(path, schema)
     assert data.features == expected.features
     for _ in range(2):
         blocks = list(data.read(data.features))
@@ -174,22 +164,30 @@ def test_a_streamed_table_is_the_encoded_table_in_blocks(mixed):
     np.testing.assert_array_equal(data.select(()).dense().y, expected.y)
 
 
-def test_a_pass_reads_the_columns_that_it_needs_and_no_others(mixed, monkeypatch):
-    from dpkit_core.data import readers
-
+def test_a_pass_reads_the_columns_that_it_needs_and_no_others(mixed):
     path, schema = mixed
-    data = stream(path, schema)
     asked = []
-    blocks = readers._ParquetFile.blocks
 
-    def noted(file, names, rows):
-        asked.append(list(names))
-        return blocks(file, names, rows)
+    @attrs.frozen
+    class Noted:
+        source: Any
+        called = "the table"
 
-    monkeypatch.setattr(readers._ParquetFile, "blocks", noted)
+        @property
+        def fields(self):
+            return self.source.fields
+
+        def batches(self, wanted, rows):
+            asked.append(list(wanted))
+            return self.source.batches(wanted, rows)
+
+        def close(self):
+            self.source.close()
+
+    data = dataset_module.StreamedDataset.from_source(Noted(open_source(path)), schema)
     list(data.select([2]).blocks(10))
     list(data.select(()).blocks(10))
-    assert asked == [["cut", "y"], ["y"]]
+    assert asked == [["a", "cut", "a.b", "y"], ["cut", "y"], ["y"]]
 
 
 @pytest.mark.parametrize(
@@ -197,18 +195,19 @@ def test_a_pass_reads_the_columns_that_it_needs_and_no_others(mixed, monkeypatch
     [
         ({"a": [1.0, None, 3.0]}, "column 'a' has missing"),
         ({"y": [1.0, float("inf"), 3.0]}, "column 'y' has infinite"),
-        ({"a": ["p", "q", "r"]}, "column 'a' holds text, not numbers"),
+        ({"a": ["p", "q", "r"]}, "record 1: column 'a' holds something that is not a number"),
+        ({"a": [[1], [2], [3]]}, "column 'a' holds list.*, not numbers"),
     ],
 )
 def test_a_streamed_table_is_checked_before_it_is_used(write, column, message):
     path = write("t.parquet", {"a": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0], **column})
     with pytest.raises(InvalidData, match=message):
-        stream(path, schema_of(Column("a")))
+        streamed(path, schema_of(Column("a")))
 
 
-def test_only_parquet_is_streamed(write):
-    with pytest.raises(InvalidData, match="only Parquet files can be read in blocks"):
-        stream(write("t.csv", "a,y\n1,2\n3,4\n"), schema_of(Column("a")))
+def test_a_text_file_is_streamed_like_any_other(write):
+    path = write("t.csv", "a,y\n1,2\n3,4\n")
+    assert streamed(path, schema_of(Column("a"))).dense().X.tolist() == [[1], [3]]
 
 
 @pytest.mark.parametrize(
@@ -219,40 +218,43 @@ def test_only_parquet_is_streamed(write):
         (3199, ("dense",), "dense"),
     ],
 )
-def test_the_command_line_streams_large_parquet_files_to_scorers_that_accept_that(
-    mixed, monkeypatch, bytes_, forms, expected
-):
-    monkeypatch.setattr("dpkit_core.pipeline.request.LARGE", bytes_)  # the features are 100 x 4 numbers
+def test_large_tables_are_read_in_blocks_where_that_is_accepted(mixed, monkeypatch, bytes_, forms, expected):
+    monkeypatch.setattr(dataset_module, "LARGE", bytes_)  # the features are 100 x 4 numbers
     path, schema = mixed
-    assert dataset_of(read_table(path), schema, forms).form == expected
+    data = dataset_of(open_source(path), schema, forms)
+    assert data.form == expected
+    np.testing.assert_array_equal(data.dense().X, read(path, schema).X)
 
 
 def test_an_inferred_schema_has_names_and_kinds_and_nothing_else(write):
     path = write("t.csv", "a,cut,y\n1,Fair,2\n3,Good,4\n")
-    assert infer_schema(read_table(path), "y") == schema_of(Column("a"), Column("cut", "categorical"))
-    assert infer_schema(read_table(path), "a", features=["y"]) == schema_of(Column("y"), target="a")
+    # A text file has no types: its columns are taken as numbers, and refused where they are something else.
+    assert infer_schema(open_source(path), "y") == schema_of(Column("a"), Column("cut"))
+    path = write("t.parquet", {"a": [1], "cut": ["Fair"], "y": [2]})
+    assert infer_schema(open_source(path), "y") == schema_of(Column("a"), Column("cut", "categorical"))
+    assert infer_schema(open_source(path), "a", features=["y"]) == schema_of(Column("y"), target="a")
 
 
 def test_two_tables_with_the_same_header_have_the_same_inferred_schema(write):
     one, two = (write(f"{i}.csv", f"a,y\n{i},2\n{10**i},4\n") for i in (1, 5))
-    assert infer_schema(read_table(one), "y") == infer_schema(read_table(two), "y")
+    assert infer_schema(open_source(one), "y") == infer_schema(open_source(two), "y")
 
 
 def test_columns_that_the_schema_does_not_name_are_ignored_and_can_be_named(write):
     path = write("t.csv", "id,a,when,y\nx,1,2020-01-01,2\ny,3,2020-01-02,4\n")
-    table, schema = read_table(path), schema_of(Column("a"))
+    table, schema = open_source(path), schema_of(Column("a"))
     assert unused_columns(table, schema) == ("id", "when")
-    assert encode(table, schema).names == ("a",)
+    assert Dataset.from_source(table, schema).names == ("a",)
 
 
 TABLES = {
     "empty": ("t.csv", b"", ["t.csv is empty"]),
-    "only a header": ("t.csv", "a,y\n", ["no rows"]),
-    "only blank lines": ("t.csv", "\n\n", ["cannot read", "header"]),
-    "bytes": ("t.csv", bytes(range(256)) * 10, ["cannot read"]),
-    "ragged": ("t.csv", "a,y\n1,2\n1,secret,3\n", ["a row has 3 fields where the header has 2"]),
-    "not UTF-8": ("t.csv", b"\xff\xfe\x00,y\n1,2\n", ["cannot read", "UTF-8"]),
-    "bytes in a column": ("t.csv", b"a,y\n\xff,2\n1,2\n", ["'a' holds binary", "--features"]),
+    "only a header": ("t.csv", "a,y\n", ["no records"]),
+    "only blank lines": ("t.csv", "\n\n", ["empty line", "name the columns"]),
+    "bytes": ("t.csv", bytes(range(256)) * 10, ["zero bytes", "it is no text"]),
+    "ragged": ("t.csv", "a,y\n1,2\n1,secret,3\n", ["line 3 has 3 fields where the header has 2"]),
+    "not UTF-8": ("t.csv", b"\xff,y\n1,2\n", ["UTF-8", "--encoding"]),
+    "bytes in a column": ("t.csv", b"a,y\n\xff,2\n1,2\n", ["line 2 is not UTF-8", "--encoding"]),
     "doubled name": ("t.csv", "a,a,y\n1,2,3\n", ["'a' appears twice", "rename"]),
     "doubled name in Parquet": (
         "t.parquet",
@@ -260,33 +262,37 @@ TABLES = {
         ["'a' appears twice"],
     ),
     "no name": ("t.csv", ",a,y\n0,1,2\n1,2,3\n", ["column 1 has no name"]),
-    "no Parquet": ("t.parquet", b"PAR1nothing of the kindPAR1", ["not a Parquet file"]),
+    "no Parquet": ("t.parquet", b"PAR1nothing of the kindPAR1", ["not a Parquet or Arrow file"]),
     "no NPZ": ("t.npz", b"nothing of the kind", ["not an NPZ file"]),
     "objects": ("t.npz", {"X": np.array([[{}]]), "y": np.array([1])}, ["Python objects"]),
     "no y": ("t.npz", {"x": np.ones((2, 2)), "Y": np.ones(2)}, ["arrays x, Y", "needs X"]),
     "shapes": ("t.npz", {"X": np.ones((2, 2)), "y": np.ones(3)}, ["(2, 2)", "(3,)"]),
     "names": ("t.npz", {"X": np.ones((2, 2)), "y": np.ones(2), "names": ["a"]}, ["1 names", "2 columns"]),
     "name y": ("t.npz", {"X": np.ones((2, 1)), "y": np.ones(2), "names": ["y"]}, ["'y' appears twice"]),
-    "format": ("t.xlsx", b"PK", [".csv, .tsv, .parquet, .npz, .csv.gz"]),
-    "format of what is packed": ("t.parquet.gz", b"PK", ["cannot tell the format", ".csv.gz"]),
+    "format": ("t.xlsx", b"PK", ["cannot read", "export the sheet as CSV"]),
+    "format of what is packed": ("t.parquet.gz", b"PK", ["t.parquet.gz", "Parquet"]),
     "not packed": ("t.csv.gz", b"a,y\n1,2\n", ["cannot read", ".gz"]),
-    "missing target": ("t.csv", "a,Y\n1,2\n3,4\n", ["no target 'y'", "a, Y"]),
+    "missing target": ("t.csv", "a,Y\n1,2\n3,4\n", ["no target 'y'", "'a', 'Y'"]),
     "near miss": ("t.csv", "a,yy\n1,2\n3,4\n", ["did you mean 'yy'?"]),
-    "text in the target": ("t.csv", "a,y\n1,2\n3,four\n", ["target 'y' holds text", "--target"]),
+    "text in the target": (
+        "t.csv",
+        "a,y\n1,2\n3,four\n",
+        ["record 2: target 'y' holds something that is not a number", "--target"],
+    ),
     "missing number": ("t.csv", "a,y\n1,2\n,4\n", ["'a' has missing"]),
     "NaN": ("t.csv", "a,y\n1,2\nnan,4\n", ["'a' has missing"]),
     "missing target value": ("t.csv", "a,y\n1,2\n3,\n", ["'y' has missing"]),
     "all missing": ("t.csv", "a,y\n,2\n,4\n", ["'a' has missing"]),
     "infinite": ("t.csv", "a,y\n1,2\ninf,4\n", ["'a' has infinite"]),
     "null in Parquet": ("t.parquet", {"a": [1, None], "y": [1, 2]}, ["'a' has missing"]),
-    "times": ("t.csv", "a,y\n10:00:00,2\n11:00:00,4\n", ["'a' holds time32", "turn it into numbers"]),
+    "times": ("t.csv", "a,y\n10:00:00,2\n11:00:00,4\n", ["record 1: column 'a'", "not a number"]),
     "lists": ("t.parquet", {"a": [[1], [2]], "y": [1, 2]}, ["'a' holds list", "turn it into numbers"]),
 }
 
 
 def load(path):
-    table = read_table(path)
-    return encode(table, infer_schema(table, "y"))
+    table = open_source(path)
+    return Dataset.from_source(table, infer_schema(table, "y"))
 
 
 @pytest.mark.parametrize(("name", "content", "words"), TABLES.values(), ids=TABLES)
@@ -306,33 +312,33 @@ def test_a_bad_table_is_refused_with_what_is_wrong_and_what_to_do(write, name, c
 def test_text_in_a_column_that_the_schema_calls_numeric_is_refused_with_both_remedies(write):
     path = write("t.csv", "a,y\none,2\ntwo,4\n")
     with pytest.raises(
-        InvalidData, match=r"column 'a' holds text, not numbers; declare it categorical.*--features"
+        InvalidData, match=r"record 1: column 'a' .* not a number; declare it categorical.*--features"
     ):
-        encode(read_table(path), schema_of(Column("a")))
+        read(path, schema_of(Column("a")))
 
 
 def test_a_column_of_the_schema_that_the_table_lacks_is_refused(write):
     path = write("t.csv", "a,y\n1,2\n3,4\n")
     with pytest.raises(InvalidData, match="no column 'b'"):
-        encode(read_table(path), schema_of(Column("a"), Column("b")))
+        read(path, schema_of(Column("a"), Column("b")))
 
 
 def test_a_public_number_of_records_must_be_that_of_the_table(write):
     path = write("t.csv", "a,y\n1,2\n3,4\n")
     schema = schema_of(Column("a"), neighboring=Neighboring.REPLACE_ONE, records=3)
     with pytest.raises(InvalidData, match="2 records but the schema says records = 3"):
-        encode(read_table(path), schema)
+        read(path, schema)
 
 
 def test_a_target_among_the_features_is_refused(write):
     path = write("t.csv", "a,y\n1,2\n3,4\n")
     with pytest.raises(InvalidData, match="'y' is the target and also among the features"):
-        infer_schema(read_table(path), "y", features=["a", "y"])
+        infer_schema(open_source(path), "y", features=["a", "y"])
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InvalidData, match=r"cannot read .*absent\.csv: No such file"):
-        read_table(tmp_path / "absent.csv")
+        open_source(tmp_path / "absent.csv")
 
 
 # Folders of files
@@ -361,71 +367,32 @@ REGION = Column("region", "categorical", categories=("south", "north east"))
 
 
 def test_a_folder_of_parquet_files_is_one_table_whose_folders_name_columns(folder):
-    table = read_table(folder)
-    assert table.names == ("a", "y", "region", "year")
-    assert table.rows == 3
     schema = schema_of(Column("a"), Column("year"), REGION)
     expected = [[1, 2020, 0, 1], [2, 2020, 0, 1], [3, 2021, 1, 0]]
-    data = encode(table, schema)
+    data = read(folder, schema)
     assert data.X.tolist() == expected
     assert data.y.tolist() == [1, 2, 3.5]
-    streamed = stream(folder, schema)
-    assert streamed.dense().X.tolist() == expected
-    assert streamed.select([2]).dense().X.ravel().tolist() == [0, 0, 1]
+    blocks = streamed(folder, schema)
+    assert blocks.dense().X.tolist() == expected
+    assert blocks.select([2]).dense().X.ravel().tolist() == [0, 0, 1]
+    assert read(folder / "year=2021" / "*" / "*.parquet", schema_of(Column("a"))).X.tolist() == [[3]]
+    assert read(folder / "**" / "a.parquet", schema_of(Column("a"))).records == 2
 
 
-def test_a_pattern_stands_for_the_files_that_match(folder):
-    table = read_table(folder / "year=2021" / "*" / "*.parquet")
-    assert (set(table.names), table.rows) == ({"a", "y", "region"}, 1)
-    assert read_table(folder / "**" / "a.parquet").rows == 2
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"a": [1.0]}, r"a\.parquet has a column 'y' and .*z\.parquet has not"),
-        ({"a": [1.0], "y": [1], "z": [1]}, r"z\.parquet has a column 'z' and .*a\.parquet has not"),
-        ({"a": ["p"], "y": [1]}, r"column 'a' holds numbers in .*a\.parquet and text in .*z\.parquet"),
-    ],
-)
-def test_files_of_one_table_need_the_same_columns(folder, columns, message):
-    pq.write_table(pa.table(columns), folder / "year=2021" / "region=south" / "z.parquet")
-    with pytest.raises(InvalidData, match=message):
-        read_table(folder)
-
-
-def test_a_folder_without_tables_or_with_a_damaged_one_is_named(tmp_path, folder):
+def test_a_folder_without_tables_or_of_two_formats_is_named(tmp_path, folder):
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(InvalidData, match=r"folder\.csv has no Parquet files"):
-        read_table(tmp_path / "folder.csv")
-    with pytest.raises(InvalidData, match=r"sales.*\*\.nothing has no Parquet files"):
-        read_table(folder / "*.nothing")
-    with pytest.raises(InvalidData, match=r"matches .*README\.txt; only Parquet"):
-        read_table(folder / "*.txt")
-    for name in ("0.parquet", "z.parquet"):
-        (folder / "year=2020" / "region=north east" / name).write_text("damaged")
-        with pytest.raises(InvalidData, match=r"cannot read .*Parquet file, or a damaged one"):
-            read_table(folder)
-        (folder / "year=2020" / "region=north east" / name).unlink()
+    with pytest.raises(InvalidData, match=r"folder\.csv has no files that what is installed reads"):
+        open_source(tmp_path / "folder.csv")
+    with pytest.raises(InvalidData, match=r"sales.*\*\.nothing has no files"):
+        open_source(folder / "*.nothing")
+    (folder / "year=2020" / "x.csv").write_text("a,y\n1,2\n")
+    with pytest.raises(InvalidData, match=r"x\.csv.* one format, .*\*\.parquet"):
+        open_source(folder)
 
 
 def test_the_schema_of_a_folder_lies_beside_it(folder, monkeypatch):
     folder.with_name("sales.schema.toml").write_text('target = "y"\n[columns.a]\n[columns.y]\n')
-    schema = Facts().about(read_table(folder), print)
-    assert schema == schema_of(Column("a"))
-
-
-def test_without_pyarrow_the_error_says_what_to_install(write, monkeypatch):
-    path = write("t.csv", "a,y\n1,2\n3,4\n")
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingDependency, match=r"pip install 'dpkit\[tables\]'"):
-        read_table(path)
-
-
-def test_npz_needs_no_pyarrow(write, monkeypatch):
-    path = write("t.npz", {"X": np.ones((2, 2)), "y": np.ones(2)})
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert load(path).names == ("x1", "x2")
+    assert Facts().about(folder, open_source(folder), print) == schema_of(Column("a"))
 
 
 def test_reading_a_table_does_not_import_pandas(write):
@@ -438,20 +405,11 @@ def test_reading_a_table_does_not_import_pandas(write):
     ]
     code = f"""
 import sys
-from pathlib import Path
-from dpkit_core.data.encode import encode
-from dpkit_core.data.readers import read_table
-from dpkit_core.data.schema import Column, Schema
+from dpkit_core import Column, Dataset, Schema, open_source
 schema = Schema((Column("a"), Column("cut", "categorical", categories=("Good",))), Column("y"))
 for path in {[str(path) for path in paths]}:
-    assert encode(read_table(Path(path)), schema).X.tolist() == [[1, 1], [2, 0]]
+    assert Dataset.from_source(open_source(path), schema).X.tolist() == [[1, 1], [2, 0]]
 print("pandas" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
-
-
-def test_columns_of_a_table_that_is_in_no_file_cannot_be_copied_from_there():
-    table = Table("a frame", (), 0, lambda position: np.empty(0))
-    with pytest.raises(InvalidData, match="is in no file"):
-        table.stored(["id"])

@@ -9,11 +9,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy import stats
+from tables import read, streamed
 
-from dpkit_core import Budget, LinearModel, Randomness, Release, compose
-from dpkit_core.data.dataset import Dataset, SparseDataset, StreamedDataset
-from dpkit_core.data.encode import encode, stream
-from dpkit_core.data.readers import read_table
+from dpkit_core import (
+    Budget,
+    Dataset,
+    LinearModel,
+    Randomness,
+    Release,
+    StreamedDataset,
+    compose,
+)
+from dpkit_core.data.dataset import SparseDataset
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.data.transforms import MOST_POWER, Transform, yeo_johnson
 from dpkit_core.errors import InvalidData, InvalidSchema
@@ -82,9 +89,9 @@ def test_every_form_of_a_table_is_transformed_once(tmp_path):
     frame = pd.DataFrame(columns)
     X, y = frame[["a", "b"]].to_numpy(float), frame["y"].to_numpy()
     made = [
-        encode(read_table(path), schema),
-        stream(path, schema).dense(),
-        stream(path, schema).select([0, 1]).dense(),
+        read(path, schema),
+        streamed(path, schema).dense(),
+        streamed(path, schema).select([0, 1]).dense(),
         Dataset.from_frame(frame, schema),
         Dataset.from_arrays(frame[["b", "a"]], y, schema),
         Dataset.from_arrays(X, y, schema),
@@ -97,7 +104,11 @@ def test_every_form_of_a_table_is_transformed_once(tmp_path):
         assert data.y.tolist() == [1, 2, 0]
         assert data.features[0].bounds == (-1.0, 1.0)
         assert data.target_bounds == (0.0, 2.0)
-    assert stream(path, schema).select([1]).dense().X.tolist() == [[1], [2], [3]]
+    assert streamed(path, schema).select([1]).dense().X.tolist() == [
+        [1],
+        [2],
+        [3],
+    ]
     assert np.isnan(X).any()  # the caller's matrix is as it was
 
 

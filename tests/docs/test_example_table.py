@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpkit_core import Dataset, Schema
-from dpkit_core.data.encode import encode, unused_columns
-from dpkit_core.data.readers import read_table
+from dpkit_core import Dataset, Schema, open_source
+from dpkit_core.data.fields import unused_columns
 
 DATA = Path(__file__).parents[2] / "docs/data"
 
@@ -19,11 +18,11 @@ def schema() -> Schema:
 
 @pytest.fixture(scope="module")
 def diamonds(schema: Schema) -> Dataset:
-    return encode(read_table(DATA / "diamonds.parquet"), schema)
+    return Dataset.from_source(open_source(DATA / "diamonds.parquet"), schema)
 
 
 def test_the_schema_names_every_column(schema: Schema) -> None:
-    assert unused_columns(read_table(DATA / "diamonds.parquet"), schema) == ()
+    assert unused_columns(open_source(DATA / "diamonds.parquet"), schema) == ()
 
 
 def test_it_has_the_records_that_its_source_publishes(diamonds: Dataset) -> None:

@@ -18,12 +18,12 @@ from dpkit_core import (
     Randomness,
     Release,
     Schema,
+    StreamedDataset,
     compose,
+    open_source,
     verify,
 )
 from dpkit_core.data.dataset import SparseDataset
-from dpkit_core.data.encode import encode, stream
-from dpkit_core.data.readers import read_table
 from dpkit_core.errors import CannotCompose, InvalidData, InvalidRelease
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.release.kinds import read_model, rebuilt
@@ -66,9 +66,9 @@ def test_a_class_is_its_place_in_the_list_however_the_table_is_held(tmp_path):
         Dataset.from_arrays(matrix, NAMES, SCHEMA),
         Dataset.from_frame(pd.DataFrame(TABLE), SCHEMA),
         Dataset.from_frame(pa.table(TABLE), SCHEMA),
-        encode(read_table(tmp_path / "t.csv"), SCHEMA),
-        encode(read_table(tmp_path / "t.parquet"), SCHEMA),
-        stream(tmp_path / "t.parquet", SCHEMA).dense(),
+        Dataset.from_source(open_source(tmp_path / "t.csv"), SCHEMA),
+        Dataset.from_source(open_source(tmp_path / "t.parquet"), SCHEMA),
+        StreamedDataset.from_source(open_source(tmp_path / "t.parquet"), SCHEMA).dense(),
     ]
     assert [data.y.tolist() for data in found] == [PLACES] * len(found)
     assert {data.outcome for data in found} == {SCHEMA.outcome}
@@ -81,7 +81,7 @@ def test_numbers_are_classes_by_name_and_not_places():
     matrix = [[0.0]] * 4
     for labels in ([0, 1, 2, 9], np.array([0.0, 1.0, 2.0, np.nan]), np.array(["0", "1", "2", ""])):
         assert Dataset.from_arrays(matrix, labels, digits).y.tolist() == [1.0, 2.0, 3.0, 0.0]
-    with pytest.raises(InvalidData, match="holds numbers, and its classes are red, green, blue"):
+    with pytest.raises(InvalidData, match="holds numbers, and its classes are 'red', 'green', 'blue'"):
         Dataset.from_arrays([[0.0, 0.0]] * 3, [1, 2, 3], SCHEMA)
 
 

@@ -19,9 +19,9 @@ from dpkit_core import (
     SparseDataset,
     StreamedDataset,
     compose,
+    open_source,
 )
-from dpkit_core.data import encode, sums
-from dpkit_core.data.encode import stream
+from dpkit_core.data import dataset, sums
 
 FEATURES = ["a", "b", "c", "d"]
 RELATIONS = pytest.mark.parametrize("relation", list(Neighboring))
@@ -52,7 +52,7 @@ def bounds(request):
 @pytest.fixture
 def forms(tmp_path, monkeypatch):
     """Return what makes every form of one table for a schema, in small blocks."""
-    monkeypatch.setattr(encode, "BLOCK", 8 * 5 * 97)
+    monkeypatch.setattr(dataset, "BLOCK", 8 * 5 * 97)
     monkeypatch.setattr(sums, "BLOCK", 500)
     rng = np.random.default_rng(3)
     n = 1500
@@ -78,7 +78,7 @@ def forms(tmp_path, monkeypatch):
             "csr": SparseDataset.from_arrays(sparse.csr_array(X), y, schema),
             "csc": SparseDataset.from_arrays(sparse.csc_array(X[order]), y[order], schema),
             "blocks": StreamedDataset.from_blocks(blocks, schema),
-            "folder": stream(folder, schema),
+            "folder": StreamedDataset.from_source(open_source(folder), schema),
         }
 
     return make

@@ -13,7 +13,7 @@ from dpkit_core.scaffold.checkout import members, registration
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
-KINDS = {"accountants", "commands", "estimators", "ledgers", "regressors", "scorers", "selectors"}
+KINDS = {"accountants", "commands", "estimators", "ledgers", "regressors", "scorers", "selectors", "sources"}
 # Imported by name: no entry point announces them, and their names do without the kind.
 LIBRARIES = {"estimators"}
 
@@ -82,8 +82,10 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
         assert document.get(table) == expected.get(table), f"[{table}] in {where}"
     for key in {*project, *expected["project"]}:
         assert project.get(key) == expected["project"].get(key), f"{key} of [project] in {where}"
-    assert folder.name in own
-    if folder.parent.name != "commands":  # the modules of a command load when it runs, not with the package
+    if folder.parent.name != "sources":  # these are named by what they read: suffixes and schemes
+        assert folder.name in own
+    # The modules of a command load when it runs, and those of a source when it is asked for.
+    if folder.parent.name not in {"commands", "sources"}:
         assert [target.partition(":")[0] for target in own.values()] == [package(folder)]
     assert free["description"]
     assert free["dependencies"][0] == "dpkit>=0.1"

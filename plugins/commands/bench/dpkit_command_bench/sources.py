@@ -17,13 +17,17 @@ from typing import Any
 
 import attrs
 import numpy as np
+import pyarrow as pa
 
 from dpkit_command_bench.errors import InvalidSuite, MissingTable
 from dpkit_command_bench.generators import Synthetic
 from dpkit_command_bench.suite import FROM_DATA, TableSpec, table_seed
-from dpkit_core import Column, Dataset, Neighboring, Schema
-from dpkit_core.data.encode import encode, infer_schema
-from dpkit_core.data.readers import Table, TableColumn, read_table
+from dpkit_core import Column, Dataset, Neighboring, Schema, open_source
+from dpkit_core.data.encode import numbers
+from dpkit_core.data.features import Written
+from dpkit_core.data.fields import find, infer_schema
+from dpkit_core.data.frames import frame_source
+from dpkit_core.data.source import Source, is_untyped
 from dpkit_core.errors import DpkitError, InvalidData
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource
@@ -36,6 +40,7 @@ _ORIGINS = {
     "generator": "generator",
 }
 _FEWEST = 3  # records: two to train on and one to hold out
+_ROWS = 2**16  # records read at once
 _SECONDS_TO_ANSWER = 30.0  # seconds for an answer from OpenML
 
 
@@ -71,7 +76,7 @@ class Loaded:
 
 @attrs.frozen(eq=False)
 class _Found:
-    table: Table
+    source: Source
     target: str
     origin: str
     relevant: tuple[str, ...] = ()
@@ -124,7 +129,7 @@ def _find(spec: TableSpec, data_dir: Path | None, folder: Path, seed: int) -> _F
             raise InvalidSuite(
                 f"table {spec.name!r} is read from {path.name}, so the suite must name its target"
             )
-        return _Found(read_table(path), spec.target, origin)
+        return _Found(open_source(path), spec.target, origin)
     if spec.generator is not None:
         return _generated(spec, origin, seed)
     if spec.sklearn is not None:
@@ -149,8 +154,8 @@ def _generated(spec: TableSpec, origin: str, seed: int) -> _Found:
     except (TypeError, ValueError) as error:
         raise InvalidSuite(f"{ref} does not accept {dict(spec.options)}: {error}") from error
     names = [f"x{j + 1}" for j in range(made.X.shape[1])]
-    table = _in_memory(spec.name, names, [*made.X.T, made.y], "y")
-    return _Found(table, "y", origin, tuple(names[j] for j in made.relevant))
+    source = _in_memory(spec.name, names, [*made.X.T, made.y], "y")
+    return _Found(source, "y", origin, tuple(names[j] for j in made.relevant))
 
 
 def _sklearn(loader: str) -> Any:
@@ -236,22 +241,22 @@ def _decoded(codes: Any, categories: Any) -> Any:
     return words[np.where(np.isnan(codes.astype(float)), -1, codes).astype(int)]
 
 
-def _in_memory(name: str, names: list[str], columns: list[Any], target: str) -> Table:
-    kinds = ["text" if column.dtype == object else "numbers" for column in columns]
-    described = tuple(map(TableColumn, [*names, target], kinds))
-    return Table(Path(name), described, len(columns[-1]), lambda position: columns[position])
+def _in_memory(name: str, names: list[str], columns: list[Any], target: str) -> Source:
+    types = [pa.string() if column.dtype == object else pa.float64() for column in columns]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    return frame_source(pa.table(arrays, names=[*names, target]), called=name)
 
 
 def _encoded(spec: TableSpec, found: _Found, neighboring: Neighboring) -> Loaded:
-    table = found.table
-    schema = infer_schema(table, found.target, features=spec.features, neighboring=neighboring)
+    source = found.source
+    schema = infer_schema(source, found.target, features=spec.features, neighboring=neighboring)
     named = {column.name for column in (*schema.columns, schema.target)}
     for name in spec.columns:
         if name not in named:
             raise InvalidSuite(
                 f"the suite describes column {name!r}, which table {spec.name!r} does not have"
             )
-    columns = {column.name: _described(column, spec, table) for column in (*schema.columns, schema.target)}
+    columns = {column.name: _described(column, spec, source) for column in (*schema.columns, schema.target)}
     assertions = _assertions(spec, columns.values())
     schema = attrs.evolve(
         schema,
@@ -259,24 +264,30 @@ def _encoded(spec: TableSpec, found: _Found, neighboring: Neighboring) -> Loaded
         target=columns[found.target],
         assertions=assertions,
     )
-    data = encode(table, schema)
+    data = Dataset.from_source(source, schema)
     if len(data.y) < _FEWEST:
         raise InvalidData(
-            f"{table.path} has {len(data.y)} records; a trial needs {_FEWEST}, two of them to train on"
+            f"{source.called} has {len(data.y)} records; a trial needs {_FEWEST}, two of them to train on"
         )
     # What workers get is transformed already, and errors are in the units of that.
     return Loaded(data, schema.transformed, found.origin, _hash(data), found.relevant, assertions)
 
 
-def _described(column: Column, spec: TableSpec, table: Table) -> Column:
+def _described(column: Column, spec: TableSpec, source: Source) -> Column:
     """Return the column with the suite's public facts and what it lets be read from the records."""
     facts = dict(spec.columns.get(column.name, {}))
-    kind = facts.setdefault("kind", column.kind)
-    if kind == "categorical" and spec.categories == FROM_DATA and "categories" not in facts:
-        position = table.names.index(column.name)
-        facts["categories"] = sorted({str(value) for value in table.values(position) if value is not None})
-    if kind == "numeric" and spec.bounds == FROM_DATA and not facts.keys() & {"lower", "upper"}:
-        values = table.numbers(column.name)
+    kind = facts.setdefault("kind", "categorical" if "categories" in facts else column.kind)
+    if spec.categories == FROM_DATA and "categories" not in facts and kind != "date":
+        unsure = "kind" not in spec.columns.get(column.name, {}) and is_untyped(find(source, column.name))
+        batches = source.batches({column.name: Written("categorical")}, _ROWS)
+        values = [
+            value for batch in batches for value in batch.column(0).to_pylist() if value not in (None, "")
+        ]
+        if kind == "categorical" or (unsure and not _are_numbers(values)):
+            facts |= {"kind": "categorical", "categories": sorted(set(map(str, values)))}
+    if facts["kind"] == "numeric" and spec.bounds == FROM_DATA and not facts.keys() & {"lower", "upper"}:
+        batches = source.batches({column.name: Written()}, _ROWS)
+        values = np.concatenate([numbers(batch.column(0), column.name) for batch in batches])
         low, high = float(values.min()), float(values.max())
         if low < high:
             facts |= {"lower": low, "upper": high}
@@ -284,6 +295,14 @@ def _described(column: Column, spec: TableSpec, table: Table) -> Column:
         return Column(column.name, **facts)
     except TypeError as error:
         raise InvalidSuite(f"column {column.name!r} of table {spec.name!r}: {error}") from error
+
+
+def _are_numbers(texts: list[str]) -> bool:
+    try:
+        numbers(pa.array(texts, pa.string()), "")
+    except InvalidData:
+        return False
+    return True
 
 
 def _assertions(spec: TableSpec, columns: Any) -> tuple[str, ...]:

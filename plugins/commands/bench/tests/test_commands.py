@@ -4,12 +4,12 @@ import json
 import os
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from dpkit_command_bench.errors import InvalidResults
 from dpkit_command_bench.results import Results
 from dpkit_command_bench.suite import Suite
-
-from dpkit_core.data.readers import pyarrow
 
 SMALL = """
 import attrs
@@ -51,7 +51,7 @@ def compositions(document):
 def write_table(path, rows=50):
     rng = np.random.default_rng(0)
     columns = {name: rng.normal(size=rows) for name in ("a", "b", "y")}
-    pyarrow("pyarrow.parquet").write_table(pyarrow().table(columns), path)
+    pq.write_table(pa.table(columns), path)
 
 
 def test_a_suite_is_run_and_summed_up(dpkit, suite_file):
@@ -342,10 +342,7 @@ def test_what_cannot_be_drawn_is_named(dpkit, bench, arguments, message):
 def test_results_of_an_earlier_dpkit_can_still_be_read(bench, tmp_path):
     bench()
     (path,) = (tmp_path / "results" / "tiny").glob("trials-*.parquet")
-    parquet = pyarrow("pyarrow.parquet")
-    parquet.write_table(
-        parquet.read_table(path, partitioning=None).drop_columns(["rmse", "code_sha256"]), path
-    )
+    pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["rmse", "code_sha256"]), path)
     document = bench("--resume")
     assert document["trials"]["done_before"] == 6
     assert document["rows_of_other_code"] == {"selected": 4, "all": 2}

@@ -178,7 +178,7 @@ class _Graph:
 
 
 def _filled(graph: _Graph, features: Sequence[Feature]) -> str:
-    """As ``dpkit_core.data.readers.filled``."""
+    """As ``dpkit_core.data.rules.filled``."""
     ruled = {f.column: j for j, f in enumerate(features) if f.fill is not None and not f.indicator}
     if not ruled:
         return "X"

@@ -402,7 +402,6 @@ def test_a_parquet_file_larger_than_memory_is_scored_in_little(tmp_path):
     code = f"""
 from pathlib import Path
 from dpkit_core import Schema
-from dpkit_core.data.encode import stream
 from dpkit_scorer_correlation import CorrelationScorer
 names = [f"x{{j}}" for j in range({d})]
 schema = Schema.numeric(names, "y", {{n: (0, 1) for n in names}} | {{"y": (0, 2)}})

@@ -7,6 +7,7 @@ another; that all have the same columns is asked of what they say about themselv
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import PurePosixPath
@@ -57,7 +58,7 @@ def open_columnar(where: str, options: ReadOptions) -> ColumnarSource:
     files, path, called = locate(where)
     options.require_only(called)
     found, base = find(files, path, called)
-    _require_one_format(called, found)
+    found = _of_one_format(called, found)
     start = "".join(called.partition("://")[:2]) if "://" in called else ""
     parts = [
         _File.of(files, info, f"{start}{info.path}", PurePosixPath(info.path).relative_to(base))
@@ -104,22 +105,24 @@ class _File:
         keys = _keys(below, called)
         with _told(called), files.open_input_file(info.path) as file:
             said = _format(file, called).fields_of(file)
-        # Neither what other tools noted about the fields nor a mark that looks like ours.
-        own = pa.schema([pa.field(field.name, field.type) for field in said])
+            # Neither what other tools noted about the fields nor a mark that looks like ours.
+            own = pa.schema([pa.field(field.name, field.type) for field in said])
         names = [*own.names, *keys]
-        if (twice := next((name for i, name in enumerate(names) if name in names[:i]), None)) is not None:
+        if (twice := next((name for name, times in Counter(names).items() if times > 1), None)) is not None:
             place = "in its folder's name, too" if twice in keys else "twice"
             raise InvalidData(f"{called}: column {twice!r} appears {place}; rename or remove one of them")
         return cls(called, own, keys, files, info)
 
     @property
-    def fields(self) -> list[pa.Field]:
+    def fields(self) -> pa.Schema:
         """All columns; those of folders last."""
-        return [*self.own, *(pa.field(name, pa.string(), metadata=UNTYPED) for name in self.keys)]
+        keys = [pa.field(name, pa.string(), metadata=UNTYPED) for name in self.keys]
+        return pa.schema([*self.own, *keys])
 
     def batches(self, wanted: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the wanted columns, at most ``rows`` records each."""
-        schema = pa.schema([next(field for field in self.fields if field.name == name) for name in wanted])
+        fields = self.fields
+        schema = pa.schema([fields.field(name) for name in wanted])
         own = [name for name in wanted if name not in self.keys]
         near = self._files.type_name == "local"
         with _told(self.called), self._unchanged() as file:
@@ -217,22 +220,22 @@ def _keys(below: PurePosixPath, called: str) -> dict[str, str | None]:
     return dict(sorted(keys.items()))
 
 
-def _require_one_format(called: str, found: Sequence[FileInfo]) -> None:
-    ends = {PurePosixPath(info.path).suffix.lower(): info.path for info in found}
-    if (other := next((path for end, path in ends.items() if end not in SUFFIXES), None)) is not None:
+def _of_one_format(called: str, found: Sequence[FileInfo]) -> Sequence[FileInfo]:
+    """Return the files that are tables by their names; beside them may lie what describes them."""
+    tables = [info for info in found if PurePosixPath(info.path).suffix.lower() in SUFFIXES]
+    if not tables:
         raise InvalidData(
-            f"{called} has {other}, which by its name is no Parquet or Arrow file ({', '.join(SUFFIXES)}); "
-            "convert it, or give a pattern such as 'sales/**/*.parquet' that leaves it out"
-            if len(found) > 1
-            else f"{called} is by its name no Parquet or Arrow file ({', '.join(SUFFIXES)}); only these are "
-            "read from an address, so download or convert it"
+            f"{called} has no Parquet or Arrow files, whose names end in {', '.join(SUFFIXES)}; give a file, "
+            "a folder or a pattern of such; files of other formats are to be downloaded or converted"
         )
+    ends = {PurePosixPath(info.path).suffix.lower(): info.path for info in tables}
     if len(ends) > 1:
         one, another, *_ = ends.values()
         raise InvalidData(
             f"{called} has {one} and {another}; files that are read together need the same format, so "
             "convert some, or give a pattern such as 'sales/**/*.parquet'"
         )
+    return tables
 
 
 def _common(files: Sequence[_File]) -> pa.Schema:

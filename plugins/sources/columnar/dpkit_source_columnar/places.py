@@ -92,7 +92,7 @@ def find(files: FileSystem, path: str, called: str) -> tuple[list[FileInfo], Pur
     Raises
     ------
     InvalidData
-        If there are none, or they cannot be listed.
+        If there is no such file or folder, or it cannot be listed.
     """
     try:
         info = files.get_file_info(path)

@@ -1,4 +1,4 @@
-"""A table is refused exactly when one of its records alone is; else it has the records of tables of one each."""
+"""A table is refused if and only if a record of it alone is; else it has the records of tables of one."""
 
 import itertools
 from urllib.parse import quote

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,10 @@ def open_npz(where: str, options: ReadOptions) -> NpzSource:
         raise InvalidData(
             f"{where} has {len(given)} names for the {X.shape[1]} columns of X; give one for each"
         )
+    if (broken := _first_broken(given)) is not None:
+        raise InvalidData(f"{where}: name {broken + 1} has half of a character in it; rename it in the file")
     names = [*map(str, given.tolist()), TARGET]
-    if (twice := next((name for i, name in enumerate(names) if name in names[:i]), None)) is not None:
+    if (twice := next((name for name, times in Counter(names).items() if times > 1), None)) is not None:
         raise InvalidData(
             f"{where}: column {twice!r} appears twice; rename or remove one of them in the file"
         )
@@ -82,15 +85,28 @@ class NpzSource:
 
     def batches(self, wanted: Mapping[str, Written], rows: int, /) -> Iterator[pa.RecordBatch]:
         """Yield the columns; what lies in Fortran order is not copied."""
-        schema = pa.schema([self.fields.field(name) for name in wanted])
-        places = [self._names.index(name) for name in wanted]
+        fields = self.fields
+        schema = pa.schema([fields.field(name) for name in wanted])
+        # To have as many records, a batch without columns is made from one that has y.
+        places = [fields.get_field_index(name) for name in wanted] or [len(self._names) - 1]
         for start in range(0, len(self._y), rows):
-            part = slice(start, start + rows)
-            columns = [self._y[part] if j == self._X.shape[1] else self._X[part, j] for j in places]
-            if columns:
-                yield pa.RecordBatch.from_arrays(list(map(_wrapped, columns)), schema=schema)
+            columns = [self._wrapped(place, start, rows) for place in places]
+            if wanted:
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
             else:
-                yield pa.record_batch({"y": _wrapped(self._y[part])}).select([])  # only as many records
+                yield pa.record_batch(columns, [TARGET]).select([])
+
+    def _wrapped(self, place: int, start: int, rows: int) -> pa.Array:
+        column = self._y if place == self._X.shape[1] else self._X[:, place]
+        try:
+            # A strided column is gathered by NumPy several times as fast as by Arrow.
+            return pa.array(np.ascontiguousarray(column[start : start + rows]), _type(column))
+        except UnicodeError:
+            record = start + 1 + (_first_broken(column[start:]) or 0)
+            raise InvalidData(
+                f"cannot read column {self._names[place]!r} of {self.called}: the text of record {record} "
+                "has half of a character in it; correct it in the file"
+            ) from None
 
     def close(self) -> None:
         """Do nothing: the file was closed when it had been read."""
@@ -107,6 +123,10 @@ def _type(array: npt.NDArray[Any]) -> pa.DataType:
     return pa.string() if array.dtype.kind == "U" else pa.from_numpy_dtype(array.dtype)
 
 
-def _wrapped(column: npt.NDArray[Any]) -> pa.Array:
-    # A strided column is gathered by NumPy several times as fast as by Arrow.
-    return pa.array(np.ascontiguousarray(column), _type(column))
+def _first_broken(texts: npt.NDArray[Any]) -> int | None:
+    """Return the place of the first text with a number in it that is no character; None if there is none."""
+    if texts.dtype.kind != "U" or not texts.nbytes:
+        return None
+    codes = np.ascontiguousarray(_plain(texts)).view(np.uint32).reshape(len(texts), -1)
+    broken = (((codes >= 0xD800) & (codes <= 0xDFFF)) | (codes > 0x10FFFF)).any(axis=1)
+    return int(broken.argmax()) if broken.any() else None
