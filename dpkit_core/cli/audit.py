@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpkit_core.commands.options import Format, FormatOption, note
+from dpkit_core.text import number_of
 
 if TYPE_CHECKING:
     from dpkit_core.testing.compositions import CompositionAudit
@@ -63,7 +64,7 @@ def audit(
     first, second = suspects.records
     samples = samples or suspects.affordable(_SECONDS_OF_RUNS)
     note(
-        f"{2 * samples} runs on neighbors with {first} and {second} records: about "
+        f"{2 * samples} runs on neighbors with {first} and {number_of(second, 'record')}: about "
         f"{render.duration(2 * samples * suspects.seconds)}"
     )
     with contextlib.redirect_stdout(sys.stderr), render.progress() as told:
@@ -99,7 +100,8 @@ def _show(outcome: CompositionAudit) -> None:
     first, second = outcome.records
     render.lines(
         [
-            f"{finding.samples} runs on each of two neighbors with {first} and {second} records, in "
+            f"{finding.samples} runs on each of two neighbors with {first} and "
+            f"{number_of(second, 'record')}, in "
             f"{finding.seconds:.1f} s; the bounds hold with confidence {100 * finding.confidence:g}%.",
             *([f"{100 * outcome.refused:.3g}% of the runs ended in a refusal."] * (outcome.refused > 0)),
             outcome.statement,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,10 @@ ledger = typer.Typer(
     help="Keep a budget over many runs: create an account, show what is spent, audit releases.",
     no_args_is_help=True,
 )
+
+#: How many runs, or entries, are shown unless one says.
+_SHOWN = 50
+_PAGE = 1000
 
 _Where = Annotated[
     str, typer.Argument(metavar="LEDGER", help="A file of SQLite, or the URL of another backend.")
@@ -87,7 +92,7 @@ def create(
 
     budget = Budget(epsilon, delta)
     source = None if table is None else open_source(table)
-    facts = Facts(schema, target).about(table, source, note)
+    facts = Facts(schema, target).about(source, note)
     opened = Account(account, facts, budget, filter_for(measure, budget))
     Policy.of_site().require_account(opened)
     book = Ledger.create_or_open(where)
@@ -107,17 +112,25 @@ def show(
         Path | None,
         typer.Option("--plan", metavar="PLAN", help="Also say what one more run of this plan would cost."),
     ] = None,
+    limit: Annotated[
+        str,
+        typer.Option(
+            "--limit",
+            metavar="N",
+            help="How many runs are shown, in JSON how many entries, newest first; 0 or all for every one.",
+        ),
+    ] = str(_SHOWN),
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Show what accounts have spent: on which runs, when, by whom, and what is left."""
     import contextlib
-    import json
     import sys
 
     from dpkit_core.errors import InvalidOption
     from dpkit_core.ledger.ledger import Ledger
     from dpkit_core.pipeline.planfile import read_plan
 
+    most = _limit(limit)
     book = Ledger.open(where)
     statements = book.accounts() if account is None else (book.statement(account),)
     if plan is not None and len(statements) != 1:
@@ -126,24 +139,60 @@ def show(
     if plan is not None:
         with contextlib.redirect_stdout(sys.stderr):
             prices = [_price(book, statements[0], read_plan(plan))]
-    entries = list(book.entries(account))
     if format is Format.JSON:
-        document = {
-            "ledger": book.id,
-            "accounts": [_statement(each) for each in statements],
-            "entries": [_entry(entry) for entry in entries if entry.account],
-            **({"price": prices[0]} if prices else {}),
-        }
-        print(json.dumps(document, indent=2))
+        _print_json(book, statements, account, most, prices)
         return
     _show_accounts(book, statements)
-    for entry in book.entries(after=book.head().sequence - 1):
+    for entry in itertools.islice(book.newest(page=1), 1):
         if entry.kind == "moved":
             note(f"the ledger has left this place for {entry.facts.get('to')}; nothing is charged here")
     for each in statements if account is not None or len(statements) == 1 else ():
-        _show_runs(each, entries)
+        _show_runs(book, each, most)
     for price in prices:
         _show_price(price)
+
+
+def _limit(text: str) -> int | None:
+    """Return how many are shown at most; None for every one."""
+    from dpkit_core.errors import InvalidOption
+
+    if text == "all":
+        return None
+    if not (text.isascii() and text.isdecimal()):
+        raise InvalidOption(f"--limit is {text!r}; give a whole number, or all")
+    return int(text) or None
+
+
+def _print_json(
+    book: Ledger,
+    statements: Sequence[Statement],
+    account: str | None,
+    most: int | None,
+    prices: Sequence[dict[str, Any]],
+) -> None:
+    """Print one object, whose entries are read while they are printed: there may be many."""
+    import json
+    import textwrap
+
+    total = sum(book.count(each.account.name) for each in statements)
+    shown = total if most is None else min(most, total)
+    document = {
+        "ledger": book.id,
+        "accounts": [_statement(each) for each in statements],
+        **({"price": prices[0]} if prices else {}),
+        "not_shown": total - shown,
+    }
+    print(json.dumps(document, indent=2).removesuffix("\n}"), end=',\n  "entries": [')
+    page = _PAGE if most is None else min(most, _PAGE)
+    entries = (entry for entry in book.newest(account, page=page) if entry.account)
+    for number, entry in enumerate(itertools.islice(entries, shown)):
+        print(
+            "," if number else "",
+            textwrap.indent(json.dumps(_entry(entry), indent=2), "    "),
+            sep="\n",
+            end="",
+        )
+    print("\n  ]\n}" if shown else "]\n}")
 
 
 def _statement(statement: Statement) -> dict[str, Any]:
@@ -198,31 +247,43 @@ def _percent(statement: Statement) -> str:
     return "all" if share is None else f"{float(100 * share):.3g} %"
 
 
-def _show_runs(statement: Statement, entries: Sequence[Entry]) -> None:
+def _show_runs(book: Ledger, statement: Statement, most: int | None) -> None:
     from dpkit_core.commands import render
 
-    outcomes = {entry.charge: entry.kind for entry in entries if entry.charge}
-    rows = []
-    for entry in entries:
+    name = statement.account.name
+    total = book.count(name, "reserved")
+    shown = total if most is None else min(most, total)
+    print()
+    which = "" if shown == total else f", of which the newest {shown} are shown"
+    render.heading(f"Runs paid by {name}: {total}{which}")
+    if shown:
+        # Most runs have two entries.
+        page = _PAGE if most is None else min(2 * most, _PAGE)
+        rows = itertools.islice(_runs(book.newest(name, page=page)), shown)
+        render.table(
+            ("entry", "when (UTC)", "who", "plan", "epsilon, delta", "outcome"), rows, numeric=("entry",)
+        )
+    if shown < total:
+        are = "1 earlier run is" if total - shown == 1 else f"{total - shown} earlier runs are"
+        render.lines([f"{are} not shown; --limit all shows every one."])
+
+
+def _runs(newest: Iterable[Entry]) -> Iterator[tuple[str, ...]]:
+    """Yield one row for each run; its outcome was written down later, so it is met before."""
+    outcomes: dict[str, str] = {}
+    for entry in newest:
         if entry.kind != "reserved":
+            outcomes[entry.charge] = entry.kind
             continue
         facts = entry.facts
         about = facts["about"]
-        rows.append(
-            (
-                str(entry.sequence),
-                str(about.get("at", ""))[:16].replace("T", " "),
-                str(about.get("by", "")).partition("@")[0],
-                " + ".join(part.split(":")[-1].split()[0] for part in about.get("parts", ())),
-                f"{facts['epsilon']:.6g}, {facts['delta']:.3g}",
-                outcomes[entry.charge],
-            )
-        )
-    print()
-    render.heading(f"Runs paid by {statement.account.name}: {len(rows)}")
-    if rows:
-        render.table(
-            ("entry", "when (UTC)", "who", "plan", "epsilon, delta", "outcome"), rows, numeric=("entry",)
+        yield (
+            str(entry.sequence),
+            str(about.get("at", ""))[:16].replace("T", " "),
+            str(about.get("by", "")).partition("@")[0],
+            " + ".join(part.split(":")[-1].split()[0] for part in about.get("parts", ())),
+            f"{facts['epsilon']:.6g}, {facts['delta']:.3g}",
+            outcomes.pop(entry.charge, entry.kind),
         )
 
 
@@ -315,7 +376,7 @@ def audit(
     from dpkit_core.ledger.ledger import Ledger
 
     paths = [*(against or ()), *(releases or ())]
-    documents = [(str(path), read_json(path, "release", InvalidRelease)) for path in paths]
+    documents = ((str(path), read_json(path, "release", InvalidRelease)) for path in paths)
     found = examine(Ledger.open(where), documents)
     if format is Format.JSON:
         print(json.dumps(attrs.asdict(found) | {"sound": found.sound}, indent=2))

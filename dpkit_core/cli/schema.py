@@ -2,63 +2,122 @@
 
 from __future__ import annotations
 
-import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpkit_core.cli._options import DelimiterOption, EncodingOption, SpoolOption, TableOption
+from dpkit_core.cli._options import (
+    DecimalOption,
+    DelimiterOption,
+    EncodingOption,
+    MissingOption,
+    SpoolOption,
+    TableOption,
+    ThousandsOption,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dpkit_core.data.guess import Guess
     from dpkit_core.data.source import Source
 
 _HEADER = """\
-# Public facts about {called}, for dpkit. Names and types of columns were read, nothing else.
+# Public facts about {called}, for dpkit.
+# {looked}
 #
 # Fill in what is known about the columns from elsewhere: a codebook, a law, physics. Whatever is written here
 # counts as public and is used without noise, so a bound or a category taken from the data would leak them.
-# Where a number may be missing, say what becomes of it: missing = "indicator" or "constant", with fill = the
-# number that stands for it, or "drop". Without a rule, a table in which it is missing is refused.
 # Parts that need a bound say so; leave the others commented out. A column removed from here is not used.
+#
+# Where a number or a date may be missing, give its column a rule: missing = "indicator" or "constant", with
+# fill = what stands in its place, or "drop", which leaves the record out. Without a rule, dpkit refuses the
+# table. A missing category is none of its list, unless there is a rule.
 """
+
+_READ = "Names and kinds of columns are those of the table; no value was looked at."
+
+_GUESSED = """\
+Names of columns are those of the table. Kinds, and how dates and numbers are written, were guessed from
+# its first {rows} records at most: check each of them. No value of a record is in here."""
+
 _BLANKS = {
-    "numeric": ("# lower = ", "# upper = ", "# missing = "),
+    "numeric": ("# lower = ", "# upper = ", '# missing = "indicator"'),
     "categorical": ('# categories = ["...", "..."]',),
-    "date": ('# lower = "2000-01-01"', '# upper = "2000-01-01"', "# missing = "),
+    "date": ('# lower = "2000-01-01"', '# upper = "2000-01-01"', '# missing = "indicator"'),
+}
+
+# Of a target, a rule for missing values adds no feature.
+_BLANKS_OF_TARGET = {
+    "numeric": ("# lower = ", "# upper = ", '# missing = "drop"'),
+    "categorical": (
+        '# categories = ["...", "..."]  # of two, the second is predicted; of more, each is a class',
+        '# positive = "..."  # or the category that is predicted, against all others',
+    ),
+    "date": ('# lower = "2000-01-01"', '# upper = "2000-01-01"', '# missing = "drop"'),
 }
 
 
-_UNKNOWN = '# or: kind = "categorical", with categories = ["...", "..."]; or kind = "date"'
-
-
 def schema(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="The table, of any kind that compose takes.")],
+    data: Annotated[
+        str,
+        typer.Argument(metavar="DATA", help="A table, of any kind that compose takes; - is standard input."),
+    ],
     target: Annotated[
         str | None, typer.Option("--target", metavar="COLUMN", help="The column to predict.")
     ] = None,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Where to write it, such as visits.schema.toml beside visits.csv.",
+            show_default="-, standard output",
+        ),
+    ] = Path("-"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --output.")] = False,
     *,
     delimiter: DelimiterOption = None,
     encoding: EncodingOption = None,
+    decimal: DecimalOption = ".",
+    thousands: ThousandsOption = "",
+    missing: MissingOption = None,
     table: TableOption = None,
     spool: SpoolOption = None,
 ) -> None:
     """Print the start of a schema as TOML: names and kinds of columns, and blanks for a person to fill in.
 
-    What a text file holds is not looked at: its columns are called numeric, for a person to correct.
+    A text file does not say what its columns hold. So kinds, formats of dates, symbols such as € and
+    separators of thousands are guessed from its first records, for a person to check.
     """
+    import contextlib
+
+    from dpkit_core.commands.options import note
+    from dpkit_core.data.features import Written
+    from dpkit_core.data.guess import guesses
     from dpkit_core.data.source import ReadOptions
+    from dpkit_core.files.writing import reserved
     from dpkit_core.plugins.sources import open_source
 
-    reading = ReadOptions(table=table, delimiter=delimiter, encoding=encoding, spool=spool)
-    with contextlib.closing(open_source(data, reading)) as source:
-        print(draft(source, target), end="")
+    options = ReadOptions(table, delimiter, encoding, decimal, thousands, missing or (), spool)
+    habits = Written(decimal=options.decimal, thousands=options.thousands, missing=options.missing)
+    with contextlib.closing(open_source(data, options)) as source:
+        text = draft(source, target, guesses(source, habits))
+    if str(output) == "-":
+        print(text, end="")
+        return
+    with reserved(output, replace=force) as file:
+        file.write(text)
+    note(f"wrote {output}: fill it in, and give it to compose with --schema")
 
 
-def draft(source: Source, target: str | None) -> str:
+def draft(source: Source, target: str | None, guessed: Mapping[str, Guess]) -> str:
     """Return a schema file with names and kinds filled in and everything else left blank."""
     from dpkit_core.data.fields import find
+    from dpkit_core.data.guess import LOOKED_AT
     from dpkit_core.files.documents import to_toml
     from dpkit_core.privacy.budget import Neighboring
 
@@ -69,20 +128,34 @@ def draft(source: Source, target: str | None) -> str:
     default = Neighboring.ADD_OR_REMOVE_ONE
     relation = to_toml({"neighboring": default.value}).rstrip()
     others = ", ".join(other.value for other in Neighboring if other is not default)
-    head = [_HEADER.format(called=source.called), f"{relation}  # or {others}", named]
-    return "\n".join(head) + "\n" + "".join(map(_entry, source.fields))
+    called = source.called if "://" in source.called else Path(source.called).name
+    looked = _GUESSED.format(rows=LOOKED_AT) if guessed else _READ
+    lines = [
+        _HEADER.format(called=" ".join(called.split()), looked=looked),
+        f"{relation}  # or {others}",
+        named,
+        "# records_about = 50000  # about how many there are, one digit and zeros, only if that is public",
+    ]
+    for field in source.fields:
+        lines += _entry(field, guessed.get(field.name), is_target=field.name == target)
+    return "\n".join(lines) + "\n"
 
 
-def _entry(field: pa.Field) -> str:
+def _entry(field: pa.Field, guess: Guess | None, *, is_target: bool) -> Iterator[str]:
     from dpkit_core.data.encode import kind_of
     from dpkit_core.data.fields import type_of
-    from dpkit_core.data.source import is_untyped
     from dpkit_core.files.documents import to_toml
 
-    untyped = is_untyped(field)
-    kind = "numeric" if untyped else kind_of(field.type)
+    kind = kind_of(field.type) if guess is None else guess.kind
+    yield ""
     if kind is None:
-        return f"\n# Column {field.name!r} holds {type_of(field)}: turn it into numbers or text to use it.\n"
-    facts = to_toml({"columns": {field.name: {"kind": kind}}})
-    blanks = (_UNKNOWN, *_BLANKS[kind]) if untyped else _BLANKS[kind]
-    return "\n" + facts + "\n".join(blanks) + "\n"
+        yield f"# Column {field.name!r} holds {type_of(field)}: turn it into numbers or text to use it."
+        return
+    said = {} if guess is None else guess.said
+    yield to_toml({"columns": {field.name: {"kind": kind, **said}}}).rstrip()
+    if guess is not None and guess.remark:
+        yield f"# {guess.remark}"
+    for place, facts in enumerate(() if guess is None else guess.either):
+        yield "# Keep one of these, without its #:" if place == 0 else "# or"
+        yield from (f"# {fact}" for fact in to_toml(facts).splitlines())
+    yield from (_BLANKS_OF_TARGET if is_target else _BLANKS)[kind]

@@ -13,6 +13,7 @@ from dpkit_core.errors import DpkitError
 from dpkit_core.privacy.budget import rounded_up
 
 if TYPE_CHECKING:
+    from dpkit_core.pipeline.replan import Replanned
     from dpkit_core.release.certificate import Certificate
     from dpkit_core.release.keys import VerifyingKey
     from dpkit_core.release.release import Release
@@ -26,7 +27,8 @@ _NOT_PRIVATE = 5
 class _Verified:
     """A file, and what is to be said of it; ``error`` where it cannot be read.
 
-    ``objection`` is what contradicts its signature: empty if nothing does, None if no key was given.
+    ``objection`` is what contradicts its signature: empty if nothing does, None if no key was given;
+    ``replanned`` is what planning again has shown, None if nobody asked for it.
     """
 
     path: Path
@@ -34,6 +36,7 @@ class _Verified:
     verification: Verification | None = None
     objection: str | None = None
     error: str = ""
+    replanned: Replanned | None = None
 
     @property
     def certificate(self) -> Certificate | None:
@@ -41,19 +44,24 @@ class _Verified:
 
     @property
     def confirmed(self) -> bool:
-        return self.verification is not None and self.verification.confirmed and not self.objection
+        return self.verification is not None and self.verification.confirmed and not self.problems
 
     @property
     def private(self) -> bool:
         return self.confirmed and self.verification is not None and self.verification.private
 
     @property
+    def problems(self) -> list[str]:
+        """What contradicts the release besides its own arithmetic: its signature, and its parts."""
+        objections = [self.objection] if self.objection else []
+        return [*objections, *(() if self.replanned is None else self.replanned.problems)]
+
+    @property
     def why(self) -> list[str]:
         """Why the answer is not a plain yes."""
         if self.verification is None:
             return [self.error]
-        objections = [self.objection] if self.objection else []
-        return [*objections, *self.verification.problems, *self.verification.reasons]
+        return [*self.problems, *self.verification.problems, *self.verification.reasons]
 
     def to_document(self) -> dict[str, Any]:
         if self.verification is None:
@@ -62,8 +70,9 @@ class _Verified:
         document |= {"confirmed": self.confirmed, "private": self.private}
         if self.objection is not None:
             document["signed"] = not self.objection
-        if self.objection:
-            document["problems"] = [self.objection, *self.verification.problems]
+        if self.replanned is not None:
+            document |= {"replanned": not self.replanned.problems, "notes": list(self.replanned.notes)}
+        document["problems"] = [*self.problems, *self.verification.problems]
         return document
 
 
@@ -72,6 +81,7 @@ def verify(
         list[Path],
         typer.Argument(metavar="RELEASE...", help="Releases written by `dpkit compose` or `dpkit run`."),
     ],
+    *,
     accountant: Annotated[
         str | None,
         typer.Option(
@@ -96,19 +106,51 @@ def verify(
             help="Also check that the holder of this public key has signed each RELEASE as it is.",
         ),
     ] = None,
+    replan: Annotated[
+        bool,
+        typer.Option(
+            "--replan",
+            help="Also plan again with the installed parts, and compare event by event.",
+        ),
+    ] = False,
+    select_share: Annotated[
+        float | None,
+        typer.Option(
+            "--select-share",
+            metavar="FRACTION",
+            help="For --replan: the selection's share, of releases that do not say theirs.",
+        ),
+    ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Recompute the total of each RELEASE from its events; with --key, check its signature.
 
+    With --replan, the installed parts plan again from the public facts in the release: what they would not
+    have planned is found, though the total be right.
+
     Exit codes: 0 all are confirmed and private; 5 all are confirmed, and one is not private or its guarantee
-    says nothing; 2 one is not confirmed, was not signed by the key, or cannot be read.
+    says nothing; 2 one is not confirmed, was not signed by the key, is not what its parts plan, or cannot be
+    read.
     """
     import json
 
+    from dpkit_core.errors import InvalidOption
     from dpkit_core.release.keys import VerifyingKey
 
     signer = None if key is None else VerifyingKey.read(key)
-    verified = [_verified(path, accountant, signer, alone=len(releases) == 1) for path in releases]
+    if select_share is not None and not replan:
+        raise InvalidOption("--select-share is for planning again; give --replan as well")
+    verified = [
+        _verified(
+            path,
+            accountant,
+            signer,
+            replan=replan,
+            select_share=select_share,
+            alone=len(releases) == 1,
+        )
+        for path in releases
+    ]
     if format is Format.JSON:
         documents = [one.to_document() for one in verified]
         summary = {
@@ -127,7 +169,15 @@ def verify(
         raise typer.Exit(_NOT_PRIVATE)
 
 
-def _verified(path: Path, accountant: str | None, key: VerifyingKey | None, *, alone: bool) -> _Verified:
+def _verified(
+    path: Path,
+    accountant: str | None,
+    key: VerifyingKey | None,
+    *,
+    replan: bool,
+    select_share: float | None,
+    alone: bool,
+) -> _Verified:
     import contextlib
     import sys
 
@@ -146,11 +196,22 @@ def _verified(path: Path, accountant: str | None, key: VerifyingKey | None, *, a
         objection = None if key is None else key.objection(document) or ""
         with contextlib.redirect_stdout(sys.stderr):
             verification = recompute(release, accountant)
-        return _Verified(path, release, verification, objection)
+            replanned = _replanned(release, select_share) if replan else None
+        return _Verified(path, release, verification, objection, replanned=replanned)
     except DpkitError as error:
         if alone:
             raise
         return _Verified(path, error=str(error))
+
+
+def _replanned(release: Release, select_share: float | None) -> Replanned:
+    from dpkit_core.errors import InvalidRelease
+    from dpkit_core.pipeline.replan import replan
+
+    try:
+        return replan(release, select_share=select_share)
+    except DpkitError as error:
+        raise InvalidRelease(f"cannot plan the release again: {error}") from error
 
 
 def _show(one: _Verified) -> None:
@@ -164,6 +225,10 @@ def _show(one: _Verified) -> None:
     print(f"claimed:    {claimed}, by {certificate.accountant}")
     print(f"recomputed: {recomputed}, by {verification.accountant}")
     render.lines(_signed(one))
+    for problem in one.replanned.problems if one.replanned else ():
+        render.lines([f"problem: {problem}"])
+    for note in one.replanned.notes if one.replanned else ():
+        render.lines([f"note: {note}"])
     for problem in verification.problems:
         render.lines([f"problem: {problem}"])
     for reason in verification.reasons:

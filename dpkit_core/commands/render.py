@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 import textwrap
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 # What is over sooner needs no bar.
 _SECONDS_BEFORE_A_BAR = 2.0
+# So many rows are laid out without rich, which takes about a millisecond for each.
+_MANY_ROWS = 500
+_NARROWEST = 8
 _MINUTE, _HOUR = 60.0, 3600.0
 
 
@@ -52,17 +57,59 @@ def table(
     """Print a table on standard output.
 
     Columns named in ``numeric`` are aligned on the right; neither those nor the ones in ``whole``
-    are broken into lines.
+    are broken into lines. Of many rows the first ones decide how wide the columns are, and the others are
+    printed as they come.
     """
+    rows = iter(rows)
+    first = list(itertools.islice(rows, _MANY_ROWS))
+    if len(first) == _MANY_ROWS:
+        for line in _lines_of_many(header, first, rows, numeric, whole):
+            print(line)
+        return
     drawn = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for title in header:
         if title in numeric:
             drawn.add_column(title, justify="right", no_wrap=True)
         else:
             drawn.add_column(title, overflow="fold", no_wrap=title in whole)
-    for row in rows:
+    for row in first:
         drawn.add_row(*map(Text, row))
     _stdout().print(Padding(drawn, (0, 0, 0, 2), expand=False))
+
+
+def _lines_of_many(
+    header: Sequence[str],
+    first: Sequence[Sequence[str]],
+    others: Iterable[Sequence[str]],
+    numeric: Sequence[str],
+    whole: Sequence[str],
+) -> Iterator[str]:
+    """Yield the lines of a table of many rows, of which rich would measure each cell a dozen times."""
+    widths = [max(map(cell_len, cells)) for cells in zip(header, *first, strict=True)]
+    broken = [place for place, title in enumerate(header) if title not in (*numeric, *whole)]
+    gap = "   "
+    room = width() - 2 - len(gap) * (len(header) - 1)
+    while sum(widths) > room and max((widths[place] for place in broken), default=0) > _NARROWEST:
+        widths[max(broken, key=widths.__getitem__)] -= 1
+
+    def laid_out(row: Sequence[str]) -> Iterator[str]:
+        cells = [
+            textwrap.wrap(cell, widths[place])
+            if place in broken and cell_len(cell) > widths[place]
+            else [cell]
+            for place, cell in enumerate(row)
+        ]
+        for line in itertools.zip_longest(*cells, fillvalue=""):
+            padded = []
+            for text, size, title in zip(line, widths, header, strict=True):
+                space = " " * (size - cell_len(text))
+                padded.append(space + text if title in numeric else text + space)
+            yield "  " + gap.join(padded).rstrip()
+
+    yield from laid_out(header)
+    yield "  " + "─" * (sum(widths) + len(gap) * (len(header) - 1))
+    for row in itertools.chain(first, others):
+        yield from laid_out(row)
 
 
 @contextmanager

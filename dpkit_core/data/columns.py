@@ -35,7 +35,7 @@ _CALLED = {
 _UNSAID: Any = None
 
 # Written and read again, they tell whether a format says the year, the month and the day.
-_DATES = (datetime.datetime(1987, 6, 4), datetime.datetime(2011, 11, 23))
+_DATES = tuple(datetime.datetime(*day, tzinfo=datetime.UTC) for day in ((1987, 6, 4), (2011, 11, 23)))
 
 
 def _are_texts(value: Any) -> bool:

@@ -9,7 +9,7 @@ gets the same numbers from each, to the last bit. Others get the columns that th
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, runtime_checkable
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from dpkit_core.data.source import Source
 
-#: From this many bytes of features on, records are better read in blocks.
+#: From so many bytes of numbers on, a source is better streamed.
 LARGE = 2**28
 
 #: Bytes of numbers read at once from a source, which needs a few times as much.
@@ -283,13 +283,10 @@ class Dataset:
             Naming the column and the remedy: one is missing, is not what the schema says, or has missing or
             infinite values; or there are no records, or not as many as the schema says.
         """
-        blocks = list(_read(source, schema, schema.features))
-        return cls._of_blocks(blocks, source, schema, batch=batch)
+        return cls._held([*_read(source, schema, schema.features)], source, schema, batch=batch)
 
     @classmethod
-    def _of_blocks(
-        cls, blocks: list[Block], source: Source, schema: Schema, *, batch: bool = False
-    ) -> Dataset:
+    def _held(cls, blocks: list[Block], source: Source, schema: Schema, *, batch: bool) -> Dataset:
         if not batch:
             _require_records(sum(map(len, blocks)), source, schema)
         held = _in_memory(blocks, len(schema.features))
@@ -571,7 +568,31 @@ class StreamedDataset:
         return Dataset(_read_only(X), _read_only(y), *facts)
 
 
-def _read(source: Source, schema: Schema, features: Sequence[Feature]) -> Iterator[Block]:
+def dataset_of(source: Source, schema: Schema, forms: Sequence[str]) -> AnyDataset:
+    """Return the records of a source in one of ``forms``: streamed where they are many, if it is among them.
+
+    Many are more than ``LARGE`` bytes of numbers. Sums are the same in all forms, so the choice shows in time
+    and memory alone.
+
+    Raises
+    ------
+    InvalidData
+        As ``Dataset.from_source``.
+    """
+    if "streamed" not in forms:
+        return Dataset.from_source(source, schema)
+    blocks: list[Block] = []
+    reading = _read(source, schema, schema.features)
+    for block in reading:
+        blocks.append(block)
+        if sum(each.X.nbytes for each in blocks) > LARGE:
+            blocks.clear()
+            reading.close()
+            return StreamedDataset.from_source(source, schema)
+    return Dataset._held(blocks, source, schema, batch=False)
+
+
+def _read(source: Source, schema: Schema, features: Sequence[Feature]) -> Generator[Block, None, None]:
     """Yield the records of a source in blocks of these features, not transformed, missing values as NaN."""
     from dpkit_core.data.encode import Unreadable, encode  # noqa: PLC0415 - likewise
     from dpkit_core.data.fields import require_columns, told  # noqa: PLC0415 - a source has pyarrow
@@ -586,25 +607,6 @@ def _read(source: Source, schema: Schema, features: Sequence[Feature]) -> Iterat
         except Unreadable as error:
             raise told(error, source.called, start, schema.target.name) from None
         start += batch.num_rows
-
-
-def dataset_of(source: Source, schema: Schema, forms: Sequence[str]) -> Dataset | StreamedDataset:
-    """Return the records of a source in one of ``forms``: in memory, or in blocks where they are many.
-
-    Sums are the same in all forms, so the choice shows in time and memory alone.
-
-    Raises
-    ------
-    InvalidData
-        As ``Dataset.from_source``.
-    """
-    blocks: list[Block] = []
-    for block in _read(source, schema, schema.features):
-        blocks.append(block)
-        if "streamed" in forms and sum(block.X.nbytes for block in blocks) > LARGE:
-            blocks.clear()
-            return StreamedDataset.from_source(source, schema)
-    return Dataset._of_blocks(blocks, source, schema)
 
 
 def _in_memory(blocks: list[Block], columns: int) -> Block:

@@ -346,7 +346,7 @@ def _by_type(
     entries: pa.UnionArray, name: str, written: Written, read: Callable[[pa.Array, str, Written], Vector]
 ) -> Vector:
     """Return what ``read`` makes of a column whose entries have each a type of its own."""
-    codes, offsets = np.from_dlpack(entries.type_codes), np.from_dlpack(entries.offsets)
+    codes, offsets = _members(entries)
     values = np.empty(len(entries))
     unread: list[Unreadable] = []
     for code in range(entries.type.num_fields):
@@ -358,6 +358,16 @@ def _by_type(
     if unread:
         raise min(unread, key=lambda error: error.row)
     return values
+
+
+def _members(entries: pa.UnionArray) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:
+    """Return of each entry the code of its type, and its place among the entries of that type."""
+    # Not by ``type_codes`` and ``offsets``, which disregard where a slice of an array begins.
+    buffers, part = entries.buffers(), slice(entries.offset, entries.offset + len(entries))
+    codes = np.frombuffer(buffers[1], np.int8)[part]
+    if entries.type.mode == "sparse":  # whose members are as long as it is, and sliced with it
+        return codes, np.arange(len(entries), dtype=np.int32)
+    return codes, np.frombuffer(buffers[2], np.int32)[part]
 
 
 def _as_spelled(kind: pa.DataType, written: Written) -> Written:
@@ -436,10 +446,14 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _to_numpy(entries: pa.Array, absent: float) -> npt.NDArray[Any]:
     """Return numbers of Arrow as they are, with ``absent`` where there is none."""
-    if entries.null_count:
-        valid = _to_numpy(entries.is_valid(), 0)
-        return np.where(valid, _to_numpy(entries.fill_null(pa.scalar(0, entries.type)), absent), absent)
     if pa.types.is_boolean(entries.type):
         entries = entries.cast(pa.uint8())
-    # By DLPack, because to_numpy imports pandas where that is installed, which takes a second.
-    return np.from_dlpack(entries) if len(entries) else np.empty(0, entries.type.to_pandas_dtype())
+    kind = np.dtype(entries.type.to_pandas_dtype())
+    if not len(entries):
+        return np.empty(0, kind)
+    # From the buffer, because to_numpy imports pandas where that is installed, which takes a second. What the
+    # buffer has where an entry is null is of no consequence.
+    held = np.frombuffer(entries.buffers()[1], kind, len(entries), entries.offset * kind.itemsize)
+    if not entries.null_count:
+        return held
+    return np.where(np.asarray(_to_numpy(entries.is_valid(), 0), dtype=np.bool_), held, absent)

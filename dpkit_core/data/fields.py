@@ -29,8 +29,9 @@ def remedy_for(role: str) -> str:
     """Return what to do about a column of this role that holds no numbers."""
     if role == "target":
         return (
-            "a regression predicts a number: correct the column, choose another with --target, or declare it "
-            "categorical in a schema, with the category to predict as its positive one"
+            "a regression predicts a number: correct the column, choose another with --target, or, where it "
+            "holds words, list them in a schema (`dpkit schema DATA > schema.toml` writes a start): of "
+            'categories = ["no", "yes"] the second is predicted, and of more, each is a class'
         )
     return WAY_OUT
 

@@ -136,6 +136,8 @@ def _nameless(frame: Any) -> InvalidData:
 def _columns(frame: Any, wanted: Sequence[str]) -> Iterable[pa.RecordBatch]:
     import pyarrow as pa  # noqa: PLC0415 - likewise
 
+    if not wanted:  # and still as many records
+        return [pa.record_batch({"": pa.nulls(len(frame))}).select([])]
     return [pa.record_batch({name: column_of(name, frame[name]) for name in wanted})]
 
 

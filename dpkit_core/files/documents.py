@@ -192,6 +192,34 @@ def _odd_keys(value: object) -> bool:
     return isinstance(value, Mapping) and not all(isinstance(key, str) for key in value)
 
 
+def first_difference(one: object, other: object, place: str = "the top") -> str | None:
+    """Return where plain data differ, a path; None where they are alike.
+
+    The order of keys means nothing, 1 is 1.0, and true is no number.
+
+    >>> first_difference({"a": [1, 2.0]}, {"a": [1.0, True]})
+    'a, item 2'
+    """
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        if keys := sorted(one.keys() ^ other.keys()):
+            return _inside(place, keys[0])
+        pairs = ((one[key], other[key], _inside(place, key)) for key in one)
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        if len(one) != len(other):
+            return place
+        pairs = (
+            (*pair, _inside(place, f"item {i}")) for i, pair in enumerate(zip(one, other, strict=True), 1)
+        )
+    else:
+        alike = isinstance(one, bool) is isinstance(other, bool) and one == other
+        return None if alike else place
+    return next((found for pair in pairs if (found := first_difference(*pair)) is not None), None)
+
+
+def _inside(place: str, key: str) -> str:
+    return key if place == "the top" else f"{place}, {key}"
+
+
 def require_version(what: str, version: int, known: int, error: type[DpkitError]) -> None:
     """Raise ``error`` unless the format of a file is one that is known here: 1 to ``known``."""
     if not 1 <= version <= known:

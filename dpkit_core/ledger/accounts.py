@@ -12,6 +12,7 @@ from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import DpkitError, InvalidLedger
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.filters import Basic, Filter, Ticks, filter_from_document, frozen_ticks
+from dpkit_core.text import number_of
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", flags=re.ASCII)
 
@@ -115,6 +116,6 @@ def _brief(column: Column) -> str:
         f"{word} {value:g}" for word in ("lower", "upper") if (value := getattr(column, word)) is not None
     ]
     if column.categories:
-        facts.append(f"{len(column.categories)} categories")
+        facts.append(number_of(len(column.categories), "category", "categories"))
     facts += [] if column.rule is None else [column.rule]
     return ", ".join(facts)

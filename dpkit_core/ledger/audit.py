@@ -102,37 +102,66 @@ def audit(ledger: Ledger, releases: Iterable[tuple[str, Mapping[str, Any]]] = ()
         Name and content, as plain data, of each release that it should have paid for.
     """
     book = _Book(ledger.id)
+    for name, document in releases:
+        book.hear(name, document)
     for entry in ledger.entries():
         book.read(entry)
     book.end()
-    return book.against(releases)
+    return book.compared()
+
+
+@attrs.frozen
+class _Testimony:
+    """What is kept of a release: who witnesses what, and the digests of its plan and of its content."""
+
+    name: str
+    witness: Witness
+    plan: str
+    release: str
 
 
 class _Book:
-    """A ledger that is read from its first entry to its last, and then compared."""
+    """Hears what releases testify to, reads a ledger from its first entry to its last, and compares.
+
+    Of the entries it keeps those that a release names, the charges that are open, and the identities of the
+    others, so that a ledger of any length is read in little memory.
+    """
 
     def __init__(self, identity: str) -> None:
         self._identity = identity
+        self._testimonies: list[_Testimony] = []
+        self._numbers: set[int] = set()  # of the entries that releases name
+        self._charges: set[str] = set()  # that releases name
         self._last: Entry | None = None
+        self._length = 0
         self._accounts: dict[str, Account] = {}
         self._totals: dict[str, Ticks] = {}
-        self._hashes: list[str] = []
+        self._pending: dict[str, tuple[int, str]] = {}  # number and account of the reservation
+        self._ended: set[str] = set()
+        self._hashes: dict[int, str] = {}
         self._reserved: dict[str, Entry] = {}
         self._settled: dict[str, Entry] = {}
         self._findings: list[Finding] = []
-        self._broken = False
+
+    def hear(self, name: str, document: Mapping[str, Any]) -> None:
+        testimony = self._testimony(name, document)
+        if testimony is not None:
+            self._testimonies.append(testimony)
+            self._numbers.add(testimony.witness.sequence)
+            self._charges.add(testimony.witness.charge)
 
     def read(self, entry: Entry) -> None:
-        self._hashes.append(entry.hash)
-        fault = self._damage(entry)
-        if fault is not None:
-            self._broken = True
-            self._found("damaged", f"entry {entry.sequence} {fault}", entry.sequence)
-        else:
-            try:
+        self._length += 1
+        if self._length in self._numbers:
+            self._hashes[self._length] = entry.hash
+        try:
+            fault = self._damage(entry)
+            if fault is not None:
+                self._found("damaged", f"entry {entry.sequence} {fault}", entry.sequence)
+            else:
                 self._count(entry)
-            except DpkitError as error:
-                self._found("damaged", f"entry {entry.sequence} cannot be read: {error}", entry.sequence)
+        except DpkitError as error:
+            self._found("damaged", f"entry {entry.sequence} cannot be read: {error}", entry.sequence)
         self._last = entry
 
     def _damage(self, entry: Entry) -> str | None:
@@ -145,7 +174,9 @@ class _Book:
             return f"does not follow entry {number}: it was written after another one"
         if entry.kind not in KINDS or (entry.kind == "ledger") != (entry.sequence == 1):
             return f"is of kind {entry.kind!r}, which has no place here"
-        if (entry.kind == "arrived") != (self._last is not None and self._last.kind == "moved"):
+        left = self._last is not None and self._last.kind == "moved" and not self._last.ends_move
+        gone = self._last is not None and self._last.kind == "moved" and not left
+        if gone or left != (entry.kind == "arrived" or entry.ends_move):
             return "was written where the ledger was no longer kept, or had not come from elsewhere"
         return None
 
@@ -207,11 +238,14 @@ class _Book:
 
     def _charged(self, entry: Entry, account: Account) -> Ticks:
         facts = entry.facts
-        if entry.charge in self._reserved:
+        if entry.charge in self._pending or entry.charge in self._ended:
             self._found(
                 "miscounted", f"entry {entry.sequence} reserves charge {entry.charge} again", entry.sequence
             )
-        self._reserved[entry.charge] = entry
+        if entry.charge not in self._ended:
+            self._pending[entry.charge] = (entry.sequence, entry.account)
+        if entry.charge in self._charges:
+            self._reserved[entry.charge] = entry
         cost: Ticks = tuple(facts["cost"])
         claim = (facts["epsilon"], facts["delta"], canonical_bytes(facts["events"]))
         least = self._least(account.name, *claim)
@@ -225,48 +259,45 @@ class _Book:
                 break
         return cost
 
-    @functools.cache  # noqa: B019 - lives as long as the audit
+    @functools.lru_cache(maxsize=1000)  # noqa: B019 - lives as long as the audit
     def _least(self, account: str, epsilon: float, delta: float, events: bytes) -> Ticks:
         known = self._accounts[account]
         listed = tuple(event_from_json(event) for event in json.loads(events))
         return known.measure.cost(Claim(epsilon, delta, listed, known.schema.neighboring))
 
     def _settle(self, entry: Entry) -> None:
-        reserved = self._reserved.get(entry.charge)
-        if reserved is None or reserved.account != entry.account or entry.charge in self._settled:
+        _, account = self._pending.get(entry.charge, (0, None))
+        if account != entry.account:
             self._found(
                 "miscounted", f"entry {entry.sequence} settles a charge that is not open", entry.sequence
             )
             return
-        self._settled[entry.charge] = entry
+        del self._pending[entry.charge]
+        self._ended.add(entry.charge)
+        if entry.charge in self._charges:
+            self._settled[entry.charge] = entry
 
     def end(self) -> None:
-        for charge, entry in self._reserved.items():
-            if charge not in self._settled:
-                self._found(
-                    "unsettled",
-                    f"entry {entry.sequence} charged account {entry.account}, and what became of the run was "
-                    f"never "
-                    "written down; it is spent",
-                    entry.sequence,
-                )
+        for sequence, account in self._pending.values():
+            self._found(
+                "unsettled",
+                f"entry {sequence} charged account {account}, and what became of the run was never written "
+                "down; it is spent",
+                sequence,
+            )
 
-    def against(self, releases: Iterable[tuple[str, Mapping[str, Any]]]) -> Audit:
-        witnessed = []
-        for name, document in releases:
-            witness = self._witness(name, document)
-            if witness is not None:
-                witnessed.append((witness.sequence, name, witness, document))
-        witnessed.sort(key=lambda each: each[:2])
+    def compared(self) -> Audit:
         agreed: list[int] = []
         confirmed: list[str] = []
         payers: dict[str, str] = {}
-        for sequence, name, witness, document in witnessed:
+        for testimony in sorted(self._testimonies, key=lambda each: (each.witness.sequence, each.name)):
+            name, witness = testimony.name, testimony.witness
+            sequence = witness.sequence
             before = max((number for number in agreed if number < sequence), default=0)
             fault = self._disagreement(name, witness, before)
             if fault is None:
                 agreed.append(sequence)
-                fault = self._alteration(name, witness, document, payers)
+                fault = self._alteration(testimony, payers)
             if fault is None:
                 confirmed.append(name)
             else:
@@ -276,14 +307,15 @@ class _Book:
         head = Head(0, "") if self._last is None else Head(self._last.sequence, self._last.hash)
         return Audit(head, dict(self._totals), tuple(confirmed), tuple(findings))
 
-    def _witness(self, name: str, document: Mapping[str, Any]) -> Witness | None:
+    def _testimony(self, name: str, document: Mapping[str, Any]) -> _Testimony | None:
         try:
             certificate = document["certificate"]
             if certificate.get("witness") is None:
                 self._found("elsewhere", f"{name} was charged to no ledger", release=name)
                 return None
             witness = Witness.from_document(certificate["witness"])
-        except (KeyError, TypeError, AttributeError, InvalidRelease) as error:
+            testimony = _Testimony(name, witness, digest(planned(certificate)), digest(unsigned(document)))
+        except (KeyError, TypeError, ValueError, AttributeError, InvalidRelease) as error:
             self._found("altered", f"{name} cannot be read: {error}", release=name)
             return None
         if witness.ledger != self._identity:
@@ -293,20 +325,19 @@ class _Book:
                 release=name,
             )
             return None
-        return witness
+        return testimony
 
     def _disagreement(self, name: str, witness: Witness, agreed: int) -> Finding | None:
         sequence = witness.sequence
-        if sequence > len(self._hashes):
+        if sequence > self._length:
             return Finding(
                 "cut short",
-                f"the ledger ends with entry {len(self._hashes)}; {name} was paid for by entry {sequence}. "
-                f"An old "
+                f"the ledger ends with entry {self._length}; {name} was paid for by entry {sequence}. An old "
                 "copy was put back, or the end was cut off",
-                len(self._hashes) + 1,
+                self._length + 1,
                 name,
             )
-        if self._hashes[sequence - 1] != witness.head:
+        if self._hashes[sequence] != witness.head:
             return Finding(
                 "forked",
                 f"entry {sequence} is not the one that paid for {name}. This ledger and the one that paid "
@@ -319,16 +350,15 @@ class _Book:
             )
         return None
 
-    def _alteration(
-        self, name: str, witness: Witness, document: Mapping[str, Any], payers: Mapping[str, str]
-    ) -> Finding | None:
+    def _alteration(self, testimony: _Testimony, payers: Mapping[str, str]) -> Finding | None:
+        name, witness = testimony.name, testimony.witness
         sequence, entry = witness.sequence, self._reserved.get(witness.charge)
         if entry is None or entry.sequence != sequence or entry.account != witness.account:
             return Finding("altered", f"{name} names a charge that entry {sequence} is not", sequence, name)
         account = self._accounts[entry.account]
         if (entry.ticks, account.limits) != (witness.total, witness.limits):
             return Finding("altered", f"{name} has another total than entry {sequence}", sequence, name)
-        if digest(planned(document["certificate"])) != entry.facts.get("plan"):
+        if testimony.plan != entry.facts.get("plan"):
             return Finding(
                 "altered",
                 f"{name} certifies another plan than the one that entry {sequence} paid for",
@@ -336,14 +366,12 @@ class _Book:
                 name,
             )
         first = payers.get(f"{sequence} {witness.head}")
-        return self._unlike(name, entry, document, first)
+        return self._unlike(testimony, entry, first)
 
-    def _unlike(
-        self, name: str, entry: Entry, document: Mapping[str, Any], first: str | None
-    ) -> Finding | None:
+    def _unlike(self, testimony: _Testimony, entry: Entry, first: str | None) -> Finding | None:
         """Return how a release differs from the one that was settled; ``first`` is another of its charge."""
-        sequence, settled = entry.sequence, self._settled.get(entry.charge)
-        if settled is not None and settled.facts.get("release") != digest(unsigned(document)):
+        name, sequence, settled = testimony.name, entry.sequence, self._settled.get(entry.charge)
+        if settled is not None and settled.facts.get("release") != testimony.release:
             other = "" if settled.facts.get("release") is None else " with another digest"
             why = f"entry {settled.sequence} settles the run as {settled.kind}{other}"
             return Finding("altered", f"{name} is not what was released: {why}", sequence, name)

@@ -114,6 +114,15 @@ class Entry:
         """Whether the hash is that of the other fields."""
         return self.hash == _hash(attrs.astuple(self, recurse=False)[:-1])
 
+    @property
+    def ends_move(self) -> bool:
+        """Whether it is the last of a place that the ledger has left, and has arrived elsewhere.
+
+        A place that it has left has one entry of kind ``moved`` from when it leaves, and a second one, which
+        has the hash of the ``arrived`` entry, from when it is known to have arrived.
+        """
+        return self.kind == "moved" and "arrived" in self.facts
+
     def _read(self, text: str, form: type[F]) -> F:
         try:
             value = json.loads(text)

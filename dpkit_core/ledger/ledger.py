@@ -270,11 +270,8 @@ class Ledger:
 
     def accounts(self) -> tuple[Statement, ...]:
         """Return every account with what it has spent, in the order in which they were opened."""
-        totals: dict[str, Ticks] = {}
-        for entry in self.entries():
-            if entry.account:
-                totals[entry.account] = entry.ticks
-        return tuple(Statement(self.account(name), total) for name, total in totals.items())
+        opened = self._read(lambda transaction: transaction.openings())
+        return tuple(self.statement(entry.account) for entry in opened)
 
     def account(self, name: str) -> Account:
         """Return what was fixed when an account was opened.
@@ -287,7 +284,7 @@ class Ledger:
         if name not in self._accounts:
             opening = self._read(lambda transaction: transaction.opening(name))
             if opening is None:
-                names = [entry.account for entry in self.entries() if entry.kind == "account"]
+                names = [entry.account for entry in self._read(lambda transaction: transaction.openings())]
                 raise InvalidLedger(
                     f"{self._store.shown} has no account {name!r}; it has {', '.join(names) or 'none yet'}"
                 )
@@ -438,12 +435,32 @@ class Ledger:
             yield from (entry for entry in page if account in (None, entry.account))
             after = page[-1].sequence
 
+    def newest(self, account: str | None = None, *, page: int = _PAGE) -> Iterator[Entry]:
+        """Yield entries, the last one first, of the ledger or of one account.
+
+        Parameters
+        ----------
+        account
+            Whose; all by default.
+        page
+            How many are read at a time. No page is read before its first entry is asked for.
+        """
+        before = self.head().sequence + 1
+        while entries := self._before(before, page, account):
+            yield from entries
+            before = entries[-1].sequence
+
+    def count(self, account: str, kind: str | None = None) -> int:
+        """Return how many entries an account has, of any kind or of one."""
+        return self._read(lambda transaction: transaction.count(account, kind))
+
     def move_to(self, url: str) -> Self:
         """Move the ledger elsewhere, and return it there; nothing can be charged in the old place any more.
 
         It keeps its identity, its entries and their hashes, so that releases which it has paid for are found
-        in the new place. Interrupted, it can be begun again with the same ``url``. Move it while nobody runs
-        anything: a run that is under way cannot be settled in the old place.
+        in the new place. Interrupted, it can be begun again with the same ``url``; once it is finished, it
+        cannot, whatever has become of the new place: that would be a second copy to charge. Move it while
+        nobody runs anything: a run that is under way cannot be settled in the old place.
 
         Parameters
         ----------
@@ -453,27 +470,28 @@ class Ledger:
         Raises
         ------
         InvalidLedger
-            If there is something already, this ledger is damaged, or it has moved elsewhere before.
+            If there is something already, this ledger is damaged, or it has moved before.
         """
+        self._require_here()
         store = store_for(url).create(url)
-        first = self._read(lambda transaction: transaction.at(1))
-        there = _repeated(store, lambda transaction: transaction.at(1), write=False)
-        if store == self._store or (there is not None and there != first):
+        last = self._read(lambda transaction: transaction.last())
+        began = last is not None and last.kind == "moved" and last.facts.get("to") == store.shown
+        if not began and _repeated(store, lambda transaction: transaction.last(), write=False) is not None:
             raise InvalidLedger(f"{store.shown} holds entries already; move the ledger to an empty place")
 
         def leave(transaction: Transaction) -> Entry:
             last = transaction.last()
             if last is not None and last.kind == "moved" and _intact(last).facts.get("to") == store.shown:
+                _require_unfinished(last)
                 return last
             return self._append(transaction, "moved", {"at": _now(), "to": store.shown})
 
         moved = self._write(leave)
-        entries = [_intact(entry) for entry in self.entries()]
 
         def arrive(transaction: Transaction) -> Entry:
             if transaction.last() is None:
-                for entry in entries:
-                    transaction.append(entry)
+                for entry in self.entries():
+                    transaction.append(_intact(entry))
             elif transaction.at(moved.sequence) != moved:
                 raise InvalidLedger(f"{store.shown} holds entries already; move the ledger to an empty place")
             arrived = transaction.at(moved.sequence + 1)  # of an attempt that was interrupted
@@ -483,12 +501,30 @@ class Ledger:
             return arrived
 
         arrived = _repeated(store, arrive, write=True)
+
+        def end(transaction: Transaction) -> Entry:
+            last = transaction.last()
+            if last == moved:
+                last = Entry.after(moved, "moved", {"arrived": arrived.hash, "at": _now(), "to": store.shown})
+                transaction.append(last)
+            assert last is not None
+            return last  # else written down by an attempt that was interrupted
+
+        self._write(end)
         return type(self)(store, self._identity, Head(arrived.sequence, arrived.hash))
+
+    def _require_here(self) -> None:
+        last = self._read(lambda transaction: transaction.last())
+        if last is not None:
+            _require_unfinished(last)
 
     def head(self) -> Head:
         """Return the end of the ledger."""
         last = self._read(lambda transaction: transaction.last())
         return Head(0, "") if last is None else Head(last.sequence, last.hash)
+
+    def _before(self, sequence: int, limit: int, account: str | None) -> Sequence[Entry]:
+        return self._read(lambda transaction: transaction.before(sequence, limit, account))
 
     def _page(self, after: int) -> Sequence[Entry]:
         return self._read(lambda transaction: transaction.after(after, _PAGE))
@@ -597,6 +633,16 @@ def _intact(entry: Entry) -> Entry:
             "charged; `dpkit ledger audit` examines the ledger"
         )
     return entry
+
+
+def _require_unfinished(last: Entry) -> None:
+    if last.ends_move:
+        facts = _intact(last).facts
+        raise InvalidLedger(
+            f"the ledger has moved to {facts.get('to')} already, and arrived there on {facts.get('at')}; "
+            "moved once more, it would be two ledgers that spend one budget. Name the new place; if it is "
+            "lost, restore it from a backup"
+        )
 
 
 def _same(known: Sequence[Entry], charge: Charge) -> Entry:

@@ -5,6 +5,7 @@ Other processes are refused, forked ones too: each would have a copy of the budg
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -72,6 +73,16 @@ class _Transaction:
 
     def after(self, sequence: int, limit: int, /) -> Sequence[Entry]:
         return self._entries[sequence : sequence + limit]
+
+    def before(self, sequence: int, limit: int, account: str | None = None, /) -> Sequence[Entry]:
+        older = (e for e in reversed(self._entries[: max(sequence - 1, 0)]) if account in (None, e.account))
+        return list(itertools.islice(older, limit))
+
+    def openings(self) -> Sequence[Entry]:
+        return [e for e in self._entries if e.kind == "account"]
+
+    def count(self, account: str, kind: str | None = None, /) -> int:
+        return sum(e.account == account and kind in (None, e.kind) for e in self._entries)
 
     def append(self, entry: Entry, /) -> None:
         self.added.append(entry)

@@ -92,6 +92,22 @@ class _Transaction:
     def after(self, sequence: int, limit: int, /) -> Sequence[Entry]:
         return self._all("WHERE sequence > ? ORDER BY sequence LIMIT ?", sequence, limit)
 
+    def before(self, sequence: int, limit: int, account: str | None = None, /) -> Sequence[Entry]:
+        if account is None:
+            return self._all("WHERE sequence < ? ORDER BY sequence DESC LIMIT ?", sequence, limit)
+        return self._all(
+            "WHERE account = ? AND sequence < ? ORDER BY sequence DESC LIMIT ?", account, sequence, limit
+        )
+
+    def openings(self) -> Sequence[Entry]:
+        return self._all("WHERE kind = 'account' ORDER BY sequence")
+
+    def count(self, account: str, kind: str | None = None, /) -> int:
+        which, values = ("", (account,)) if kind is None else (" AND kind = ?", (account, kind))
+        rows = self._connection.execute(f"SELECT count(*) FROM entry WHERE account = ?{which}", values)
+        number: int = rows.fetchone()[0]
+        return number
+
     def append(self, entry: Entry, /) -> None:
         row = attrs.astuple(entry, recurse=False)
         self._connection.execute(f"INSERT INTO entry ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)

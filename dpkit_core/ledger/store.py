@@ -53,6 +53,21 @@ class Transaction(Protocol):
         """Return up to ``limit`` entries that follow the one of that number, in order."""
         ...
 
+    def before(self, sequence: int, limit: int, account: str | None = None, /) -> Sequence[Entry]:
+        """Return up to ``limit`` entries that precede the one of that number, newest first.
+
+        Of the ledger, or of one account.
+        """
+        ...
+
+    def openings(self) -> Sequence[Entry]:
+        """Return the entries of kind ``account``, in order."""
+        ...
+
+    def count(self, account: str, kind: str | None = None, /) -> int:
+        """Return how many entries an account has, of any kind or of one; none is returned."""
+        ...
+
     def append(self, entry: Entry, /) -> None:
         """Add an entry at the end."""
         ...

@@ -47,16 +47,14 @@ class Facts:
         """What leaves columns out, as messages call it."""
         return "the schema, --features or --target" if self.features or self.target else "the schema"
 
-    def about(self, where: object, source: Source | None, report: Callable[[str], None]) -> Schema:
+    def about(self, source: Source | None, report: Callable[[str], None]) -> Schema:
         """Return the public facts to plan with.
 
         Parameters
         ----------
-        where
-            The table that they are about, as it was named: a schema may lie beside its file.
         source
-            The same, opened; only the names and types of its columns are looked at. Without one there must be
-            a schema.
+            The table that they are about; only the names and types of its columns are looked at. Without one
+            there must be a schema.
         report
             Called with a sentence about what the user may not have meant: where the facts are from, and which
             column takes the place of the schema's target.
@@ -71,8 +69,8 @@ class Facts:
             If there is neither a schema nor a table.
         """
         given = self.schema
-        if given is None and isinstance(where, str | Path):
-            given = _beside(Path(where), report)
+        if given is None and source is not None:
+            given = _beside(source.called, report)
         if given is None:
             return self._inferred(source, report)
         schema = given if isinstance(given, Schema) else self._read(given, source)
@@ -137,7 +135,8 @@ class Facts:
         return attrs.evolve(schema, columns=tuple(kept), target=columns[target])
 
 
-def _beside(name: Path, report: Callable[[str], None]) -> Path | None:
+def _beside(called: str, report: Callable[[str], None]) -> Path | None:
+    name = Path(called)
     if name.suffix.lower() in PACKED:
         name = name.with_suffix("")
     path = name.with_name(f"{name.stem}.schema.toml") if name.name else name

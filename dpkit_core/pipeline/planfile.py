@@ -11,7 +11,7 @@ planning does not stand for. If the events come out differently, the file is ref
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from dpkit_core.plugins.kinds import ROLES
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.events import UNPRICED, event_from_json, event_to_json, priced
 from dpkit_core.release.verify import RELATIVE_TOLERANCE
+from dpkit_core.text import number_of
 from dpkit_core.validators import thawed
 
 FORMAT = "dpkit-plan"
@@ -118,7 +119,12 @@ def read_plan(path: Path | str, *, report: Callable[[str], None] = warn) -> Plan
         for key, version in {**versions, **written}.items()
         if version != installed[key]
     ]
-    _require_same_events(fields.what, saved, plan, changed)
+    if (difference := other_events(saved, plan)) is not None:
+        raise InvalidRelease(
+            f"{fields.what} is not what the installed parts plan: {difference}. "
+            + (f"Written with {'; '.join(changed)}. " if changed else "The file may have been edited. ")
+            + "Install those versions, or plan again with dpkit compose --save"
+        )
     if changed:
         report(
             f"{fields.what} was made by {'; '.join(changed)}. The same events are planned, and the "
@@ -159,24 +165,20 @@ def _replan(fields: Fields) -> tuple[Plan, dict[str, str]]:
     return plan, versions
 
 
-def _require_same_events(what: str, saved: list[dict[str, Any]], plan: Plan, changed: Sequence[str]) -> None:
-    now = plan_document(plan)["events"]
+def other_events(saved: list[dict[str, Any]], plan: Plan) -> str | None:
+    """Return how events that were written, as plain data with their stages, are not those of a plan."""
+    now = [{"stage": item.stage, **event_to_json(item.event)} for item in plan.events]
     if _agree(saved, now):
-        return
+        return None
     if not _says_facts(saved):  # of 0.1.0, whose events say what they cost and no more
         saved, now = ([_priced(event) for event in events] for events in (saved, now))
         if _agree(saved, now):
-            return
+            return None
     first = next((i for i, pair in enumerate(zip(saved, now, strict=False)) if not _agree(*pair)), None)
-    difference = (
-        f"it lists {len(saved)} events, and they plan {len(now)}"
+    return (
+        f"it lists {number_of(len(saved), 'event')}, and they plan {len(now)}"
         if first is None
         else f"event {first + 1} is {_brief(saved[first])} in the file, and they plan {_brief(now[first])}"
-    )
-    raise InvalidRelease(
-        f"{what} is not what the installed parts plan: {difference}. "
-        + (f"Written with {'; '.join(changed)}. " if changed else "The file may have been edited. ")
-        + "Install those versions, or plan again with dpkit compose --save"
     )
 
 

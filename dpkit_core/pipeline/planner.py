@@ -35,19 +35,16 @@ from dpkit_core.plugins.kinds import protocol_of
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
-    ApproxDP,
     Event,
     ExponentialMechanism,
     Filtered,
     Gaussian,
     Laplace,
     NonPrivate,
-    NonSphericalGaussian,
     PermuteAndFlip,
-    PureDP,
-    Renyi,
     expand,
     is_exact,
+    unstated,
     walk,
 )
 from dpkit_core.protocols import (
@@ -67,6 +64,7 @@ from dpkit_core.protocols import (
     ThresholdSelector,
 )
 from dpkit_core.release.certificate import PartRecord
+from dpkit_core.text import number_of
 
 DEFAULT_K = 5
 SCORE_SHARE = 0.1  # of the selection's budget, for a scorer that needs a private number first
@@ -220,7 +218,9 @@ class Planner:
         if given is None:
             return
         if not 1 <= given <= most:
-            self.problems.append(f"k is {given}, the schema has {most} features; k must be from 1 to {most}")
+            self.problems.append(
+                f"k is {given}, the schema has {number_of(most, 'feature')}; k must be from 1 to {most}"
+            )
         if self.iteration is not None and given != most:
             self.problems.append(
                 f"k is {given}, but {self.iteration.scorer} drops features from the iterates of "
@@ -444,6 +444,7 @@ class Planner:
     def _check_events(self, stages: Sequence[Stage], accountant: Part[Accountant]) -> None:
         for stage in stages:
             part = stage.part
+            self._check_picks(stage)
             if not all(map(is_exact, stage.plan.events)):
                 self.problems.append(f"{part} plans events of classes that are not the core's")
                 continue
@@ -467,10 +468,40 @@ class Planner:
                         f"{part} plans a selection for range sensitivity {other:g}, which is none that the "
                         f"scorer declares: {', '.join(f'{s.range:g}' for s in stage.sensitivities)}"
                     )
+                elif (number := self._other_candidates(event, stage)) is not None:
+                    self.problems.append(
+                        f"{part} plans a selection among {number} candidates, and is offered "
+                        f"{self._offered} scores; say so by the candidates of the event"
+                    )
                 elif (reason := _undrawable(event)) is not None:
                     self.problems.append(f"{part} plans {reason}; give another budget or select fewer")
                 elif not _non_private(event) and not self.fresh.supports(event):
                     self.problems.append(f"{accountant} cannot account for {event} of {part}")
+
+    def _check_picks(self, stage: Stage) -> None:
+        """Note a selection whose picks are neither one for all features nor one for each."""
+        picks = list(expand(stage.plan.events))
+        if stage.name != "selection" or self.iteration is not None or len(picks) in {1, self.k}:
+            return
+        if all(isinstance(pick, ExponentialMechanism | PermuteAndFlip) for pick in picks):
+            self.problems.append(
+                f"{stage.part} plans {len(picks)} picks for {self.k} features; plan one for all or one for "
+                "each, or other events"
+            )
+
+    def _other_candidates(self, event: Event, stage: Stage) -> int | None:
+        """Return the candidates of a pick that are not as many as the scores that it is offered."""
+        picks = (inner for inner in walk(event) if isinstance(inner, ExponentialMechanism | PermuteAndFlip))
+        others = (pick.candidates for pick in picks if pick.candidates != self._offered)
+        return next(others, None) if stage.name == "selection" else None
+
+    @property
+    def _offered(self) -> int:
+        """How many scores a selector is offered: one a feature, and in a loop one for dropping none."""
+        iteration = self.iteration
+        if iteration is None or isinstance(iteration.selector.instance, ThresholdSelector):
+            return self.features
+        return self.features + 1
 
     def _check_turns(self, stages: Sequence[Stage]) -> None:
         """Note why the events of a loop could not be put in order."""
@@ -481,14 +512,16 @@ class Planner:
         after, steps = self.facts.after, sum(1 for _ in expand(regression.plan.events))
         if len(selection.plan.events) != len(after):
             self.problems.append(
-                f"{selection.part} plans {len(selection.plan.events)} events for {len(after)} iterates; it "
+                f"{selection.part} plans {number_of(len(selection.plan.events), 'event')} for "
+                f"{number_of(len(after), 'iterate')}; it "
                 "must plan one for each"
             )
         if any(isinstance(event, Filtered) for event in _events_of(stages)):
             self.problems.append("a loop of parts that take turns has no filter; use another accountant")
         if after[-1] > steps:
             self.problems.append(
-                f"{regression.part} hands an iterate over after {after[-1]} events and plans {steps}"
+                f"{regression.part} hands an iterate over after {number_of(after[-1], 'event')} and plans "
+                f"{steps}"
             )
 
     def _unfiltered(self, event: Event, accountant: Part[Accountant]) -> str | None:
@@ -530,7 +563,8 @@ def _facts(regressor: Part[IterativeRegressor], schema: Schema) -> IterateFacts:
         raise Unsuitable(f"{regressor} says a {type(facts).__name__} of its iterates and no IterateFacts")
     if facts.neighboring is not schema.neighboring or facts.features != len(schema.features):
         raise Unsuitable(
-            f"{regressor} says of its iterates {facts.features} features and {facts.neighboring.value}; the "
+            f"{regressor} says of its iterates {number_of(facts.features, 'feature')} and "
+            f"{facts.neighboring.value}; the "
             f"schema has {len(schema.features)} and {schema.neighboring.value}"
         )
     if not facts.after or any(b < a for a, b in itertools.pairwise((0, *facts.after))):
@@ -583,24 +617,6 @@ def _fault(part: Part[Component], error: BaseException) -> str:
     )
 
 
-def unstated(event: Event) -> str | None:
-    """Return what an event leaves unsaid that the meter compares and a certificate tells."""
-    for inner in walk(event):
-        name = type(inner).__name__
-        match inner:
-            case Laplace() | Gaussian() if None in (inner.sensitivity, inner.shape):
-                return f"{name} noise without its sensitivity and shape"
-            case NonSphericalGaussian() if None in (inner.sensitivities, inner.shape):
-                return f"{name} noise without its sensitivities and shape"
-            case ExponentialMechanism() | PermuteAndFlip() if None in (inner.sensitivity, inner.candidates):
-                return f"{name} without its sensitivity and the number of candidates"
-            case PureDP() | ApproxDP() | Renyi() if not inner.proof:
-                return f"{name} without the place of its proof"
-            case _:
-                pass
-    return None
-
-
 def other_sensitivity(event: Event, scores: Sequence[Sensitivity]) -> float | None:
     """Return the sensitivity of a selection that is not one of the scores' that it selects from."""
     declared = [sensitivity.range for sensitivity in scores]
@@ -651,7 +667,7 @@ def _assumptions(
     sentences = [sentence for stage in stages for sentence in stage.plan.assumptions]
     if schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE:
         most = [part.most_records for part in parts if part.most_records is not None]
-        limit = f"at most {min(most)} records" if most else ""
+        limit = f"at most {number_of(min(most), 'record')}" if most else ""
         if batches > 1:
             sentences.append("each record is in one batch")
             sentences += [f"the batches have {limit} together"] if limit else []

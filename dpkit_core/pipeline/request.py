@@ -188,8 +188,7 @@ def propose(wanted: Request, report: Callable[[str], None] = warn) -> Agreed:
     pipeline = None if chosen is None else _pipeline(chosen)
     with ExitStack() as opened:
         sources = _opened(wanted.data, wanted.reading, opened)
-        where, source = (wanted.data[0], sources[0]) if sources else (None, None)
-        schema = wanted.facts.about(where, source, report)
+        schema = wanted.facts.about(next(iter(sources), None), report)
         _require_columns(sources, schema, report, chooser=wanted.facts.chooser)
         recommended = None
         if chosen is None or pipeline is None:

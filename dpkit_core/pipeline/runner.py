@@ -58,9 +58,10 @@ from dpkit_core.protocols import (
     StreamRegressor,
     ThresholdSelector,
 )
-from dpkit_core.release.certificate import Certificate
+from dpkit_core.release.certificate import Certificate, Settings
 from dpkit_core.release.kinds import rebuilt
 from dpkit_core.release.release import Release
+from dpkit_core.text import number_of
 
 T = TypeVar("T")
 
@@ -170,7 +171,8 @@ def _require_records(plan: Plan, records: int) -> None:
     known = plan.schema.records
     if known is not None and records != known:
         raise InvalidData(
-            f"the dataset has {records} records but the plan's schema says records = {known}; correct the "
+            f"the dataset has {number_of(records, 'record')} but the plan's schema says records = "
+            f"{known}; correct the "
             "schema, or use the table it describes"
         )
     if records < 1 and plan.batches == 1:
@@ -179,9 +181,20 @@ def _require_records(plan: Plan, records: int) -> None:
     if most is not None and records > most:
         part = next(part for part in plan.parts if part.most_records == most)
         raise InvalidData(
-            f"the dataset has {records} records; the proof of {part} is for {most} at most, so draw a sample "
+            f"the dataset has {number_of(records, 'record')}; the proof of {part} is for {most} at most, "
+            "so draw a sample "
             "by a rule that does not depend on the data"
         )
+
+
+def _settings(plan: Plan) -> Settings:
+    """Return what the certificate says of the plan: with it anyone can plan again."""
+    both = plan.assembly.selection is not None and plan.assembly.regressor is not None
+    return Settings(
+        select_share=plan.select_share if both else Settings().select_share,
+        batches=plan.batches,
+        iterates=None if plan.iterates is None else len(plan.iterates.after),
+    )
 
 
 class Call(Protocol):
@@ -265,7 +278,8 @@ class _Loop:
         weights = np.asarray(state.weights)
         if type(state) is not IterateState or weights.shape != (facts.features,):
             raise PlanViolation(
-                f"{regressor} handed something else over than an iterate of {facts.features} features. "
+                f"{regressor} handed something else over than an iterate of "
+                f"{number_of(facts.features, 'feature')}. "
                 "Nothing is released"
             )
 
@@ -289,7 +303,8 @@ def _iterate_scores(
     components = iteration.components(facts)
     if values.shape != (components or d,) or not np.isfinite(values).all():
         raise PlanViolation(
-            f"{iteration.scorer} did not return one finite score for each of {d} features. Nothing is "
+            f"{iteration.scorer} did not return one finite score for each of {number_of(d, 'feature')}. "
+            "Nothing is "
             "released"
         )
     candidates = np.asarray(state.weights) != 0
@@ -352,7 +367,8 @@ def _dropped(
         0 <= i < len(scores.candidates) and scores.candidates[i] for i in chosen
     ):
         raise PlanViolation(
-            f"{iteration.selector} did not return distinct candidates among the {d} features of an iterate. "
+            f"{iteration.selector} did not return distinct candidates among the {number_of(d, 'feature')} "
+            "of an iterate. "
             "Nothing is released"
         )
     return tuple(i for i in chosen if i < d)
@@ -497,7 +513,8 @@ class _Run:
             distinct = len(chosen) == len(set(chosen)) == count
             if not distinct or not all(0 <= i < d and candidates[i] for i in chosen):
                 raise PlanViolation(
-                    f"{stage.part} did not return the {count} distinct candidates among {d} features that "
+                    f"{stage.part} did not return the {count} distinct candidates among "
+                    f"{number_of(d, 'feature')} that "
                     "were planned. Nothing is released"
                 )
             candidates[chosen] = False
@@ -512,7 +529,8 @@ class _Run:
         values: Vector = self._call(scorer, lambda: np.array(prepared.scores(selected), dtype=np.float64))
         if values.shape != (d,) or not np.isfinite(values).all():
             raise PlanViolation(
-                f"{scorer} did not return one finite score for each of {d} features. Nothing is released"
+                f"{scorer} did not return one finite score for each of {number_of(d, 'feature')}. Nothing "
+                "is released"
             )
         return values
 
@@ -642,6 +660,7 @@ class _Run:
             outcome="released" if refusal is None else "refused",
             dpkit=__version__,
             witness=self.payment.witness,
+            plan=_settings(plan),
         )
 
     def _source_of_noise(self) -> str:

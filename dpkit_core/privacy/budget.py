@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from dpkit_core.errors import InvalidBudget
+from dpkit_core.text import number_of
 from dpkit_core.validators import positive
 
 #: A guarantee of a larger epsilon says nothing: e^20 is half a billion.
@@ -148,7 +149,7 @@ def vacuous(epsilon: float, delta: float, records: int | None = None) -> tuple[s
         )
     # Publishing a record drawn at random has epsilon 0 and delta 1 / records.
     if delta >= 1 / max(records or 0, 2):
-        known = "2 or more records" if records is None else f"{records} records"
+        known = "2 or more records" if records is None else number_of(records, "record")
         reasons.append(
             f"delta {rounded_up(delta, 3)} would let a table of {known} publish one of them as it is"
         )

@@ -442,6 +442,29 @@ def same_event(one: object, other: object) -> bool:
     return is_exact(one) and is_exact(other) and one == other
 
 
+def unstated(event: Event) -> str | None:
+    """Return what an event leaves unsaid that the meter compares and a certificate tells."""
+    for inner in walk(event):
+        name = type(inner).__name__
+        match inner:
+            case Laplace() | Gaussian() if None in (inner.sensitivity, inner.shape):
+                return f"{name} noise without its sensitivity and shape"
+            case NonSphericalGaussian() if None in (inner.sensitivities, inner.shape):
+                return f"{name} noise without its sensitivities and shape"
+            case ExponentialMechanism() | PermuteAndFlip() if None in (inner.sensitivity, inner.candidates):
+                return f"{name} without its sensitivity and the number of candidates"
+            case PureDP() | ApproxDP() | Renyi() if not inner.proof:
+                return f"{name} without the place of its proof"
+            case _:
+                pass
+    return None
+
+
+def says_facts(event: Event) -> bool:
+    """Return whether ``event``, or one inside it, says anything on which its cost does not depend."""
+    return any(getattr(inner, name, None) not in (None, "") for inner in walk(event) for name in UNPRICED)
+
+
 def expand(events: Iterable[Event]) -> Iterator[Event]:
     """Yield the single events of which ``events`` are made, in order."""
     for event in events:

@@ -22,7 +22,7 @@ from dpkit_core.privacy.events import (
 )
 from dpkit_core.release.witness import Witness
 from dpkit_core.text import indented
-from dpkit_core.validators import exact_text, frozen_mapping, frozen_texts, frozen_tuple, thawed
+from dpkit_core.validators import exact_text, fraction, frozen_mapping, frozen_texts, frozen_tuple, thawed
 
 #: Heads a guarantee that is proved and protects nobody.
 NOTHING_SAID = "NO MEANINGFUL PRIVACY"
@@ -81,6 +81,50 @@ class StageEvent:
 
 
 @attrs.frozen
+class Settings:
+    """What a plan was told besides public facts, budget and parts; what is at its default is not written.
+
+    Attributes
+    ----------
+    select_share
+        The selection's fraction of the budget, where a regression follows it.
+    batches
+        How many batches of records the run was for.
+    iterates
+        From how many iterates of the regressor the selector dropped features; None where it selected before.
+    """
+
+    select_share: float = attrs.field(default=0.05, converter=float, validator=fraction)
+    batches: int = attrs.field(default=1, validator=attrs.validators.ge(1))
+    iterates: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
+    )
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the settings that are not at their defaults, as plain data."""
+        return attrs.asdict(self, filter=lambda field, value: bool(value != field.default))
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Settings:
+        """Return the settings that ``to_document`` wrote.
+
+        Raises
+        ------
+        InvalidRelease
+            If one is unknown, or not what it must be.
+        """
+        fields = Fields(document, "the plan of the certificate", InvalidRelease)
+        default = cls()
+        settings = cls(
+            fields.number("select_share", default.select_share),
+            fields.whole("batches", default.batches),
+            fields.whole("iterates", default.iterates),
+        )
+        fields.close()
+        return settings
+
+
+@attrs.frozen
 class Certificate:
     """Everything needed to judge a release, and to recompute its total. Nothing in it can be changed.
 
@@ -114,6 +158,8 @@ class Certificate:
         Version of the core.
     witness
         Where the run was charged and what the account had spent after it; None where nobody had to pay.
+    plan
+        What the plan was told besides; with it the release can be planned again.
     """
 
     private: bool = attrs.field(validator=_is_truth)
@@ -132,6 +178,7 @@ class Certificate:
     outcome: str
     dpkit: str
     witness: Witness | None = None
+    plan: Settings = Settings()
 
     def __str__(self) -> str:
         return "\n".join(["Certificate", *indented(self.in_words())])
@@ -204,6 +251,7 @@ class Certificate:
             "budget": attrs.asdict(self.budget),
             "outcome": self.outcome,
             "dpkit": self.dpkit,
+            **({"plan": settings} if (settings := self.plan.to_document()) else {}),
             **({} if self.witness is None else {"witness": self.witness.to_document()}),
         }
 
@@ -218,6 +266,7 @@ class Certificate:
         """
         fields = Fields(document, "the certificate", InvalidRelease)
         witness = fields.mapping("witness", None)
+        plan = fields.mapping("plan", None)
         try:
             certificate = cls(
                 private=fields.truth("private"),
@@ -236,6 +285,7 @@ class Certificate:
                 outcome=fields.text("outcome"),
                 dpkit=fields.text("dpkit"),
                 witness=None if witness is None else Witness.from_document(witness),
+                plan=Settings() if plan is None else Settings.from_document(plan),
             )
         except (ValueError, InvalidBudget, InvalidSchema) as error:
             raise InvalidRelease(f"the certificate: {error}") from error

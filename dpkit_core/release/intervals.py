@@ -48,7 +48,7 @@ from dpkit_core import markup
 from dpkit_core.errors import InvalidOption, InvalidRelease
 from dpkit_core.release.models import NoisyMoments, WinsorizedLinearModel
 from dpkit_core.release.words import INTERCEPT
-from dpkit_core.text import columns, indented
+from dpkit_core.text import columns, indented, number_of
 
 if TYPE_CHECKING:
     from dpkit_core.data.arrays import Matrix, Vector
@@ -110,7 +110,9 @@ class Intervals:
 
         rows = np.column_stack([np.asarray(X, dtype=np.float64), np.ones(len(X))])
         if rows.shape[1] != len(self.names):
-            raise InvalidOption(f"X has {rows.shape[1] - 1} columns; give one for each of {self.names[:-1]}")
+            raise InvalidOption(
+                f"X has {number_of(rows.shape[1] - 1, 'column')}; give one for each of {self.names[:-1]}"
+            )
         middle = rows @ self.estimates
         reach = self._quantile * np.sqrt(np.einsum("ij,jk,ik->i", rows, self.covariance, rows))
         return np.column_stack([middle, middle - reach, middle + reach])

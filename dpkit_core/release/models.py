@@ -10,6 +10,7 @@ import attrs
 
 from dpkit_core.data.features import Feature
 from dpkit_core.errors import InvalidRelease
+from dpkit_core.text import number_of
 from dpkit_core.validators import frozen_floats, frozen_tuple
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class LinearModel:
     def __attrs_post_init__(self) -> None:
         if len(self.features) != len(self.coefficients):
             raise ValueError(
-                f"{len(self.features)} features but {len(self.coefficients)} coefficients; give one for each"
+                f"{number_of(len(self.features), 'feature')} but {len(self.coefficients)} coefficients; "
+                "give one for each"
             )
         if not all(map(math.isfinite, (*self.coefficients, self.intercept))):
             raise ValueError("a coefficient is not finite")
@@ -230,7 +232,10 @@ class WinsorizedLinearModel:
 
     def __attrs_post_init__(self) -> None:
         if self.moments is not None and self.moments.size != len(self.features) + 2:
-            raise ValueError(f"moments of {self.moments.size} columns for {len(self.features)} features")
+            raise ValueError(
+                f"moments of {number_of(self.moments.size, 'column')} for "
+                f"{number_of(len(self.features), 'feature')}"
+            )
         _check_columns(self.features, self.centers, self.widths, self.coefficients)
         _check_numbers(
             *self.centers, *self.widths, *self.coefficients, self.radius, self.intercept, *self.bounds
@@ -307,7 +312,8 @@ def _check_columns(features: tuple[str, ...], *columns: tuple[float, ...]) -> No
     if any(len(column) != len(features) for column in columns):
         counts = ", ".join(str(len(column)) for column in columns)
         raise ValueError(
-            f"{len(features)} features but {counts} centers, widths and coefficients; give one for each"
+            f"{number_of(len(features), 'feature')} but {counts} centers, widths and coefficients; give "
+            "one for each"
         )
 
 

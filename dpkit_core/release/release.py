@@ -13,7 +13,13 @@ import attrs
 from dpkit_core.data.features import Feature
 from dpkit_core.data.source import ReadOptions
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.files.documents import Fields, read_json, require_plain, require_version
+from dpkit_core.files.documents import (
+    Fields,
+    first_difference,
+    read_json,
+    require_plain,
+    require_version,
+)
 from dpkit_core.files.writing import write_whole
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.kinds import OpaqueModel, canonical, read_model
@@ -244,7 +250,8 @@ class Release:
         Raises
         ------
         InvalidRelease
-            If it is not a release, was written by a newer dpkit, or lacks something.
+            If it is not a release, was written by a newer dpkit, lacks something, or has what dpkit would not
+            write: there is one document for each release, up to the order of keys and 1 for 1.0.
         """
         require_plain(document, "the release", InvalidRelease)
         fields = Fields(document, "the release", InvalidRelease)
@@ -262,6 +269,12 @@ class Release:
             None if signature is None else Signature.from_document(signature),
         )
         fields.close()
+        if (place := first_difference(document, release.to_document())) is not None:
+            raise InvalidRelease(
+                f"the release says something at {place} in another way than dpkit writes it: by a value of "
+                "another type, by null for what is left out, or by a default. Restore the file as it was "
+                "written"
+            )
         return release
 
     def to_json(self) -> str:

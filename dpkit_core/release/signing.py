@@ -22,6 +22,7 @@ events is what ``dpkit verify`` computes; what the table has cost is what the le
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -68,9 +69,15 @@ class Signature:
         fields = Fields(document, "the signature", InvalidRelease)
         if (algorithm := fields.text("algorithm")) != ALGORITHM:
             raise InvalidRelease(f"the signature is by {algorithm!r}; this dpkit knows {ALGORITHM}")
-        signature = cls(fields.text("key"), fields.text("value"))
+        signature = cls(_digits(fields, "key", 64), _digits(fields, "value", 128))
         fields.close()
         return signature
+
+
+def _digits(fields: Fields, key: str, count: int) -> str:
+    if not re.fullmatch(f"[0-9a-f]{{{count}}}", digits := fields.text(key)):
+        raise InvalidRelease(f"the signature: {key} must be {count} hexadecimal digits, and is not")
+    return digits
 
 
 def unsigned(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import attrs
 
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.release.models import WinsorizedLinearModel, interval, model_matrix
-from dpkit_core.validators import exact_text, frozen_floats, frozen_tuple
+from dpkit_core.validators import exact_text, frozen_floats
 
 if TYPE_CHECKING:
     from dpkit_core.data.arrays import Matrix, Vector
@@ -51,7 +51,7 @@ def _splits(trees: Iterable[Iterable[Iterable[Any]]]) -> tuple[tuple[Split, ...]
     return tuple(tuple(map(_split, tree)) for tree in trees)
 
 
-def _classes(names: Iterable[Any]) -> tuple[str, ...]:
+def _texts(names: Iterable[Any]) -> tuple[str, ...]:
     return tuple(map(exact_text, names))
 
 
@@ -101,7 +101,7 @@ class TreesModel:
 
     takes_missing: ClassVar[bool] = True
 
-    features: tuple[str, ...] = attrs.field(converter=frozen_tuple)
+    features: tuple[str, ...] = attrs.field(converter=_texts)
     shape: str
     splits: tuple[tuple[tuple[int, float | None], ...], ...] = attrs.field(converter=_splits, repr=False)
     leaves: tuple[tuple[float, ...], ...] = attrs.field(converter=_leaves, repr=False)
@@ -298,8 +298,8 @@ class ClassTreesModel:
 
     takes_missing: ClassVar[bool] = True
 
-    features: tuple[str, ...] = attrs.field(converter=frozen_tuple)
-    classes: tuple[str, ...] = attrs.field(converter=_classes)
+    features: tuple[str, ...] = attrs.field(converter=_texts)
+    classes: tuple[str, ...] = attrs.field(converter=_texts)
     shape: str
     splits: tuple[tuple[tuple[int, float | None], ...], ...] = attrs.field(converter=_splits, repr=False)
     leaves: tuple[tuple[tuple[float, ...], ...], ...] = attrs.field(converter=_rows, repr=False)

@@ -1,8 +1,8 @@
 """Recomputing the total of a certificate, without the data and without whoever wrote it.
 
-There are two answers. Whether the arithmetic is *confirmed*: the total follows from the events, and nothing
-contradicts anything else. And whether the release is *private*: noise from a seed, or no noise at all, can be
-accounted for without a mistake.
+There are two answers. Whether the arithmetic is *confirmed*: the total is what the events compose to, and
+nothing contradicts anything else (``dpkit_core.release.consistency``). And whether the release is *private*:
+noise from a seed, or no noise at all, can be accounted for without a mistake.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import attrs
 from dpkit_core.errors import DpkitError, InvalidRelease
 from dpkit_core.mechanisms.calibration import total
 from dpkit_core.plugins.registry import Registry
-from dpkit_core.privacy.events import Event, NonPrivate, walk
+from dpkit_core.privacy.events import Event, NonPrivate, PureDP, walk
 from dpkit_core.privacy.totals import TOTALS
 from dpkit_core.release.certificate import Certificate
+from dpkit_core.release.consistency import contradictions
 from dpkit_core.release.release import Release
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class Verification:
     Attributes
     ----------
     confirmed
-        Whether the recomputed total is at most the claimed one and nothing contradicts anything else.
+        Whether the recomputed total is the claimed one, or by another accountant at most that, and nothing
+        contradicts anything else.
     private
         Whether it is confirmed, certified private, and its guarantee says something.
     epsilon
@@ -71,7 +73,8 @@ def verify(release: Release, accountant: Accountant | str | None = None) -> Veri
         The release to check; nothing that it does not say is used.
     accountant
         A fresh accountant, or the name of an installed one; the one that the certificate names by default.
-        Another accountant may prove a larger total only; then the claim is neither confirmed nor refuted.
+        The certificate's own one must find its total; another one no larger total. One that can prove a
+        larger total only neither confirms nor refutes the claim.
     """
     certificate = release.certificate
     name = accountant if isinstance(accountant, str) else certificate.accountant
@@ -80,20 +83,20 @@ def verify(release: Release, accountant: Accountant | str | None = None) -> Veri
     else:
         name, given = type(accountant).__name__, accountant
         total_of = functools.partial(total, accountant=given)
-    problems = [*_inner_contradictions(certificate), *_contradictions(release)]
+    problems = contradictions(release)
+    own = name == certificate.accountant
     epsilon = None
     events = [item.event for item in certificate.events]
-    if any(isinstance(inner, NonPrivate) for event in events for inner in walk(event)):
-        if certificate.private or certificate.epsilon is not None:
-            problems.append("an event is not private at all, yet the certificate claims a guarantee")
-    elif not problems:
+    leaky = any(isinstance(inner, NonPrivate) for event in events for inner in walk(event))
+    if not leaky and not problems:
         try:
             epsilon = total_of(events, delta=certificate.delta)
         except InvalidRelease:  # options that the accountant does not have
             raise
         except DpkitError as error:
             problems.append(str(error))
-        problems += _disagreement(epsilon, certificate, name)
+        else:
+            problems += _disagreement(epsilon, certificate, name, own=own)
     reasons = () if problems else (*certificate.reasons, *certificate.vacuous)
     private = certificate.private and not problems and not reasons
     return Verification(
@@ -101,77 +104,20 @@ def verify(release: Release, accountant: Accountant | str | None = None) -> Veri
     )
 
 
-def _inner_contradictions(certificate: Certificate) -> list[str]:
-    problems = [
-        f"event {e.event} holds for {e.event.neighboring.value}, the certificate for "
-        f"{certificate.neighboring.value}"
-        for e in certificate.events
-        if e.event.neighboring is not certificate.neighboring
-    ]
-    if certificate.private and certificate.reasons:
-        problems.append("the certificate says private and gives reasons why not")
-    if not (certificate.private or certificate.reasons):
-        problems.append("the certificate says not private and gives no reason")
-    if certificate.private and "not private" in certificate.randomness:
-        problems.append(f"the certificate says private, but randomness was {certificate.randomness}")
-    if not certificate.events:
-        problems.append("the certificate lists no event, so nothing shows what the release cost")
-    return problems
-
-
-def _contradictions(release: Release) -> list[str]:
-    certificate, budget = release.certificate, release.certificate.budget
-    problems = []
-    if certificate.outcome not in {"released", "refused"}:
-        problems.append(f"unknown outcome {certificate.outcome!r}")
-    elif (certificate.outcome == "refused") != (release.refusal is not None):
-        problems.append(f"the outcome is {certificate.outcome}, the refusal {release.refusal!r}")
-    elif release.refusal is not None and release.model is not None:
-        problems.append("the release has a model, although it was refused")
-    if certificate.schema.neighboring is not certificate.neighboring:
-        problems.append(
-            f"the certificate is for {certificate.neighboring.value}, its schema for "
-            f"{certificate.schema.neighboring.value}"
-        )
-    if (certificate.epsilon or 0.0) > budget.epsilon or certificate.delta > budget.delta:
-        problems.append(
-            f"the claimed epsilon {certificate.epsilon} and delta {certificate.delta} are above the budget, "
-            f"epsilon {budget.epsilon} and delta {budget.delta}"
-        )
-    return [*problems, *_unknown_features(release)]
-
-
-def _unknown_features(release: Release) -> list[str]:
-    """Return what is wrong with the features: all are the schema's, and a model's are the selected ones."""
-    try:
-        known = {feature.name for feature in release.certificate.schema.features}
-    except DpkitError as error:
-        return [str(error)]
-    problems = [
-        f"{name!r} is selected, and the certificate's schema has no such feature"
-        for name in release.selected
-        if name not in known
-    ]
-    if len(set(release.selected)) < len(release.selected):
-        problems.append("a feature is selected twice")
-    chosen = set(release.selected) or known
-    used = () if release.model is None else release.model.features
-    strange = [name for name in used if name not in chosen]
-    if strange and not problems:
-        problems.append(f"the model uses {strange[0]!r}, which is not among the features that it may use")
-    return problems
-
-
-def _disagreement(epsilon: float | None, certificate: Certificate, name: str) -> list[str]:
+def _disagreement(epsilon: float, certificate: Certificate, name: str, *, own: bool) -> list[str]:
+    """Return whether the total is another one; to another accountant than its own it may be a larger one."""
     claimed = certificate.epsilon
     if claimed is None:
-        return ["the certificate says private but claims no epsilon"] if certificate.private else []
-    if epsilon is not None and epsilon > claimed * (1 + RELATIVE_TOLERANCE):
-        return [
-            f"accountant {name} proves epsilon {epsilon:.6g} at delta {certificate.delta:.3g}; the "
-            f"certificate claims {claimed:.6g}"
-        ]
-    return []
+        return [f"accountant {name} proves epsilon {epsilon:.6g}, and the certificate claims none"]
+    above = epsilon > claimed * (1 + RELATIVE_TOLERANCE)
+    below = own and epsilon < claimed * (1 - RELATIVE_TOLERANCE)
+    if not (above or below):
+        return []
+    sentence = (
+        f"accountant {name} proves epsilon {epsilon:.6g} at delta {certificate.delta:.3g}; the "
+        f"certificate claims {claimed:.6g}"
+    )
+    return [f"{sentence}, which is not what its events compose to" if below else sentence]
 
 
 def _total_by(name: str, certificate: Certificate) -> Callable[..., float]:
@@ -201,6 +147,7 @@ def _own(
         except (TypeError, ValueError) as error:
             raise _options_refused(name, options, error) from error
 
+    total_of([PureDP(1.0, certificate.neighboring)], certificate.delta)  # whether or not there is a total
     return total_of
 
 

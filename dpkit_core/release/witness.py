@@ -8,6 +8,8 @@ The releases together then testify to what the ledger must contain; ``dpkit_core
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,14 +63,12 @@ class Witness:
             raise InvalidRelease("the witness: total and limits are not of the same units")
 
     def in_words(self) -> str:
-        """Return what the account has spent, for a person.
-
-        Raises
-        ------
-        InvalidRelease
-            If this dpkit does not know the measure.
-        """
-        spent = filter_from_document(self.measure).in_words(self.total, self.limits)
+        """Return what the account has spent, for a person; or that its measure is not known here."""
+        spent = "how much of its budget that is cannot be told here, because its measure is not known"
+        with contextlib.suppress(InvalidRelease):
+            measure = filter_from_document(self.measure)
+            if len(measure.units) == len(self.total):
+                spent = measure.in_words(self.total, self.limits)
         return f"Charged to account {self.account}, entry {self.sequence} of ledger {self.ledger}: {spent}"
 
     def to_document(self) -> dict[str, Any]:
@@ -95,13 +95,19 @@ class Witness:
             account=fields.text("account"),
             charge=fields.text("charge"),
             sequence=fields.whole("sequence"),
-            head=fields.text("head"),
+            head=_digest(fields),
             measure=fields.mapping("measure"),
             total=_ticks(fields, "total"),
             limits=_ticks(fields, "limits"),
         )
         fields.close()
         return witness
+
+
+def _digest(fields: Fields) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", head := fields.text("head")):
+        raise InvalidRelease(f"the witness: head is {head!r}; it must be 64 hexadecimal digits")
+    return head
 
 
 def _ticks(fields: Fields, key: str) -> Ticks:

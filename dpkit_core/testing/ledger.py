@@ -198,6 +198,12 @@ def check_entries_are_chained(fresh: Fresh) -> None:
     require(links == [entry.hash for entry in entries[:-1]], "each entry has the hash of the one before")
     later = [entry.sequence for entry in ledger.entries(after=8)]
     require(later == [9, 10], "entries can be read from any number on")
+    for page in (1, 3, 100):
+        require(list(ledger.newest(page=page)) == entries[::-1], "entries can be read from the last one on")
+    newest = [entry.sequence for entry in ledger.newest("diamonds", page=4)]
+    require(newest == list(range(10, 1, -1)), "entries of an account can be read from its last one on")
+    counts = [ledger.count("diamonds"), ledger.count("diamonds", "reserved"), ledger.count("emeralds")]
+    require(counts == [9, 4, 0], "entries of an account are counted")
     require(audit(ledger).sound, "an audit finds nothing")
 
 

@@ -24,6 +24,7 @@ from dpkit_core.protocols import Accountant, Custom, Scores, StagePlan
 from dpkit_core.testing.drive import QuickMeter, QuickSampler
 from dpkit_core.testing.fuzz import NORMS, ROUNDING, side_by_side
 from dpkit_core.testing.trial import CheckFailed
+from dpkit_core.text import number_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -211,7 +212,7 @@ def require_covered(first: Transcript, second: Transcript, pair: tuple[Any, Any]
             raise CheckFailed(
                 f"draw {number} protects values that move by {moved:.6g} in {norm}, planned for "
                 f"sensitivity {sensitivity:.6g}, between neighbors with {pair[0].records} and "
-                f"{pair[1].records} records:\n"
+                f"{number_of(pair[1].records, 'record')}:\n"
                 f"{side_by_side(*pair)}"
             )
         worst = max(worst, moved / sensitivity)

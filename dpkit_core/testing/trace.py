@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpkit_core.pipeline.meter import Draw
+from dpkit_core.text import number_of
 
 
 def trace_difference(first: Sequence[Draw], second: Sequence[Draw], *, refused: bool = False) -> str | None:
@@ -38,7 +39,7 @@ def trace_difference(first: Sequence[Draw], second: Sequence[Draw], *, refused: 
         if not refused and _scales(one) != _scales(other):
             return f"draw {number} has noise of other scales inside it: {_scales(one)} and {_scales(other)}"
     if len(first) != len(second) and not refused:
-        return f"{len(first)} draws on one dataset and {len(second)} on the other"
+        return f"{number_of(len(first), 'draw')} on one dataset and {len(second)} on the other"
     return None
 
 

@@ -2,10 +2,14 @@
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 
+from dpkit_core.ledger.ledger import Ledger
 from dpkit_core.pipeline import policy
+from dpkit_core.testing import ledger as suite
 
 PARTS = "--scorer large --selector best --accountant basic --delta 0"
 RUN = tuple(f"compose diamonds.csv --schema facts.toml -k 2 {PARTS}".split())
@@ -67,8 +71,101 @@ def test_show_says_who_spent_what_and_what_one_more_run_would_cost(dpkit, opened
         dpkit("ledger", "show", "ledger.db", "--plan", "plan.toml", "--format", "json").stdout
     )
     assert document["accounts"][0]["total"] == [10**9, 0]
-    assert [entry["kind"] for entry in document["entries"]] == ["account", "reserved", "released"]
+    assert [entry["kind"] for entry in document["entries"]] == ["released", "reserved", "account"]
+    assert document["not_shown"] == 0
     assert document["price"]["runs"] == 1
+
+
+@pytest.fixture(scope="module")
+def sixty(tmp_path_factory):
+    """Sixty runs of which one was never settled, beside the two entries of the ledger and the account."""
+    ledger = Ledger.create(str(tmp_path_factory.mktemp("sixty") / "ledger.db"))
+    ledger.add(suite.account(epsilon=1000.0))
+    for number in range(60):
+        reservation = ledger.reserve(suite.charge(0.001 * (number + 1)))
+        if number != 58:
+            ledger.settle(reservation, "released" if number % 2 else "failed")
+    return ledger.url
+
+
+@pytest.fixture
+def many(sixty, folder):
+    shutil.copy(sixty, "ledger.db")
+
+
+def shown_runs(result):
+    """Return what is in the first and last columns of the table of runs."""
+    rows = [line.split() for line in result.stdout.partition("Runs paid by")[2].splitlines()[3:]]
+    return [(int(row[0]), row[-1]) for row in rows if row[0].isdecimal() and "not shown" not in " ".join(row)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "count"), [((), 50), (("--limit", "2"), 2), (("--limit", "59"), 59), (("--limit", "1000"), 60),
+                         (("--limit", "0"), 60), (("--limit", "all"), 60)],
+)  # fmt: skip
+def test_the_newest_runs_are_shown_and_how_many_are_not(limit, count, dpkit, many):
+    result = dpkit("ledger", "show", "ledger.db", *limit)
+    assert result.exit_code == 0, result.output
+    runs = shown_runs(result)
+    assert len(runs) == count
+    assert runs[:2] == [(120, "released"), (119, "reserved")]
+    assert runs == sorted(runs, reverse=True)
+    said = "Runs paid by diamonds: 60"
+    if count < 60:
+        said += f", of which the newest {count} are shown"
+        runs_are = "1 earlier run is" if count == 59 else f"{60 - count} earlier runs are"
+        assert f"{runs_are} not shown; --limit all shows every one." in words(result)
+    else:
+        assert "not shown" not in words(result)
+    assert said in result.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("limit", "count"), [((), 50), (("--limit", "1"), 1), (("--limit", "0"), 120), (("--limit", "all"), 120)]
+)
+def test_entries_in_json_are_the_newest_and_how_many_are_not(limit, count, dpkit, many):
+    text = dpkit("ledger", "show", "ledger.db", "--format", "json", *limit).stdout
+    document = json.loads(text)
+    assert [entry["sequence"] for entry in document["entries"]] == list(range(121, 121 - count, -1))
+    assert document["not_shown"] == 120 - count
+    assert text == json.dumps(document, indent=2) + "\n"
+
+
+def test_a_ledger_without_accounts_is_shown_as_json(dpkit, folder):
+    Ledger.create("ledger.db")
+    document = json.loads(dpkit("ledger", "show", "ledger.db", "--format", "json").stdout)
+    assert (document["accounts"], document["entries"], document["not_shown"]) == ([], [], 0)
+
+
+@pytest.mark.parametrize("limit", ["-1", "1.5", "few", ""])
+def test_a_limit_that_is_no_number_is_refused(limit, dpkit, many):
+    result = dpkit("ledger", "show", "ledger.db", f"--limit={limit}")
+    assert result.exit_code == 2
+    assert "give a whole number, or all" in words(result)
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_entries_that_are_not_shown_are_not_read(form, dpkit, many):
+    # An early entry that cannot be read as JSON is noticed by whoever reads it.
+    with closing(sqlite3.connect("ledger.db", isolation_level=None)) as connection:
+        connection.execute("DROP TRIGGER never_changed")
+        connection.execute("UPDATE entry SET body = '{' WHERE sequence = 5")
+    line = ("ledger", "show", "ledger.db", "--format", form, "--limit")
+    assert dpkit(*line, "50").exit_code == 0
+    everything = dpkit(*line, "all")
+    assert everything.exit_code == 2
+    assert "entry 5 of the ledger is damaged" in words(everything)
+
+
+def test_a_finished_move_is_not_repeated(dpkit, opened, folder):
+    assert dpkit("ledger", "move", "ledger.db", "new.db").exit_code == 0
+    assert "has left this place for" in words(dpkit("ledger", "show", "ledger.db"))
+    (folder / "new.db").rename(folder / "renamed.db")
+    again = dpkit("ledger", "move", "ledger.db", "new.db")
+    assert again.exit_code == 2
+    assert "already, and arrived there on" in words(again)
+    assert not (folder / "new.db").exists()
+    assert dpkit("ledger", "audit", "ledger.db").exit_code == 0
 
 
 def test_a_second_account_has_a_table_of_its_own(dpkit, opened):

@@ -84,3 +84,50 @@ def paragraphs(command):
     for name in command:
         shown = shown.get_command(click.Context(shown), name)
     return [" ".join(paragraph.split()) for paragraph in shown.help.split("\n\n")]
+
+
+# Tables of many rows
+
+HEADER = ("entry", "who", "plan")
+NUMERIC = ("entry",)
+
+
+@pytest.fixture
+def narrow(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+
+
+def row(number, plan="a plan"):
+    return (str(number), "\u5f20\u4f1f" if number % 2 else "ann", plan)
+
+
+@pytest.mark.parametrize("plan", ["a plan", "a plan of several words that is broken in two", "x" * 60])
+def test_a_table_of_many_rows_looks_as_one_of_few(plan, narrow, capsys):
+    render.table(HEADER, [row(number, plan) for number in range(100, 140)], numeric=NUMERIC)
+    few = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    render.table(HEADER, (row(number, plan) for number in range(100, 999)), numeric=NUMERIC)
+    many = capsys.readouterr().out.splitlines()
+    assert len(few) >= 42
+    assert many[: len(few)] == few
+
+
+def test_rows_are_printed_while_they_come(narrow, capsys):
+    printed = []
+
+    def rows():
+        for number in itertools.count(100):
+            printed.append(capsys.readouterr().out)
+            if number == 3000:
+                return
+            yield row(number)
+
+    render.table(HEADER, rows(), numeric=NUMERIC)
+    assert printed[-1].splitlines() == [f"   {row(2999)[0]}   {row(2999)[1]}   a plan"]
+
+
+def test_a_longer_cell_further_down_loses_nothing(narrow, capsys):
+    rows = [row(number) for number in range(600)] + [("1234567", "somebody else", "another plan")]
+    render.table(HEADER, rows, numeric=NUMERIC)
+    last = "".join(capsys.readouterr().out.splitlines()[602:])
+    assert "1234567" in last
+    assert sorted("".join(last.split())) == sorted("1234567somebodyelseanotherplan")

@@ -9,6 +9,7 @@ import pytest
 
 from dpkit_core import Release
 from dpkit_core.privacy.events import Gaussian
+from dpkit_core.privacy.totals import TOTALS
 from dpkit_core.release.certificate import StageEvent
 
 pytestmark = pytest.mark.usefixtures("parts")
@@ -122,8 +123,11 @@ def test_a_bare_core_verifies_the_accountants_whose_sums_it_has(dpkit, release, 
     if accountant != "basic":
         found = Release.read(release)
         events = (StageEvent("selection", Gaussian(20.0)),)
-        certificate = attrs.evolve(found.certificate, events=events, accountant=accountant, parts=())
-        attrs.evolve(found, certificate=certificate).write(release)
+        part = attrs.evolve(found.certificate.parts[-1], name=accountant, distribution="")
+        parts = (*found.certificate.parts[:-1], part)
+        total = TOTALS[accountant]([Gaussian(20.0)], found.certificate.neighboring, found.certificate.delta)
+        facts = {"events": events, "accountant": accountant, "parts": parts, "epsilon": total}
+        attrs.evolve(found, certificate=attrs.evolve(found.certificate, **facts)).write(release)
     # Without entry points, there is no plugin.
     code = (
         "import importlib.metadata as m; m.entry_points = lambda **kw: m.EntryPoints([]);"

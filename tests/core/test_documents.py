@@ -9,7 +9,15 @@ import pytest
 
 from dpkit_core import Budget, Dataset, Release, Schema, compose, open_source
 from dpkit_core.errors import InvalidData, InvalidRelease, InvalidSchema
-from dpkit_core.files.documents import DEEPEST, Fields, flaw_of, read_json, read_toml, require_plain
+from dpkit_core.files.documents import (
+    DEEPEST,
+    Fields,
+    flaw_of,
+    parse_toml,
+    read_json,
+    read_toml,
+    require_plain,
+)
 
 HUGE = "1" * 400
 
@@ -230,3 +238,69 @@ def test_a_release_of_another_kind_of_model_is_kept(release):
     document = release.to_document()
     document["model"] = {"kind": "of somebody else", "numbers": [1.0]}
     assert json.loads(json.dumps(Release.from_document(document).to_document()))["model"] == document["model"]
+
+
+# What people often get wrong in a line of TOML
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("[columns.Patient ID]", '[columns."Patient ID"]'),
+        ("[columns.Größe] # in cm", '[columns."Größe"]'),
+        ("  [columns.price ($)]", '[columns."price ($)"]'),
+        ("[columns.a.b c]", '[columns.a."b c"]'),
+        ("Patient ID = 1", '"Patient ID" = ...'),
+        ("[columns.a", 'line 3 has no "]" at its end'),
+        ("[columns.a]", "line 3 begins [columns.a] again"),
+        ("lower = ", "line 3, lower, has nothing after the =; write a value there, or a # before the line"),
+        ("lower = # not known", "lower, has nothing after the ="),
+        ("lower 0", 'no "=" in it; write lower = ...'),
+        ("lower: 0", 'no "=" in it; write lower = ...'),
+        ("lower = 0,5", "has a comma in a number; write a point before decimals"),
+        ("lower = 4,011.56", "nothing between groups of digits"),
+        ("lower = .5", "write 0.5"),
+        ("lower = 5.", "write 0.5 or 5.0"),
+        ("clip = True", "has a capital letter; write true or false"),
+        ("kind = numeric", 'kind, has text without quotes; write "..."'),
+        ("symbol = €", 'symbol, has text without quotes; write "..."'),
+        ("categories = [no, yes]", 'text without quotes; write ["...", "..."]'),
+    ],
+)
+@pytest.mark.parametrize("end", ["", "\n", "\r\n[columns.b]\r\nupper = 1\r\n"])
+def test_a_slip_is_answered_by_what_to_write(line, words, end):
+    with pytest.raises(InvalidSchema) as caught:
+        parse_toml(f"[columns.a]\nupper = 1\n{line}{end}", "schema s.toml", InvalidSchema)
+    assert str(caught.value).startswith("schema s.toml is not valid TOML: line 3")
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'lower = "a',
+        "lower = 01",
+        "lower = [1 2]",
+        'x = "\\d"',
+        "a = {b = 1",
+        "a = [\nno,\nyes]",
+        "'x",
+        "[]",
+        "=",
+    ],
+)
+def test_of_any_other_slip_the_parser_says_the_place(text):
+    with pytest.raises(InvalidSchema, match=r"not valid TOML: [^\n]*\(at (line \d, column|end of document)"):
+        parse_toml(text, "schema", InvalidSchema)
+
+
+def test_a_slip_shows_no_value():
+    with pytest.raises(InvalidSchema) as caught:
+        parse_toml("[ledger]\npassword = hunter2", "policy", InvalidSchema)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_mark_at_the_beginning_of_a_file_is_no_slip(tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text("a = 1", encoding="utf-8-sig")
+    assert read_toml(path, "schema", InvalidSchema) == {"a": 1}

@@ -1,6 +1,10 @@
+import pickle
+import tomllib
+
 import pytest
 
 from dpkit_core import Column, Neighboring, Schema
+from dpkit_core.data.features import Written
 from dpkit_core.errors import InvalidSchema
 
 DIAMONDS = """
@@ -175,3 +179,271 @@ def test_a_bound_of_zero_has_one_sign_so_that_equal_schemas_say_the_same():
     column = Column("a", lower=-0.0, upper=1.0)
     assert str(column.lower) == "0.0"
     assert str(Schema((column,), Column("y", upper=-0.0, lower=-1.0)).outcome.bounds) == "(-1.0, 0.0)"
+
+
+# All that is wrong, at once
+
+
+def problems_of(text, names=None):
+    with pytest.raises(InvalidSchema) as caught:
+        Schema.from_document(tomllib.loads(text), names=names)
+    return caught.value.problems
+
+
+def test_everything_that_is_wrong_is_told_at_once():
+    problems = problems_of(
+        """
+        neighborin = "add-remove"
+        target = "cost"
+        records = 5000
+        records_about = 517
+        assertions = "none"
+        [columns.age]
+        bounds = [0, 120]
+        [columns.cut]
+        categories = ["Fair", "Fair"]
+        positive = "Good"
+        [columns.carat]
+        lower = 9
+        upper = 5
+        clip = "yes"
+        yeo_johnson = 11
+        missing = "mean"
+        [columns.on]
+        kind = "date"
+        lower = "1.1.2020"
+        upper = 3
+        format = "%d.%m"
+        [columns.cost]
+        missing = "indicator"
+        """
+    )
+    words = [
+        "unknown key 'neighborin'",
+        "assertions is 'none'",
+        "'age' has an unknown key 'bounds'",
+        "'cut' lists a category twice",
+        "'carat' has clip = 'yes'",
+        "'carat' has yeo_johnson = 11.0; the power must be from -10 to 10",
+        "'carat' has missing = 'mean'",
+        "'carat' has lower = 9.0 and upper = 5.0",
+        "'on' has lower = '1.1.2020'",
+        "'on' has upper = 3",
+        "'on' has format = '%d.%m'",
+        "'cost' has missing = 'indicator' and no fill",
+        "the number of records, which is private under add-remove",
+        "records = 5000 and records_about = 517",
+        "records_about is 517, which may be a count",
+    ]
+    assert [word for word in words if not any(word in problem for problem in problems)] == []
+    assert len(problems) == len(words)
+
+
+def test_one_problem_a_line_and_one_alone_is_a_sentence():
+    with pytest.raises(InvalidSchema) as caught:
+        Column("a", lower=2, upper=1, clip=3)
+    assert str(caught.value).splitlines() == [
+        "the schema has 2 problems:",
+        "  - column 'a' has clip = 3; give true or false",
+        "  - column 'a' has lower = 2.0 and upper = 1.0; lower must be below upper",
+    ]
+    with pytest.raises(InvalidSchema, match=r"^column 'a' has clip = 3; give true or false$"):
+        Column("a", clip=3)
+
+
+def test_what_depends_on_a_wrong_fact_is_not_held_against_it():
+    # With the bound as it should be, clip is right.
+    assert (
+        len(problems_of('target = "y"\n[columns.a]\nlower = "0"\nupper = 1\nclip = true\n[columns.y]')) == 1
+    )
+    assert (
+        len(problems_of('target = "y"\n[columns.a]\nkind = "number"\ncategories = ["x"]\n[columns.y]')) == 1
+    )
+    # Of a relation that is none, neither is contradicted.
+    for fact in ('records = 5\n[columns.a]\nkind = "numeric"', '[columns.a]\nmissing = "drop"'):
+        assert len(problems_of(f'neighboring = "swap"\ntarget = "y"\n{fact}\n[columns.y]')) == 1
+
+
+def test_a_wrong_description_of_all_other_columns_is_told_once():
+    text = 'target = "y"\n[columns."*"]\nlower = 2\nupper = 1\n[columns.y]'
+    assert len(problems_of(text, names=["y", *map(str, range(1000))])) == 1
+
+
+def test_an_error_of_a_schema_survives_a_process():
+    with pytest.raises(InvalidSchema) as caught:
+        Column("a", clip=3, scale=4)
+    copied = pickle.loads(pickle.dumps(caught.value))
+    assert copied.problems == caught.value.problems
+    assert str(copied) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "facts", [{"lower": "0"}, {"upper": True}, {"categories": "Fair"}, {"categories": 5}]
+)
+def test_a_program_is_told_what_a_file_is_told(facts):
+    with pytest.raises(InvalidSchema, match="column 'a' has"):
+        Column("a", **facts)
+
+
+# What people write
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("bounds = [0, 1]", "write lower = 0 and upper = 1 instead"),
+        ("range = [0.5, 1]", "write lower = 0.5 and upper = 1 instead"),
+        ('limits = "0-1"', "write lower = ... and upper = ... instead"),
+        ("minimum = 0", "did you mean lower[?] It may have categories, clip"),
+        ("uper = 0", "did you mean upper[?] It may have"),
+        ('type = "numeric"', "did you mean kind[?]"),
+        ('unit = "kg"', "did you mean symbol[?]"),
+        ("zzz = 1", "an unknown key 'zzz'; it may have"),
+        ('kind = "boolean"', r'has no kind but categories = \["no", "yes"\]'),
+        ('kind = "float"', "did you mean numeric[?] It must be one of numeric, categorical, date"),
+        ('kind = "string"', "did you mean categorical[?]"),
+        ('kind = "timestamp"', "did you mean date[?]"),
+        ('kind = "x"', "kind 'x'; it must be one of"),
+        ("[columns.a.b]\nlower = 0", r'a name with a point in it is written in quotes: \[columns."a.b"\]'),
+        ("[b]\nlower = 0", r"a column is described under \[columns.b\]"),
+        ('["b c"]\nlower = 0', r'a column is described under \[columns."b c"\]'),
+    ],
+)
+def test_what_may_have_been_meant_is_said(line, message):
+    with pytest.raises(InvalidSchema, match=message):
+        Schema.from_document(tomllib.loads(f'target = "y"\n[columns.y]\n[columns.a]\n{line}'))
+
+
+def test_a_target_that_is_misspelled_is_met_by_the_nearest_column():
+    with pytest.raises(
+        InvalidSchema, match=r"'prize', which is not among its columns a, price; did you mean 'p"
+    ):
+        Schema.from_document({"target": "prize", "columns": {"a": {}, "price": {}}})
+
+
+def test_a_column_with_categories_is_categorical_without_saying_so():
+    document = {"target": "y", "columns": {"a": {}, "y": {"categories": ["no", "yes"]}}}
+    schema = Schema.from_document(document)
+    assert schema.target == Column("y", "categorical", categories=("no", "yes"))
+    assert schema.target == Column("y", categories=["no", "yes"])
+    assert schema.outcome.category == "yes"
+    assert schema.to_document()["columns"]["y"]["kind"] == "categorical"
+
+
+def test_a_target_of_text_is_offered_as_classes():
+    document = {"target": "sold", "columns": {"a": {}, "sold": {"kind": "categorical"}}}
+    with pytest.raises(InvalidSchema, match=r'under \[columns.sold\].*categories = \["no", "yes"\]'):
+        Schema.from_document(document)
+
+
+# How text is written
+
+
+WRITTEN = {
+    "cost": Column("cost", symbol="€", decimal=",", thousands="."),
+    "admitted": Column("admitted", "date", format="%d.%m.%Y"),
+    "share": Column("share", symbol="%"),
+    "plain": Column("plain"),
+    "cut": Column("cut", categories=("Fair", "Good")),
+}
+
+
+def test_a_schema_says_how_dates_and_numbers_are_written():
+    schema = Schema(tuple(WRITTEN.values()), Column("y"))
+    assert {feature.column: feature.written for feature in schema.features} == {
+        "cost": Written("numeric", None, "€", ",", "."),
+        "admitted": Written("date", "%d.%m.%Y"),
+        "share": Written("numeric", None, "%"),
+        "plain": Written(),
+        "cut": Written("categorical", categories=("Fair", "Good")),
+    }
+    assert WRITTEN["cost"].written == Written("numeric", None, "€", ",", ".")
+
+
+def test_the_habits_of_a_file_hold_where_a_column_says_nothing():
+    schema = Schema(tuple(WRITTEN.values()), Column("y"))
+    read = schema.read_with(decimal=",", thousands=" ", missing=["?"])
+    habits = {feature.column: feature.written for feature in (*read.features, read.outcome)}
+    assert habits["cost"] == Written("numeric", None, "€", ",", ".", ("?",))
+    assert habits["share"] == Written("numeric", None, "%", ",", " ", ("?",))
+    assert habits["plain"] == habits["y"] == Written("numeric", None, None, ",", " ", ("?",))
+    assert habits["cut"].missing == habits["admitted"].missing == ("?",)
+    # A column that says one of the two says both, so that they never collide.
+    point = Schema((Column("a", thousands=","),), Column("y")).read_with(decimal=",")
+    assert point.features[0].written == Written(decimal=".", thousands=",")
+
+
+def test_the_habits_of_a_file_are_no_facts():
+    schema = Schema(tuple(WRITTEN.values()), Column("y"))
+    read = schema.read_with(decimal=",", missing=("?",))
+    assert read == schema
+    assert hash(read) == hash(schema)
+    assert read.features == schema.features
+    assert read.outcome == schema.outcome
+    assert read.to_document() == schema.to_document()
+    assert repr(read) == repr(schema)
+    # Equal columns are made to features once; not across files of other habits.
+    assert schema.features[3].written == Written()
+    assert read.features[3].written.decimal == ","
+
+
+def test_how_text_is_written_is_in_a_document_only_where_it_is_said():
+    schema = Schema((*WRITTEN.values(), Column("none", thousands="")), Column("y"))
+    document = schema.to_document()
+    assert Schema.from_document(document) == schema
+    columns = document["columns"]
+    assert columns["cost"] == {"kind": "numeric", "symbol": "€", "decimal": ",", "thousands": "."}
+    assert columns["admitted"] == {"kind": "date", "format": "%d.%m.%Y"}
+    assert columns["none"] == {"kind": "numeric", "thousands": ""}
+    assert columns["plain"] == {"kind": "numeric"}
+    assert list(columns["cut"]) == ["kind", "categories"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"kind": "date", "format": "%d.%m"}, "write year, month and day"),
+        ({"kind": "date", "format": "%Y-%m"}, "write year, month and day"),
+        ({"kind": "date", "format": "dd.mm.yyyy"}, "codes of strptime"),
+        ({"kind": "date", "format": "%d.%m.%Q"}, "codes of strptime"),
+        ({"kind": "date", "format": "%d.%d.%m.%Y"}, "codes of strptime"),
+        ({"kind": "date", "format": "23.%m.%Y"}, "write year, month and day"),
+        ({"kind": "date", "format": "%d.%m.%Y\x1b"}, "codes of strptime"),
+        ({"kind": "date", "format": 5}, "codes of strptime"),
+        ({"format": "%d.%m.%Y"}, 'is numeric and has format; .* set kind = "date", or remove it'),
+        ({"kind": "date", "symbol": "€"}, "is date and has symbol; that is for numbers"),
+        ({"categories": ("a",), "decimal": ","}, "is categorical and has decimal"),
+        ({"kind": "date", "thousands": ","}, "is date and has thousands"),
+        ({"symbol": ""}, "has symbol = ''"),
+        ({"symbol": "5"}, "without digits"),
+        ({"symbol": "-"}, "without digits, signs"),
+        ({"symbol": ".,"}, "without digits"),
+        ({"symbol": " €"}, "spaces around it"),
+        ({"symbol": "\x1b"}, "has symbol"),
+        ({"decimal": ";"}, 'give "." or ","'),
+        ({"decimal": 1}, 'give "." or ","'),
+        ({"thousands": ";"}, "give a comma, a point, a space"),
+        ({"decimal": ",", "thousands": ","}, 'the same decimal; set decimal = "."'),
+        ({"thousands": "."}, 'a point unless you say otherwise; set decimal = ","'),
+    ],
+)
+def test_what_cannot_be_written_so_is_refused(facts, message):
+    with pytest.raises(InvalidSchema, match=message):
+        Column("a", **facts)
+
+
+@pytest.mark.parametrize(
+    "format", ["%d.%m.%Y", "%m/%d/%y", "%Y%m%d", "%d %b %Y", "%Y-%jT%H:%M:%S%z", "%G-W%V-%u", "am %d.%m.%Y"]
+)
+def test_whatever_says_the_day_is_a_format(format):
+    assert Column("a", "date", format=format).written.format == format
+
+
+@pytest.mark.parametrize("symbol", ["€", "%", "kg", "US$", "Fr.", "m²", "°C"])
+def test_whatever_says_nothing_of_the_number_is_a_symbol(symbol):
+    assert Column("a", symbol=symbol).written.symbol == symbol
+
+
+def test_null_is_no_fact():
+    with pytest.raises(InvalidSchema, match="has lower = null; leave the key out"):
+        Schema.from_document({"target": "y", "columns": {"a": {"lower": None}, "y": {}}})

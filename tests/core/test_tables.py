@@ -392,7 +392,7 @@ def test_a_folder_without_tables_or_of_two_formats_is_named(tmp_path, folder):
 
 def test_the_schema_of_a_folder_lies_beside_it(folder, monkeypatch):
     folder.with_name("sales.schema.toml").write_text('target = "y"\n[columns.a]\n[columns.y]\n')
-    assert Facts().about(folder, open_source(folder), print) == schema_of(Column("a"))
+    assert Facts().about(open_source(folder), print) == schema_of(Column("a"))
 
 
 def test_reading_a_table_does_not_import_pandas(write):

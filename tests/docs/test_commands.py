@@ -199,3 +199,13 @@ def test_the_first_command_of_the_readme_sets_up_a_fresh_copy(fresh_copy: Path) 
     command = next(block.code for block in blocks(README) if block.code.startswith(SETUP))
     run(command, fresh_copy, environment())
     assert (fresh_copy / "release.json").is_file()
+
+
+def test_git_ignores_what_the_commands_of_the_readme_write_into_a_clone() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    text = README.read_text(encoding="utf-8")
+    assert "`dpkit report release.json`" in text  # which writes release.html
+    for name in ("release.json", "release.html"):
+        ignored = subprocess.run(["git", "check-ignore", "-q", name], cwd=ROOT, check=False)
+        assert ignored.returncode == 0, name

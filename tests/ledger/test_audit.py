@@ -4,6 +4,7 @@ import copy
 import json
 import shutil
 import sqlite3
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
 
@@ -354,10 +355,48 @@ def test_what_is_written_where_the_ledger_was_no_longer_kept_is_found(ledger, tm
     assert audit(moved, [shared, after]).confirmed == ("shared.json", "after.json")
     assert audit(moved).sound
     assert audit(Ledger.open(ledger.url), [shared, after]).findings[0].fault == "cut short"
-    (last,) = ledger.entries(after=4)
+    left, arrived = ledger.entries(after=4)
+    charge = ("reserved", suite.charge().to_document((1, 0)))
+    for last, number in ((left, 6), (arrived, 7)):
+        late = Entry.after(last, *charge, account="diamonds", charge="x")
+        with unlocked(ledger) as connection:
+            connection.execute("DELETE FROM entry WHERE sequence > ?", (last.sequence,))
+            connection.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", attrs.astuple(late))
+        assert faults(audit(Ledger.open(ledger.url)))[0] == ("damaged", number, None)
+        with unlocked(ledger) as connection:
+            connection.execute("DELETE FROM entry WHERE sequence > ?", (last.sequence,))
+            row = attrs.astuple(arrived)
+            connection.execute("INSERT OR IGNORE INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def test_what_a_ledger_never_left_cannot_be_said_to_have_arrived(ledger):
+    (last,) = ledger.entries(after=1)
+    late = Entry.after(last, "moved", {"arrived": "0" * 64, "at": "now", "to": "elsewhere"})
     with unlocked(ledger) as connection:
-        late = Entry.after(
-            last, "reserved", suite.charge().to_document((1, 0)), account="diamonds", charge="x"
-        )
         connection.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", attrs.astuple(late))
-    assert faults(audit(Ledger.open(ledger.url)))[0] == ("damaged", 6, None)
+    assert faults(audit(Ledger.open(ledger.url)))[0] == ("damaged", 3, None)
+
+
+def test_an_audit_holds_no_entry_that_no_release_names(tmp_path):
+    def peak(runs):
+        ledger = Ledger.create(str(tmp_path / f"{runs}.db"))
+        ledger.add(suite.account(epsilon=1e6))
+        long = {"parts": ["x" * 3000]}
+        with ledger.store.transaction(write=True) as transaction:
+            last, total = transaction.last(), 0
+            for _ in range(runs):
+                charge = suite.charge(about=long)
+                total += 10**8
+                facts = {"account": "diamonds", "charge": charge.id, "total": (total, 0)}
+                last = Entry.after(last, "reserved", charge.to_document((10**8, 0)), **facts)
+                transaction.append(last)
+                last = Entry.after(last, "failed", {"at": "now", "release": None}, **facts)
+                transaction.append(last)
+        tracemalloc.start()
+        assert audit(ledger).sound
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    # Both are longer than a page of entries, which is what is held; a run of these has 4 000 bytes.
+    assert peak(3000) - peak(1500) < 1500 * 400

@@ -482,10 +482,45 @@ def test_a_ledger_moves_once_and_to_an_empty_place(files, tmp_path):
     with pytest.raises(InvalidLedger, match="holds entries already"):
         ledger.move_to(ledger.url)
     ledger.move_to(str(tmp_path / "new.db"))
-    with pytest.raises(InvalidLedger, match=r"has left .* for .*new\.db"):
+    with pytest.raises(InvalidLedger, match=r"has moved to .*new\.db already"):
         ledger.move_to(str(tmp_path / "third.db"))
+    assert not (tmp_path / "third.db").exists()
     with pytest.raises(InvalidLedger, match="has left"):
         Ledger.open(ledger.url).add(suite.account())
+
+
+@pytest.mark.parametrize("become", ["kept", "renamed", "emptied"])
+def test_a_finished_move_is_not_repeated_whatever_has_become_of_the_new_place(become, files, tmp_path):
+    ledger, place = files(), tmp_path / "new.db"
+    ledger.add(suite.account())
+    moved = ledger.move_to(str(place))
+    moved.reserve(suite.charge(0.7))
+    if become == "renamed":
+        place.rename(tmp_path / "renamed.db")
+    if become == "emptied":
+        place.unlink()
+        SqliteStore.create(str(place))
+    before = sorted(path.name for path in tmp_path.iterdir())
+    for handle in (ledger, Ledger.open(ledger.url)):
+        with pytest.raises(InvalidLedger, match=r"has moved to .*new\.db already.*Name the new place"):
+            handle.move_to(str(place))
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert audit(Ledger.open(ledger.url)).sound
+    with pytest.raises(InvalidLedger, match="has left"):
+        Ledger.open(ledger.url).reserve(suite.charge(0.1))
+
+
+def test_a_moved_ledger_moves_on_and_back_into_a_place_of_its_own(files, tmp_path):
+    ledger = files()
+    ledger.add(suite.account())
+    there = ledger.move_to(str(tmp_path / "new.db"))
+    with pytest.raises(InvalidLedger, match="holds entries already"):
+        there.move_to(ledger.url)
+    back = there.move_to(str(tmp_path / "back.db"))
+    assert [entry.kind for entry in back.entries(after=2)] == ["moved", "arrived", "moved", "arrived"]
+    assert [entry.kind for entry in there.entries(after=2)] == ["moved", "arrived", "moved", "moved"]
+    assert audit(back).sound
+    assert audit(there).sound
 
 
 def test_a_backend_that_is_not_installed_is_named(monkeypatch):

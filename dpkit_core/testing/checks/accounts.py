@@ -15,6 +15,7 @@ from dpkit_core.privacy.renyi import curve_of
 from dpkit_core.protocols import Accountant, RecordAccountant
 from dpkit_core.testing.check import check
 from dpkit_core.testing.trial import Evidence, Factory, NotApplicable, Trial, require
+from dpkit_core.text import number_of
 
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
@@ -54,7 +55,9 @@ def check_no_record_overspends(make: Factory[Accountant], trial: Trial) -> Evide
                 )
                 nearest, tried = max(nearest, worst), tried + 1
     require(nearest > 0.9, f"no record could spend more than {nearest:.3g} of what is paid for")
-    return Evidence(f"{tried} streams of records; the largest spent {nearest:.6g} of the claim", tried)
+    return Evidence(
+        f"{number_of(tried, 'stream')} of records; the largest spent {nearest:.6g} of the claim", tried
+    )
 
 
 @check("composition", kinds=("accountant",))
@@ -87,7 +90,7 @@ def check_accounts_are_separate(make: Factory[Accountant], trial: Trial) -> Evid
             part -= TICKS
         seen = [bool(accounts.admit(np.array([cost]))[0]) for cost in (TICKS, TICKS, 3 * TICKS // 8)]
         require(seen == [False, False, True], f"{event}: who is left out is charged, or never comes back")
-    return Evidence(f"{compared} decisions", compared)
+    return Evidence(number_of(compared, "decision"), compared)
 
 
 def _cases(make: Factory[Accountant]) -> Iterator[tuple[RecordAccountant, Filtered]]:
@@ -115,7 +118,10 @@ def _played(
             records += joining
         costs = spending(rng, history, records)
         active = np.asarray(accounts.admit(costs.copy()))
-        require(active.shape == (records,), f"{event}: admit returned {active.shape} for {records} records")
+        require(
+            active.shape == (records,),
+            f"{event}: admit returned {active.shape} for {number_of(records, 'record')}",
+        )
         history.append((costs, active))
     return history
 

@@ -157,7 +157,8 @@ def _audited(case: Case, pair: _Tables, runs: int, error: float) -> Audit:
     if finding.violated:
         raise CheckFailed(
             f"by the places of the last digits: {finding.describe()} ({name_of(case)}), neighbors with "
-            f"{pair[0].records} and {pair[1].records} records, the last of the first being {pair[0].X[-1]}, "
+            f"{pair[0].records} and {number_of(pair[1].records, 'record')}, the last of the first being "
+            f"{pair[0].X[-1]}, "
             f"{pair[0].y[-1]}",
             samples=runs,
             confidence=1 - error,

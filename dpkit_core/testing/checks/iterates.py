@@ -39,6 +39,7 @@ from dpkit_core.testing.fuzz import SensitivityAttack, attack_sensitivity
 from dpkit_core.testing.trace import trace_difference
 from dpkit_core.testing.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, require
 from dpkit_core.testing.worlds import Population, box
+from dpkit_core.text import number_of
 
 FEATURES = 3
 EVALUATIONS = 200
@@ -150,14 +151,14 @@ def check_scores_of_iterates_are_finite(make: Factory[Scorer], trial: Trial) -> 
                 expected = _components(scorer, facts) or facts.features
                 require(
                     np.shape(scores) == (expected,) and np.isfinite(scores).all(),
-                    f"scores are {scores} of an iterate of {facts.features} features",
+                    f"scores are {scores} of an iterate of {number_of(facts.features, 'feature')}",
                 )
                 require(np.array_equal(scores, scorer.iterate_scores(state, facts)), "two answers differ")
                 require(
                     np.array_equal(kept[0], state.gradient) and np.array_equal(kept[1], state.weights),
                     "the scorer changed the iterate",
                 )
-    return Evidence(f"{samples} iterates", samples)
+    return Evidence(number_of(samples, "iterate"), samples)
 
 
 @check("privacy", kinds=("regressor",))
@@ -190,7 +191,9 @@ def check_iterates_are_what_is_said_of_them(make: Factory[Regressor], trial: Tri
                 worst = max(worst, case.compare(pair, one, other))
     if not samples:
         raise NotApplicable("the regressor calls every request of the kit unsuitable")
-    return Evidence(f"{samples} iterates; gradients moved by {worst:.3f} of what they may", samples)
+    return Evidence(
+        f"{number_of(samples, 'iterate')}; gradients moved by {worst:.3f} of what they may", samples
+    )
 
 
 @check("privacy", kinds=("selector",), statistical=True)
@@ -271,7 +274,7 @@ def check_scores_are_read_off_any_noise(make: Factory[Scorer], trial: Trial) -> 
                 samples += 1
                 require(
                     np.shape(scores) == (facts.features,) and np.isfinite(scores).all(),
-                    f"scores of {facts.features} features are {scores}, read off {kept}",
+                    f"scores of {number_of(facts.features, 'feature')} are {scores}, read off {kept}",
                 )
                 scorer.iterate_scores(_private(state, rng), facts)  # which nothing may be read off
                 again = scorer.read_components(noisy, size, state, facts)
@@ -279,7 +282,7 @@ def check_scores_are_read_off_any_noise(make: Factory[Scorer], trial: Trial) -> 
                 require(np.array_equal(noisy, kept), "the scorer changed the components")
     if not samples:
         raise NotApplicable("it reads no scores off components")
-    return Evidence(f"{samples} releases of components", samples)
+    return Evidence(f"{number_of(samples, 'release')} of components", samples)
 
 
 @check("privacy", kinds=("selector",))
@@ -323,7 +326,7 @@ def check_scores_are_read_off_releases(make: Factory[TopKSelector], trial: Trial
                     noisy.shape == values.shape and far < FAR * deviation and (far > 0 or len(values) == 1),
                     f"{values} were shown as {noisy}, with noise of deviation {deviation:g}",
                 )
-    return Evidence(f"{samples} releases of components", samples)
+    return Evidence(f"{number_of(samples, 'release')} of components", samples)
 
 
 def _private(state: IterateState, rng: np.random.Generator) -> IterateState:

@@ -25,6 +25,7 @@ from dpkit_core.protocols import API, API_FLOOR
 from dpkit_core.testing import elsewhere
 from dpkit_core.testing.check import check
 from dpkit_core.testing.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial, require
+from dpkit_core.text import number_of
 
 # Kind -> protocol; a kind is called by the role of one part.
 PROTOCOLS: Mapping[str, type[object]] = {role: kinds.PROTOCOLS[kind] for role, kind in ROLES.items()}
@@ -167,7 +168,7 @@ def check_nothing_leaves_beside_the_release(make: Factory[AnyPart], trial: Trial
         if table == "a table again":
             one, other = results[f"{stem}: a table"], results[name]
             require(one == other, f"{stem}: after a run on another table, {one} became {other}")
-    return Evidence(f"{len(results)} runs in a process of its own", len(results))
+    return Evidence(f"{number_of(len(results), 'run')} in a process of its own", len(results))
 
 
 @check("composition")

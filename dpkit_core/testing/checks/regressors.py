@@ -19,7 +19,6 @@ from dpkit_core.data.schema import Schema
 from dpkit_core.errors import CalibrationFailed, Unsuitable, UnsupportedEvent
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import Draw, StageMeter
-from dpkit_core.pipeline.planner import unstated
 from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.privacy.events import (
     ExponentialMechanism,
@@ -28,6 +27,7 @@ from dpkit_core.privacy.events import (
     Laplace,
     PermuteAndFlip,
     Repeated,
+    unstated,
     walk,
 )
 from dpkit_core.protocols import Accountant, Refusal, RegressionRequest, Regressor, StagePlan
@@ -216,7 +216,7 @@ def check_plans_keep_the_budget(make: Factory[Regressor], trial: Trial) -> Evide
             f"the plan costs epsilon {spent:.6g} where {budget.epsilon:.6g} was given ({name_of(case)})",
         )
         plans += 1
-    return Evidence(f"{plans} plans", plans)
+    return Evidence(number_of(plans, "plan"), plans)
 
 
 _Run = tuple[Any, tuple[Draw, ...]]
@@ -279,7 +279,7 @@ def check_models_have_one_shape(make: Factory[Regressor], trial: Trial) -> Evide
             require(classes == named, f"a model of classes {named}, where the schema has {classes}")
             shape = (*data.y.shape, *([len(classes)] if classes else []))
             if np.shape(prediction) != shape or not np.isfinite(prediction).all():
-                raise CheckFailed(f"predictions are {prediction} for {len(data.y)} records")
+                raise CheckFailed(f"predictions are {prediction} for {number_of(len(data.y), 'record')}")
             numbers = released_numbers(outcome)
             found = shapes.setdefault(id(case), set())
             found.add(0 if numbers is None else len(numbers))
@@ -309,7 +309,8 @@ def check_extreme_tables_are_fitted(make: Factory[Regressor], trial: Trial) -> E
                 tried += 1
                 require(
                     isinstance(outcome, Refusal) or len(made) == draws(one.plan),
-                    f"{len(made)} draws of {draws(one.plan)} on a table with {name} ({name_of(one)})",
+                    f"{number_of(len(made), 'draw')} of {draws(one.plan)} on a table with {name} "
+                    f"({name_of(one)})",
                 )
                 if isinstance(outcome, Refusal):
                     continue
@@ -368,7 +369,7 @@ def check_input_is_unchanged(make: Factory[Regressor], trial: Trial) -> Evidence
             next(case.fits(attrs.evolve(data, X=X, y=y), [fits]))
             fits += 1
             require(np.array_equal(X, data.X) and np.array_equal(y, data.y), "fitting changed its input")
-    return Evidence(f"{fits} fits", fits)
+    return Evidence(number_of(fits, "fit"), fits)
 
 
 @check("numerical", kinds=("regressor",))
@@ -395,7 +396,7 @@ def check_forms_agree(make: Factory[Regressor], trial: Trial) -> Evidence:
                 raise CheckFailed(
                     f"the model {one} of dense data became {other} when {form} ({name_of(case)})"
                 )
-    return Evidence(f"{', '.join(others)}: {fits} fits", fits)
+    return Evidence(f"{', '.join(others)}: {number_of(fits, 'fit')}", fits)
 
 
 @check("randomness", kinds=("regressor",))
@@ -423,7 +424,7 @@ def check_randomness_is_the_meters(make: Factory[Regressor], trial: Trial) -> Ev
         varied = varied or len(np.unique(first, axis=0)) > 1
     # A model of one decimal may be the same twelve times, and one that is made of nothing always is.
     require(varied or not released or not spread, "twelve seeds gave one and the same model")
-    return Evidence(f"{fits} fits", fits)
+    return Evidence(number_of(fits, "fit"), fits)
 
 
 @check("randomness", kinds=("regressor",))
@@ -543,7 +544,7 @@ def check_model_is_made_of_answers(make: Factory[Regressor], trial: Trial) -> Ev
                 fits += _rarely_answered(case, rng, (base, changed), first, trial)
     if not fits:
         raise NotApplicable("every fit draws by a sampler of its own")
-    return Evidence(f"{fits} fits", fits)
+    return Evidence(number_of(fits, "fit"), fits)
 
 
 def _rarely_answered(
@@ -648,7 +649,8 @@ def _share(
             f"one record costs {spent:.6g} times what is planned for one of several sets without a record "
             f"in common: the draws move by {', '.join(f'{share:.3g}' for share in shares)} of their "
             f"sensitivities, planned as {'; '.join(map(str, case.plan.events))}, between neighbors with "
-            f"{pair[0].records} and {pair[1].records} records:\n{side_by_side(*pair)} ({name_of(case)})",
+            f"{pair[0].records} and {number_of(pair[1].records, 'record')}:\n{side_by_side(*pair)} "
+            f"({name_of(case)})",
             samples=samples,
         )
     return max(reached, spent)
@@ -660,7 +662,8 @@ def _require_one_document(case: Case, pair: tuple[Dataset, Dataset], outcomes: t
         return
     last = pair[1]
     raise CheckFailed(
-        f"with the same answers of the meter, tables of {pair[0].records} and {last.records} records release "
+        f"with the same answers of the meter, tables of {pair[0].records} and "
+        f"{number_of(last.records, 'record')} release "
         f"{one} and {other} ({name_of(case)}); the first record of the second is {last.X[0]}, {last.y[0]}, "
         f"its last {last.X[-1]}, {last.y[-1]}"
     )
@@ -754,7 +757,8 @@ def _audited(case: Case, pair: tuple[Dataset, Dataset], runs: int, error: float)
     if finding.violated:
         raise CheckFailed(
             f"{finding.describe()} ({name_of(case)}), neighbors with {len(pair[0].y)} and "
-            f"{len(pair[1].y)} records, the last of the first being {pair[0].X[-1]}, {pair[0].y[-1]}",
+            f"{number_of(len(pair[1].y), 'record')}, the last of the first being {pair[0].X[-1]}, "
+            f"{pair[0].y[-1]}",
             samples=runs,
             confidence=1 - error,
         )

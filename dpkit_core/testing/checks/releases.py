@@ -32,6 +32,7 @@ from dpkit_core.testing.reference import (
 )
 from dpkit_core.testing.trial import Evidence, Factory, NotApplicable, Trial, require
 from dpkit_core.testing.worlds import Population, box, schemas
+from dpkit_core.text import number_of
 
 # A common budget, and a large one for methods that refuse most tables under a small one.
 BUDGETS = ((Budget(2.0, 1e-6), 20), (Budget(12.0, 0.1), 300))
@@ -96,7 +97,7 @@ def check_releases_keep_their_plan(make: Factory[Any], trial: Trial) -> Evidence
         require(found.confirmed, f"the certificate is not confirmed: {'; '.join(found.problems)}")
         _require_same_when_read_back(release)
         released += 4
-    return Evidence(f"{released} releases, their certificates confirmed", released)
+    return Evidence(f"{number_of(released, 'release')}, their certificates confirmed", released)
 
 
 def _compositions(make: Factory[Any], trial: Trial) -> Iterator[_Composition]:

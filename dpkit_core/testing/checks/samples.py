@@ -90,7 +90,7 @@ def check_samples_are_poisson_samples(make: Factory[Regressor], trial: Trial) ->
             with staged(samples_again, partial(scene_of, case, suspect.pair, **facts)):
                 suspect.judge(RUNS * trial.effort, level)
             runs += RUNS * trial.effort
-    return Evidence(f"{number_of(runs, 'sample')}", runs, 1 - trial.error)
+    return Evidence(number_of(runs, "sample"), runs, 1 - trial.error)
 
 
 def samples_again(make: Factory[Regressor], facts: Mapping[str, Any]) -> Evidence:
@@ -209,7 +209,8 @@ class _Suspect:
                     raise CheckFailed(
                         f"event {number} is charged as a Poisson sample of rate {rate:g}, and it is none: "
                         f"without noise, what is asked on tables of {self.pair[1].records} and "
-                        f"{self.pair[0].records} records is among the same values in {p} and {q} of {half} "
+                        f"{number_of(self.pair[0].records, 'record')} is among the same values in {p} and "
+                        f"{q} of {half} "
                         f"runs each ({name_of(self.case)})",
                         samples=runs,
                         confidence=1 - error,

@@ -110,7 +110,7 @@ def check_scores_are_finite_vectors(make: Factory[Scorer], trial: Trial) -> Evid
                 require(found == wanted, f"scores have type, dtype and shape {found}; must be {wanted}")
                 if not np.isfinite(scores).all():
                     raise CheckFailed(f"scores are {scores} on X = {data.X}, y = {data.y}")
-    return Evidence(f"{samples} score vectors", samples)
+    return Evidence(number_of(samples, "score vector"), samples)
 
 
 @check("numerical", kinds=("scorer",))
@@ -134,7 +134,7 @@ def check_scores_follow_the_features(make: Factory[Scorer], trial: Trial) -> Evi
             again.append(preparer(scorer, turned)(other).scores(()))
             samples += 1
         _require_same_places(np.array(scores), np.array(again), [names[i] for i in columns], names)
-    return Evidence(f"{samples} tables", samples)
+    return Evidence(number_of(samples, "table"), samples)
 
 
 def _require_same_places(scores: Matrix, again: Matrix, turned: Sequence[str], names: Sequence[str]) -> None:
@@ -172,7 +172,7 @@ def check_input_is_unchanged(make: Factory[Scorer], trial: Trial) -> Evidence:
             require(
                 np.array_equal(X, data.X) and np.array_equal(y, data.y), "the scorer changed its input data"
             )
-    return Evidence(f"{samples} tables", samples)
+    return Evidence(number_of(samples, "table"), samples)
 
 
 @check("numerical", kinds=("scorer",))
@@ -277,7 +277,7 @@ def check_scores_are_deterministic(make: Factory[Scorer], trial: Trial) -> Evide
             for one, two, three in zip(first, backwards, fresh, strict=True):
                 if not (np.array_equal(one, two) and np.array_equal(one, three)):
                     raise CheckFailed(f"the same question was answered by {one}, {two} and {three}")
-    return Evidence(f"{samples} tables", samples)
+    return Evidence(number_of(samples, "table"), samples)
 
 
 @check("privacy", kinds=("scorer",))
@@ -368,7 +368,7 @@ def _corners(make: Factory[Scorer], rng: np.random.Generator, trial: Trial) -> I
         small = next((s for s in plain.values() if _serves(scorer, s)), None)
         if small is not None:
             for records in COUNTS:
-                yield f"{records} records", scorer, small, (), (), some(small, records, 4)
+                yield number_of(records, "record"), scorer, small, (), (), some(small, records, 4)
             yield "one more record at a time", scorer, small, (), (), _growing(small, rng)
             placed = list(Population(small).first_pairs(rng, PLACED_PAIRS * trial.effort))
             yield "another first record", scorer, small, (), (), placed
@@ -541,7 +541,7 @@ def move_again(make: Factory[Scorer], facts: Mapping[str, Any]) -> Evidence:
     require(
         moved <= limit * (1 + 1e-9) + slack,
         f"round {len(selected)}: {found} ({moved / limit:.3g} times), between neighbors with "
-        f"{len(pair[0].y)} and {len(pair[1].y)} records:\n{side_by_side(*pair)}",
+        f"{len(pair[0].y)} and {number_of(len(pair[1].y), 'record')}:\n{side_by_side(*pair)}",
     )
     return Evidence(found, 1)
 

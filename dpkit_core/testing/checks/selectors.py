@@ -17,10 +17,10 @@ from dpkit_core.data.arrays import Vector
 from dpkit_core.errors import CalibrationFailed, DpkitError, Unsuitable, UnsupportedEvent
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import StageMeter
-from dpkit_core.pipeline.planner import other_sensitivity, unstated
+from dpkit_core.pipeline.planner import other_sensitivity
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
-from dpkit_core.privacy.events import ExponentialMechanism, PermuteAndFlip, PureDP, expand
+from dpkit_core.privacy.events import ExponentialMechanism, PermuteAndFlip, PureDP, expand, unstated
 from dpkit_core.protocols import Accountant, Scores, SelectionRequest, StagePlan, TopKSelector
 from dpkit_core.testing.audit import Audit, audit, clopper_pearson, strain
 from dpkit_core.testing.check import check
@@ -160,7 +160,7 @@ def check_plans_keep_the_budget(make: Factory[TopKSelector], trial: Trial) -> Ev
             f"the plan costs epsilon {spent:.6g} where {budget.epsilon:.6g} was given ({_name(case)})",
         )
         plans += 1
-    return Evidence(f"{plans} plans", plans)
+    return Evidence(number_of(plans, "plan"), plans)
 
 
 @check("composition", kinds=("selector",))
@@ -197,7 +197,7 @@ def check_only_candidates_are_picked(make: Factory[TopKSelector], trial: Trial) 
             for seed in range(3 * trial.effort):
                 case.picks([values] * len(case.request.picks), seeded_meter(seed))
                 runs += 1
-    return Evidence(f"{runs} selections", runs)
+    return Evidence(number_of(runs, "selection"), runs)
 
 
 @check("numerical", kinds=("selector",), statistical=True)
@@ -325,7 +325,8 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
             tried, worst = tried + 1, max(worst, ratio / epsilon)
             require(
                 ratio <= epsilon * (1 + 1e-3) + 2e-3,
-                f"round {rounds - 1}, {left} candidates left: where the last score is {near:g} and {far:g} "
+                f"round {rounds - 1}, {number_of(left, 'candidate')} left: where the last score is "
+                f"{near:g} and {far:g} "
                 f"range sensitivities above all others, it is picked with chances {known[near][0]:.6g} and "
                 f"{known[far][0]:.6g}, a loss of {ratio:.4g}; the event says {epsilon:.4g} ({_name(case)})",
             )
@@ -345,7 +346,8 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
         tried, worst = tried + 1, max(worst, picks / scale / epsilon)
         require(
             picks / scale <= epsilon * (1 + 1e-3) + 2e-3,
-            f"{picks} picks at once are the best of scores with noise of {scale:.6g} range sensitivities "
+            f"{number_of(picks, 'pick')} at once are the best of scores with noise of {scale:.6g} range "
+            "sensitivities "
             f"each. Where all that rise are far behind, that loses {picks / scale:.4g}, {picks} times as "
             f"much as one does; the events say {epsilon:.4g} ({_name(case)})",
         )
@@ -371,7 +373,8 @@ def _require_range(
     spread = range_of_losses(*known)
     require(
         spread <= event.epsilon * (1 + 1e-3) + 2e-3,
-        f"{case.features} features: between {places[0]:g} and {places[1]:g} range sensitivities above all "
+        f"{number_of(case.features, 'feature')}: between {places[0]:g} and {places[1]:g} range "
+        "sensitivities above all "
         f"others, the losses of picking the last one and of not doing so are {spread:.4g} apart; the event "
         f"says that all losses are within {event.epsilon:.4g} of one another ({_name(case)})",
     )
@@ -614,7 +617,7 @@ def check_picks_follow_from_answers(make: Factory[TopKSelector], trial: Trial) -
         raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
     if not tried:
         raise NotApplicable("it draws by a sampler of its own")
-    return Evidence(f"{tried} selections", tried)
+    return Evidence(number_of(tried, "selection"), tried)
 
 
 def _answered_alike(suspect: _Suspect, seed: int) -> bool:

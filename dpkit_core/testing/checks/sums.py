@@ -51,7 +51,7 @@ def check_records_answer_for_themselves(make: Factory[Regressor], trial: Trial) 
                 raise NotApplicable("it asks for no sums")
             require(
                 len(first.asked) == len(second.asked),
-                f"{len(first.asked)} rounds on a table, {len(second.asked)} on its neighbor",
+                f"{number_of(len(first.asked), 'round')} on a table, {len(second.asked)} on its neighbor",
             )
             for turn, (one, other) in enumerate(zip(first.asked, second.asked, strict=True)):
                 replaced = pair.replacement is not None

@@ -133,6 +133,25 @@ class _Transaction:
             "WHERE sequence > :sequence ORDER BY sequence LIMIT :limit", sequence=sequence, limit=limit
         )
 
+    def before(self, sequence: int, limit: int, account: str | None = None, /) -> Sequence[Entry]:
+        whose = "" if account is None else "account = :account AND "
+        return self._all(
+            f"WHERE {whose}sequence < :sequence ORDER BY sequence DESC LIMIT :limit",
+            sequence=sequence,
+            limit=limit,
+            **({} if account is None else {"account": account}),
+        )
+
+    def openings(self) -> Sequence[Entry]:
+        return self._all("WHERE kind = 'account' ORDER BY sequence")
+
+    def count(self, account: str, kind: str | None = None, /) -> int:
+        which = "" if kind is None else " AND kind = :kind"
+        statement = text(f"SELECT count(*) FROM dpkit_entry WHERE account = :account{which}")
+        values = {"account": account} | ({} if kind is None else {"kind": kind})
+        number: int = self._connection.execute(statement, values).scalar_one()
+        return number
+
     def append(self, entry: Entry, /) -> None:
         self._connection.execute(_INSERT, attrs.asdict(entry, recurse=False))
 

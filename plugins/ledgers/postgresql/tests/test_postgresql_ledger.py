@@ -286,6 +286,32 @@ def test_a_ledger_moves_from_a_file_and_back(server, tmp_path):
     assert audit(back).sound
 
 
+def test_a_finished_move_to_a_server_is_not_repeated_though_the_tables_are_emptied(server, tmp_path):
+    filed, url = Ledger.create(str(tmp_path / "ledger.db")), server.url()
+    filed.add(suite.account())
+    filed.move_to(url)
+    again = filed.move_to
+    for _ in range(2):
+        with pytest.raises(InvalidLedger, match="has moved to postgresql://custodian.* already"):
+            again(url)
+        with server.connection("ledgers", schema=url.rpartition("%3D")[2]) as connection:
+            connection.execute("ALTER TABLE dpkit_entry DISABLE TRIGGER ALL")
+            connection.execute("TRUNCATE dpkit_entry")
+        again = Ledger.open(filed.url).move_to
+
+
+def test_the_newest_entries_of_a_server_are_read_first(server):
+    ledger = Ledger.create(server.url())
+    for name in ("diamonds", "emeralds"):
+        ledger.add(suite.account(name))
+    for _ in range(3):
+        ledger.settle(ledger.reserve(suite.charge()), "failed")
+    assert [entry.sequence for entry in ledger.newest(page=4)] == list(range(9, 0, -1))
+    assert [entry.sequence for entry in ledger.newest("diamonds", page=2)] == [9, 8, 7, 6, 5, 4, 2]
+    assert (ledger.count("diamonds"), ledger.count("diamonds", "reserved")) == (7, 3)
+    assert [each.account.name for each in ledger.accounts()] == ["diamonds", "emeralds"]
+
+
 def test_the_commands_of_the_how_to_run(server, tmp_path):
     root = Path(__file__).parents[4]
     page = (root / "docs/howto/move-to-postgresql.md").read_text(encoding="utf-8")

@@ -111,8 +111,6 @@ def find(files: FileSystem, path: str, called: str) -> tuple[list[FileInfo], Pur
         raise InvalidData(f"cannot read {called!r}: a name on the way is not text") from error
     except OSError as error:
         raise refused(called, error) or _unreachable(called) from None
-    if not found:
-        raise InvalidData(f"{called} has no Parquet or Arrow files; give a folder or a pattern that has some")
     return [found[path] for path in sorted(found)], base
 
 

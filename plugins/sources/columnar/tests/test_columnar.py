@@ -213,7 +213,7 @@ def test_dictionaries_of_files_and_of_row_groups_may_differ(tmp_path, write, rea
 
 def test_a_folder_of_mixed_or_without_files_says_what_is_in_the_way(tmp_path, folder, write, read):
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(InvalidData, match=r"folder\.csv has no Parquet or Arrow files; give a folder"):
+    with pytest.raises(InvalidData, match=r"folder\.csv has no Parquet or Arrow files, whose names end in"):
         read(tmp_path / "folder.csv")
     with pytest.raises(InvalidData, match=r"sales.*\*\.nothing has no Parquet"):
         read(folder / "*.nothing")

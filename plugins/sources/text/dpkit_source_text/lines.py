@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import attrs
+import numpy as np
 import pyarrow as pa
 
 from dpkit_core.errors import InvalidData, InvalidOption
@@ -32,8 +33,8 @@ HELD = 2**30
 
 _PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 
-# By the names that Python gives them. In the family of ISO 2022, in UTF-7 and in HZ, a shift in one line would
-# change what the next ones say.
+# By the names that Python gives them. In the family of ISO 2022, in UTF-7 and in HZ, a shift in one line
+# changes what the next ones say.
 _LOCAL = re.compile(
     r"ascii|utf-(8|16|32)|utf-(16|32)-[bl]e|iso8859-\d+|cp\d+|koi8-[rtu]|mac-\w+|shift_jis|euc_jp|euc_kr|"
     r"gb2312|gbk|gb18030|big5"
@@ -87,8 +88,8 @@ class Lines:
         held = _held(called, named, spool)
         if spool is not None and held is None:
             raise InvalidOption(
-                f"--spool is given, which means nothing for {called}, a file that can be read again; leave it "
-                "out"
+                f"--spool is given, which means nothing for {called}, a file that can be read again; leave "
+                "it out"
             )
         with cls(called, "", held)._opened() as file:
             mark = _read(file, 4, called)
@@ -105,8 +106,9 @@ class Lines:
         return cls(called, marked or codec or "utf-8", held)
 
     def blocks(self, size: int) -> Iterator[tuple[int, bytes]]:
-        r"""Yield whole lines, those that end in about ``size`` bytes; before each block, how many came before.
+        """Yield blocks of whole lines, of which ``size`` bytes are read at once, each after its first place.
 
+        That is the number of lines before it.
         Each line ends with a line feed, and each block begins with an empty line that is not in the file.
 
         Raises
@@ -116,41 +118,42 @@ class Lines:
             yielded first. Or if the file cannot be read or unpacked.
         """
         decoder = codecs.getincrementaldecoder(self.codec)()
-        line, rest, fault, more = 0, bytearray(), "", b" "
+        line, rest, fault, more = 0, b"", "", b" "
         with self._opened() as file:
             while more and not fault:
                 more = _read(file, size, self.called)
-                try:
-                    text = decoder.decode(more, not more)
-                except UnicodeDecodeError as error:
-                    text, fault = error.object[: error.start].decode(self.codec), self._misspelled
-                found = text.encode()
-                end = found.find(b"\n")
-                # A line is longer or not wherever it is cut: one that began and ended in this block is not.
-                if len(rest) + (len(found) if end < 0 else end) > LINE:
+                found, fault = self._decoded(decoder, more)
+                first = found.find(b"\n")
+                # A line is too long or not, wherever it is cut: one that begins in this block is not.
+                if len(rest) + (len(found) if first < 0 else first) > LINE:
                     fault = _LONG
-                elif end >= 0:
-                    end = found.rfind(b"\n") + 1
-                    block = b"\n" + rest + found[:end]
-                    yield line, block
-                    line += block.count(b"\n") - 1
-                    rest = bytearray(found[end:])
-                else:
+                elif first < 0:
                     rest += found
-        # Here, so that neither the error of the decoder nor its record is what this one was raised from.
+                else:
+                    last = found.rfind(b"\n") + 1
+                    block = b"".join((b"\n", rest, memoryview(found)[:last]))
+                    yield line, block
+                    line += int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n"))) - 1
+                    rest = found[last:]
         if fault:
             raise InvalidData(f"{self.called}, line {line + 1} {fault}")
         if rest:
             yield line, b"\n" + rest + b"\n"
 
-    @property
-    def _misspelled(self) -> str:
-        if self.codec == "utf-8":
-            return (
-                "is not UTF-8; say how the file spells characters, such as --encoding cp1252 (Windows) or "
-                "latin-1, or write it anew as UTF-8"
-            )
-        return f"is not {self.codec}; give another --encoding, or write the file anew as UTF-8"
+    def _decoded(self, decoder: codecs.IncrementalDecoder, more: bytes) -> tuple[bytes, str]:
+        """Return bytes as UTF-8, and what is wrong with the line that cannot be decoded."""
+        if self.codec == "utf-8" and more.isascii() and not decoder.getstate()[0]:
+            return more, ""  # as below, and faster
+        try:
+            return decoder.decode(more, not more).encode(), ""
+        except UnicodeDecodeError as error:
+            sound = error.object[: error.start].decode(self.codec).encode()
+        if self.codec != "utf-8":
+            return sound, f"is not {self.codec}; give another --encoding, or write the file anew as UTF-8"
+        return sound, (
+            "is not UTF-8; say how the file spells characters, such as --encoding cp1252 (Windows) or "
+            "latin-1, or write it anew as UTF-8"
+        )
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -210,9 +213,9 @@ def _kept(stream: BinaryIO, called: str, spool: Path | None) -> pa.Buffer:
         return pa.py_buffer(head)
     if spool is None:
         raise InvalidData(
-            f"{called} can be read only once and is larger than {HELD >> 30} GiB, which is what dpkit holds in "
-            "memory; write it to a file, or name a folder with --spool, in whose file system the records then "
-            "lie, in the clear, until the program ends"
+            f"{called} can be read only once and is larger than {HELD >> 30} GiB, which is what dpkit "
+            "holds in memory; write it to a file, or name a folder with --spool, in whose file system the "
+            "records then lie, in the clear, until the program ends"
         )
     try:
         # Made for its owner alone, and without a name from the beginning or at once: nothing is left.

@@ -10,9 +10,9 @@ or after a quote; each q(2i) stands before the end of the line, a delimiter or a
 *Proof* that such a line is one record, whatever stands around it: after q(k), the reader is inside quotes if
 and only if k is odd. Before q(1) it is outside. An odd quote finds it outside, and opens: it stands where a
 field begins, or right after the quote that closed, with which it is an escaped quote. An even quote finds it
-inside, and closes: what follows ends the field, or is the quote that makes it an escaped one. So the reader is
-outside at the end of every line, which ends the record, and begins each line in the same state. Parity without
-positions is not enough: ``a"b,"x`` has two quotes, the first of which opens nothing.
+inside, and closes: what follows ends the field, or is the quote that makes it an escaped one. So the reader
+is outside at the end of every line, which ends the record, and begins each line in the same state. Parity
+without positions is not enough: ``a"b,"x`` has two quotes, the first of which opens nothing.
 
 NumPy checks the rule for a block of lines, and pyarrow parses the block. Three of its habits would let lines
 of a block touch each other, and are met:
@@ -38,7 +38,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as csv
+from pyarrow import csv
 
 from dpkit_core.data.encode import NOTHING
 from dpkit_core.data.features import Written
@@ -50,7 +50,7 @@ from dpkit_source_text.lines import Lines
 # Bytes that are read and parsed at once.
 BLOCK = 2**22
 
-# Bytes that are read to find the header.
+# Bytes that are read at once to find the header.
 _HEADER = 2**12
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -67,12 +67,19 @@ _UNCLOSED = (
     "belongs to the text. Parquet holds fields with line breaks"
 )
 _GLUED = (
-    'has something between the quote (") that closes a field and the next delimiter; remove it, or double the '
-    "quote if it belongs to the text"
+    'has something between the quote (") that closes a field and the next delimiter; remove it, or double '
+    "the quote if it belongs to the text"
 )
 
-# A text that stands for a missing value and may be read as a number as well, or is not matched as it stands.
-_UNPLAIN = re.compile(r"[0-9]|inf|^\s|\s$", re.IGNORECASE)
+# Found in a block unless all of its lines are empty.
+_RECORD = re.compile(rb"[^\r\n]")
+
+# Of the texts that stand for nothing, pyarrow looks each number up among these. The others begin like numbers,
+# which takes longer; where it meets one of them, the block is parsed as text.
+_COMMON = tuple(text for text in NOTHING if not text.startswith(("-", "1")))
+
+# Found in a text of the user's that stands for nothing, but to pyarrow may be a number behind a space.
+_NUMBER = re.compile(r"[0-9]|inf|^\s|\s$", re.IGNORECASE)
 
 
 def open_csv(where: str, options: ReadOptions) -> TextSource:
@@ -108,26 +115,24 @@ class TextSource:
 
         ``block`` is in bytes, at most 4 MiB; the records are the same ones whatever it is.
         """
-        options.require_only("standard input" if where == "-" else where, "delimiter", "encoding", "spool")
+        options.require_only(where, "delimiter", "encoding", "spool")
         lines = Lines.of(where, options.encoding, options.spool)
         _, first = next(lines.blocks(_HEADER))
         head = b"\n" + first[1 : first.index(b"\n", 1) + 1].removeprefix(codecs.BOM_UTF8)
-        if not head.strip(b"\r\n"):
-            raise InvalidData(
-                f"{lines.called} begins with an empty line; its first line has to name the columns"
-            )
+        if not _RECORD.search(head):
+            raise InvalidData(f"{lines.called} begins with an empty line; its first line names the columns")
         if b"\0" in head:
             raise InvalidData(
-                f"{lines.called} has zero bytes in its first line, so it is no text; or it is UTF-16 without a "
-                "mark: give --encoding utf-16-le"
+                f"{lines.called} has zero bytes in its first line, so it is no text, or UTF-16 without its "
+                "mark; give a text file, or --encoding utf-16-le"
             )
         delimiter = _require_delimiter(lines.called, head, options, delimiter)
         _require_rule(lines.called, 0, head, delimiter)
-        # The header is read as any other line is, with numbers for names.
+        # Read as any other line is, with numbers for names.
         places = [str(place) for place in range(_fields_in(head, delimiter))]
-        named = _parsed(head, delimiter, places, places)
-        assert named is not None
-        names = [column[0].as_py() for column in named.columns]
+        header = _parsed(head, delimiter, places, places)
+        assert header is not None
+        names = [column[0].as_py() for column in header.columns]
         _require_names(lines.called, names)
         fields = [pa.field(name, pa.string(), metadata=UNTYPED) for name in names]
         return cls(pa.schema(fields), lines, delimiter, block)
@@ -139,19 +144,16 @@ class TextSource:
 
     def batches(self, wanted: Mapping[str, Written], rows: int, /) -> Iterator[pa.RecordBatch]:
         """Yield the wanted columns as text, or as numbers where all of a block are plainly written."""
-        # Without a column, pyarrow would have no records, so one is parsed and left out again.
+        # Without a column, pyarrow would find no records, so one is parsed and left out again.
         columns, names = list(wanted) or self.fields.names[:1], self.fields.names
-        numbers, decimal, nothing = _plain(wanted)
+        plain = _Plain.among(wanted)
         for line, block in self._records():
             _require_rule(self.called, line, block, self._delimiter)
-            if not block.strip(b"\r\n"):
+            if not _RECORD.search(block):
                 continue
-            found = None
-            if numbers:
-                found = _parsed(block, self._delimiter, names, columns, numbers, decimal, nothing)
-            if found is None:
-                # What is written in a way that pyarrow does not read is mostly written so all over.
-                numbers = ()
+            found = _parsed(block, self._delimiter, names, columns, plain)
+            if found is None and plain.names:
+                plain = _Plain()  # what pyarrow cannot read in one block, it mostly cannot in the others
                 found = _parsed(block, self._delimiter, names, columns)
             if found is None:
                 raise InvalidData(f"{self.called}, {self._ragged(line, block)}")
@@ -159,14 +161,12 @@ class TextSource:
                 yield batch.select(list(wanted))
 
     def close(self) -> None:
-        """Do nothing: a file is open only during a pass."""
+        """Do nothing: a file is open during a pass only."""
 
     def _records(self) -> Iterator[tuple[int, bytes]]:
         for line, block in self._lines.blocks(self._block):
-            if line:
-                yield line, block
-            else:
-                yield 1, block[block.index(b"\n", 1) :]
+            # The line feed of the header is the empty line before the first records.
+            yield (line, block) if line else (1, block[block.index(b"\n", 1) :])
 
     def _ragged(self, line: int, block: bytes) -> str:
         """Return what is wrong with the first line that has not as many fields as the header."""
@@ -176,9 +176,10 @@ class TextSource:
             for number, text in enumerate(block.split(b"\n")[1:-1], line + 1)
             if text.strip(b"\r") and (found := _fields_in(text, self._delimiter)) != wanted
         )
+        between = _SEPARATORS.get(self._delimiter, repr(self._delimiter))
         return (
-            f"line {number} has {found} fields where the header has {wanted}; correct the line, and put a "
-            f"field that has {_SEPARATORS.get(self._delimiter, repr(self._delimiter))} in it in quotes"
+            f"line {number} has {found} fields where the header has {wanted}; correct the line, and put fields "
+            f"with {between} in them in quotes"
         )
 
 
@@ -214,8 +215,8 @@ def _require_names(called: str, names: Sequence[str]) -> None:
     for position, name in enumerate(names, start=1):
         if not name:
             raise InvalidData(
-                f"{called}: column {position} has no name; name it in the file, or remove it (some tools write "
-                "a row number there)"
+                f"{called}: column {position} has no name; name it in the file, or remove it (some tools "
+                "write a row number there)"
             )
         if (flaw := flaw_of(name)) is not None:
             raise InvalidData(
@@ -238,7 +239,8 @@ def _require_rule(called: str, line: int, block: bytes, delimiter: str) -> None:
 
 
 def _fault(block: bytes, delimiter: int) -> tuple[int, str] | None:
-    if block.count(b"\r") != block.count(b"\r\n") and (lone := re.search(rb"\r(?!\n)", block)):
+    """Return where a line is at fault and what is wrong with it; None if all lines keep the rule."""
+    if b"\r" in block and (lone := re.search(rb"\r(?!\n)", block)):
         return lone.start(), _LONE_RETURN
     if b'"' not in block:
         return None
@@ -248,7 +250,7 @@ def _fault(block: bytes, delimiter: int) -> tuple[int, str] | None:
     opening, closing = np.zeros((2, 256), np.bool_)
     opening[[_NEWLINE, delimiter, _QUOTE]] = True
     closing[[_NEWLINE, _RETURN, delimiter, _QUOTE]] = True
-    # The pairs at fault in each way, of which the first counts: pairs before it are sound, so it begins outside.
+    # The pairs at fault, in each way. The first counts: those before it are sound, so it begins outside.
     stray = np.flatnonzero(~opening[octets[opens - 1]])
     unclosed = before[before % 2 == 1] // 2
     glued = np.flatnonzero(~closing[octets[closes + 1]])
@@ -259,44 +261,37 @@ def _fault(block: bytes, delimiter: int) -> tuple[int, str] | None:
     return int(opens[pair]), (_STRAY, _UNCLOSED, _GLUED)[way]
 
 
-def _plain(wanted: Mapping[str, Written]) -> tuple[list[str], str, tuple[str, ...]]:
-    """Return the columns whose numbers pyarrow may parse, their decimal sign, and what stands for nothing.
+@attrs.frozen
+class _Plain:
+    """Columns whose numbers pyarrow may parse: which, their decimal sign, and what stands for nothing."""
 
-    All that it parses at once are written alike, so they are those that most are like.
-    """
-    alike = Counter(
-        (written.decimal, written.missing) for written in wanted.values() if _is_plain(written)
-    ).most_common(1)
-    for (decimal, missing), _ in alike:
-        names = [
-            name
+    names: tuple[str, ...] = ()
+    decimal: str = "."
+    nothing: tuple[str, ...] = ()
+
+    @classmethod
+    def among(cls, wanted: Mapping[str, Written]) -> _Plain:
+        """Return the most that can be parsed at once, which are written alike."""
+        ways = {
+            name: (written.decimal, written.missing)
             for name, written in wanted.items()
-            if _is_plain(written) and (written.decimal, written.missing) == (decimal, missing)
-        ]
-        return names, decimal, (*NOTHING, *missing)
-    return [], ".", ()
+            if written.kind == "numeric"
+            and not (written.symbol or written.thousands or any(map(_NUMBER.search, written.missing)))
+        }
+        for (decimal, missing), _ in Counter(ways.values()).most_common(1):
+            names = tuple(name for name, way in ways.items() if way == (decimal, missing))
+            return cls(names, decimal, (*_COMMON, *missing))
+        return cls()
 
 
-def _is_plain(written: Written) -> bool:
-    return (
-        written.kind == "numeric"
-        and not written.symbol
-        and not written.thousands
-        and not any(map(_UNPLAIN.search, written.missing))
-    )
+_NONE = _Plain()
 
 
 def _parsed(
-    block: bytes,
-    delimiter: str,
-    names: Sequence[str],
-    columns: Sequence[str],
-    numbers: Sequence[str] = (),
-    decimal: str = ".",
-    nothing: Sequence[str] = (),
+    block: bytes, delimiter: str, names: Sequence[str], columns: Sequence[str], plain: _Plain = _NONE
 ) -> pa.Table | None:
-    """Return columns of a block as text, some as numbers; None if a line or a number is not what it should."""
-    text = {name: pa.string() for name in columns}
+    """Return columns of a block, as text unless they are plain; None if pyarrow cannot, or finds a NaN."""
+    types = dict.fromkeys(columns, pa.string()) | dict.fromkeys(plain.names, pa.float64())
     try:
         found = csv.read_csv(
             pa.BufferReader(block),
@@ -305,15 +300,15 @@ def _parsed(
             csv.ConvertOptions(
                 check_utf8=False,  # it is, by now
                 include_columns=columns,
-                column_types=text | {name: pa.float64() for name in numbers},
-                decimal_point=decimal,
-                null_values=nothing,
+                column_types=types,
+                decimal_point=plain.decimal,
+                null_values=plain.nothing,
                 quoted_strings_can_be_null=True,  # "NA" in quotes is the same text
                 strings_can_be_null=False,
             ),
         )
     except pa.ArrowInvalid:
         return None
-    if any(pc.any(pc.is_nan(found[name])).as_py() for name in numbers):
+    if any(pc.any(pc.is_nan(found[name])).as_py() for name in plain.names):
         return None
     return found

@@ -1,0 +1,690 @@
+"""Verify releases of dpkit with Python's standard library alone, and the schema beside this file.
+
+    python verify_release.py release.json ...
+
+Exit codes are those of ``dpkit verify``: 0 where all are confirmed and private, 5 where one is confirmed and
+not private, 2 where one contradicts itself, is no release, or is by an accountant whose sums are not here.
+Signatures and witnesses of ledgers are read, and not checked: the page of the release file says how.
+"""
+
+import datetime
+import functools
+import json
+import math
+import re
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+SCHEMA = Path(__file__).with_name("release-file.schema.json")
+CONFIRMED, REFUSED, NOT_PRIVATE = 0, 2, 5
+
+RUNS = (
+    ["regressor", "accountant"],
+    ["scorer", "selector", "accountant"],
+    ["scorer", "selector", "regressor", "accountant"],
+)
+STAGES = {"scoring": "scorer", "selection": "selector", "regression": "regressor"}
+PICKS = ("ExponentialMechanism", "PermuteAndFlip")
+NOISE = ("Gaussian", "NonSphericalGaussian")
+PROVED = ("PureDP", "ApproxDP", "Renyi")
+
+
+class Refused(Exception):
+    """Something in the release contradicts something else, or is not as it must be."""
+
+
+def require(truth, sentence):
+    if not truth:
+        raise Refused(sentence)
+
+
+def verify(text):
+    """Return the exit code for the text of a release, and why it is that."""
+    try:
+        release = read(text)
+        require(not (flaw := first_flaw(release, json.loads(SCHEMA.read_text(encoding="utf-8")))), flaw)
+        return judge(release)
+    except Refused as error:
+        return REFUSED, str(error)
+
+
+def judge(release):
+    """Return the exit code for a release that is as the schema says, and why."""
+    certificate = release["certificate"]
+    features = features_of(certificate["schema"])
+    check_model(release["model"], features, certificate["schema"])
+    check_events(certificate)
+    check_privacy(certificate)
+    (check_search if is_search(certificate) else check_run)(release, features)
+    check_features(release, features)
+    check_witness(certificate.get("witness"))
+    check_total(certificate)
+    reasons = [*certificate["reasons"], *vacuous(certificate)]
+    return (NOT_PRIVATE, "; ".join(reasons)) if reasons else (CONFIRMED, "confirmed")
+
+
+# --- Reading: strict JSON ----------------------------------------------------------------------------------
+
+
+def read(text):
+    def unique(pairs):
+        require(len(dict(pairs)) == len(pairs), "a key is given twice")
+        return dict(pairs)
+
+    def finite(digits):
+        require(math.isfinite(number := float(digits)), f"{digits} is no finite number")
+        return number
+
+    def whole(digits):
+        return int(digits) if len(digits) < 20 else finite(digits)
+
+    try:
+        document = json.loads(
+            text, object_pairs_hook=unique, parse_constant=finite, parse_float=finite, parse_int=whole
+        )
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"this is not JSON: {error}") from error
+    check_plain(document)
+    return document
+
+
+def check_plain(value, depth=0):
+    """Refuse what cannot be printed as it is, and what is nested without end."""
+    require(not isinstance(value, dict | list) or depth < 64, "something is nested more than 64 times")
+    if isinstance(value, str):
+        flawed = re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]", value)
+        require(not flawed, "a text has a control character, or half of a character")
+    elif isinstance(value, int):
+        require(-(2**63) <= value < 2**63, "a whole number has more than 64 bits")
+    elif isinstance(value, dict | list):
+        for inner in [*value, *value.values()] if isinstance(value, dict) else value:
+            check_plain(inner, depth + 1)
+
+
+# --- The part of JSON Schema that the schema of releases uses ----------------------------------------------
+
+TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
+
+
+def first_flaw(value, schema, root=None, where="the release"):
+    """Return what is wrong with a value by a schema, a sentence; None if nothing is."""
+    root = schema if root is None else root
+    if isinstance(schema, bool):
+        return None if schema else f"{where} must not be there"
+
+    def flaw(inner, of=value, at=where):
+        return first_flaw(of, inner, root, at)
+
+    for keyword, told in schema.items():
+        if (found := flaw_by(keyword, told, value, schema, flaw, root, where)) is not None:
+            return found
+    return None
+
+
+def flaw_by(keyword, told, value, schema, flaw, root, where):
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    keys = value if isinstance(value, dict) else {}
+    items = value if isinstance(value, list) else []
+    bad = False
+    match keyword:
+        case "$schema" | "$defs" | "title" | "description" | "then" | "else":
+            pass
+        case "$ref":
+            return flaw(functools.reduce(dict.__getitem__, told.removeprefix("#/").split("/"), root))
+        case "type" if told == "number":
+            bad = not number
+        case "type" if told == "integer":  # 1.0 is not written for 1
+            bad = not (number and isinstance(value, int))
+        case "type":
+            bad = not isinstance(value, TYPES[told])
+        case "const":
+            bad = not alike(value, told)
+        case "enum":
+            bad = not any(alike(value, one) for one in told)
+        case "minimum":
+            bad = number and value < told
+        case "maximum":
+            bad = number and value > told
+        case "exclusiveMinimum":
+            bad = number and value <= told
+        case "exclusiveMaximum":
+            bad = number and value >= told
+        case "multipleOf":
+            bad = number and value % told != 0
+        case "pattern":
+            bad = isinstance(value, str) and not re.search(told, value)
+        case "minLength":
+            bad = isinstance(value, str) and len(value) < told
+        case "minItems":
+            bad = isinstance(value, list) and len(value) < told
+        case "maxItems":
+            bad = isinstance(value, list) and len(value) > told
+        case "uniqueItems":
+            bad = len({json.dumps(item, sort_keys=True) for item in items}) < len(items)
+        case "contains":
+            bad = isinstance(value, list) and all(flaw(told, item) for item in items)
+        case "minProperties":
+            bad = isinstance(value, dict) and len(value) < told
+        case "required":
+            missing = [key for key in told if isinstance(value, dict) and key not in value]
+            return f"{where}: {missing[0]} is missing" if missing else None
+        case "dependentRequired":
+            bad = any(key in keys and not set(needed) <= set(keys) for key, needed in told.items())
+        case "properties":
+            found = (flaw(inner, keys[key], f"{where}, {key}") for key, inner in told.items() if key in keys)
+            return next(filter(None, found), None)
+        case "additionalProperties":
+            others = keys.keys() - schema.get("properties", {}).keys()
+            found = (flaw(told, keys[key], f"{where}, {key}") for key in sorted(others))
+            return next(filter(None, found), None)
+        case "prefixItems":
+            found = (
+                flaw(inner, item, f"{where}, item {i}")
+                for i, (inner, item) in enumerate(zip(told, items, strict=False))
+            )
+            return next(filter(None, found), None)
+        case "items":
+            rest = enumerate(items[len(schema.get("prefixItems", ())) :])
+            return next(filter(None, (flaw(told, item, f"{where}, item {i}") for i, item in rest)), None)
+        case "allOf":
+            return next(filter(None, map(flaw, told)), None)
+        case "anyOf":
+            bad = all(map(flaw, told))
+        case "oneOf":
+            bad = sum(not flaw(inner) for inner in told) != 1
+        case "not":
+            bad = not flaw(told)
+        case "if":
+            return flaw(schema.get("else" if flaw(told) else "then", True))
+        case _:
+            raise NotImplementedError(keyword)
+    return f"{where} does not fit {keyword}: {json.dumps(told)[:200]}" if bad else None
+
+
+def alike(a, b):
+    return isinstance(a, bool) is isinstance(b, bool) and a == b
+
+
+# --- The public facts --------------------------------------------------------------------------------------
+
+
+def features_of(schema):
+    """Return the names of all features, in order; refuse facts that contradict each other."""
+    columns, target = schema["columns"], schema["target"]
+    require(target in columns, "the target is none of the columns")
+    require("*" not in columns, "a release names its columns")
+    names = []
+    for name, column in columns.items():
+        check_column(name, column)
+        if name != target:
+            require(
+                column["kind"] != "categorical" or column.get("categories"), f"{name} lists no categories"
+            )
+            if column["kind"] == "categorical":
+                names += [f"{name}={category}" for category in column["categories"]]
+            else:
+                names.append(name)
+            if column.get("missing") == "indicator":
+                require(f"{name} is missing" not in columns, f"'{name} is missing' has two meanings")
+                names.append(f"{name} is missing")
+    column = columns[target]
+    if column["kind"] == "categorical":
+        require("positive" in column or len(column.get("categories", ())) >= 2, "the target has one class")
+    require(column.get("missing") != "indicator", "the target has an indicator")
+    require("yeo_johnson" not in column or {"lower", "upper"} <= set(column), "the target has no bounds")
+    if "records_about" in schema:
+        digits = str(schema["records_about"])
+        require(digits == digits[0].ljust(len(digits), "0"), "records_about is no order of magnitude")
+    return names
+
+
+def check_column(name, column):
+    categories = column.get("categories", ())
+    require(column.get("positive", next(iter(categories), None)) in (*categories, None), f"{name}: positive")
+    number = datetime.date.fromisoformat if column["kind"] == "date" else float
+    try:
+        given = {key: number(column[key]) for key in ("lower", "upper") if key in column}
+        if column["kind"] != "categorical" and "fill" in column:
+            number(column["fill"])
+    except ValueError as error:
+        raise Refused(f"{name}: {error}") from error
+    require(len(given) < 2 or given["lower"] < given["upper"], f"{name}: lower is not below upper")
+    if column["kind"] == "categorical":
+        require("fill" not in column or column["fill"] in categories, f"{name}: fill is no category")
+    elif column.get("missing") == "indicator":
+        require("fill" in column or len(given) == 2, f"{name}: nothing to fill in")
+    if len(given) == 2 and {"clip", "scale", "yeo_johnson"} & set(column):
+        power = column.get("yeo_johnson")
+        ends = [given[key] if power is None else yeo_johnson(given[key], power) for key in ("lower", "upper")]
+        apart = ends[1] / 2 - ends[0] / 2 > 0 and max(map(abs, ends)) < sys.float_info.max
+        require(apart, f"{name}: the bounds are not apart once they are transformed")
+
+
+def yeo_johnson(x, power):
+    exponent = power if x >= 0 else 2 - power
+    size = math.log1p(abs(x))
+    try:
+        moved = math.expm1(exponent * size) / exponent if exponent else size
+    except OverflowError:
+        moved = sys.float_info.max
+    return math.copysign(moved, x)
+
+
+# --- The model ---------------------------------------------------------------------------------------------
+
+
+def columns_of(model):
+    """Return the features of a model; none that are known of a kind of somebody else's."""
+    kind = model["kind"] if model else None
+    if kind == "linear":
+        return list(model["coefficients"])
+    known = ("row-clipped linear", "winsorized linear", "trees", "class trees")
+    return list(model["features"]) if kind in known else []
+
+
+def check_model(model, features, schema):
+    kind, columns = (model["kind"] if model else None), columns_of(model)
+    if kind in ("winsorized linear", "trees") and model["bounds"] is not None:
+        require(model["bounds"][0] <= model["bounds"][1], "the bounds of the model are not in order")
+    if kind == "winsorized linear" and "moments" in model:
+        rows = len(columns) + 2
+        require(len(model["moments"]["triangle"]) == rows * (rows + 1) // 2, "the moments are no triangle")
+    if kind in ("trees", "class trees"):
+        leaves = [len(tree["leaves"]) for tree in model["trees"]]
+        depth = max(1, leaves[0].bit_length() - 1) if leaves else 1
+        splits = depth if model["shape"] == "oblivious" else 2**depth - 1
+        for tree, count in zip(model["trees"], leaves, strict=True):
+            require(count == 2**depth and len(tree["splits"]) == splits, "a tree has another size")
+            require(all(split[0] < len(columns) for split in tree["splits"]), "a split is on no feature")
+    if kind == "trees" and model["linear"] is not None:
+        check_model(model["linear"], features, schema)
+        require(columns_of(model["linear"]) == columns, "the line of the trees has other features")
+    if kind == "class trees":
+        number = len(model["classes"])
+        rows = [model["initial"], *(row for tree in model["trees"] for row in tree["leaves"])]
+        require(all(len(row) == number for row in rows), "a leaf has not one value for each class")
+        target = schema["columns"][schema["target"]]
+        classes = [] if "positive" in target or target["kind"] != "categorical" else target["categories"]
+        require(number > 2 and model["classes"] == classes, "the classes are not those of the target")
+
+
+def check_features(release, features):
+    selected, used = release["selected"], columns_of(release["model"])
+    require(set(selected) <= set(features), "a selected feature is none of the schema's")
+    require(set(used) <= set(selected or features), "the model uses what it may not")
+
+
+# --- Events ------------------------------------------------------------------------------------------------
+
+
+def inner_of(event):
+    return [event["event"]] if "event" in event else event.get("events", [])
+
+
+def walk(event):
+    yield event
+    for inner in inner_of(event):
+        yield from walk(inner)
+
+
+def single(event):
+    """Yield the single events of which one is made, in order."""
+    times = event.get("count", event.get("rounds", event["parts"] if event["type"] == "Disjoint" else 1))
+    if event["type"] in ("Repeated", "Disjoint", "Sequence"):
+        for _ in range(times):
+            for inner in inner_of(event):
+                yield from single(inner)
+    else:
+        yield from [event["event"]] * times if event["type"] == "Filtered" else [event]
+
+
+def check_events(certificate):
+    every = [inner for event in certificate["events"] for inner in walk(event)]
+    facts = {"sensitivity", "sensitivities", "shape", "candidates", "proof"}
+    says = any(facts & set(event) for event in every)
+    for event in every:
+        kind = event["type"]
+        relation = event.get("neighboring", certificate["neighboring"])
+        require(relation == certificate["neighboring"], f"a {kind} is for another relation")
+        if kind == "Filtered":
+            require(event["charged"] <= event["rounds"], "a filter charges for more rounds than it has")
+        if kind == "Renyi":
+            require(len(event["orders"]) == len(event["divergences"]), "not one divergence for each order")
+        if "sensitivities" in event:
+            alike_many = len(event["sensitivities"]) == len(event["noise_multipliers"])
+            require(alike_many, "not one sensitivity for each multiplier")
+        if says:
+            needed = {"Laplace": "shape", "Gaussian": "shape", "NonSphericalGaussian": "shape"}
+            needed |= dict.fromkeys(PICKS, "candidates") | dict.fromkeys(PROVED, "proof")
+            require(kind not in needed or needed[kind] in event, f"a {kind} leaves out what other events say")
+
+
+def check_privacy(certificate):
+    leaks = [e["reason"] for event in certificate["events"] for e in walk(event) if e["type"] == "NonPrivate"]
+    planned, reasons = list(dict.fromkeys(leaks)), certificate["reasons"]
+    require((certificate["epsilon"] is None) == bool(leaks), "epsilon is claimed where none is proved")
+    require(reasons[: len(planned)] == planned, "the reasons are not those of the events")
+    seeds, said = len(reasons) - len(planned), certificate["randomness"]
+    seeded = "not private" in said
+    require(seeds <= 1 and (seeds == 1 or not seeded), "the reasons are not those of the randomness")
+    require(seeds == 0 or seeded or "for the noise that it drew" in said, "a reason is of nothing said")
+    budget = certificate["budget"]
+    require(certificate["delta"] == budget["delta"], "the total is at another delta than the budget")
+    require((certificate["epsilon"] or 0) <= budget["epsilon"], "the total is above the budget")
+
+
+def is_search(certificate):
+    return any(event["stage"] not in STAGES for event in certificate["events"])
+
+
+def check_run(release, features):
+    """Refuse events of parts that are not listed, and what came out of no part."""
+    certificate, plan = release["certificate"], release["certificate"].get("plan", {})
+    roles = [part["role"] for part in certificate["parts"]]
+    stages = [event["stage"] for event in certificate["events"]]
+    require(roles in RUNS, f"the parts are {roles}")
+    require(certificate["parts"][-1]["name"] == certificate["accountant"], "another accountant is listed")
+    require(all(STAGES[stage] in roles for stage in stages), "an event is of no part that is listed")
+    for stage in ("selection", "regression"):
+        require((STAGES[stage] in roles) == (stage in stages), f"no event is of the {STAGES[stage]}")
+    require(stages == sorted(stages, key=list(STAGES).index), "the stages are not in order")
+    outcome = release["model"] is not None or release["refusal"] is not None
+    require(outcome == ("regressor" in roles), "a regressor is listed exactly where it had an outcome")
+    require(roles == RUNS[2] or not {"select_share", "iterates"} & set(plan), "the plan is of other parts")
+    require("batches" not in plan or "selector" not in roles, "the plan is for a table, and for batches")
+    events = [event for event in certificate["events"] if event["stage"] == "selection"]
+    k = len(release["selected"])
+    if "selector" not in roles:
+        require(k == 0, "nothing selects features, and some are selected")
+    elif "iterates" in plan:
+        require(k == 0 and len(events) == plan["iterates"], "there is one event for each iterate")
+        check_candidates(events, {len(features), len(features) + 1})
+    else:
+        picks = [event["type"] in PICKS for each in events for event in single(each)]
+        require(k > 0, "nothing is selected")
+        check_candidates(events, {len(features)})
+        require(not all(picks) or len(picks) in (1, k), "there is one pick for all, or one for each")
+
+
+def check_search(release, features):
+    """Refuse a search that is not fits of candidates, empty folds under add-remove, and a comparison."""
+    certificate = release["certificate"]
+    roles = [part["role"] for part in certificate["parts"]]
+    stages = [event["stage"] for event in certificate["events"]]
+    require(roles[-1] == "accountant" and set(roles[:-1]) == set(RUNS[2][:-1]), f"the parts are {roles}")
+    require(certificate["parts"][-1]["name"] == certificate["accountant"], "another accountant is listed")
+    nothing = not release["selected"] and release["model"] is None and release["refusal"] is None
+    require(nothing and "plan" not in certificate, "a search releases nothing but its certificate")
+    found = list(dict.fromkeys(stages))
+    candidates = sum(stage.startswith("fits") for stage in found)
+    folds = ["folds"] * (certificate["neighboring"] == "add-remove")
+    expected = [f"fits of candidate {c}" for c in range(candidates)] + folds + ["comparison"]
+    require(candidates and found == expected and stages.count("folds") <= 1, "the stages are of no search")
+    require(stages == sorted(stages, key=expected.index), "the stages are not in order")
+    compared = [event for event in certificate["events"] if event["stage"] == "comparison"]
+    check_candidates(compared, {candidates})
+
+
+def check_candidates(events, allowed):
+    picks = (pick for event in events for pick in walk(event) if "candidates" in pick)
+    require(all(pick["candidates"] in allowed for pick in picks), "a pick is among others")
+
+
+def check_witness(witness):
+    """Refuse a witness that counts other things than its measure, or more than its account allows."""
+    if witness is not None:
+        measure, total, limits = witness["measure"], witness["total"], witness["limits"]
+        units = {"basic": 2, "gdp": 3, "renyi": len(measure.get("orders", ())) + 2}[measure["name"]]
+        require(len(total) == len(limits) == units, "the witness counts something else than its measure")
+        infinity = math.inf
+        spent = [infinity if each is None else each for each in total]
+        *rest, last = [
+            s <= (infinity if m is None else m) and s < infinity for s, m in zip(spent, limits, strict=True)
+        ]
+        held = all(rest) if measure["name"] == "basic" else any(rest)
+        require(held and last, "the account was charged for more than it allows")
+
+
+def vacuous(certificate):
+    """Return why a guarantee that is proved says nothing."""
+    epsilon, records = certificate["epsilon"], certificate["schema"].get("records", 0)
+    if certificate["private"] and epsilon > 20:
+        yield f"epsilon {epsilon:.4g} says nothing"
+    if certificate["private"] and certificate["delta"] >= 1 / max(records, 2):
+        yield f"delta {certificate['delta']:.3g} would allow publishing one of the records"
+
+
+# --- The total ---------------------------------------------------------------------------------------------
+
+ORDERS = [i / 10 for i in range(11, 100)] + list(range(10, 65)) + list(range(80, 1025, 16))
+SLACK = 1 + 2.0**-32  # what dpkit adds for the rounding of its own formulas
+TOLERANCE = 1e-9  # other processors have other last digits
+
+
+def check_total(certificate):
+    name, options = certificate["accountant"], certificate["parts"][-1]["options"]
+    home = certificate["parts"][-1]["distribution"]
+    known = name in ("basic", "rdp", "individual_filter")
+    require(known and home in ("", own_home(name)), f"this program does not know accountant {name} of {home}")
+    orders = options.get("orders", ORDERS)
+    require(set(options) <= ({"orders"} - {"basic"} if name != "basic" else set()), "unknown options")
+    require(orders and all(number_in(a, 1.01, 4096) for a in orders), "the orders are not from 1.01 to 4096")
+    if certificate["epsilon"] is None:
+        return
+    sampled = [e for event in certificate["events"] for e in walk(event) if e["type"] == "PoissonSampled"]
+    require(not sampled or certificate["neighboring"] == "add-remove", "sampling is for add-remove")
+    everything, delta = {"type": "Sequence", "events": certificate["events"]}, certificate["delta"]
+    if name == "basic":
+        epsilon, spent = pair(everything)
+        epsilon = epsilon if spent <= delta else math.inf
+    else:
+        epsilon = converted(everything, delta, orders)
+    sentence = f"the events compose to epsilon {epsilon:.9g}, and {certificate['epsilon']:.9g} is claimed"
+    require(abs(epsilon - certificate["epsilon"]) <= TOLERANCE * certificate["epsilon"], sentence)
+
+
+def own_home(name):
+    return f"dpkit-accountant-{name.replace('_', '-')}"
+
+
+def number_in(value, lower, upper):
+    return isinstance(value, int | float) and not isinstance(value, bool) and lower <= value <= upper
+
+
+def plus(total, count, value):
+    """Return total + count * value, rounded up."""
+    if not value or math.inf in (total, value):
+        return total + value
+    exact = Fraction(total) + count * Fraction(value)
+    nearest = float(exact)
+    return nearest if exact <= nearest else math.nextafter(nearest, math.inf)
+
+
+def pair(event):
+    """Return epsilon and delta of an event, those inside it added up."""
+    kind = event["type"]
+    if kind == "Laplace":
+        return plus(0.0, 1 / Fraction(event["noise_multiplier"]), 1.0), 0.0
+    if kind in (*PICKS, "PureDP", "ApproxDP"):
+        return float(event["epsilon"]), float(event.get("delta", 0))
+    if kind == "PoissonSampled":
+        epsilon, delta = pair(event["event"])
+        return amplified(event["rate"], epsilon), plus(0.0, Fraction(event["rate"]), delta)
+    require(kind in ("Repeated", "Disjoint", "Sequence"), f"basic has no epsilon for {kind}")
+    epsilon = delta = 0.0
+    for inner in inner_of(event):
+        each = pair(inner)
+        count = event.get("count", 1)
+        epsilon, delta = plus(epsilon, count, each[0]), plus(delta, count, each[1])
+    return epsilon, delta
+
+
+def amplified(rate, epsilon):
+    if epsilon > 700:
+        return epsilon
+    return min(epsilon, max(5e-324, math.log1p(rate * math.expm1(epsilon)) * (1 + 2.0**-48)))
+
+
+def converted(event, delta, orders):
+    """Return the least epsilon over all orders (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+    pure, leaked = worst(event)
+    if delta <= leaked:
+        return pure if delta == leaked else math.inf
+    log_delta = math.log(delta - leaked) + 1 - SLACK
+    bounds = [
+        divergence(event, a) + math.log1p(-1 / a) - (math.log(a) + log_delta) / (a - 1)
+        for a in map(float, orders)
+    ]
+    return max(0.0, min(pure, *bounds))
+
+
+def worst(event):
+    """Return epsilon of an event, infinity where it has none, and with what probability it fails."""
+    kind = event["type"]
+    if kind in (*NOISE, "Filtered"):
+        return math.inf, 0.0
+    if kind == "Renyi":
+        return given(event, math.inf), 0.0
+    if kind == "PoissonSampled":
+        sampled_alone(event)
+        epsilon, leaked = worst(event["event"])
+        return amplified(event["rate"], epsilon), plus(0.0, Fraction(event["rate"]), leaked)
+    if kind in ("Repeated", "Disjoint", "Sequence"):
+        epsilon = leaked = 0.0
+        for inner in inner_of(event):
+            each = worst(inner)
+            count = event.get("count", 1)
+            epsilon, leaked = plus(epsilon, count, each[0]), plus(leaked, count, each[1])
+        return epsilon, leaked
+    return pair(event)
+
+
+def divergence(event, a):
+    """Return the Renyi divergence of order a between neighbors, at most."""
+    kind = event["type"]
+    if kind in ("Sequence", "Disjoint"):
+        return sum(divergence(inner, a) for inner in inner_of(event))
+    if kind == "Repeated":
+        return event["count"] * divergence(event["event"], a)
+    if kind == "Filtered":
+        return event["charged"] * filtered(event["event"], a)
+    if kind in NOISE:  # Mironov 2017, Proposition 7
+        return a * precision(event) / 2 * SLACK
+    if kind == "Renyi":
+        return given(event, a)
+    if kind == "PoissonSampled":
+        sampled_alone(event)
+        if event["rate"] == 1:
+            return divergence(event["event"], a)
+        if event["event"]["type"] in NOISE:
+            return sampled_gaussian(a, precision(event["event"]), event["rate"])
+        return response(a, worst(event)[0])
+    if kind == "Laplace":
+        return laplace(a, worst(event)[0])
+    return (
+        bounded_range(a, event["epsilon"])
+        if kind == "ExponentialMechanism"
+        else response(a, event["epsilon"])
+    )
+
+
+def sampled_alone(event):
+    inside = [inner["type"] for inner in walk(event["event"])]
+    noise = {*NOISE, "Renyi", "Filtered"} & set(inside)
+    require(not noise or event["event"]["type"] in NOISE, "more than one Gaussian is amplified together")
+
+
+def precision(event):
+    return sum((1 / m) * (1 / m) for m in event.get("noise_multipliers", [event.get("noise_multiplier")]))
+
+
+def given(event, a):
+    """Return the least of the given divergences whose order is at least a."""
+    known = zip(event["orders"], event["divergences"], strict=True)
+    numbers = [(float(order), float(divergence)) for order, divergence in known]
+    return min((divergence for order, divergence in numbers if a <= order), default=math.inf)
+
+
+def two_points(a, epsilon, quadratic, weight, gain, loss):
+    """Return the divergence of a law with two losses, a bound where it is near 0 or large."""
+    if epsilon > 50:
+        return epsilon
+    if a * epsilon < 2**-8:
+        return a * quadratic * epsilon * epsilon * SLACK
+    if epsilon < 1:
+        moment = gain + math.log1p((1 - weight) * math.expm1(-gain - loss))
+    else:
+        moment = gain + math.log(weight + (1 - weight) * math.exp(-gain - loss))
+    return moment / (a - 1) * SLACK
+
+
+def stable(a, epsilon):
+    return max(min(epsilon, 50.0), 2**-8 / a)
+
+
+def response(a, epsilon):
+    """Randomized response, the worst of all that are epsilon-private (Mironov 2017, Proposition 5)."""
+    e = stable(a, epsilon)
+    return two_points(a, epsilon, 1 / 2, 1 / (1 + math.exp(-e)), (a - 1) * e, (a - 1) * e)
+
+
+def laplace(a, epsilon):
+    """Laplace noise on a grid of 2^-15 of its scale (Mironov 2017, Proposition 6)."""
+    e, step = stable(a, epsilon), 2.0**-16
+    weight = (1 + math.tanh(step) / math.tanh((2 * a - 1) * step)) / 2
+    return two_points(a, epsilon, 1 / 2, weight, (a - 1) * e, a * e)
+
+
+def bounded_range(a, epsilon):
+    """A loss that stays in an interval of length epsilon (Dong, Durfee and Rogers 2020)."""
+    e = stable(a, epsilon)
+    below = math.log(a * math.expm1((1 - a) * e) / ((a - 1) * math.expm1(-a * e)))
+    weight = math.exp(below - e) * math.expm1(-below) / math.expm1(-e)
+    return two_points(a, epsilon, 1 / 8, weight, a * (e - below), a * below)
+
+
+def sampled_gaussian(a, precision, rate):
+    """A Gaussian on a Poisson sample (Mironov, Talwar and Zhang 2019), between whole orders by a chord."""
+    below = math.floor(a)
+    mixture = (1 - (a - below)) * log_mixture(below, precision, rate)
+    if a > below:
+        mixture += (a - below) * log_mixture(below + 1, precision, rate)
+    exponent = math.log(a * (a - 1)) + mixture
+    moment = max(exponent, 0.0) + math.log1p(math.exp(-abs(exponent)))
+    return min(SLACK * moment / (a - 1), a * precision / 2 * SLACK)
+
+
+@functools.cache
+def log_mixture(order, precision, rate):
+    if order == 1:
+        return log_mixture(2, precision, rate) - math.log1p(-rate)
+    terms = []
+    for k in range(2, order + 1):
+        x = max(k * (k - 1) * precision / 2, sys.float_info.min)
+        ways = math.log(math.comb(order, k)) + k * math.log(rate) + (order - k) * math.log1p(-rate)
+        terms.append(ways + x + math.log(-math.expm1(-x)))
+    largest = max(terms)
+    total = largest + math.log(math.fsum(math.exp(term - largest) for term in terms))
+    return total - math.log(order * (order - 1))
+
+
+def filtered(event, a):
+    """What a filter charges for a round: between whole orders (a - 1) times the divergence by a chord."""
+    if event["type"] != "PoissonSampled" or event["rate"] == 1:
+        return divergence(event, a)
+    noise, rate = precision(event["event"]), event["rate"]
+    below, above = math.floor(a), math.ceil(a)
+    low = (below - 1) * sampled_gaussian(float(below), noise, rate) if below > 1 else 0.0
+    high = (above - 1) * sampled_gaussian(float(above), noise, rate)
+    return ((1 - (a - below)) * low + (a - below) * high) / (a - 1) * SLACK
+
+
+if __name__ == "__main__":
+    worst_code = 0
+    for path in sys.argv[1:]:
+        code, why = verify(Path(path).read_text(encoding="utf-8"))
+        words = {CONFIRMED: "", NOT_PRIVATE: "confirmed, NOT PRIVATE: ", REFUSED: "NOT confirmed: "}
+        print(f"{path}: {words[code]}{why}")
+        worst_code = max(worst_code, code, key=[CONFIRMED, NOT_PRIVATE, REFUSED].index)
+    sys.exit(worst_code)

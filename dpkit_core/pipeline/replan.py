@@ -1,0 +1,140 @@
+"""Planning a release again: whether the installed parts plan what its certificate lists, event by event.
+
+``dpkit_core.release.verify`` finds that a total is what the events compose to. Whether these are the events
+of the parts that are named, the parts themselves tell: they plan from public facts alone, all of which a
+release has. So an event that was taken out is missed, though the total was corrected, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from dpkit_core._version import __version__
+from dpkit_core.errors import InvalidRelease
+from dpkit_core.pipeline.compose import compose
+from dpkit_core.pipeline.plan import Plan
+from dpkit_core.pipeline.planfile import other_events
+from dpkit_core.plugins.kinds import ROLES
+from dpkit_core.privacy.events import event_to_json
+from dpkit_core.release.certificate import Certificate
+from dpkit_core.release.release import Release
+from dpkit_core.validators import thawed
+
+
+@attrs.frozen
+class Replanned:
+    """What planning again has shown, one sentence each.
+
+    Attributes
+    ----------
+    problems
+        What the parts would not have planned; empty where they plan these very events.
+    notes
+        What is said otherwise, and changes no event: versions, and the words of parts about themselves.
+    """
+
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def replan(release: Release, *, select_share: float | None = None) -> Replanned:
+    """Return what the installed parts plan otherwise than a release says; touches no data.
+
+    Parameters
+    ----------
+    release
+        Of a run of installed parts.
+    select_share
+        The selection's fraction of the budget, of releases that were written before they said so.
+
+    Raises
+    ------
+    InvalidRelease
+        If it is of a search, which no plan made, or of a part that was no installed one.
+    DpkitError
+        Whatever planning raises, such as for a part that is not installed or a budget above the site's.
+    """
+    certificate = release.certificate
+    plan = _plan(release, select_share)
+    saved = [{"stage": item.stage, **event_to_json(item.event)} for item in certificate.events]
+    problems = []
+    if (difference := other_events(saved, plan)) is not None:
+        problems.append(f"the certificate is not what the installed parts plan: {difference}")
+        if _may_lack_its_share(certificate) and select_share is None:
+            problems[0] += (
+                ". If it was written by a dpkit before it said so, its selection may have had another share "
+                "of the budget: give that by --select-share"
+            )
+    iterates = None if plan.iterates is None else len(plan.iterates.after)
+    if iterates != certificate.plan.iterates:
+        problems.append(
+            f"the parts plan {iterates or 'no'} iterates to drop features from, and the certificate says "
+            f"{certificate.plan.iterates or 'none'}"
+        )
+    regression = plan.stage("regression")
+    refusals = {} if regression is None else regression.plan.refusals
+    if release.refusal_code is not None and release.refusal_code not in refusals:
+        known = ", ".join(sorted(refusals)) or "none"
+        problems.append(f"refusal {release.refusal_code!r} is none that the parts plan, which are: {known}")
+    return Replanned(tuple(problems), tuple(_notes(release, plan)))
+
+
+def _may_lack_its_share(certificate: Certificate) -> bool:
+    """Return whether a selection had a share of the budget, and that is not said."""
+    roles = {part.role for part in certificate.parts}
+    return {"selector", "regressor"} <= roles and "select_share" not in certificate.plan.to_document()
+
+
+def _plan(release: Release, select_share: float | None) -> Plan:
+    certificate = release.certificate
+    parts = {part.role: part for part in certificate.parts}
+    if len(parts) < len(certificate.parts) or "accountant" not in parts or not parts.keys() <= ROLES.keys():
+        raise InvalidRelease("the release lists no parts of one plan, so nothing can be planned again")
+    for part in parts.values():
+        if not part.distribution:
+            raise InvalidRelease(
+                f"{part.role} {part.name} was no installed part, so no name finds it again; the release can "
+                "be planned again by whoever has the part, in Python"
+            )
+    settings = certificate.plan
+    selecting = "selector" in parts and settings.iterates is None
+    names: dict[str, Any] = {role: part.qualified for role, part in parts.items()}
+    pipeline = compose(**names, options={role: thawed(part.options) for role, part in parts.items()})
+    return pipeline.plan(
+        certificate.schema,
+        certificate.budget,
+        k=len(release.selected) if selecting else None,
+        select_share=settings.select_share if select_share is None else select_share,
+        batches=settings.batches,
+    )
+
+
+def _notes(release: Release, plan: Plan) -> list[str]:
+    """Return what is said otherwise now: versions first, which may be why."""
+    certificate = release.certificate
+    notes = [
+        f"the release was written by {old}, and {new} planned it again"
+        for old, new in _versions(certificate, plan)
+    ]
+    for was, now in zip(certificate.parts, plan.records, strict=True):
+        said = [
+            word for word in ("options", "proof", "reference") if getattr(was, word) != getattr(now, word)
+        ]
+        if said:
+            notes.append(f"{now.role} {now.name} says other {' and '.join(said)} of itself now")
+    missing = [sentence for sentence in plan.assumptions if sentence not in certificate.assumptions]
+    notes += [f"the parts also assume, and the certificate does not say: {sentence}" for sentence in missing]
+    regression = plan.stage("regression")
+    refusals = {} if regression is None else regression.plan.refusals
+    if refusals.get(release.refusal_code or "", release.refusal) != release.refusal:
+        notes.append(f"the parts say refusal {release.refusal_code!r} in other words")
+    return notes
+
+
+def _versions(certificate: Certificate, plan: Plan) -> list[tuple[str, str]]:
+    pairs = [(f"dpkit {certificate.dpkit}", f"dpkit {__version__}")]
+    for was, now in zip(certificate.parts, plan.records, strict=True):
+        pairs.append((f"{was.role} {was.name} {was.version}", f"{now.role} {now.name} {now.version}"))
+    return [(old, new) for old, new in pairs if old != new]

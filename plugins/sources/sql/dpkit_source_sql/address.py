@@ -1,0 +1,88 @@
+"""Where a database is: what of it may be shown, and what must not be written there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import attrs
+
+from dpkit_core.errors import InvalidOption
+
+# What libpq takes by these names is secret.
+_SECRETS = {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
+_HOST = r"(?:\[[0-9A-Fa-f:.%]+\]|[^\s:,\[\]@/\\]*)(?::\d*)?"
+_HOSTS = re.compile(f"{_HOST}(?:,{_HOST})*")
+
+
+@attrs.frozen
+class Server:
+    """A server and one of its databases, as an address of libpq names them; no user, no option.
+
+    ``hosts`` are as they stand there, with their ports, and may be empty, which is libpq's default.
+    """
+
+    scheme: str
+    hosts: str
+    database: str
+
+    @property
+    def shown(self) -> str:
+        """What messages call it."""
+        return f"{self.scheme}://{self.hosts}/{self.database}"
+
+
+def server_of(url: str) -> Server:
+    """Return the parts of the URL of a server that may be shown.
+
+    Raises
+    ------
+    InvalidOption
+        If a password is in it, whatever else is wrong; or if the parts cannot be told apart for sure. Nothing
+        of the URL is in these messages.
+    """
+    scheme, _, rest = url.partition("://")
+    parts = re.fullmatch(r"(?:([^@/?#]*)@)?([^@/?#]*)(?:/([^@?#]*))?(?:\?([^@#]*))?", rest)
+    # Where the user ends cannot be told if one of the signs that part a URL stands in a name, or in a
+    # password.
+    user, hosts, database, query = parts.groups("") if parts else (rest.rpartition("@")[0], "", "", "")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    if ":" in user or "%3a" in user.lower() or _SECRETS & {name.strip().lower() for name in options}:
+        raise InvalidOption(
+            f"a password is in the {scheme} address, and it stays in the shell's history; use ~/.pgpass, "
+            "PGPASSWORD or a service file, and leave it out"
+        )
+    if parts is None or not _HOSTS.fullmatch(hosts):
+        raise InvalidOption(
+            f"this is no address of a database; it must be like {scheme}://user@host:5432/database, and "
+            "within a name @ is written %40, / is %2F, : is %3A, ? is %3F and # is %23"
+        )
+    return Server(
+        scheme,
+        hosts or options.get("host", ""),
+        unquote(database) or options.get("dbname", ""),
+    )
+
+
+def file_of(where: str, scheme: str) -> Path:
+    """Return the path that ``scheme:///relative``, ``scheme:////absolute`` or a plain path names.
+
+    Raises
+    ------
+    InvalidOption
+        If the URL has a host, a user or options, which a file has not; none of them is in the message.
+    InvalidData
+        If no such file is there.
+    """
+    path = Path(where)
+    if where.startswith(f"{scheme}:"):
+        parts = urlsplit(where)
+        if not where.startswith(f"{scheme}:///") or parts.query or parts.fragment:
+            raise InvalidOption(
+                f"a file is named by three slashes and its path, as in {scheme}:///clinic.db, or by four "
+                "for an absolute one; it has no host, no user and no options, and ? is written %3F and # is "
+                "%23"
+            )
+        path = Path(unquote(parts.path[1:]))
+    return path

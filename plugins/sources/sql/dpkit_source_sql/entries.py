@@ -1,0 +1,49 @@
+"""What a driver yields, handed on: types and text that cannot be read refused, batches cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from dpkit_core.errors import InvalidData
+
+
+def require_readable(called: str, fields: pa.Schema, wanted: Iterable[str]) -> None:
+    """Raise ``InvalidData`` if a wanted column is of a type that is neither number nor text nor date.
+
+    Such a type is ``unreadable``.
+    """
+    for name in wanted:
+        kind = fields.field(name).type
+        if isinstance(kind, pa.OpaqueType):
+            raise InvalidData(
+                f"column {name!r} of {called} is of type {kind.type_name}, and only numbers, text and dates "
+                "are read; make a view that casts it to one of them, and name the view"
+            )
+
+
+def unreadable(kind: str, engine: str) -> pa.DataType:
+    """Return the type of a column that is not read."""
+    return pa.opaque(pa.binary(), kind, engine)
+
+
+def require_text(called: str, batch: pa.RecordBatch) -> None:
+    """Raise ``InvalidData`` if the text of a column is no UTF-8, which a database may hold."""
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        if pa.types.is_string(field.type):
+            try:
+                column.validate(full=True)
+                continue
+            except pa.ArrowInvalid:
+                pass
+            raise InvalidData(
+                f"column {field.name!r} of {called} holds text that is not UTF-8; make a view that converts "
+                "it, and name the view"
+            )
+
+
+def cut(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a batch, at most ``rows`` at once."""
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

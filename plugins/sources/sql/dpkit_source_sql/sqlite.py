@@ -1,0 +1,202 @@
+"""A table or view of a file of SQLite, by ADBC.
+
+In SQLite an entry has its own type, whatever is declared, and ADBC's driver takes the type of a column from
+the entries that it meets first. So every entry is brought to its column's type within the query, by a rule
+about that entry and the declaration alone, and a first record that is made up here, and dropped, shows the
+driver the types. One column more says which entry cannot be brought to its type.
+
+A column is of numbers if it is declared so: by SQLite's own rule for ``INTEGER`` and ``REAL``, and by the
+words for other numbers and truth values. It is of text if it is declared so. Of what is declared otherwise
+(dates, for which SQLite has no type) or not at all, the schema says what it means.
+
+All passes read in one transaction of a connection that cannot write. The library is ADBC's own: two copies of
+SQLite in one process would undo each other's locks on a file.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import adbc_driver_sqlite
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpkit_core.data.encode import NOTHING
+from dpkit_core.data.features import Written
+from dpkit_core.data.source import UNTYPED, ReadOptions, Source
+from dpkit_core.errors import DpkitError, InvalidData
+from dpkit_source_sql.address import file_of
+from dpkit_source_sql.entries import cut, require_text
+from dpkit_source_sql.session import Session
+from dpkit_source_sql.tables import Relation, chosen, quoted
+
+_BATCH = 65_536
+# In this order: dates; then SQLite's own rule, and the words for numbers among what it leaves to its last
+# line.
+_DECLARED = (
+    (re.compile("DATE|TIME"), "otherwise"),
+    (re.compile("INT"), "number"),
+    (re.compile("CHAR|CLOB|TEXT"), "text"),
+    (re.compile(r"REAL|FLOA|DOUB|\bNUM|DECIMAL|BOOL"), "number"),
+)
+
+_CATALOG = """
+SELECT '' AS name UNION ALL
+SELECT CAST(name AS TEXT) FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%'
+ESCAPE '\\'
+"""
+# Of hidden columns, those that are computed belong to the table; 1 are the arguments of a virtual one.
+_COLUMNS = """
+SELECT '' AS name, '' AS type UNION ALL
+SELECT CAST(name AS TEXT), upper(CAST(type AS TEXT)) FROM pragma_table_xinfo({}) WHERE hidden <> 1
+"""
+
+
+@attrs.frozen(eq=False)
+class SqliteSource:
+    """What ``open_sqlite`` returns."""
+
+    called: str
+    fields: pa.Schema
+    _session: Session
+    _relation: Relation
+
+    def batches(self, wanted: Mapping[str, Written], rows: int, /) -> Iterator[pa.RecordBatch]:
+        """Yield the wanted columns of all records; see ``Source``."""
+        columns = [_Column.of(self.fields.field(name), written) for name, written in wanted.items()]
+        refused = " ".join(f"WHEN {column.refused} THEN {place}" for place, column in enumerate(columns, 1))
+        first = [column.example for column in columns] + ["0"]
+        each = [column.entry for column in columns] + [f"CASE {refused} ELSE 0 END" if refused else "0"]
+        query = f"SELECT {', '.join(first)} UNION ALL SELECT {', '.join(each)} FROM {self._relation.sql}"
+        explain = functools.partial(_refused, self.called)
+        options = {"adbc.sqlite.query.batch_rows": str(min(rows, _BATCH))}
+        before = -1  # the first record is made up
+        for found in self._session.read(query, explain, **options):
+            batch = found.slice(1) if before < 0 else found
+            self._require_typed(batch, columns, max(before, 0))
+            before += found.num_rows
+            batch = batch.select(range(len(columns)))
+            if columns:
+                batch = batch.rename_columns(list(wanted))
+            require_text(self.called, batch)
+            yield from cut(batch, rows)
+
+    def close(self) -> None:
+        """End the transaction and the connection."""
+        self._session.close()
+
+    def _require_typed(self, batch: pa.RecordBatch, columns: Sequence[_Column], before: int) -> None:
+        refused = batch.column(len(columns))
+        if pc.any(pc.not_equal(refused, 0)).as_py():
+            row = pc.index(pc.not_equal(refused, 0), True).as_py()
+            column = columns[refused[row].as_py() - 1]
+            raise InvalidData(
+                f"record {before + row + 1} of {self.called} holds {column.wrong} in column {column.name!r}; "
+                f"correct it, or read a view with CAST({quoted(column.name)} AS TEXT) and say in the schema "
+                "what it means"
+            )
+
+
+@attrs.frozen
+class _Column:
+    """One column of a query: an entry that shows its type, each entry, and which entries are refused."""
+
+    name: str
+    wrong: str
+    example: str
+    entry: str
+    refused: str
+
+    @classmethod
+    def of(cls, field: pa.Field, written: Written) -> _Column:
+        name = quoted(field.name)
+        if pa.types.is_floating(field.type):
+            # What is left empty by an import is text, and stands for nothing in a column of numbers.
+            nothing = ", ".join(map(_literal, dict.fromkeys([*NOTHING, *written.missing])))
+            blank = f"trim({name}, char(9, 10, 11, 12, 13, 32)) IN ({nothing})"
+            entry = (
+                f"CASE typeof({name}) WHEN 'real' THEN {name} WHEN 'integer' THEN CAST({name} AS REAL) END"
+            )
+            refused = f"typeof({name}) = 'blob' OR (typeof({name}) = 'text' AND NOT {blank})"
+            return cls(field.name, "text or bytes where a number is declared", "0.5", entry, refused)
+        # quote() keeps all digits of a number, which the conversion to text does not. Where the schema says
+        # that people write a comma, this spelling of a number has one, too.
+        spelled = f"quote({name})" if written.decimal == "." else f"replace(quote({name}), '.', ',')"
+        entry = f"CASE typeof({name}) WHEN 'real' THEN {spelled} WHEN 'blob' THEN '' ELSE CAST({name} AS
+        TEXT) END" return cls(field.name, "bytes", "''", entry, f"typeof({name}) = 'blob'")
+
+
+def open_sqlite(where: str, options: ReadOptions) -> Source:
+    """Return the table that ``options.table`` names in the file at ``sqlite:///PATH``, or at a path.
+
+    Raises
+    ------
+    InvalidOption
+        If the URL or the table is not understood, or no table is named.
+    InvalidData
+        If the file cannot be read as a database.
+    """
+    path = file_of(where, "sqlite")
+    shown = f"sqlite:///{path}"
+    options.require_only(shown, "table")
+    if not path.is_file():
+        raise InvalidData(f"{path} is not there, or is no file")
+    explain = functools.partial(_unopened, path)
+    uri = f"file:{quote(str(path.absolute()))}?mode=ro"
+    session = Session(adbc_driver_sqlite._driver_path(), uri, explain)
+    try:
+        catalog = [batch.column(0).to_pylist() for batch in session.read(_CATALOG, explain)]
+        names = [name for names in catalog for name in names][1:]
+        relation = chosen(options.table, [Relation("main", name) for name in names], shown)
+        called = f"{shown}, table {relation.shown}"
+        return SqliteSource(called, _fields(session, relation, explain), session, relation)
+    except BaseException:
+        session.close()
+        raise
+
+
+def _fields(session: Session, relation: Relation, explain: functools.partial[DpkitError]) -> pa.Schema:
+    batches = session.read(_COLUMNS.format(f"{_literal(relation.name)}, 'main'"), explain)
+    columns = [entry for batch in batches for entry in batch.to_pylist()][1:]
+    return pa.schema([_field(column["name"], column["type"]) for column in columns])
+
+
+def _field(name: str, declared: str) -> pa.Field:
+    kind = next((kind for words, kind in _DECLARED if words.search(declared)), "otherwise")
+    return {
+        "number": pa.field(name, pa.float64()),
+        "text": pa.field(name, pa.string()),
+        "otherwise": pa.field(name, pa.string(), metadata=UNTYPED),
+    }[kind]
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _unopened(path: Path, error: Exception) -> DpkitError:
+    if "database is locked" in str(error):
+        return _locked(str(path))
+    return InvalidData(
+        f"{path} cannot be read as a database of SQLite: it may be of another kind, encrypted or damaged, "
+        "or in a folder in which you may not write while another program uses it"
+    )
+
+
+def _refused(called: str, error: Exception) -> DpkitError:
+    if "database is locked" in str(error):
+        return _locked(called)
+    return InvalidData(
+        f"the database refused to read {called}; reading the whole table in the program sqlite3 shows why"
+    )
+
+
+def _locked(called: str) -> DpkitError:
+    return InvalidData(
+        f"{called} is locked: another program is writing to it; wait for its end, and try again"
+    )
