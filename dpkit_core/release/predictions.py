@@ -101,14 +101,16 @@ class Columns:
             places = (chances[:, 0] < self.threshold).astype(np.int64)
         else:
             places = chances.argmax(axis=1).astype(np.int64)
-        names = [pa.scalar(name, pa.string()) for name in (*self.categories, self.otherwise)]
-        texts = pa.concat_arrays([*(pa.repeat(name, 1) for name in names), pa.nulls(1, pa.string())])
+        names = [name.encode() for name in (*self.categories, self.otherwise)]
+        ends = np.cumsum([0, *map(len, names)], dtype=np.int32)
+        texts = pa.StringArray.from_buffers(len(names), pa.py_buffer(ends), pa.py_buffer(b"".join(names)))
         places[np.isnan(chances).any(axis=1)] = len(names)  # where there is nothing
+        texts = pa.concat_arrays([texts, pa.nulls(1, pa.string())])
         return [texts.take(_array(places, pa.int64())), *numbers]
 
 
 def _array(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """Return what pa.array does, which imports pandas where that is installed, and that takes a second."""
+    # Not pa.array, nor pa.scalar: they import pandas where that is installed, and that takes a second.
     import pyarrow as pa  # noqa: PLC0415 - likewise
 
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
