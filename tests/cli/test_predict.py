@@ -158,6 +158,17 @@ def test_predictions_go_from_standard_input_to_standard_output(dpkit, chances):
     assert not (chances / "-").exists()
 
 
+def test_predicting_does_not_import_pandas(dpkit, chances):
+    code = (
+        "import sys; sys.argv = ['dpkit', *sys.argv[1:]]\nfrom dpkit_core.cli import main\n"
+        "try:\n    main()\nfinally:\n    print('pandas' in sys.modules, file=sys.stderr)"
+    )
+    arguments = ("predict", "release.json", "t.csv", "--keep", "end", "--as", "likely")
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "False"
+
+
 def test_a_program_gets_predictions_of_a_table_in_memory_in_batches(dpkit, chances):
     release = Release.read("release.json")
     table = pa.table({"x": [0.25, 0.75], "id": [7, 8]})
