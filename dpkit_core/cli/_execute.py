@@ -24,6 +24,7 @@ from dpkit_core.errors import (
     ReleaseNotWritten,
 )
 from dpkit_core.files.writing import Output, reserved
+from dpkit_core.install import install
 from dpkit_core.ledger.ledger import Ledger, Payer
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.observers import Observers
@@ -88,9 +89,7 @@ def page_about(path: Path | None, *, force: bool) -> Iterator[Callable[[Release,
         return
     pages = resources("pages")
     if not pages:
-        raise MissingDependency(
-            "dpkit-command-report", "a page about a release", "pip install 'dpkit[report]'"
-        )
+        raise MissingDependency("dpkit-command-report", "a page about a release", install("[report]"))
     text_of = load_target(find_resource("pages", "release", among=pages))
     with reserved(path, replace=force) as output:
 

@@ -35,6 +35,7 @@ import numpy.typing as npt
 from dpkit_core.data.archives import read_arrays
 from dpkit_core.errors import InvalidData, InvalidOption, MissingDependency
 from dpkit_core.files.documents import flaw_of
+from dpkit_core.install import install
 
 if TYPE_CHECKING:
     from dpkit_core.data.arrays import Matrix, Vector
@@ -447,7 +448,7 @@ def pyarrow(module: str = "pyarrow") -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingDependency(
-            "pyarrow", "reading or writing CSV and Parquet", "pip install 'dpkit[tables]'"
+            "pyarrow", "reading or writing CSV and Parquet", install("[tables]")
         ) from error
 
 

@@ -419,7 +419,7 @@ def test_the_schema_of_a_folder_lies_beside_it(folder, monkeypatch):
 def test_without_pyarrow_the_error_says_what_to_install(write, monkeypatch):
     path = write("t.csv", "a,y\n1,2\n3,4\n")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingDependency, match=r"pip install 'dpkit\[tables\]'"):
+    with pytest.raises(MissingDependency, match=r"pip install 'CLONE\[tables\]'"):
         read_table(path)
 
 
