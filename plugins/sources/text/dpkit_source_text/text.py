@@ -42,7 +42,7 @@ from pyarrow import csv
 
 from dpkit_core.data.encode import NOTHING
 from dpkit_core.data.features import Written
-from dpkit_core.data.source import UNTYPED, ReadOptions
+from dpkit_core.data.source import UNTYPED, ReadOptions, Source
 from dpkit_core.errors import InvalidData, InvalidOption
 from dpkit_core.files.documents import flaw_of
 from dpkit_source_text.lines import Lines
@@ -174,8 +174,8 @@ class TextSource:
         for number, text in enumerate(block.split(b"\n")[1:-1], line + 1):
             if text.strip(b"\r") and (found := _fields_in(text, self._delimiter)) != wanted:
                 return (
-                    f"line {number} has {found} fields where the header has {wanted}; correct the line, and put "
-                    f"fields with {between} in them in quotes"
+                    f"line {number} has {found} fields where the header has {wanted}; correct the line, and "
+                    f"put fields with {between} in them in quotes"
                 )
         # Nothing else is known that pyarrow refuses.
         return (
@@ -312,3 +312,6 @@ def _parsed(
     if any(pc.any(pc.is_nan(found[name])).as_py() for name in plain.names):
         return None
     return found
+
+
+_: type[Source] = TextSource
