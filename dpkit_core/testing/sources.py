@@ -66,43 +66,16 @@ CANARY = "Zibeline 8642086420"
 
 _SECRET_DIGITS = "8642086420"
 
-# Entries that are read, and entries that were seen to change others or are refused.
+# Entries that are read, and entries that were seen to change others or are refused. Those of ``_SLOW`` are
+# read, or refused, by the rule alone, and not by a faster parser.
+_SLOW = ("+nan", "nan(1)", "true", "False", "\u00a05")
 _NUMBERS = (
     *("1", "2.5", "-0.0", "0.1", "1e5", " 7", "007", "1.23456789", "123456789", "9007199254740993", "1E400"),
-    *(
-        "4.9e-324",
-        "",
-        "NA",
-        "nan",
-        "inf",
-        "-Infinity",
-        "true",
-        "False",
-        "\u00a05",
-        "18446744073709551617",
-        "0.30000000000000004",
-    ),
+    *("4.9e-324", "", "NA", "nan", "inf", "-Infinity", *_SLOW[2:], "18446744073709551617"),
 )
 _NO_NUMBERS = (
-    *(
-        "+nan",
-        "nan(1)",
-        "+nan",
-        "nan(1)",
-        "-NaN",
-        "NAN",
-        "0x10",
-        "1_000",
-        "1,5",
-        "4,011.56",
-        "€5",
-        "5 %",
-        "x",
-        '"',
-        '"7',
-        '7"',
-    ),
-    *("٣", "1e", "--1", "2020-01-31", "Good", "\x00", CANARY, _SECRET_DIGITS + "x", "\ufeff1"),
+    *(*_SLOW[:2], "-NaN", "NAN", "0x10", "1_000", "1,5", "4,011.56", "€5", "5 %", "x", '"', '"7', '7"', "1e"),
+    *("٣", "--1", "2020-01-31", "Good", "\x00", CANARY, _SECRET_DIGITS + "x", "\ufeff1"),
 )
 _DATES = (
     *("2020-01-31", "2020-01-31T10:00:00.123456", "2020-01-31 10:00", "1969-12-31T23:59:59.999999", ""),
@@ -163,10 +136,12 @@ def lines(delimiter: str = ",") -> st.SearchStrategy[str]:
     anything = st.tuples(
         *(st.one_of(st.sampled_from((*good, *bad)), quoted) for good, bad in _PAIRS),
     )
-    spelled = st.tuples(*map(st.sampled_from, (_DATES[:3], _CATEGORIES[:4], _NO_NUMBERS)))
+    spelled = st.tuples(*map(st.sampled_from, (_DATES[:3], _CATEGORIES[:4], (*_SLOW, *_SLOW, *_NO_NUMBERS))))
     # As many quotes as there should be, and not where they should be.
     astray = st.tuples(*map(st.sampled_from, (_DATES[:3], ('a"b', 'x"', '"x"'), ('"1', '1"', '"1"', "1"))))
-    joined = st.one_of(plain, plain, edge, edge, turned, astray, spelled, anything).map(delimiter.join)
+    joined = st.one_of(plain, plain, edge, edge, turned, astray, spelled, spelled, anything).map(
+        delimiter.join
+    )
     raw = st.text(f"a1\"{delimiter}.-\r' ", max_size=6)
     return st.one_of(joined, joined, joined, raw).filter(lambda line: line.strip("\r") != "")
 
