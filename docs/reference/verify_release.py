@@ -259,6 +259,18 @@ def check_column(name, column):
         ends = [given[key] if power is None else yeo_johnson(given[key], power) for key in ("lower", "upper")]
         apart = ends[1] / 2 - ends[0] / 2 > 0 and max(map(abs, ends)) < sys.float_info.max
         require(apart, f"{name}: the bounds are not apart once they are transformed")
+    if "format" in column:
+        require(says_the_day(column["format"]), f"{name}: a date that is written so cannot be read again")
+
+
+def says_the_day(format):
+    dates = [datetime.datetime(*day, tzinfo=datetime.UTC) for day in ((1987, 6, 4), (2011, 11, 23))]
+    try:
+        return all(
+            datetime.datetime.strptime(date.strftime(format), format).date() == date.date() for date in dates
+        )
+    except (ValueError, re.error):  # the latter where a code is there twice
+        return False
 
 
 def yeo_johnson(x, power):

@@ -5,7 +5,8 @@ delta 1e-6 where a library has one. Each library is given the same public facts,
 else its documentation asks for. Scored on private records: research, not releases::
 
     python -m venv beside
-    beside/bin/pip install 'dpkit[starter]' 'scikit-learn<1.6' diffprivlib interpret-core opendp pandas
+    uv pip install --python beside 'CLONE[starter]' 'scikit-learn<1.6' \\
+        diffprivlib interpret-core opendp pandas
     beside/bin/python docs/results/beside.py
 """
 

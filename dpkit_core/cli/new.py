@@ -17,7 +17,7 @@ _STANDING_ALONE = """\
 wrote {folder}
 
 Install it, attack its claims, run its tests:
-  {install} -e {folder} 'dpkit[testing]'
+  {install} -e {folder} pytest hypothesis
   dpkit check {name}
   python -m pytest {folder}
 

@@ -58,7 +58,7 @@ def _is_symbol(text: Any) -> bool:
     """Return whether a text can be told from a number that it stands beside."""
     if not isinstance(text, str) or flaw_of(text) is not None or text != text.strip():
         return False
-    return not re.search(r"[\d+-]", text) and any(sign not in " .,'\u2019_\u00a0\u202f" for sign in text)
+    return not re.search(r"[0-9+-]", text) and any(sign not in " .,'\u2019_\u00a0\u202f" for sign in text)
 
 
 #: Facts that can be judged by themselves: what is one, and what to say of anything else.

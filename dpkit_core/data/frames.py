@@ -112,18 +112,45 @@ def _of_stream(stream: Any, called: str, once: ReadOptions | None) -> ArrowSourc
     """Return the source of what speaks Arrow's C stream; with the options, of what may do so ``once``."""
     import pyarrow as pa  # noqa: PLC0415 - likewise
 
-    def read() -> pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_stream(stream)
+    def begun() -> pa.RecordBatchReader:
+        try:
+            return pa.RecordBatchReader.from_stream(stream)
+        except (pa.ArrowException, TypeError, ValueError):  # of an array, say
+            problem = _nameless(stream)
+        except Exception as error:
+            problem = _unread(called, error)
+        raise problem
 
-    try:
-        reader = read()
-    except (pa.ArrowException, TypeError, ValueError):  # of an array, say
-        raise _nameless(stream) from None
-    with reader:
+    def read() -> Iterator[pa.RecordBatch]:
+        with begun() as reader:
+            yield from _batches(reader, called)
+
+    with begun() as reader:
         fields = reader.schema
-        return ArrowSource(
-            called, fields, _selecting(read if once is None else held(reader, fields, called, once.spool))
-        )
+        kept = read if once is None else held(_batches(reader, called), fields, called, once.spool)
+        return ArrowSource(called, fields, _selecting(kept))
+
+
+def _batches(reader: pa.RecordBatchReader, called: str) -> Iterator[pa.RecordBatch]:
+    while True:
+        try:
+            batch = next(reader, None)
+        except Exception as error:
+            problem = _unread(called, error)
+        else:
+            if batch is None:
+                return
+            yield batch
+            continue
+        raise problem  # here, so that the error of the library is not its context
+
+
+def _unread(called: str, error: Exception) -> InvalidData:
+    """Return what is told of a library's own error, whose sentence may quote a record."""
+    return InvalidData(
+        f"{called} cannot be read: the library that holds it raises {type(error).__name__}; reading "
+        "all of it there shows why"
+    )
 
 
 def _nameless(frame: Any) -> InvalidData:

@@ -31,6 +31,7 @@ from dpkit_core.errors import (
     OverBudget,
     UnknownName,
 )
+from dpkit_core.install import install
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import OUTCOMES, Charge, Entry, Outcome
 from dpkit_core.ledger.memory import MemoryStore
@@ -597,7 +598,7 @@ def store_for(url: str) -> type[Store]:
         if name != "postgresql":
             raise
         raise MissingDependency(
-            "dpkit-ledger-postgresql", "a ledger in PostgreSQL", "pip install 'dpkit[postgresql]'"
+            "dpkit-ledger-postgresql", "a ledger in PostgreSQL", install("[postgresql]")
         ) from error
     found: type[Store] = load_target(ref)
     return found

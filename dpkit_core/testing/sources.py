@@ -42,7 +42,7 @@ from hypothesis import strategies as st
 from dpkit_core.data.arrays import Matrix
 from dpkit_core.data.columns import Column
 from dpkit_core.data.encode import encode
-from dpkit_core.data.features import Feature, wanted
+from dpkit_core.data.features import Feature, Written, wanted
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.source import Source
 from dpkit_core.errors import DpkitError
@@ -69,11 +69,40 @@ _SECRET_DIGITS = "8642086420"
 # Entries that are read, and entries that were seen to change others or are refused.
 _NUMBERS = (
     *("1", "2.5", "-0.0", "0.1", "1e5", " 7", "007", "1.23456789", "123456789", "9007199254740993", "1E400"),
-    *("4.9e-324", "", "NA", "nan", "inf", "-Infinity", "true", "18446744073709551617", "0.30000000000000004"),
+    *(
+        "4.9e-324",
+        "",
+        "NA",
+        "nan",
+        "inf",
+        "-Infinity",
+        "true",
+        "False",
+        "\u00a05",
+        "18446744073709551617",
+        "0.30000000000000004",
+    ),
 )
 _NO_NUMBERS = (
-    *("+nan", "-NaN", "NAN", "nan(1)", "0x10", "1_000", "1,5", "4,011.56", "€5", "5 %", "x", '"', '"7', '7"'),
-    *("٣", "1e", "--1", "2020-01-31", "Good", "\x00", CANARY, _SECRET_DIGITS + "x", "\ufeff1", "\u00a05"),
+    *(
+        "+nan",
+        "nan(1)",
+        "+nan",
+        "nan(1)",
+        "-NaN",
+        "NAN",
+        "0x10",
+        "1_000",
+        "1,5",
+        "4,011.56",
+        "€5",
+        "5 %",
+        "x",
+        '"',
+        '"7',
+        '7"',
+    ),
+    *("٣", "1e", "--1", "2020-01-31", "Good", "\x00", CANARY, _SECRET_DIGITS + "x", "\ufeff1"),
 )
 _DATES = (
     *("2020-01-31", "2020-01-31T10:00:00.123456", "2020-01-31 10:00", "1969-12-31T23:59:59.999999", ""),
@@ -103,6 +132,8 @@ _CATEGORIES = (
     *("true", "True", "2020-01-31", "ä", "1e0", "nan", "+nan", "'", "x y", CANARY),
 )
 
+_PAIRS = (_DATES, _NO_DATES), (_CATEGORIES, _NO_NUMBERS), (_NUMBERS, _NO_NUMBERS)
+
 
 def texts() -> st.SearchStrategy[tuple[str | None, ...]]:
     """Return rows of text, or of nothing, for ``SCHEMA``: for formats whose fields hold any text."""
@@ -116,7 +147,7 @@ def texts() -> st.SearchStrategy[tuple[str | None, ...]]:
                 st.none(),
                 st.text("a1\",.-+\t e\r\n'\\", max_size=4),
             )
-            for good, bad in ((_DATES, _NO_DATES), (_CATEGORIES, _NO_NUMBERS), (_NUMBERS, _NO_NUMBERS))
+            for good, bad in _PAIRS
         )
     )
 
@@ -132,12 +163,13 @@ def lines(delimiter: str = ",") -> st.SearchStrategy[str]:
     anything = st.tuples(
         *(st.one_of(st.sampled_from((*good, *bad)), quoted) for good, bad in _PAIRS),
     )
-    joined = st.one_of(plain, plain, edge, edge, turned, anything).map(delimiter.join)
+    spelled = st.tuples(*map(st.sampled_from, (_DATES[:3], _CATEGORIES[:4], _NO_NUMBERS)))
+    # As many quotes as there should be, and not where they should be.
+    astray = st.tuples(*map(st.sampled_from, (_DATES[:3], ('a"b', 'x"', '"x"'), ('"1', '1"', '"1"', "1"))))
+    joined = st.one_of(plain, plain, edge, edge, turned, astray, spelled, anything).map(delimiter.join)
     raw = st.text(f"a1\"{delimiter}.-\r' ", max_size=6)
     return st.one_of(joined, joined, joined, raw).filter(lambda line: line.strip("\r") != "")
 
-
-_PAIRS = (_DATES, _NO_DATES), (_CATEGORIES, _NO_NUMBERS), (_NUMBERS, _NO_NUMBERS)
 
 _FIRST_DAY, _LAST_DAY = datetime.datetime(1, 1, 2), datetime.datetime(9999, 12, 30)
 _FAR = (datetime.datetime(9999, 1, 1), datetime.datetime(1, 1, 2), datetime.date(3000, 1, 1))
@@ -212,9 +244,33 @@ TYPES: Mapping[pa.DataType, st.SearchStrategy[Any]] = {
 }
 
 
-def typed(*kinds: pa.DataType) -> st.SearchStrategy[tuple[Any, ...]]:
-    """Return rows with an entry of each of these types, or nothing in its place."""
-    return st.tuples(*(st.one_of(st.none(), TYPES[kind], TYPES[kind], TYPES[kind]) for kind in kinds))
+@attrs.frozen
+class Typed:
+    """A record of columns that have these types; all records of one table have the same ones."""
+
+    types: tuple[pa.DataType, ...]
+    entries: tuple[Any, ...]
+
+
+def typed() -> st.SearchStrategy[Typed]:
+    """Return records of ``SCHEMA`` whose columns have types of Arrow, which differ from table to table."""
+    text = [kind for kind in TYPES if TYPES[kind] is _TEXT]
+    dates = [kind for kind in TYPES if pa.types.is_date(kind) or pa.types.is_timestamp(kind)]
+    numbers = [kind for kind in TYPES if kind not in {*text, *dates}]
+    columns = ([*dates, *dates, *text], list(TYPES), [*numbers, *numbers, *text])
+    return st.shared(st.tuples(*map(st.sampled_from, columns)), key="types").flatmap(_records_of)
+
+
+def _records_of(kinds: tuple[pa.DataType, ...]) -> st.SearchStrategy[Typed]:
+    entries = st.tuples(*(st.one_of(st.none(), TYPES[kind], TYPES[kind], TYPES[kind]) for kind in kinds))
+    return st.builds(Typed, st.just(kinds), entries)
+
+
+def arrow_table(rows: Sequence[Typed], schema: Schema = SCHEMA) -> pa.Table:
+    """Return the table of such records, the columns of the schema and then the target."""
+    names = [column.name for column in (*schema.columns, schema.target)]
+    columns = zip(rows[0].types, zip(*(row.entries for row in rows), strict=True), strict=True)
+    return pa.table([pa.array(entries, kind) for kind, entries in columns], names)
 
 
 def check_source(
@@ -240,7 +296,7 @@ def check_source(
         Writes a table with these records and opens it. Its columns are those of the schema, then the target.
         It calls ``hypothesis.reject()`` for a record that its format cannot hold.
     rows
-        Draws one record; by default ``texts()``. ``lines()``, ``objects()`` and ``typed(...)`` are others.
+        Draws one record; by default ``texts()``. ``lines()``, ``objects()`` and ``typed()`` are others.
     schema
         What the columns mean.
     tables
@@ -260,7 +316,9 @@ def check_source(
     CheckFailed
         With a small table on which the source fails, or if it refuses nearly everything that was drawn.
     """
-    attack = _Attack(make, schema, ordered, silent, (CANARY, _SECRET_DIGITS, *secrets))
+    features = (*schema.features, schema.outcome)
+    unsaid = (CANARY, _SECRET_DIGITS, *secrets)
+    attack = _Attack(make, features, wanted(features), ordered, silent, unsaid)
     seen = [0, 0, 0]  # tables, records that were read, records that were refused
     names = list(attack.written)
     asked = st.one_of(
@@ -302,18 +360,11 @@ def check_source(
 @attrs.frozen
 class _Attack:
     make: Callable[[Sequence[Row]], Source]
-    schema: Schema
+    features: Sequence[Feature]
+    written: Mapping[str, Written]
     ordered: bool
     silent: bool
     unsaid: tuple[str, ...]
-
-    @property
-    def features(self) -> tuple[Feature, ...]:
-        return (*self.schema.features, self.schema.outcome)
-
-    @property
-    def written(self) -> Mapping[str, Any]:
-        return wanted(self.features)
 
     def examine(self, rows: Sequence[Row], asked: Sequence[str], at_once: int) -> tuple[int, int]:
         """Return how many records were read alone and how many refused; raise where locality fails."""

@@ -181,15 +181,6 @@ def test_a_drafted_schema_has_kinds_and_blanks_and_no_value_of_the_table(dpkit, 
         assert value not in text
 
 
-def test_a_drafted_schema_of_a_text_file_depends_on_its_header_alone(dpkit, folder):
-    for rows in ("17.25,Fair,2020-01-01\n", "x,1,y\n"):
-        (folder / "t.csv").write_text(f"a,cut,when\n{rows}")
-        text = dpkit("schema", "t.csv", "--target", "a").stdout
-        columns = tomllib.loads(text)["columns"]
-        assert columns == {name: {"kind": "numeric"} for name in ("a", "cut", "when")}
-        assert text.count('# or: kind = "categorical"') == 3
-
-
 def test_a_drafted_schema_serves_as_it_is_for_a_table_of_numbers(dpkit, folder):
     (folder / "schema.toml").write_text(dpkit("schema", "numbers.csv").stdout)
     parts = ("--scorer", "large", "--selector", "best", "-k", "1", "--accountant", "basic")
@@ -259,7 +250,10 @@ def test_doctor_says_that_there_are_no_parts(dpkit, monkeypatch):
     result = dpkit("doctor", "--format", "json")
     assert result.exit_code == 0
     assert json.loads(result.stdout) == []
-    assert "no parts are installed; `pip install 'dpkit[starter]'`" in result.stderr
+    assert (
+        "no parts are installed; this installs the first ones: uv pip install 'CLONE[starter]'"
+        in " ".join(result.stderr.split())
+    )
     assert dpkit("doctor", "--strict").exit_code == 1
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from dpkit_core import Column, Neighboring, Schema
 from dpkit_core.data.features import Written
+from dpkit_core.data.source import ReadOptions
 from dpkit_core.errors import InvalidSchema
 
 DIAMONDS = """
@@ -362,20 +363,20 @@ def test_a_schema_says_how_dates_and_numbers_are_written():
 
 def test_the_habits_of_a_file_hold_where_a_column_says_nothing():
     schema = Schema(tuple(WRITTEN.values()), Column("y"))
-    read = schema.read_with(decimal=",", thousands=" ", missing=["?"])
+    read = schema.read_with(ReadOptions(decimal=",", thousands=" ", missing=["?"]))
     habits = {feature.column: feature.written for feature in (*read.features, read.outcome)}
     assert habits["cost"] == Written("numeric", None, "€", ",", ".", ("?",))
     assert habits["share"] == Written("numeric", None, "%", ",", " ", ("?",))
     assert habits["plain"] == habits["y"] == Written("numeric", None, None, ",", " ", ("?",))
     assert habits["cut"].missing == habits["admitted"].missing == ("?",)
     # A column that says one of the two says both, so that they never collide.
-    point = Schema((Column("a", thousands=","),), Column("y")).read_with(decimal=",")
+    point = Schema((Column("a", thousands=","),), Column("y")).read_with(ReadOptions(decimal=","))
     assert point.features[0].written == Written(decimal=".", thousands=",")
 
 
 def test_the_habits_of_a_file_are_no_facts():
     schema = Schema(tuple(WRITTEN.values()), Column("y"))
-    read = schema.read_with(decimal=",", missing=("?",))
+    read = schema.read_with(ReadOptions(decimal=",", missing=("?",)))
     assert read == schema
     assert hash(read) == hash(schema)
     assert read.features == schema.features

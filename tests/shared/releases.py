@@ -71,7 +71,8 @@ def _table() -> Release:
     columns = (
         Column("a", lower=0, upper=1, missing="indicator"),
         Column("b", "categorical", categories=("x", "y")),
-        Column("d", "date", 0, 9),
+        Column("d", "date", 0, 9, format="%d.%m.%Y"),
+        Column("e", symbol="€", decimal=",", thousands="."),
     )
     schema = Schema(columns, Column("z", lower=0, upper=1), assertions=("it is made up",), records_about=500)
     return _run(

@@ -289,8 +289,8 @@ def _described(column: Column, spec: TableSpec, source: Source) -> Column:
             facts |= {"kind": "categorical", "categories": sorted(set(map(str, values)))}
     if facts["kind"] == "numeric" and spec.bounds == FROM_DATA and not facts.keys() & {"lower", "upper"}:
         batches = source.batches({column.name: Written()}, _ROWS)
-        values = np.concatenate([numbers(batch.column(0), column.name) for batch in batches])
-        low, high = float(values.min()), float(values.max())
+        read = np.concatenate([numbers(batch.column(0), column.name) for batch in batches])
+        low, high = float(read.min()), float(read.max())
         if low < high:
             facts |= {"lower": low, "upper": high}
     try:

@@ -48,7 +48,7 @@ def server_of(url: str) -> Server:
     # password.
     user, hosts, database, query = parts.groups("") if parts else (rest.rpartition("@")[0], "", "", "")
     options = dict(parse_qsl(query, keep_blank_values=True))
-    if ":" in user or "%3a" in user.lower() or _SECRETS & {name.strip().lower() for name in options}:
+    if ":" in user or _SECRETS & {name.strip().lower() for name in options}:
         raise InvalidOption(
             f"a password is in the {scheme} address, and it stays in the shell's history; use ~/.pgpass, "
             "PGPASSWORD or a service file, and leave it out"

@@ -14,6 +14,7 @@ from pathlib import Path
 import attrs
 import duckdb
 import pyarrow as pa
+from duckdb.sqltypes import DuckDBPyType
 
 from dpkit_core.data.features import Written
 from dpkit_core.data.source import ReadOptions, Source
@@ -24,7 +25,7 @@ from dpkit_source_sql.passes import Passes, tried
 from dpkit_source_sql.tables import Relation, chosen, quoted
 
 _BATCH = 65_536
-_CLOSED_IN = {
+_CLOSED_IN: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -140,7 +141,7 @@ def open_duckdb(where: str, options: ReadOptions) -> Source:
         raise
 
 
-def _field(name: str, declared: duckdb.DuckDBPyType) -> pa.Field:
+def _field(name: str, declared: DuckDBPyType) -> pa.Field:
     if declared.id == "decimal":
         (_, precision), (_, scale) = declared.children
         return pa.field(name, pa.decimal128(precision, scale))

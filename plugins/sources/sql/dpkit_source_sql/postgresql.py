@@ -155,9 +155,9 @@ def _unreached(server: Server, error: Exception) -> DpkitError:
     why = next(
         (why for sign, why in _REFUSALS if sign in said), "the address or the server does not allow it"
     )
+    database, hosts = server.database or "(the default)", server.hosts or "this machine"
     return InvalidData(
-        f"no connection to database {server.database or '(the default)'} on "
-        f"{server.hosts or 'this machine'}: {why}; try the same address with psql, which tells more"
+        f"no connection to database {database} on {hosts}: {why}; psql tells more of the same address"
     )
 
 

@@ -36,8 +36,7 @@ from dpkit_source_sql.session import Session
 from dpkit_source_sql.tables import Relation, chosen, quoted
 
 _BATCH = 65_536
-# In this order: dates; then SQLite's own rule, and the words for numbers among what it leaves to its last
-# line.
+# In this order: dates; then SQLite's own rule, and the words for numbers among what it leaves over.
 _DECLARED = (
     (re.compile("DATE|TIME"), "otherwise"),
     (re.compile("INT"), "number"),
@@ -47,8 +46,8 @@ _DECLARED = (
 
 _CATALOG = """
 SELECT '' AS name UNION ALL
-SELECT CAST(name AS TEXT) FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%'
-ESCAPE '\\'
+SELECT CAST(name AS TEXT) FROM sqlite_schema
+WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
 """
 # Of hidden columns, those that are computed belong to the table; 1 are the arguments of a virtual one.
 _COLUMNS = """
@@ -92,9 +91,9 @@ class SqliteSource:
 
     def _require_typed(self, batch: pa.RecordBatch, columns: Sequence[_Column], before: int) -> None:
         refused = batch.column(len(columns))
-        if pc.any(pc.not_equal(refused, 0)).as_py():
-            row = pc.index(pc.not_equal(refused, 0), True).as_py()
-            column = columns[refused[row].as_py() - 1]
+        if pc.max(refused).as_py():  # None of an empty batch
+            row, place = next((row, place) for row, place in enumerate(refused.to_pylist()) if place)
+            column = columns[place - 1]
             raise InvalidData(
                 f"record {before + row + 1} of {self.called} holds {column.wrong} in column {column.name!r}; "
                 f"correct it, or read a view with CAST({quoted(column.name)} AS TEXT) and say in the schema "
@@ -127,8 +126,8 @@ class _Column:
         # quote() keeps all digits of a number, which the conversion to text does not. Where the schema says
         # that people write a comma, this spelling of a number has one, too.
         spelled = f"quote({name})" if written.decimal == "." else f"replace(quote({name}), '.', ',')"
-        entry = f"CASE typeof({name}) WHEN 'real' THEN {spelled} WHEN 'blob' THEN '' ELSE CAST({name} AS
-        TEXT) END" return cls(field.name, "bytes", "''", entry, f"typeof({name}) = 'blob'")
+        entry = f"CASE typeof({name}) WHEN 'real' THEN {spelled} ELSE CAST({name} AS TEXT) END"
+        return cls(field.name, "bytes", "''", entry, f"typeof({name}) = 'blob'")
 
 
 def open_sqlite(where: str, options: ReadOptions) -> Source:

@@ -48,7 +48,7 @@ from dpkit_core.files.documents import flaw_of
 from dpkit_source_text.lines import Lines
 
 # Bytes that are read and parsed at once.
-BLOCK = 2**22
+BLOCK = 2**21
 
 # Bytes that are read at once to find the header.
 _HEADER = 2**12
@@ -74,8 +74,8 @@ _GLUED = (
 # Found in a block unless all of its lines are empty.
 _RECORD = re.compile(rb"[^\r\n]")
 
-# Of the texts that stand for nothing, pyarrow looks each number up among these. The others begin like numbers,
-# which takes longer; where it meets one of them, the block is parsed as text.
+# Of the texts that stand for nothing, pyarrow looks each number up among these. The others begin as numbers
+# do, which takes longer; where it meets one of them, the block is parsed as text.
 _COMMON = tuple(text for text in NOTHING if not text.startswith(("-", "1")))
 
 # Found in a text of the user's that stands for nothing, but to pyarrow may be a number behind a space.
@@ -170,16 +170,16 @@ class TextSource:
 
     def _ragged(self, line: int, block: bytes) -> str:
         """Return what is wrong with the first line that has not as many fields as the header."""
-        wanted = len(self.fields.names)
-        number, found = next(
-            (number, found)
-            for number, text in enumerate(block.split(b"\n")[1:-1], line + 1)
-            if text.strip(b"\r") and (found := _fields_in(text, self._delimiter)) != wanted
-        )
-        between = _SEPARATORS.get(self._delimiter, repr(self._delimiter))
+        wanted, between = len(self.fields.names), _SEPARATORS.get(self._delimiter, repr(self._delimiter))
+        for number, text in enumerate(block.split(b"\n")[1:-1], line + 1):
+            if text.strip(b"\r") and (found := _fields_in(text, self._delimiter)) != wanted:
+                return (
+                    f"line {number} has {found} fields where the header has {wanted}; correct the line, and put "
+                    f"fields with {between} in them in quotes"
+                )
+        # Nothing else is known that pyarrow refuses.
         return (
-            f"line {number} has {found} fields where the header has {wanted}; correct the line, and put fields "
-            f"with {between} in them in quotes"
+            f"line {line + 1} or one of the next cannot be parsed; write the file anew, or give it as Parquet"
         )
 
 
