@@ -22,7 +22,7 @@ from dpkit_core.files.documents import (
 )
 from dpkit_core.files.writing import write_whole
 from dpkit_core.release.certificate import Certificate
-from dpkit_core.release.kinds import OpaqueModel, canonical, read_model
+from dpkit_core.release.kinds import CORE_KINDS, OpaqueModel, canonical, read_model
 from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
 from dpkit_core.release.signing import Signature
 from dpkit_core.release.words import (
@@ -269,7 +269,10 @@ class Release:
             None if signature is None else Signature.from_document(signature),
         )
         fields.close()
-        if (place := first_difference(document, release.to_document())) is not None:
+        written = release.to_document()
+        if model is not None and model["kind"] not in CORE_KINDS:
+            written["model"] = model  # whose form is up to the distribution of its kind
+        if (place := first_difference(document, written)) is not None:
             raise InvalidRelease(
                 f"the release says something at {place} in another way than dpkit writes it: by a value of "
                 "another type, by null for what is left out, or by a default. Restore the file as it was "
