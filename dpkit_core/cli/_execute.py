@@ -22,9 +22,9 @@ from dpkit_core.errors import (
     MissingDependency,
     ReleaseNotShown,
     ReleaseNotWritten,
+    install,
 )
 from dpkit_core.files.writing import Output, reserved
-from dpkit_core.install import install
 from dpkit_core.ledger.ledger import Ledger, Payer
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.observers import Observers

@@ -33,9 +33,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.data.archives import read_arrays
-from dpkit_core.errors import InvalidData, InvalidOption, MissingDependency
+from dpkit_core.errors import InvalidData, InvalidOption, MissingDependency, install
 from dpkit_core.files.documents import flaw_of
-from dpkit_core.install import install
 
 if TYPE_CHECKING:
     from dpkit_core.data.arrays import Matrix, Vector
