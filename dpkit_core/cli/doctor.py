@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpkit_core.commands.options import Format, FormatOption, note
-from dpkit_core.install import install
+from dpkit_core.errors import install
 from dpkit_core.plugins.kinds import KINDS
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import typer
 from dpkit_core._version import __version__
 from dpkit_core.cli._options import kinds
 from dpkit_core.commands.options import Format, FormatOption
-from dpkit_core.install import install
+from dpkit_core.errors import install
 from dpkit_core.plugins.kinds import role_of
 from dpkit_core.plugins.registry import ComponentRef, Registry, first_party
 from dpkit_core.plugins.resources import KINDS as RESOURCES

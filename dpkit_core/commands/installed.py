@@ -17,8 +17,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from dpkit_core.errors import IncompatiblePlugin, UnknownName
-from dpkit_core.install import install
+from dpkit_core.errors import IncompatiblePlugin, UnknownName, install
 from dpkit_core.plugins.registry import ComponentRef, load_target
 from dpkit_core.plugins.resources import described, find_resource, resources
 

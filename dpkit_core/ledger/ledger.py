@@ -30,8 +30,8 @@ from dpkit_core.errors import (
     MissingDependency,
     OverBudget,
     UnknownName,
+    install,
 )
-from dpkit_core.install import install
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import OUTCOMES, Charge, Entry, Outcome
 from dpkit_core.ledger.memory import MemoryStore

@@ -34,8 +34,7 @@ from typing import Any, TextIO
 import attrs
 
 from dpkit_core._version import __version__
-from dpkit_core.errors import AmbiguousName, BrokenPlugin, IncompatiblePlugin, UnknownName
-from dpkit_core.install import install
+from dpkit_core.errors import AmbiguousName, BrokenPlugin, IncompatiblePlugin, UnknownName, install
 from dpkit_core.plugins.kinds import CAPABILITIES, KINDS, kind_named, protocol_of, role_of
 from dpkit_core.plugins.signatures import departures
 from dpkit_core.protocols import API, API_FLOOR

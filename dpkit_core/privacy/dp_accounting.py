@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpkit_core.errors import MissingDependency, UnsupportedEvent
-from dpkit_core.install import install
+from dpkit_core.errors import MissingDependency, UnsupportedEvent, install
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import (
     ApproxDP,

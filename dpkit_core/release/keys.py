@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from dpkit_core.errors import InvalidKey, InvalidRelease, MissingDependency
-from dpkit_core.install import install
+from dpkit_core.errors import InvalidKey, InvalidRelease, MissingDependency, install
 from dpkit_core.release.release import Release
 from dpkit_core.release.signing import ALGORITHM, Signature, signed_bytes
 

@@ -71,8 +71,9 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def shape(line: str) -> str:
-    """Return the line with numbers made equal, since noise and versions differ from run to run."""
-    return " ".join(re.sub(r"[-+]?\d[\d.,e+-]*", "#", line).split())
+    """Return the line with numbers made equal, and one counted as many: noise differs from run to run."""
+    numbered = re.sub(r"[-+]?\d[\d.,e+-]*", "#", line)
+    return " ".join(re.sub(r"# (\w+?)s\b", r"# \1", numbered).split())
 
 
 def run(command: str, folder: Path, env: dict[str, str]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpkit_core.install import install
+from dpkit_core.errors import install
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/howto/install.md"
@@ -18,7 +18,7 @@ ELSEWHERE = {"CHANGELOG.md", ".ci/release", "tests/docs/test_install.py"}
 def stray(line: str) -> bool:
     """Return whether a line has a reader take dpkit, or a part that comes with it, from a package index."""
     line = re.sub(r"dpkit\S* @ ", "", line)  # from where it says
-    for command in re.findall(r"(?:pip install|uv add|pipx install|uv tool install)\b([^`&|<]*)", line):
+    for command in re.findall(r"(?:pip install|uv add|pipx install|uv tool install)\b([^`&|<(,]*)", line):
         words = [word.strip("'\"().,;") for word in command.split()]
         for before, word in zip(["", *words], words, strict=False):
             if before != "-e" and re.fullmatch(r"dpkit(-[a-z-]+)?(\[[\w,]*\])?([=<>~]=.*)?", word):

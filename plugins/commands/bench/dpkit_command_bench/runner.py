@@ -30,8 +30,7 @@ from dpkit_command_bench.results import Results
 from dpkit_command_bench.sources import Loaded, load
 from dpkit_command_bench.suite import Suite, Trial
 from dpkit_command_bench.trial import Row, Split, run_trial
-from dpkit_core.errors import DpkitError, MissingDependency
-from dpkit_core.install import install
+from dpkit_core.errors import DpkitError, MissingDependency, install
 
 _WATCH = 0.5  # seconds between two looks at whether the parent is there
 

@@ -21,8 +21,7 @@ from typing import Any
 import attrs
 
 from dpkit_command_report.page import template
-from dpkit_core.errors import InvalidOption
-from dpkit_core.install import install
+from dpkit_core.errors import InvalidOption, install
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import resources
 

@@ -27,8 +27,7 @@ from dpkit_core import (
     WinsorizedLinearModel,
     __version__,
 )
-from dpkit_core.errors import MissingDependency
-from dpkit_core.install import install
+from dpkit_core.errors import MissingDependency, install
 from dpkit_core.mechanisms.moments import LARGEST
 from dpkit_sklearn.export import not_exported, require_untransformed
 

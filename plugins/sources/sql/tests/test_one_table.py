@@ -121,7 +121,10 @@ def ways(frame, tmp_path, monkeypatch, request):
     text = frame.to_csv(index=False)
     return {
         "csv": lambda: (write("t.csv", lambda path: path.write_text(text)), {}),
-        "csv.gz": lambda: (write("t.csv.gz", lambda path: path.write_bytes(gzip.compress(text.encode()))), {}),
+        "csv.gz": lambda: (
+            write("t.csv.gz", lambda path: path.write_bytes(gzip.compress(text.encode()))),
+            {},
+        ),
         "utf-16": lambda: (write("u.csv", lambda path: path.write_text(text, encoding="utf-16")), {}),
         "german": lambda: (write("g.csv", lambda path: path.write_text(german(frame))), DECIMALS),
         "tsv": lambda: (write("t.tsv", lambda path: frame.to_csv(path, sep="\t", index=False)), {}),

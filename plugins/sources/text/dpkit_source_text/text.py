@@ -44,7 +44,6 @@ from dpkit_core.data.encode import NOTHING
 from dpkit_core.data.features import Written
 from dpkit_core.data.source import UNTYPED, ReadOptions, Source
 from dpkit_core.errors import InvalidData, InvalidOption
-from dpkit_core.files.documents import flaw_of
 from dpkit_source_text.lines import Lines
 
 # Bytes that are read and parsed at once.
@@ -133,7 +132,6 @@ class TextSource:
         header = _parsed(head, delimiter, places, places)
         assert header is not None
         names = [column[0].as_py() for column in header.columns]
-        _require_names(lines.called, names)
         fields = [pa.field(name, pa.string(), metadata=UNTYPED) for name in names]
         return cls(pa.schema(fields), lines, delimiter, block)
 
@@ -208,25 +206,6 @@ def _require_delimiter(called: str, head: bytes, options: ReadOptions, assumed: 
             "too, such as --delimiter ';', or --delimiter ',' where numbers are in quotes"
         )
     return delimiter
-
-
-def _require_names(called: str, names: Sequence[str]) -> None:
-    known: set[str] = set()
-    for position, name in enumerate(names, start=1):
-        if not name:
-            raise InvalidData(
-                f"{called}: column {position} has no name; name it in the file, or remove it (some tools "
-                "write a row number there)"
-            )
-        if (flaw := flaw_of(name)) is not None:
-            raise InvalidData(
-                f"{called}: the name of column {position}, {name!a}, has {flaw} in it; rename it in the file"
-            )
-        if name in known:
-            raise InvalidData(
-                f"{called}: column {name!r} appears twice; rename or remove one of them in the file"
-            )
-        known.add(name)
 
 
 def _require_rule(called: str, line: int, block: bytes, delimiter: str) -> None:

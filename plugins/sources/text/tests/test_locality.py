@@ -157,7 +157,7 @@ def attack(make, records, times, *, silent=False):
     attacked()
 
 
-def maker(folder, block, options=ReadOptions(), spelled=lambda content: content):  # noqa: B008
+def maker(folder, block, options=ReadOptions(), spelled=lambda content: content):
     path = folder / "table.csv"
 
     def make(records):
