@@ -112,7 +112,9 @@ def walk(document, step=1, first=0):
     kinds = [re.compile(pattern) for pattern in UNSEEN.values()]
     for what in confirmed:
         path = what.rpartition(": ")[0]
-        assert any(kind.fullmatch(path) for kind in kinds), f"{what} is confirmed, and the page does not say so"
+        assert any(kind.fullmatch(path) for kind in kinds), (
+            f"{what} is confirmed, and the page does not say so"
+        )
     return tried, len(confirmed)
 
 
@@ -148,7 +150,9 @@ def lists_of_events(document):
             yield path, value
 
 
-@pytest.mark.parametrize("path", [path for path in OLD if path.parent.name == "released"], ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path", [path for path in OLD if path.parent.name == "released"], ids=lambda p: p.stem
+)
 def test_an_event_left_out_of_a_release_of_old_is_missed(path):
     document = read(path)
     if document["certificate"]["epsilon"] is None:
