@@ -18,10 +18,9 @@ import attrs
 
 from dpkit_core.cli._options import print_no_more
 from dpkit_core.commands.options import note
-from dpkit_core.errors import InvalidOption, MissingDependency
+from dpkit_core.errors import InvalidOption, MissingDependency, install
 from dpkit_core.files.documents import to_toml
 from dpkit_core.files.writing import Output, reserved
-from dpkit_core.install import install
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.planfile import plan_document
 from dpkit_core.plugins.registry import load_target

@@ -36,8 +36,8 @@ def list_parts(
         str | None,
         typer.Argument(
             metavar="KIND",
-            help="scorers, selectors, regressors or accountants; all parts by default. Also recipes, suites, "
-            "generators, models, commands, observers, pages and reports.",
+            help="scorers, selectors, regressors or accountants; all parts by default. Also sources, "
+            "recipes, suites, generators, models, commands, observers, pages and reports.",
             autocompletion=_kinds,
         ),
     ] = None,
@@ -89,7 +89,9 @@ def _listing(refs: Sequence[ComponentRef], width: int | None) -> Iterator[str]:
         yield f"{role_of(kind)}s"
         for ref in members:
             known = ref.version == __version__ and ref.distribution in own
-            notes = [ref.summary] if known else [ref.summary, f"from {ref.distribution} {ref.version}"]
+            # Of a source, also whose it is: many names lead to one distribution.
+            summary = f"{ref.summary} ({ref.distribution})" if kind == "sources" and known else ref.summary
+            notes = [summary] if known else [summary, f"from {ref.distribution} {ref.version}"]
             lines = [line for text in notes for line in _wrapped(text, width and width - indent)]
             yield f"  {ref.name.ljust(indent - 4)}  {lines[0]}".rstrip()
             yield from (" " * indent + line for line in lines[1:])

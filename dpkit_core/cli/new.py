@@ -16,12 +16,11 @@ from dpkit_core.plugins.kinds import role_of
 _STANDING_ALONE = """\
 wrote {folder}
 
-Install it, attack its claims, run its tests:
+Install it{attack}, run its tests:
   {install} -e {folder} pytest hypothesis
-  dpkit check {name}
-  python -m pytest {folder}
+{check}  python -m pytest {folder}
 
-Then change it into your method, and in pyproject.toml the description and the
+Then change it into your {what}, and in pyproject.toml the description and the
 addresses. What you publish is a wheel, which .github/workflows/publish.yml
 builds for a tag:
   {wheel} dist {folder}"""
@@ -29,12 +28,14 @@ builds for a tag:
 _MEMBER = """\
 wrote {folder}; pyproject.toml and README.md know it now
 
-In {checkout}, attack its claims, run its tests and those of the repository:
-  uv run dpkit check {name}
-  uv run pytest {member} tests/repo tests/docs
+In {checkout}{attack}, run its tests and those of the repository:
+{check}  uv run pytest {member} tests/repo tests/docs
 
-Then change it into your method. `.ci/register` brings a new summary into the
+Then change it into your {what}. `.ci/register` brings a new summary into the
 README."""
+
+#: What is said of a part and not of a source, whose tests attack it: they know how its records are written.
+_ATTACK = ", attack its claims"
 
 
 def _installer() -> tuple[str, str]:
@@ -45,17 +46,24 @@ def _installer() -> tuple[str, str]:
 
 
 def _roles(incomplete: str) -> list[str]:
-    return [role_of(kind) for kind in kinds(incomplete)]
+    roles = [role_of(kind) for kind in kinds(incomplete)]
+    return [*roles, "source"] if "source".startswith(incomplete) else roles
 
 
 def new(
     kind: Annotated[
         str,
         typer.Argument(
-            metavar="KIND", help="scorer, selector, accountant or regressor.", autocompletion=_roles
+            metavar="KIND", help="scorer, selector, accountant, regressor or source.", autocompletion=_roles
         ),
     ],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the part, such as mutual_information.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="Of the part, such as mutual_information; of a source, the end of its files' names.",
+        ),
+    ],
     directory: Annotated[
         Path | None,
         typer.Option(
@@ -66,20 +74,23 @@ def new(
         ),
     ] = None,
 ) -> None:
-    """Write a new distribution with one part: package, tests, README, license, workflows.
+    """Write a new distribution with one part or source: package, tests, README, license, workflows.
 
-    The part works and keeps its promises; change it into yours.
+    It works and keeps its promises; change it into yours.
     """
     from dpkit_core import scaffold
     from dpkit_core.scaffold.checkout import repository
 
     blueprint = scaffold.blueprint(kind, name)
+    is_part = blueprint.role != "source"
+    words = {"attack": _ATTACK if is_part else "", "what": "method" if is_part else "format"}
     checkout = repository(Path.cwd()) if directory is None else None
     if checkout is None:
         folder = directory or Path(blueprint.distribution)
         scaffold.write(blueprint, folder, alone=True)
         install, wheel = _installer()
-        print(_STANDING_ALONE.format(folder=folder, name=name, install=install, wheel=wheel))
+        check = f"  dpkit check {name}\n" if is_part else ""
+        print(_STANDING_ALONE.format(folder=folder, check=check, install=install, wheel=wheel, **words))
         return
     member = scaffold.join(blueprint, checkout)
     print(
@@ -87,6 +98,7 @@ def new(
             folder=os.path.relpath(checkout / member),
             checkout=os.path.relpath(checkout),
             member=member.as_posix(),
-            name=name,
+            check=f"  uv run dpkit check {name}\n" if is_part else "",
+            **words,
         )
     )

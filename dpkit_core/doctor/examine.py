@@ -1,4 +1,4 @@
-"""How every installed part, observer and command fares when it is loaded, each in a process of its own.
+"""How every installed part, source, observer and command fares when it is loaded, each in its own process.
 
 One that hangs, prints, exits or crashes the interpreter while it is imported cannot disturb the
 examination of the others, and its import time is not hidden by what another one imported before. Only dpkit
@@ -58,8 +58,8 @@ class Diagnosis:
 
 
 def installed() -> tuple[ComponentRef, ...]:
-    """Return every installed part, then the observers, then the commands; nothing is imported."""
-    return (*Registry().refs(), *resources("hooks"), *resources("commands"))
+    """Return every installed part, then sources, observers and commands; nothing is imported."""
+    return (*Registry().refs(), *resources("sources"), *resources("hooks"), *resources("commands"))
 
 
 def examine(

@@ -82,6 +82,10 @@ def _admit(ref: ComponentRef, target: object) -> None:
             from dpkit_core.commands import installed
 
             installed.admit(ref, target)
+        case "sources":
+            from dpkit_core.plugins import sources
+
+            sources.admit(ref, target)
         case _:
             from dpkit_core.plugins import registry
 

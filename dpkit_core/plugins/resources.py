@@ -125,13 +125,15 @@ def described(ref: ComponentRef) -> ComponentRef:
 
     That of a recipe or suite is in its file. That of anything else is the first sentence of the docstring,
     or the ``help`` of ``typer.Typer(...)``, read from the source without running it: it is found where the
-    entry point names the module that defines the object.
+    entry point names the module that defines the object. A source of tables has its distribution's.
 
     Raises
     ------
     BrokenPlugin, DpkitError
         If the file of a recipe or suite is missing or damaged.
     """
+    if ref.kind == "sources":  # many names open what one distribution reads
+        return ref
     own = str(read_resource(ref).get("summary", "")) if ref.kind in FILES else _first_sentence(ref)
     return attrs.evolve(ref, summary=own) if own or ref.kind in FILES else ref
 

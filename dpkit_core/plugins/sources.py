@@ -82,7 +82,7 @@ def open_source(where: str | Path | Any, options: ReadOptions = ReadOptions()) -
         source: Source = frame_source(where, options)
     elif isinstance(where, str | Path):
         ref = _found(str(where))
-        opened = cast(Callable[[str, ReadOptions], Source], load_target(ref))(str(where), options)
+        opened = admit(ref, load_target(ref))(str(where), options)
         if not isinstance(opened, Source):
             raise BrokenPlugin(f"{ref} is no source: {ref.target} returned a {type(opened).__name__}")
         source = opened
@@ -94,6 +94,22 @@ def open_source(where: str | Path | Any, options: ReadOptions = ReadOptions()) -
         )
     require_names(source)
     return source
+
+
+def admit(ref: ComponentRef, target: object) -> Callable[[str, ReadOptions], Source]:
+    """Return what opens tables, as an entry point has it.
+
+    Raises
+    ------
+    BrokenPlugin
+        If it cannot be called.
+    """
+    if not callable(target):
+        raise BrokenPlugin(
+            f"{ref} cannot be called: a source's entry point names a function that is given a name and "
+            f"ReadOptions, and returns a Source. Tell the authors of {ref.distribution}"
+        )
+    return cast(Callable[[str, ReadOptions], Source], target)
 
 
 def suffix_of(name: str) -> str:

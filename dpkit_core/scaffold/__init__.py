@@ -1,4 +1,4 @@
-"""A new distribution with one part: complete, working, and plain enough to be changed.
+"""A new distribution with one part, or with a source: complete, working, and plain enough to be changed.
 
 The files of each kind are templates in ``templates``, in the syntax of ``string.Template``. What they hold is
 a correct part with a proof, so that its author starts from claims that the kit confirms and changes one thing
@@ -17,9 +17,10 @@ from string import Template
 
 import attrs
 
-from dpkit_core.errors import InvalidOption
-from dpkit_core.plugins.kinds import kind_named, role_of
+from dpkit_core.errors import InvalidOption, UnknownName
+from dpkit_core.plugins.kinds import KINDS, role_of
 from dpkit_core.plugins.registry import Registry, first_party_names
+from dpkit_core.plugins.resources import resources
 from dpkit_core.scaffold.checkout import Member, members, registration
 
 # Role -> what the template's method is, and which libraries its module imports.
@@ -27,6 +28,7 @@ _METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "scorer": ("Covariance with the target within public bounds", ("attrs", "numpy")),
     "selector": ("The exponential mechanism, once for each pick", ("attrs",)),
     "accountant": ("Sums of the epsilons of pure events", ("attrs",)),
+    "source": ("Lines with bars between their fields", ("attrs", "pyarrow")),
     "regressor": ("Least squares from noisy sums within public bounds", ("attrs", "numpy")),
 }
 # Path in a folder that stands alone -> template: what the checkout of dpkit has once for all its plugins.
@@ -56,7 +58,11 @@ _ADDRESSES = """
 Source = "{placeholder}/{distribution}"
 Issues = "{placeholder}/{distribution}/issues"
 """
-_FLOORS = {"attrs": "attrs>=23.1", "numpy": "numpy>=2.0"}
+_CHECK = "      - run: dpkit check {name} --kind {role}\n"
+_FLOORS = {"attrs": "attrs>=23.1", "numpy": "numpy>=2.0", "pyarrow": "pyarrow>=18"}
+
+#: What ``dpkit new`` writes: a part of any kind, or a source.
+ROLES = (*map(role_of, KINDS), "source")
 
 
 @attrs.frozen
@@ -74,7 +80,7 @@ class Blueprint:
     @property
     def kind(self) -> str:
         """The role in the plural."""
-        return kind_named(self.role)
+        return f"{self.role}s"
 
     @property
     def distribution(self) -> str:
@@ -85,6 +91,16 @@ class Blueprint:
     def package(self) -> str:
         """What Python imports."""
         return f"dpkit_{self.role}_{self.name}"
+
+    @property
+    def public(self) -> str:
+        """What the package offers: the class of a part, the function that opens what a source reads."""
+        return f"open_{self.name}" if self.role == "source" else self.class_name
+
+    @property
+    def entry(self) -> str:
+        """The name by which dpkit finds it; of a source, how the names of its files end."""
+        return f".{self.name}" if self.role == "source" else self.name
 
     @property
     def class_name(self) -> str:
@@ -127,6 +143,9 @@ class Blueprint:
             distribution=self.distribution,
             package=self.package,
             class_name=self.class_name,
+            public=self.public,
+            entry=f'"{self.entry}"' if self.role == "source" else self.entry,
+            check="" if self.role == "source" else _CHECK.format(name=self.name, role=self.role),
             summary=summary,
             publishing=_PUBLISHING.format(role=self.role) if alone else "",
             addresses=addresses if alone else "",
@@ -141,9 +160,13 @@ def blueprint(kind: str, name: str) -> Blueprint:
     ------
     InvalidOption
         If ``name`` cannot be the name of a module, or is taken by an installed or a first-party part.
+    UnknownName
+        If there is no such kind.
     """
-    kind = kind_named(kind)
     role = role_of(kind)
+    if role not in ROLES:
+        raise UnknownName(f"there is no kind of part called {kind!r}; `dpkit new` writes {', '.join(ROLES)}")
+    kind = f"{role}s"
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
         raise InvalidOption(
             f"{name!r} cannot name a part; use lower-case letters and digits, starting with a letter, with "
@@ -151,12 +174,13 @@ def blueprint(kind: str, name: str) -> Blueprint:
         )
     if keyword.iskeyword(name):
         raise InvalidOption(f"{name!r} is a word of Python, so no module can have it; choose another name")
-    for ref in Registry().refs(kind):
-        if ref.name == name:
+    own = Blueprint(role, name)
+    for ref in resources(kind) if role == "source" else Registry().refs(kind):
+        if ref.name == own.entry:
             raise InvalidOption(f"{ref} is installed already; choose another name, or uninstall it")
     if name in first_party_names(kind):
         raise InvalidOption(f"{role} {name!r} comes with dpkit; choose another name")
-    return Blueprint(role, name)
+    return own
 
 
 def join(blueprint: Blueprint, checkout: Path) -> Path:

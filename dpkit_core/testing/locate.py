@@ -13,6 +13,7 @@ from typing import Any
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, UnknownName
 from dpkit_core.plugins.kinds import KINDS, kind_named, role_of
 from dpkit_core.plugins.registry import Registry, load_target
+from dpkit_core.plugins.resources import resources
 from dpkit_core.testing.checks.parts import kind_of
 
 
@@ -56,6 +57,7 @@ def _installed(name: str, role: str | None, registry: Registry) -> type[Any] | N
         choices = ", ".join(f"{ref.qualified} ({ref.role})" for ref in refs)
         raise AmbiguousName(f"{name!r} may mean {choices}; write the qualified name, or give --kind")
     if not refs and ":" not in name:
+        _require_no_source(name)
         names = sorted({ref.name for ref in registry.refs(role)})
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
@@ -67,6 +69,17 @@ def _installed(name: str, role: str | None, registry: Registry) -> type[Any] | N
     # Not ``registry.load``: a class that departs from its protocol is what the kit is there to report.
     component: type[Any] | None = load_target(refs[0]) if refs else None
     return component
+
+
+def _require_no_source(name: str) -> None:
+    """Raise if a name is that of a source: only its tests know how records are written for it."""
+    for ref in resources("sources"):
+        if ref.answers_to(name):
+            raise UnknownName(
+                f"{ref} is no part but a source, and only its own tests know how its records are written. "
+                "They attack it by dpkit_core.testing.sources.check_source, as those that `dpkit new source` "
+                f"writes: run the tests of {ref.distribution}"
+            )
 
 
 def _in_module(target: str) -> type[Any]:

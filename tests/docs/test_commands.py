@@ -34,6 +34,7 @@ PAGES = [
 ]
 AUTHORS = {
     ROOT / "docs/howto/publish-a-scorer.md": (),
+    ROOT / "docs/howto/publish-a-source.md": (),
     ROOT / "docs/howto/wrap-a-score.md": ("scikit-learn",),
     ROOT / "docs/howto/add-a-command.md": (),
     ROOT / "docs/howto/share-an-experiment.md": ("joblib", "matplotlib", "pyarrow", "scikit-learn"),

@@ -401,3 +401,58 @@ def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "dpkit-scorer-own exists; choose another name or --directory" in done.output
     assert not list((tmp_path / "dpkit-scorer-own").iterdir())
+
+
+# Sources
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a new distribution of a source."""
+    folder = tmp_path_factory.mktemp("source") / "bars"
+    write(Blueprint("source", "bars"), folder)
+    return folder
+
+
+def run_python(*arguments: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "MYPYPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_new_source_is_named_by_the_end_of_its_files_and_formatted(source: Path) -> None:
+    project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] == "dpkit-source-bars"
+    assert project["entry-points"] == {"dpkit.sources": {".bars": "dpkit_source_bars:open_bars"}}
+    ruff, config = Path(sys.executable).with_name("ruff"), ("--config", ROOT / "pyproject.toml")
+    for command in (
+        (ruff, "check", *config, "--extend-per-file-ignores", "test_*.py:D", source),
+        (ruff, "format", "--check", *config, source),
+    ):
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_new_source_passes_its_own_tests_and_the_kits_attack(source: Path) -> None:
+    assert "4 passed" in run_python("pytest", "-q", "-p", "no:cacheprovider", folder=source)
+
+
+@pytest.mark.slow  # mypy reads numpy first
+def test_a_new_source_is_completely_typed(source: Path) -> None:
+    config = str(ROOT / "pyproject.toml")
+    run_python("mypy", "--strict", "--config-file", config, "dpkit_source_bars", "tests", folder=source)
+
+
+def test_new_says_of_a_source_what_there_is_to_do_and_of_another_word_what_there_is(tmp_path: Path) -> None:
+    printed = new("source", "bars", cwd=tmp_path).stdout
+    assert "run its tests" in printed
+    assert "dpkit check" not in printed
+    assert "is installed already" in new("source", "csv", cwd=tmp_path).output
+    assert "accountant, regressor, source" in new("flavor", "bars", cwd=tmp_path).output

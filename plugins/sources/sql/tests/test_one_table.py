@@ -77,8 +77,8 @@ def in_duckdb(frame, path):
     with duckdb.connect(str(path)) as connection:
         connection.register("frame", frame)
         connection.execute(
-            "CREATE TABLE visits AS SELECT age::INT AS age, cost::DECIMAL(9, 2) AS cost, city, seen::DATE AS seen, y "
-            "FROM frame"
+            "CREATE TABLE visits AS SELECT age::INT AS age, cost::DECIMAL(9, 2) AS cost, city, "
+            "seen::DATE AS seen, y FROM frame"
         )
     return path
 
