@@ -147,8 +147,12 @@ def predict(
         yield from _WRITERS[chosen](counted(), len(kept))
 
     if output == STANDARD:
+        binary = getattr(sys.stdout, "buffer", None)  # not where a program took its place by one of text
         for piece in pieces():
-            sys.stdout.buffer.write(piece)
+            if binary is None:
+                sys.stdout.write(piece.decode())
+            else:
+                binary.write(piece)
     else:
         require_elsewhere(output, (release, data))
         with reserved(output, replace=True) as file:
