@@ -1,6 +1,6 @@
 """What a released model predicts for the records of a table, in columns that say what they are.
 
-The first column is named after the target. Of a number it holds the prediction. Of a category it holds the
+A number is in a column ``prediction``. Of a category, the column is named after the target and holds the
 category that is predicted, and a column ``target=category`` beside it the probability: one for the positive
 category, which is predicted where the probability reaches a threshold; or one for each class, of which the
 most probable one is predicted. A model that is a line may predict "probabilities" below 0 and above 1.
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 #: Records that are predicted for at once.
 ROWS = 2**16
+
+#: What the column of predicted numbers is called, unless somebody says otherwise.
+NUMBER = "prediction"
 
 #: From which probability on the positive category is predicted, unless somebody says otherwise.
 THRESHOLD = 0.5
@@ -69,9 +72,10 @@ class Columns:
             If there is a threshold and no single category to predict, or it is not between 0 and 1.
         """
         target = release.certificate.schema.target
-        name = target.name if name is None else name
         classes: tuple[str, ...] = getattr(release.model, "classes", ())
         positive = target.positive_category
+        if name is None:
+            name = NUMBER if positive is None and not classes else target.name
         if threshold is not None and (classes or positive is None):
             found = f"has the classes {', '.join(classes)}" if classes else "is a number"
             raise InvalidOption(

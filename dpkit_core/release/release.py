@@ -146,9 +146,9 @@ class Release:
     ) -> Iterator[pa.RecordBatch]:
         """Yield predictions for the records of a table, in batches of Arrow; at least one, if of no records.
 
-        A batch has the columns to keep, then one that is named after the target: the number that is
-        predicted, or the category. Beside a category stand probabilities, in a column ``target=category`` of
-        the positive category or of each class. What is missing is treated as by ``predict``; where there is
+        A batch has the columns to keep, then ``prediction``, a number; or, of a category, a column that is
+        named after the target and holds the one that is predicted. Beside a category stand probabilities, in
+        a column ``target=category`` of the positive category or of each class. What is missing is treated as by ``predict``; where there is
         no prediction, the category is null and the numbers are NaN.
 
         Parameters
@@ -159,7 +159,7 @@ class Release:
         keep
             Columns to have beside the predictions, as they are in the table.
         name
-            What the column is called; the target's name by default.
+            What the column is called instead.
         threshold
             The probability from which on the positive category is predicted; 1/2 by default.
         options
