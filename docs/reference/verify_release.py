@@ -417,10 +417,8 @@ def check_run(release, features):
         require(k == 0 and len(events) == plan["iterates"], "there is one event for each iterate")
         check_candidates(events, {len(features), len(features) + 1})
     else:
-        picks = [event["type"] in PICKS for each in events for event in single(each)]
         require(k > 0, "nothing is selected")
-        check_candidates(events, {len(features)})
-        require(not all(picks) or len(picks) in (1, k), "there is one pick for all, or one for each")
+        check_picks(events, len(features), k)
 
 
 def check_search(release, features):
@@ -440,6 +438,17 @@ def check_search(release, features):
     require(stages == sorted(stages, key=expected.index), "the stages are not in order")
     compared = [event for event in certificate["events"] if event["stage"] == "comparison"]
     check_candidates(compared, {candidates})
+
+
+def check_picks(events, offered, k):
+    """Refuse picks of a selection of k among so many features that cannot be all that selected them."""
+    picks = [pick for event in events for pick in walk(event) if pick["type"] in PICKS]
+    listed = [pick["candidates"] for pick in picks if pick.get("candidates") is not None]
+    require(all(one <= offered for one in listed), "a pick is among more than there are")
+    steps = [event["type"] in PICKS for each in events for event in single(each)]
+    if all(steps):
+        require(not listed or listed[0] == offered, "the first pick is not among all")
+        require(len(steps) == 1 or len(steps) >= k, "there is one pick for all, or one for each")
 
 
 def check_candidates(events, allowed):

@@ -64,6 +64,7 @@ from dpkit_core.protocols import (
     ThresholdSelector,
 )
 from dpkit_core.release.certificate import PartRecord
+from dpkit_core.release.consistency import other_picks
 from dpkit_core.text import number_of
 
 DEFAULT_K = 5
@@ -479,29 +480,24 @@ class Planner:
                     self.problems.append(f"{accountant} cannot account for {event} of {part}")
 
     def _check_picks(self, stage: Stage) -> None:
-        """Note a selection whose picks are neither one for all features nor one for each."""
-        picks = list(expand(stage.plan.events))
-        if stage.name != "selection" or self.iteration is not None or len(picks) in {1, self.k}:
-            return
-        if all(isinstance(pick, ExponentialMechanism | PermuteAndFlip) for pick in picks):
-            self.problems.append(
-                f"{stage.part} plans {len(picks)} picks for {self.k} features; plan one for all or one for "
-                "each, or other events"
-            )
+        """Note a selection whose picks no verifier would take for one of k among these features."""
+        if stage.name == "selection" and self.iteration is None:
+            problem = other_picks(stage.plan.events, self.features, self.k)
+            if problem is not None:
+                self.problems.append(f"{stage.part} plans a selection in which {problem}")
 
     def _other_candidates(self, event: Event, stage: Stage) -> int | None:
         """Return the candidates of a pick that are not as many as the scores that it is offered."""
         picks = (inner for inner in walk(event) if isinstance(inner, ExponentialMechanism | PermuteAndFlip))
         others = (pick.candidates for pick in picks if pick.candidates != self._offered)
-        return next(others, None) if stage.name == "selection" else None
+        in_a_loop = stage.name == "selection" and self.iteration is not None
+        return next(others, None) if in_a_loop else None
 
     @property
     def _offered(self) -> int:
-        """How many scores a selector is offered: one a feature, and in a loop one for dropping none."""
-        iteration = self.iteration
-        if iteration is None or isinstance(iteration.selector.instance, ThresholdSelector):
-            return self.features
-        return self.features + 1
+        """How many scores a selector is offered in a loop: one a feature, and one for dropping none."""
+        by_threshold = self.iteration and isinstance(self.iteration.selector.instance, ThresholdSelector)
+        return self.features if by_threshold else self.features + 1
 
     def _check_turns(self, stages: Sequence[Stage]) -> None:
         """Note why the events of a loop could not be put in order."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 from dpkit_core.errors import DpkitError
 from dpkit_core.files.documents import first_difference
@@ -28,6 +29,7 @@ from dpkit_core.privacy.filters import filter_from_document
 from dpkit_core.release.certificate import Certificate, PartRecord
 from dpkit_core.release.release import Release
 from dpkit_core.release.trees import ClassTreesModel
+from dpkit_core.text import number_of
 
 #: What the parts of a run are, in order.
 RUNS = (
@@ -196,11 +198,32 @@ def _of_selection(release: Release, roles: Sequence[str]) -> Iterator[str]:
         yield "the certificate lists a selector, and nothing is selected"
         return
     every = _features(certificate)
-    allowed = {every} if iterates is None else {every, every + 1}
-    yield from _of_candidates(events, allowed, "features")
-    picks = list(expand(events))
-    if iterates is None and all(map(_is_pick, picks)) and len(picks) not in {1, k}:
-        yield f"{len(picks)} picks are listed for {k} features; there is one for all, or one for each"
+    if iterates is not None:
+        yield from _of_candidates(events, {every, every + 1}, "features")
+    elif (problem := other_picks(events, every, k)) is not None:
+        yield problem
+
+
+def other_picks(events: Sequence[Event], offered: int, k: int) -> str | None:
+    """Return what is wrong with the picks of a selection of k among so many features; None if nothing is.
+
+    No pick is among more than are there. Where a selection consists of picks, the first is among all of them,
+    and there is one pick for all that is selected, or one for each at least.
+    """
+    picks = [inner for event in events for inner in walk(event) if _is_pick(inner)]
+    listed = [pick.candidates for pick in picks if pick.candidates is not None]
+    if listed and max(listed) > offered:
+        return f"a pick is among {max(listed)} candidates, and there are {number_of(offered, 'feature')}"
+    steps = list(expand(events))
+    if not all(map(_is_pick, steps)):
+        return None
+    if listed and listed[0] != offered:
+        return (
+            f"the first pick is among {listed[0]} candidates, and there are {number_of(offered, 'feature')}"
+        )
+    if 1 < len(steps) < k:
+        return f"{len(steps)} picks are listed for {k} features; there is one for all, or one for each"
+    return None
 
 
 def _of_search(release: Release) -> Iterator[str]:
@@ -319,5 +342,5 @@ def _roles(parts: Sequence[PartRecord]) -> tuple[str, ...]:
     return tuple(part.role for part in parts)
 
 
-def _is_pick(event: Event) -> bool:
+def _is_pick(event: Event) -> TypeGuard[ExponentialMechanism | PermuteAndFlip]:
     return isinstance(event, ExponentialMechanism | PermuteAndFlip)

@@ -148,8 +148,8 @@ class Release:
 
         A batch has the columns to keep, then ``prediction``, a number; or, of a category, a column that is
         named after the target and holds the one that is predicted. Beside a category stand probabilities, in
-        a column ``target=category`` of the positive category or of each class. What is missing is treated as by ``predict``; where there is
-        no prediction, the category is null and the numbers are NaN.
+        a column ``target=category`` of the positive category or of each class. What is missing is treated as
+        by ``predict``; where there is no prediction, the category is null and the numbers are NaN.
 
         Parameters
         ----------

@@ -324,7 +324,9 @@ def test_nothing_is_kept_under_the_name_of_a_prediction(dpkit, identified):
     assert result.exit_code == 2
     assert "--keep prediction: the predictions go into a column of that name" in result.stderr
     assert "--as 'predicted prediction'" in result.stderr
-    beside = dpkit("predict", "release.json", "new.csv", "--keep", "prediction", "--as", "predicted prediction")
+    beside = dpkit(
+        "predict", "release.json", "new.csv", "--keep", "prediction", "--as", "predicted prediction"
+    )
     assert beside.stdout == "prediction,predicted prediction\n1,7.0\n"
 
 
