@@ -52,6 +52,22 @@ class InvalidRecipe(DpkitError):
     """A recipe that cannot be read, or that names what does not exist."""
 
 
+def install(what: str = "") -> str:
+    """Return how dpkit, or a part of it, is installed, for every message and page that says so.
+
+    ``docs/howto/install.md`` says more.
+
+    Parameters
+    ----------
+    what
+        Extras, such as ``[report]``, or the folder of a plugin, such as ``/plugins/scorers/kendall``.
+
+    >>> print(install("[report]"))
+    uv pip install 'CLONE[report]', where CLONE is your clone of dpkit, which no package index has yet
+    """
+    return f"uv pip install 'CLONE{what}', where CLONE is your clone of dpkit, which no package index has yet"
+
+
 class MissingDependency(DpkitError):
     """An optional library that the requested work needs."""
 

@@ -9,9 +9,11 @@ Signatures and witnesses of ledgers are read, and not checked: the page of the r
 
 import datetime
 import functools
+import itertools
 import json
 import math
 import re
+import statistics
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -47,6 +49,8 @@ def verify(text):
         return judge(release)
     except Refused as error:
         return REFUSED, str(error)
+    except ArithmeticError as error:
+        return REFUSED, f"no total can be computed of such numbers: {error}"
 
 
 def judge(release):
@@ -449,11 +453,8 @@ def check_witness(witness):
         measure, total, limits = witness["measure"], witness["total"], witness["limits"]
         units = {"basic": 2, "gdp": 3, "renyi": len(measure.get("orders", ())) + 2}[measure["name"]]
         require(len(total) == len(limits) == units, "the witness counts something else than its measure")
-        infinity = math.inf
-        spent = [infinity if each is None else each for each in total]
-        *rest, last = [
-            s <= (infinity if m is None else m) and s < infinity for s, m in zip(spent, limits, strict=True)
-        ]
+        pairs = zip(total, limits, strict=True)  # null is no limit, and a total without end
+        *rest, last = [limit is None or (spent is not None and spent <= limit) for spent, limit in pairs]
         held = all(rest) if measure["name"] == "basic" else any(rest)
         require(held and last, "the account was charged for more than it allows")
 
@@ -477,10 +478,10 @@ TOLERANCE = 1e-9  # other processors have other last digits
 def check_total(certificate):
     name, options = certificate["accountant"], certificate["parts"][-1]["options"]
     home = certificate["parts"][-1]["distribution"]
-    known = name in ("basic", "rdp", "individual_filter")
+    known = name in ("basic", "rdp", "individual_filter", "tight")
     require(known and home in ("", own_home(name)), f"this program does not know accountant {name} of {home}")
     orders = options.get("orders", ORDERS)
-    require(set(options) <= ({"orders"} - {"basic"} if name != "basic" else set()), "unknown options")
+    require(set(options) <= (set() if name in ("basic", "tight") else {"orders"}), "unknown options")
     require(orders and all(number_in(a, 1.01, 4096) for a in orders), "the orders are not from 1.01 to 4096")
     if certificate["epsilon"] is None:
         return
@@ -490,6 +491,8 @@ def check_total(certificate):
     if name == "basic":
         epsilon, spent = pair(everything)
         epsilon = epsilon if spent <= delta else math.inf
+    elif name == "tight":
+        epsilon = tight(certificate["events"], delta)
     else:
         epsilon = converted(everything, delta, orders)
     sentence = f"the events compose to epsilon {epsilon:.9g}, and {certificate['epsilon']:.9g} is claimed"
@@ -690,6 +693,283 @@ def filtered(event, a):
     low = (below - 1) * sampled_gaussian(float(below), noise, rate) if below > 1 else 0.0
     high = (above - 1) * sampled_gaussian(float(above), noise, rate)
     return ((1 - (a - below)) * low + (a - below) * high) / (a - 1) * SLACK
+
+
+# --- Totals by tight: laws that dominate, composed ---------------------------------------------------------
+
+NEGLIGIBLE = 1e-22
+
+
+def tight(events, delta):
+    """Return the least epsilon that is proved for a composition of dominating pairs of laws.
+
+    As ``dpkit_core.privacy.tight``, where the proofs are: picks are covered by a Gaussian, or followed one by
+    one, pure mechanisms are randomized response, and losses are kept on a grid.
+    """
+    everything = {"type": "Sequence", "events": events}
+    for event in walk(everything):
+        kind = event["type"]
+        noisy = (
+            kind == "PoissonSampled" and event["rate"] != 1 and set(NOISE) & {e["type"] for e in walk(event)}
+        )
+        require(kind not in ("Renyi", "Filtered") and not noisy, f"tight has no pair for {kind}")
+    least, spare = converted(everything, delta, ORDERS), delta - worst(everything)[1]
+    if spare > 0 and 0 < least < math.inf:
+        for profile in profiles(everything):
+            least = smallest(profile, spare, least)
+    return least
+
+
+def mechanisms(event, count=1):
+    """Yield the kind, the parameter and the number of the mechanisms of which an event is made."""
+    kind = event["type"]
+    if kind in ("Repeated", "Sequence", "Disjoint") or (kind == "PoissonSampled" and event["rate"] == 1):
+        for inner in inner_of(event):
+            yield from mechanisms(inner, count * event.get("count", 1))
+    elif kind in NOISE:
+        yield "noise", 1 / precision(event) ** 0.5 if kind != "Gaussian" else event["noise_multiplier"], count
+    elif kind in ("Laplace", "ExponentialMechanism"):
+        yield kind, worst(event)[0], count
+    else:
+        yield "pure", worst(event)[0], count
+
+
+def profiles(everything):
+    """Yield functions from epsilon to delta, each a bound without leaks."""
+    noise, kinds = 0.0, {"ExponentialMechanism": {}, "pure": {}, "Laplace": {}}
+    picks, pure, laplacian = kinds.values()
+    together = {}
+    for kind, number, count in mechanisms(everything):
+        together[kind, number] = together.get((kind, number), 0) + count
+    for (kind, number), count in together.items():
+        if kind == "noise":
+            noise += count / number / number
+        elif number > 60:
+            return
+        elif kind == "ExponentialMechanism" or count <= 4096:
+            kinds[kind][number] = kinds[kind].get(number, 0) + count
+        else:
+            picks[2 * number] = picks.get(2 * number, 0) + count
+    other = noise + sum(n * e * e for e, n in (*pure.items(), *laplacian.items()))
+    if 1e-24 < other + cover(picks.items()) < 1e12:
+        for followed in followed_picks(picks, other):
+            covered = cover(pick for pick in picks.items() if pick[0] != followed)
+            count = picks.get(followed, 0)
+            yield composed((noise + covered) * (1 + 2.0**-48), followed, count, pure, laplacian)
+
+
+def followed_picks(picks, other):
+    """Yield the picks that are worth the dynamic program, then none."""
+    everything, alone = cover(picks.items()), len(picks) == 1
+    for epsilon, count in picks.items():
+        saved = (
+            everything - cover(pick for pick in picks.items() if pick[0] != epsilon) - epsilon**2 / 4 * count
+        )
+        worth = (other + everything) * (count / 5000 if alone else 1 / 100)
+        if count <= 100 and epsilon * count <= 60 and saved > worth:
+            yield epsilon
+            if alone:
+                return
+    yield None
+
+
+def cover(picks):
+    """Return the precision of a Gaussian that covers picks."""
+    shares = [(epsilon * epsilon / 4, count) for epsilon, count in picks]
+    if not shares:
+        return 0.0
+    largest, most = max(share for share, _ in shares), math.pi / 2
+    rest = math.fsum(share * count for share, count in shares) - largest
+    if rest <= 0:
+        probit = statistics.NormalDist().inv_cdf(1 / (1 + math.exp(-math.sqrt(largest))))
+        return min(4 * probit * probit, most * largest) * (1 + 2.0**-40)
+    knee = largest / (4 * (most - 1))
+    integral = most * min(rest, knee) + max(rest - knee, 0.0)
+    integral += largest / 4 * math.log(rest / knee) if rest > knee else 0.0
+    return (most * largest + integral) * (1 + 2.0**-40)
+
+
+def composed(noise, followed, count, pure, laplacian):
+    variance = noise + sum(n * e * e for e, n in (*pure.items(), *laplacian.items()))
+    step, pairs = math.sqrt(variance + (followed or 0) ** 2 / 4 * count) / 256, []
+    if followed is not None:
+        own, law = optimum(followed, count)
+        step = max(step, own)
+        losses = [(own * place, mass) for place, mass in law[0].items()]
+        pairs.append(law if step == own else on_grid(losses, step, law[1]))
+    elif len(pure) == 1 and not laplacian:
+        step = max(step, *pure)
+    for epsilon, n in pure.items():
+        pairs.append(on_grid(responses(epsilon, n), step, NEGLIGIBLE))
+    for epsilon, n in laplacian.items():
+        points = (step * i for i in range(math.ceil(epsilon / step) + 1))
+        one = of_profile([laplace_profile(x, epsilon) for x in points], step)
+        pairs.append(repeated(one, n))
+    masses, lost = functools.reduce(then, pairs) if pairs else ({0: 1.0}, 0.0)
+
+    def profile(epsilon):
+        at = epsilon * (1 - 2.0**-48)
+        total = math.fsum(mass * gaussian_profile(at - step * i, noise) for i, mass in masses.items())
+        return min(1.0, (total + lost) * SLACK)
+
+    return profile
+
+
+def smallest(profile, delta, upper):
+    """Return the least epsilon up to ``upper`` whose delta is at most ``delta``, by bisection."""
+    if delta < 2.0**-1000 or profile(upper) > delta:
+        return upper
+    if profile(0.0) <= delta:
+        return 0.0
+    low, high = 0.0, upper
+    while high - low > upper * 2.0**-40:
+        middle = (low + high) / 2
+        low, high = (low, middle) if profile(middle) <= delta else (middle, high)
+    return high
+
+
+def gaussian_profile(at, noise):
+    """Return delta of Gaussian noise of a precision (Balle and Wang 2018, Theorem 8)."""
+    if noise == 0:
+        return -math.expm1(min(at, 0.0))
+    mu, at = math.sqrt(noise / (1 - 2.0**-28)), at - 2.0**-68
+    size = abs(at)
+    a, b = size / mu - mu / 2, size / mu + mu / 2
+    density = math.exp(-a * a / 2) / math.sqrt(2 * math.pi)
+    if mu < 2.0**-14:
+        tail = density * mu * (slope(a) + slope(b)) / 2
+    elif mu > 50:
+        tail = math.erfc(a / 2**0.5) / 2 - math.exp(min(size + log_tail(b), 0.0))
+    else:
+        tail = density * (mills(a) - mills(b))
+    return tail if at >= 0 else math.exp(-size) * tail - math.expm1(-size)
+
+
+def slope(z):
+    return 1 - z * mills(z) if z < 1e4 else 1 / z**2
+
+
+def log_tail(z):
+    return (
+        math.log(mills(z)) - z * z / 2 - math.log(2 * math.pi) / 2
+        if z > 0
+        else math.log(math.erfc(z / 2**0.5) / 2)
+    )
+
+
+def mills(z):
+    """Return what a normal law has beyond z, over its density there."""
+    if z < 30:
+        return math.sqrt(math.pi / 2) * math.exp(z * z / 2) * math.erfc(z / 2**0.5)
+    fraction = z
+    for k in range(40, 0, -1):
+        fraction = z + k / fraction
+    return 1 / fraction
+
+
+def responses(epsilon, count):
+    """Return losses and masses of randomized response, so many times."""
+    log_odds = math.log1p(math.exp(-epsilon))  # -log of the chance of the truth
+    slack = 1 + 2.0**-48 * (1 + math.lgamma(count + 1) + count * epsilon)
+    for truths in range(count + 1):
+        ways = math.lgamma(count + 1) - math.lgamma(truths + 1) - math.lgamma(count - truths + 1)
+        mass = min(1.0, math.exp(ways - count * log_odds - (count - truths) * epsilon) * slack)
+        if mass > NEGLIGIBLE / (count + 1):
+            yield epsilon * (2 * truths - count), mass
+
+
+def laplace_profile(x, epsilon):
+    if x >= epsilon:
+        return 0.0
+    return -math.expm1((x - epsilon) / 2 - math.log(math.cosh(2.0**-16)))
+
+
+def on_grid(losses, step, lost):
+    """Return a law on the grid of ``step``: each loss between two points becomes a coin between both."""
+    masses = {}
+    for loss, mass in losses:
+        below = math.floor(loss / step)
+        upper = math.expm1(-(loss / step - below) * step) / math.expm1(-step)
+        masses[below] = masses.get(below, 0.0) + mass * (1 - upper)
+        masses[below + 1] = masses.get(below + 1, 0.0) + mass * upper
+    return trimmed(masses, lost)
+
+
+def of_profile(values, step):
+    """Return the symmetric law through delta = values[i] at epsilon = step * i."""
+    fall = [(a - b) / math.expm1(step) for a, b in itertools.pairwise(values)] + [0.0]
+    masses = {}
+    for i, (here, after) in enumerate(itertools.pairwise(fall), start=1):
+        masses[i] = max(math.exp(step) * here - after, 0.0)
+        masses[-i] = masses[i] * math.exp(-step * i)
+    second = values[1] if len(values) > 1 else values[0]
+    masses[0] = max(0.0, 1 - ((math.exp(step) + 1) * values[0] - 2 * second) / math.expm1(step))
+    return dict(sorted(masses.items())), values[-1]
+
+
+def then(one, other):
+    """Return the composition of two laws on one grid."""
+    low, (masses, lost), (others, more) = min(one[0]) + min(other[0]), one, other
+    found = [0.0] * (max(masses) + max(others) - low + 1)
+    for i, mass in masses.items():
+        for j, another in others.items():
+            found[i + j - low] += mass * another
+    return trimmed(dict(enumerate(found, start=low)), lost + more)
+
+
+def repeated(law, count):
+    if count == 1:
+        return law
+    half = repeated(law, count // 2)
+    twice = then(half, half)
+    return then(twice, law) if count % 2 else twice
+
+
+def trimmed(masses, lost):
+    """Return a law without its ends, which count as losing everything."""
+    places = sorted(masses)
+    dropped = set()
+    for order in (places, places[::-1]):
+        for place, sum_so_far in zip(order, itertools.accumulate(masses[p] for p in order), strict=True):
+            if sum_so_far >= NEGLIGIBLE:
+                break
+            dropped.add(place)
+    kept = {place: masses[place] for place in places if place not in dropped}
+    return (kept, lost + math.fsum(masses[place] for place in dropped)) if kept else (masses, lost)
+
+
+@functools.cache
+def optimum(epsilon, count):
+    """Return a step and, on its grid, the worst law of so many adaptive picks."""
+    cells = 64 if count <= 3 else 32 if count <= 40 else 24
+    step, window = epsilon / cells, math.exp(epsilon)
+    values = [math.expm1((step * i - epsilon) / 2) ** 2 / -math.expm1(-epsilon) for i in range(cells)] + [0.0]
+    shares = [math.expm1(step * i) / math.expm1(epsilon) for i in range(cells, 0, -1)]
+    gap = 4 * math.sinh(step / 4) ** 2 / math.expm1(epsilon)
+    for picks in range(2, count + 1):
+        reach = min(picks * epsilon, 4.5 * math.sqrt(picks) * epsilon + picks * epsilon**2 / 8)
+        size = math.ceil(reach / step) + 1
+        inside = min(len(values), size + cells)
+        g = [0.0] * cells + values[:inside] + [values[-1]] * (size + cells - inside)
+        for i in range(cells):
+            log_c = -step * (cells - i)
+            g[i] = math.exp(log_c) * g[2 * cells - i] - math.expm1(log_c)
+        fall = [(a - b) / math.expm1(step) for a, b in itertools.pairwise(g)]
+        lines = [a + f for a, f in zip(g, fall, strict=False)]
+        up = 1 + 2.0**-50
+        excess = [
+            math.sqrt(
+                max(window * fall[i] * up - fall[i + cells], 0) * max(lines[i] * up - lines[i + cells], 0)
+            )
+            * math.exp(-step / 2 * (i - cells))
+            for i in range(len(fall) - cells)
+        ]
+        values = [
+            max(g[i + j] * (1 - share) + g[i + j + cells] * share for j, share in enumerate(shares))
+            + gap * math.exp(step / 2 * i) * max(excess[i : i + cells])
+            for i in range(size)
+        ]
+    return step, of_profile([min(value * (1 + 2.0**-40), 1.0) for value in values], step)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""The same job in dpkit, diffprivlib, OpenDP and DP-EBM; prints the tables of ``beside.md``.
+r"""The same job in dpkit, diffprivlib, OpenDP and DP-EBM; prints the tables of ``beside.md``.
 
 R^2 on a tenth of the table that was held out, over ten splits: median, and the lowest and highest. Epsilon 1;
 delta 1e-6 where a library has one. Each library is given the same public facts, those of the schema, and what
 else its documentation asks for. Scored on private records: research, not releases::
 
     python -m venv beside
-    beside/bin/pip install 'dpkit[starter]' 'scikit-learn<1.6' diffprivlib interpret-core opendp pandas
+    uv pip install --python beside 'CLONE[starter]' 'scikit-learn<1.6' \
+        diffprivlib interpret-core opendp pandas
     beside/bin/python docs/results/beside.py
 """
 

@@ -18,7 +18,7 @@ import attrs
 
 from dpkit_core.cli._options import print_no_more
 from dpkit_core.commands.options import note
-from dpkit_core.errors import InvalidOption, MissingDependency
+from dpkit_core.errors import InvalidOption, MissingDependency, install
 from dpkit_core.files.documents import to_toml
 from dpkit_core.files.writing import Output, reserved
 from dpkit_core.pipeline.plan import Plan
@@ -213,8 +213,6 @@ def outputs(
 def _writer_of_pages() -> Callable[[Release, str], str]:
     pages = resources("pages")
     if not pages:
-        raise MissingDependency(
-            "dpkit-command-report", "a page about a release", "pip install 'dpkit[report]'"
-        )
+        raise MissingDependency("dpkit-command-report", "a page about a release", install("[report]"))
     text_of: Callable[[Release, str], str] = load_target(find_resource("pages", "release", among=pages))
     return text_of

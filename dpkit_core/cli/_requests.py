@@ -11,6 +11,16 @@ from dpkit_core.commands.options import names_of
 from dpkit_core.errors import InvalidOption
 from dpkit_core.privacy.budget import Neighboring
 
+#: Of ``compose``, below its options: where whoever has asked for help looks first.
+COMPOSE_EXAMPLES = """Examples:
+
+dpkit compose visits.csv --target cost --dry-run
+
+dpkit compose visits.parquet --schema visits.toml --epsilon 0.5 -o q3.json
+
+psql -c 'copy visits to stdout csv header' | dpkit compose - --target cost
+"""
+
 _FACTS = "Public facts"
 _PARTS = "Parts"
 _PRIVACY = "Privacy"
@@ -145,8 +155,9 @@ NeighboringOption = Annotated[
     Neighboring | None,
     typer.Option(
         "--neighboring",
-        help="What one record may do: be added or removed (their number is private), or be replaced "
-        "(their number is public).",
+        metavar="RELATION",
+        help="What one record may do: add-remove, be added or removed (their number is private); "
+        "replace-one, be replaced (their number is public).",
         show_default="the schema's, else add-remove",
         rich_help_panel=_PRIVACY,
     ),

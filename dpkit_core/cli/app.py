@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 import dpkit_core
 from dpkit_core.cli._options import until_nobody_reads
 from dpkit_core.cli._process import Stopped
+from dpkit_core.cli._requests import COMPOSE_EXAMPLES
 from dpkit_core.cli.audit import audit
 from dpkit_core.cli.check import check
 from dpkit_core.cli.compose import compose
@@ -197,7 +198,7 @@ def _dpkit(
 app.command("list")(list_parts)
 app.command("show")(show)
 app.command("schema")(schema)
-app.command("compose")(compose)
+app.command("compose", epilog=COMPOSE_EXAMPLES)(compose)
 app.command("run")(run)
 app.command("predict")(predict)
 app.command("verify")(verify)

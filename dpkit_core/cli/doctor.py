@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpkit_core.commands.options import Format, FormatOption, note
+from dpkit_core.errors import install
 from dpkit_core.plugins.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def doctor(
     for diagnosis in diagnoses if format is Format.TABLE else ():
         print(_line(diagnosis))
     if not parts:
-        note("no parts are installed; `pip install 'dpkit[starter]'` installs the first ones")
+        note(f"no parts are installed; this installs the first ones: {install('[starter]')}")
     if strict and not (parts and all(diagnosis.status == "ok" for diagnosis in diagnoses)):
         raise typer.Exit(1)
 

@@ -16,6 +16,7 @@ import typer
 from dpkit_core._version import __version__
 from dpkit_core.cli._options import kinds
 from dpkit_core.commands.options import Format, FormatOption
+from dpkit_core.errors import install
 from dpkit_core.plugins.kinds import role_of
 from dpkit_core.plugins.registry import ComponentRef, Registry, first_party
 from dpkit_core.plugins.resources import KINDS as RESOURCES
@@ -53,7 +54,7 @@ def list_parts(
     elif named in RESOURCES:
         print(f"no {kind} installed")
     else:
-        print(f"no {kind or 'parts'} installed; `pip install 'dpkit[starter]'` installs the first ones")
+        print(f"no {kind or 'parts'} installed; this installs the first ones: {install('[starter]')}")
     if kind is None:
         _mention_observers()
 

@@ -17,7 +17,7 @@ _STANDING_ALONE = """\
 wrote {folder}
 
 Install it{attack}, run its tests:
-  {install} -e {folder} 'dpkit[testing]'
+  {install} -e {folder} pytest hypothesis
 {check}  python -m pytest {folder}
 
 Then change it into your {what}, and in pyproject.toml the description and the

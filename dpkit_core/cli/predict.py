@@ -62,7 +62,7 @@ def predict(
             "--as",
             metavar="NAME",
             help="What to call the column of predictions.",
-            show_default="the name of the target",
+            show_default="prediction; of a category, the name of the target",
         ),
     ] = None,
     threshold: Annotated[
@@ -102,9 +102,10 @@ def predict(
 ) -> None:
     """Print one prediction for each record of DATA. Costs no privacy: the model is public.
 
-    It stands in a column named after the target. Where the target is a category, that is the category
-    predicted, and a column TARGET=CATEGORY beside it has the probability: of the positive category, which is
-    predicted from --threshold on, or of each class, the most probable of which is predicted.
+    A number is in a column called prediction. Where the target is a category, a column named after it has
+    the category that is predicted, and a column TARGET=CATEGORY beside it the probability: of the positive
+    category, which is predicted from --threshold on, or of each class, the most probable of which is
+    predicted.
 
     Missing values are treated by the rules of the release's schema. Where there is none, or the rule was to
     leave such records out, the prediction is nan, in JSON null; and no category.
@@ -147,8 +148,12 @@ def predict(
         yield from _WRITERS[chosen](counted(), len(kept))
 
     if output == STANDARD:
+        binary = getattr(sys.stdout, "buffer", None)  # not where a program took its place by one of text
         for piece in pieces():
-            sys.stdout.buffer.write(piece)
+            if binary is None:
+                sys.stdout.write(piece.decode())
+            else:
+                binary.write(piece)
     else:
         require_elsewhere(output, (release, data))
         with reserved(output, replace=True) as file:

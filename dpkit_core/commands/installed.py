@@ -17,7 +17,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from dpkit_core.errors import IncompatiblePlugin, UnknownName
+from dpkit_core.errors import IncompatiblePlugin, UnknownName, install
 from dpkit_core.plugins.registry import ComponentRef, load_target
 from dpkit_core.plugins.resources import described, find_resource, resources
 
@@ -83,10 +83,7 @@ class InstalledCommands:
             guess = "" if meant == name else f" Did you mean {meant!r}?"
             if any(ref.answers_to(meant) for ref in self._refs) or meant not in _EXTRAS:
                 return UnknownName(sentence + guess)
-            wanted = f"'dpkit[{_EXTRAS[meant]}]'"
-            return UnknownName(
-                f"{sentence}{guess} Install {meant!r} with: uv add {wanted} (or pip install {wanted})"
-            )
+            return UnknownName(f"{sentence}{guess} Install {meant!r} with: {install(f'[{_EXTRAS[meant]}]')}")
         return UnknownName(f"{sentence} `dpkit --help` lists those that are installed")
 
 

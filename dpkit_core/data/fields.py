@@ -25,6 +25,12 @@ WAY_OUT = (
 )
 
 
+_DATES = (
+    "dates are read as 2020-01-31 unless the schema says how they are written, such as by "
+    'format = "%d.%m.%Y"; correct the entry, or give its column a format'
+)
+
+
 def remedy_for(role: str) -> str:
     """Return what to do about a column of this role that holds no numbers."""
     if role == "target":
@@ -111,9 +117,10 @@ def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
 def told(error: Unreadable, called: str, read: int, target: str | None = None) -> InvalidData:
     """Return what to say of an entry that cannot be read, in a batch with ``read`` records before it."""
     role = "target" if error.column == target else "column"
+    remedy = _DATES if error.wanted == "a date" else remedy_for(role)
     return InvalidData(
         f"{called}, record {read + error.row + 1}: {role} {error.column!r} holds something that is not "
-        f"{error.wanted}; {remedy_for(role)}"
+        f"{error.wanted}; {remedy}"
     )
 
 

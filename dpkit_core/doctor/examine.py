@@ -1,7 +1,9 @@
 """How every installed part, source, observer and command fares when it is loaded, each in its own process.
 
 One that hangs, prints, exits or crashes the interpreter while it is imported cannot disturb the
-examination of the others, and its import time is not hidden by what another one imported before.
+examination of the others, and its import time is not hidden by what another one imported before. Only dpkit
+and NumPy are imported once for all, as every run imports them: the processes are forks of one that has,
+where processes can fork.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import attrs
@@ -26,8 +27,9 @@ Status = Literal["ok", "broken", "incompatible", "ambiguous", "noisy", "slow"]
 TIME_LIMIT = 30.0
 # Seconds. Twice what numpy and scipy.special take together on a slow machine; scipy.stats alone takes longer.
 SLOW = 3.0
-# Two at a time: import times are what is measured, and more would compete for the cores.
-_PROCESSES = 2
+# Not on macOS, whose libraries may not survive a fork.
+FORKS = hasattr(os, "fork") and sys.platform != "darwin"
+_PROBE = (sys.executable, "-P", "-m", "dpkit_core.doctor.probe")
 
 
 @attrs.frozen
@@ -45,7 +47,8 @@ class Diagnosis:
     detail
         What is wrong and what to do, in a sentence; for one that loads, which large libraries it imports.
     seconds
-        Time to import it with everything it imports; None where it did not come to an end.
+        Time to import it with everything it imports beside dpkit and NumPy; None where it did not come to
+        an end.
     """
 
     ref: ComponentRef
@@ -80,8 +83,7 @@ def examine(
         Seconds of import time above which it is called slow.
     """
     refs = installed() if refs is None else tuple(refs)
-    with ThreadPoolExecutor(_PROCESSES) as pool:
-        findings = list(pool.map(lambda ref: _find(ref, time_limit), refs))
+    findings = _findings(refs, time_limit)
     return [
         _diagnose(ref, _namesakes(ref, refs, built_in), finding, slow)
         for ref, finding in zip(refs, findings, strict=True)
@@ -95,12 +97,30 @@ def _namesakes(ref: ComponentRef, refs: Sequence[ComponentRef], built_in: Collec
     return own + [other.qualified for other in refs if other.kind == ref.kind and other.name == ref.name]
 
 
-def _find(ref: ComponentRef, time_limit: float) -> Finding:
+def _findings(refs: Sequence[ComponentRef], time_limit: float) -> list[Finding]:
+    """Return what is found: by forks of one process, and where that has died, by a process for each."""
+    findings = _together(refs, time_limit) if refs and FORKS else []
+    return [*findings, *(_alone(ref, time_limit) for ref in refs[len(findings) :])]
+
+
+def _together(refs: Sequence[ComponentRef], time_limit: float) -> list[Finding]:
+    done = subprocess.run(
+        [*_PROBE, "--each", str(time_limit)],
+        # What is forked has no threads.
+        env=_environment() | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        input="".join(json.dumps(attrs.asdict(ref)) + "\n" for ref in refs),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return [Finding(**json.loads(line)) for line in done.stdout.split("\n")[:-1]]
+
+
+def _alone(ref: ComponentRef, time_limit: float) -> Finding:
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "dpkit_core.doctor.probe", json.dumps(attrs.asdict(ref))],
-            # The same search path as here, whatever put its entries there.
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)},
+            [*_PROBE, json.dumps(attrs.asdict(ref))],
+            env=_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -108,14 +128,15 @@ def _find(ref: ComponentRef, time_limit: float) -> Finding:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Finding("broken", f"{ref} was still being imported after {time_limit:g} s")
+        return Finding.unfinished(ref, time_limit)
     if done.returncode != 0:
-        last_words = done.stderr.strip().rpartition("\n")[2]
-        return Finding(
-            "broken",
-            f"{ref} ended its process with code {done.returncode} while imported. {last_words}".strip(),
-        )
+        return Finding.died(ref, done.returncode, done.stderr)
     return Finding(**json.loads(done.stdout))
+
+
+def _environment() -> dict[str, str]:
+    # The same search path as here, whatever put its entries there.
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)}
 
 
 def _diagnose(ref: ComponentRef, namesakes: Sequence[str], finding: Finding, slow: float) -> Diagnosis:

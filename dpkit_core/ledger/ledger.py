@@ -30,6 +30,7 @@ from dpkit_core.errors import (
     MissingDependency,
     OverBudget,
     UnknownName,
+    install,
 )
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import OUTCOMES, Charge, Entry, Outcome
@@ -597,7 +598,7 @@ def store_for(url: str) -> type[Store]:
         if name != "postgresql":
             raise
         raise MissingDependency(
-            "dpkit-ledger-postgresql", "a ledger in PostgreSQL", "pip install 'dpkit[postgresql]'"
+            "dpkit-ledger-postgresql", "a ledger in PostgreSQL", install("[postgresql]")
         ) from error
     found: type[Store] = load_target(ref)
     return found

@@ -145,8 +145,7 @@ class Agreed:
         """
         if not self.sources:
             raise InvalidOption("the plan was made without a table; ask for one with DATA to run it on")
-        habits = self.reading
-        schema = self.plan.schema.read_with(habits)
+        schema = self.plan.schema.read_with(self.reading)
         if len(self.sources) > 1:
             return [Dataset.from_source(source, schema, batch=True) for source in self.sources]
         return dataset_of(self.sources[0], schema, self.plan.assembly.forms)

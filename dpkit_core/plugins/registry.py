@@ -34,7 +34,7 @@ from typing import Any, TextIO
 import attrs
 
 from dpkit_core._version import __version__
-from dpkit_core.errors import AmbiguousName, BrokenPlugin, IncompatiblePlugin, UnknownName
+from dpkit_core.errors import AmbiguousName, BrokenPlugin, IncompatiblePlugin, UnknownName, install
 from dpkit_core.plugins.kinds import CAPABILITIES, KINDS, kind_named, protocol_of, role_of
 from dpkit_core.plugins.signatures import departures
 from dpkit_core.protocols import API, API_FLOOR
@@ -275,8 +275,7 @@ def first_party_names(kind: str) -> tuple[str, ...]:
 
 
 def _install(kind: str, name: str) -> str:
-    distribution = f"dpkit-{role_of(kind)}-{name.replace('_', '-')}"
-    return f"Install {name!r} with: uv add {distribution} (or pip install {distribution})"
+    return f"Install {name!r} with: {install(f'/plugins/{kind}/{name}')}"
 
 
 def load_target(ref: ComponentRef, printed: TextIO | None = None) -> Any:

@@ -34,7 +34,8 @@ PACKED = frozenset({".gz", ".zst", ".bz2"})
 ELSEWHERE = {
     **dict.fromkeys((".csv", ".tsv", "-"), "dpkit-source-text reads it"),
     ".txt": "rename it to .csv, or to .tsv where tabs are between its columns",
-    **dict.fromkeys((".parquet", ".feather", ".arrow"), "dpkit-source-columnar reads it"),
+    **dict.fromkeys((".parquet", ".feather", ".arrow", ".arrows", ".ipc"), "dpkit-source-columnar reads it"),
+    **dict.fromkeys(("file", "s3", "gs", "gcs", "hdfs", "abfs", "abfss"), "dpkit-source-columnar reads it"),
     ".npz": "dpkit-source-npz reads it",
     **dict.fromkeys((".sqlite", ".db", ".duckdb"), "dpkit-source-sql reads it"),
     **dict.fromkeys(("postgresql", "postgres", "sqlite", "duckdb"), "dpkit-source-sql reads it"),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpkit_core.errors import MissingDependency, UnsupportedEvent
+from dpkit_core.errors import MissingDependency, UnsupportedEvent, install
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import (
     ApproxDP,
@@ -105,6 +105,6 @@ def _dp_accounting() -> Any:
         import dp_accounting  # noqa: PLC0415 - optional, and takes seconds
     except ImportError as error:
         raise MissingDependency(
-            "dp_accounting", "checking a total with it", "pip install 'dpkit[accounting]'"
+            "dp_accounting", "checking a total with it", install("[accounting]")
         ) from error
     return dp_accounting

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from dpkit_core.errors import InvalidKey, InvalidRelease, MissingDependency
+from dpkit_core.errors import InvalidKey, InvalidRelease, MissingDependency, install
 from dpkit_core.release.release import Release
 from dpkit_core.release.signing import ALGORITHM, Signature, signed_bytes
 
@@ -169,4 +169,4 @@ def _require_library() -> None:
     try:
         import cryptography  # noqa: F401, PLC0415 - an extra
     except ImportError as error:
-        raise MissingDependency("cryptography", "signing", "pip install 'dpkit[signing]'") from error
+        raise MissingDependency("cryptography", "signing", install("[signing]")) from error

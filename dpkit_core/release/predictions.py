@@ -1,6 +1,6 @@
 """What a released model predicts for the records of a table, in columns that say what they are.
 
-The first column is named after the target. Of a number it holds the prediction. Of a category it holds the
+A number is in a column ``prediction``. Of a category, the column is named after the target and holds the
 category that is predicted, and a column ``target=category`` beside it the probability: one for the positive
 category, which is predicted where the probability reaches a threshold; or one for each class, of which the
 most probable one is predicted. A model that is a line may predict "probabilities" below 0 and above 1.
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 
 from dpkit_core.data.arrays import Matrix
 from dpkit_core.data.features import Feature, Written, wanted
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 #: Records that are predicted for at once.
 ROWS = 2**16
+
+#: What the column of predicted numbers is called, unless somebody says otherwise.
+NUMBER = "prediction"
 
 #: From which probability on the positive category is predicted, unless somebody says otherwise.
 THRESHOLD = 0.5
@@ -68,9 +72,10 @@ class Columns:
             If there is a threshold and no single category to predict, or it is not between 0 and 1.
         """
         target = release.certificate.schema.target
-        name = target.name if name is None else name
         classes: tuple[str, ...] = getattr(release.model, "classes", ())
         positive = target.positive_category
+        if name is None:
+            name = NUMBER if positive is None and not classes else target.name
         if threshold is not None and (classes or positive is None):
             found = f"has the classes {', '.join(classes)}" if classes else "is a number"
             raise InvalidOption(
@@ -93,23 +98,26 @@ class Columns:
         import pyarrow as pa  # noqa: PLC0415 - a release is read without it
 
         chances = np.reshape(predicted, (len(predicted), max(1, len(self.categories))))
-        # Not by pa.array, which imports pandas where that is installed.
-        numbers = [
-            pa.Array.from_buffers(
-                pa.float64(), len(chances), [None, pa.py_buffer(np.ascontiguousarray(each))]
-            )
-            for each in chances.T
-        ]
+        numbers = [_array(column, pa.float64()) for column in chances.T]
         if not self.categories:
             return numbers
         if len(self.categories) == 1:
-            places = (chances[:, 0] < self.threshold).astype(np.intp)
+            places = (chances[:, 0] < self.threshold).astype(np.int64)
         else:
-            places = chances.argmax(axis=1)
-        names = (*self.categories, self.otherwise)
-        places = np.where(np.isnan(chances).any(axis=1), -1, places)
-        chosen = [None if place < 0 else names[place] for place in places.tolist()]
-        return [pa.array(chosen, pa.string()), *numbers]
+            places = chances.argmax(axis=1).astype(np.int64)
+        names = [name.encode() for name in (*self.categories, self.otherwise)]
+        ends = np.cumsum([0, *map(len, names)], dtype=np.int32)
+        texts = pa.StringArray.from_buffers(len(names), pa.py_buffer(ends), pa.py_buffer(b"".join(names)))
+        places[np.isnan(chances).any(axis=1)] = len(names)  # where there is nothing
+        texts = pa.concat_arrays([texts, pa.nulls(1, pa.string())])
+        return [texts.take(_array(places, pa.int64())), *numbers]
+
+
+def _array(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
+    # Not pa.array, nor pa.scalar: they import pandas where that is installed, and that takes a second.
+    import pyarrow as pa  # noqa: PLC0415 - likewise
+
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def _other(target: Column, positive: str) -> str:

@@ -22,7 +22,7 @@ from dpkit_core.files.documents import (
 )
 from dpkit_core.files.writing import write_whole
 from dpkit_core.release.certificate import Certificate
-from dpkit_core.release.kinds import OpaqueModel, canonical, read_model
+from dpkit_core.release.kinds import CORE_KINDS, OpaqueModel, canonical, read_model
 from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
 from dpkit_core.release.signing import Signature
 from dpkit_core.release.words import (
@@ -146,9 +146,9 @@ class Release:
     ) -> Iterator[pa.RecordBatch]:
         """Yield predictions for the records of a table, in batches of Arrow; at least one, if of no records.
 
-        A batch has the columns to keep, then one that is named after the target: the number that is
-        predicted, or the category. Beside a category stand probabilities, in a column ``target=category`` of
-        the positive category or of each class. What is missing is treated as by ``predict``; where there is
+        A batch has the columns to keep, then ``prediction``, a number; or, of a category, a column that is
+        named after the target and holds the one that is predicted. Beside a category stand probabilities, in
+        a column ``target=category`` of the positive category or of each class. What is missing is treated as by ``predict``; where there is
         no prediction, the category is null and the numbers are NaN.
 
         Parameters
@@ -159,7 +159,7 @@ class Release:
         keep
             Columns to have beside the predictions, as they are in the table.
         name
-            What the column is called; the target's name by default.
+            What the column is called instead.
         threshold
             The probability from which on the positive category is predicted; 1/2 by default.
         options
@@ -269,7 +269,10 @@ class Release:
             None if signature is None else Signature.from_document(signature),
         )
         fields.close()
-        if (place := first_difference(document, release.to_document())) is not None:
+        written = release.to_document()
+        if model is not None and model["kind"] not in CORE_KINDS:
+            written["model"] = model  # whose form is up to the distribution of its kind
+        if (place := first_difference(document, written)) is not None:
             raise InvalidRelease(
                 f"the release says something at {place} in another way than dpkit writes it: by a value of "
                 "another type, by null for what is left out, or by a default. Restore the file as it was "

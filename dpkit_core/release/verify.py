@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from dpkit_core.errors import DpkitError, InvalidRelease
+from dpkit_core.files.documents import Fields
 from dpkit_core.mechanisms.calibration import total
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.events import Event, NonPrivate, PureDP, walk
@@ -147,6 +148,8 @@ def _own(
         except (TypeError, ValueError) as error:
             raise _options_refused(name, options, error) from error
 
+    if "orders" in options:  # which would be read of text, too
+        Fields(options, f"the options of accountant {name}", InvalidRelease).numbers("orders")
     total_of([PureDP(1.0, certificate.neighboring)], certificate.delta)  # whether or not there is a total
     return total_of
 

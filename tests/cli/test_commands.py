@@ -250,7 +250,10 @@ def test_doctor_says_that_there_are_no_parts(dpkit, monkeypatch):
     result = dpkit("doctor", "--format", "json")
     assert result.exit_code == 0
     assert json.loads(result.stdout) == []
-    assert "no parts are installed; `pip install 'dpkit[starter]'`" in result.stderr
+    assert (
+        "no parts are installed; this installs the first ones: uv pip install 'CLONE[starter]'"
+        in " ".join(result.stderr.split())
+    )
     assert dpkit("doctor", "--strict").exit_code == 1
 
 

@@ -182,7 +182,9 @@ def test_a_command_of_an_extra_says_what_to_install(typed, guess, dpkit):
     result = dpkit(typed, "suite.toml")
     assert result.exit_code == 2
     meant = "plot" if guess else typed
-    assert f"no command {typed!r}.{guess} Install {meant!r} with: uv add 'dpkit[bench]'" in result.stderr
+    assert (
+        f"no command {typed!r}.{guess} Install {meant!r} with: uv pip install 'CLONE[bench]'" in result.stderr
+    )
     assert "bench" not in dpkit("--help").stdout
 
 

@@ -24,12 +24,12 @@ def test_predictions_are_printed_or_written(dpkit, folder):
     released = json.loads(dpkit(*FULL, "--format", "json").stdout)
     printed = dpkit("predict", "release.json", "diamonds.csv")
     assert printed.exit_code == 0, printed.output
-    rows = [float(row["price"]) for row in csv.DictReader(io.StringIO(printed.stdout))]
+    rows = [float(row["prediction"]) for row in csv.DictReader(io.StringIO(printed.stdout))]
     assert rows == [released["model"]["intercept"]] * 40
     assert dpkit("predict", "release.json", "diamonds.csv", "--output", "out.csv").stdout == ""
     assert (folder / "out.csv").read_text() == printed.stdout
     dpkit("predict", "release.json", "diamonds.csv", "--output", "out.parquet")
-    assert pq.read_table("out.parquet").to_pydict() == {"price": rows}
+    assert pq.read_table("out.parquet").to_pydict() == {"prediction": rows}
 
 
 def test_predictions_of_classes_have_a_column_for_each(dpkit, folder):
@@ -158,6 +158,17 @@ def test_predictions_go_from_standard_input_to_standard_output(dpkit, chances):
     assert not (chances / "-").exists()
 
 
+def test_predicting_does_not_import_pandas(dpkit, chances):
+    code = (
+        "import sys; sys.argv = ['dpkit', *sys.argv[1:]]\nfrom dpkit_core.cli import main\n"
+        "try:\n    main()\nfinally:\n    print('pandas' in sys.modules, file=sys.stderr)"
+    )
+    arguments = ("predict", "release.json", "t.csv", "--keep", "end", "--as", "likely")
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "False"
+
+
 def test_a_program_gets_predictions_of_a_table_in_memory_in_batches(dpkit, chances):
     release = Release.read("release.json")
     table = pa.table({"x": [0.25, 0.75], "id": [7, 8]})
@@ -170,10 +181,10 @@ def test_predictions_need_only_the_columns_of_the_model(dpkit, folder):
     released = json.loads(dpkit(*FULL, "--format", "json").stdout) | {"model": model}
     (folder / "release.json").write_text(json.dumps(released))
     (folder / "new.csv").write_text("cut,carat\nGood,3\nOther,4\n")
-    assert dpkit("predict", "release.json", "new.csv").stdout.split() == ["price", "17.0", "9.0"]
+    assert dpkit("predict", "release.json", "new.csv").stdout.split() == ["prediction", "17.0", "9.0"]
     (folder / "new.csv").write_text("cut,carat\nGood,\nOther,4\n")
     result = dpkit("predict", "release.json", "new.csv")
-    assert result.stdout.split() == ["price", "nan", "9.0"]
+    assert result.stdout.split() == ["prediction", "nan", "9.0"]
     assert "1 of 2 records lacks a value that the model needs" in result.stderr
     (folder / "new.csv").write_text("cut,carat\nGood,inf\nOther,4\n")
     result = dpkit("predict", "release.json", "new.csv")
@@ -198,7 +209,7 @@ def test_trees_predict_for_missing_values_and_not_for_infinite_ones(dpkit, folde
     (folder / "release.json").write_text(json.dumps(released))
     (folder / "new.csv").write_text("cut,carat\nGood,3\nOther,\nGood,1\n")
     printed = dpkit("predict", "release.json", "new.csv").stdout
-    assert printed.split() == ["price", "21.0", "11.0", "11.0"]
+    assert printed.split() == ["prediction", "21.0", "11.0", "11.0"]
     (folder / "new.csv").write_text("cut,carat\nGood,3\nOther,inf\n")
     result = dpkit("predict", "release.json", "new.csv")
     assert result.exit_code == 2
@@ -229,26 +240,26 @@ def test_columns_that_are_kept_are_those_of_the_file(dpkit, identified):
     printed = dpkit("predict", "release.json", "new.csv", "--keep", "id,when", "--keep", "who,code")
     assert printed.exit_code == 0, printed.stderr
     rows = list(csv.DictReader(io.StringIO(printed.stdout)))
-    assert list(rows[0]) == ["id", "when", "who", "code", "price"]
+    assert list(rows[0]) == ["id", "when", "who", "code", "prediction"]
     assert [row["id"] for row in rows] == IDS
     assert [row["when"] for row in rows] == ["2020-01-31", "31.1.2020", ""]
     assert [row["who"] for row in rows] == ["Ann, of X", "Bo", ""]
     assert [row["code"] for row in rows] == CODES
-    assert [float(row["price"]) for row in rows] == [7.0, 9.0, 11.0]
+    assert [float(row["prediction"]) for row in rows] == [7.0, 9.0, 11.0]
 
 
 def test_what_stands_for_missing_values_is_kept_as_it_stands(dpkit, identified):
     (identified / "new.csv").write_text("id;carat\n?;3,5\n08;?\n")
     how = ("--delimiter", ";", "--decimal", ",", "--missing", "?", "--keep", "id,carat")
     printed = dpkit("predict", "release.json", "new.csv", *how)
-    assert printed.stdout == 'id,carat,price\n?,"3,5",8.0\n08,?,nan\n'
+    assert printed.stdout == 'id,carat,prediction\n?,"3,5",8.0\n08,?,nan\n'
     assert "1 of 2 records lacks a value" in printed.stderr
 
 
 def test_json_is_one_object_with_texts_for_what_is_kept_and_null_for_no_prediction(dpkit, identified):
     (identified / "new.csv").write_text("id,carat\n007,3\n12345678901234567890,\n")
     printed = dpkit("predict", "release.json", "new.csv", "--keep", "id", "--format", "json")
-    expected = [{"id": "007", "price": 7.0}, {"id": "12345678901234567890", "price": None}]
+    expected = [{"id": "007", "prediction": 7.0}, {"id": "12345678901234567890", "prediction": None}]
     assert json.loads(printed.stdout, parse_constant=pytest.fail) == {"predictions": expected}
     assert dpkit("predict", "release.json", "new.csv", "--keep", "id", "-o", "out.json").stdout == ""
     assert (identified / "out.json").read_text() == printed.stdout
@@ -269,9 +280,9 @@ def test_ids_of_a_parquet_file_keep_their_types_there_and_their_digits_elsewhere
     assert written.schema.types == [pa.uint64(), pa.date32(), pa.string(), pa.float64()]
     assert written["id"].to_pylist() == [7, large]
     printed = dpkit("predict", "release.json", "new.parquet", *keep)
-    assert printed.stdout == f"id,day,tag,price\n7,2020-01-31,007,7.0\n{large},,,9.0\n"
+    assert printed.stdout == f"id,day,tag,prediction\n7,2020-01-31,007,7.0\n{large},,,9.0\n"
     shown = json.loads(dpkit("predict", "release.json", "new.parquet", *keep, "--format", "json").stdout)
-    assert shown["predictions"][1] == {"id": str(large), "day": None, "tag": None, "price": 9.0}
+    assert shown["predictions"][1] == {"id": str(large), "day": None, "tag": None, "prediction": 9.0}
 
 
 def test_ids_in_the_names_of_folders_and_of_files_of_other_types_keep_their_digits(dpkit, identified):
@@ -279,13 +290,13 @@ def test_ids_in_the_names_of_folders_and_of_files_of_other_types_keep_their_digi
         (identified / "many" / f"store={store}").mkdir(parents=True)
         pq.write_table(pa.table({"id": ids, "carat": [3.0]}), f"many/store={store}/part.parquet")
     printed = dpkit("predict", "release.json", "many", "--keep", "store,id")
-    assert printed.stdout == f"store,id,price\n007,{2**53 + 1},7.0\n08,0.5,7.0\n"
+    assert printed.stdout == f"store,id,prediction\n007,{2**53 + 1},7.0\n08,0.5,7.0\n"
 
 
 def test_the_target_of_an_npz_file_can_be_kept_beside_the_predictions(dpkit, identified):
     np.savez("new.npz", X=np.array([[3.0], [4.0]]), y=np.array([1, 2**60 + 1]), names=np.array(["carat"]))
     printed = dpkit("predict", "release.json", "new.npz", "--keep", "y")
-    assert printed.stdout == f"y,price\n1,7.0\n{2**60 + 1},9.0\n"
+    assert printed.stdout == f"y,prediction\n1,7.0\n{2**60 + 1},9.0\n"
 
 
 @pytest.mark.parametrize(
@@ -308,13 +319,13 @@ def test_a_column_to_keep_that_is_not_there_is_named_with_those_that_are(dpkit, 
 
 
 def test_nothing_is_kept_under_the_name_of_a_prediction(dpkit, identified):
-    (identified / "new.csv").write_text("carat,price\n3,1\n")
-    result = dpkit("predict", "release.json", "new.csv", "--keep", "price")
+    (identified / "new.csv").write_text("carat,prediction\n3,1\n")
+    result = dpkit("predict", "release.json", "new.csv", "--keep", "prediction")
     assert result.exit_code == 2
-    assert "--keep price: the predictions go into a column of that name" in result.stderr
-    assert "--as 'predicted price'" in result.stderr
-    beside = dpkit("predict", "release.json", "new.csv", "--keep", "price", "--as", "predicted price")
-    assert beside.stdout == "price,predicted price\n1,7.0\n"
+    assert "--keep prediction: the predictions go into a column of that name" in result.stderr
+    assert "--as 'predicted prediction'" in result.stderr
+    beside = dpkit("predict", "release.json", "new.csv", "--keep", "prediction", "--as", "predicted prediction")
+    assert beside.stdout == "prediction,predicted prediction\n1,7.0\n"
 
 
 def test_what_no_text_can_stand_for_is_kept_in_parquet_only(dpkit, identified):
@@ -334,7 +345,7 @@ def test_the_format_is_said_by_the_name_or_by_the_option_and_not_by_both_differe
     assert differing.exit_code == 2
     assert "--output is out.csv and --format is parquet" in differing.stderr
     printed = dpkit(*to[:-1], "--format", "parquet")
-    assert pq.read_table(io.BytesIO(printed.stdout_bytes))["price"].to_pylist() == [7.0, 9.0, 11.0]
+    assert pq.read_table(io.BytesIO(printed.stdout_bytes))["prediction"].to_pylist() == [7.0, 9.0, 11.0]
 
 
 def test_a_selection_has_nothing_to_predict_with(dpkit, folder):

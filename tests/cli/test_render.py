@@ -79,6 +79,18 @@ def test_help_is_broken_where_the_terminal_ends_and_nowhere_else(command, monkey
             assert len(line) + 1 + len(following.split()[0]) > 78, line
 
 
+def test_help_of_compose_has_its_options_in_panels_and_ends_with_examples(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = CliRunner().invoke(app, ["compose", "--help"]).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    panels = [line.strip("╭╮─ ") for line in shown.splitlines() if line.startswith("╭")]
+    assert panels == [
+        *("Arguments", "Options", "Public facts", "Parts", "Privacy", "Ledger", "Reading", "Writing")
+    ]
+    examples = [line.strip() for line in shown[shown.index("Examples:") :].splitlines()]
+    assert sum("dpkit compose " in line for line in examples) >= 2
+
+
 def paragraphs(command):
     shown = typer.main.get_command(app)
     for name in command:

@@ -139,3 +139,31 @@ def test_a_bare_core_verifies_the_accountants_whose_sums_it_has(dpkit, release, 
     assert f"by {accountant}" in done.stdout
     altered(release, epsilon=0.1)
     assert subprocess.run(command, capture_output=True, check=False).returncode == 2
+
+
+def test_planning_again_finds_what_the_arithmetic_does_not(dpkit, release):
+    code, answer = verified(dpkit, "private.json", "--replan")
+    assert (code, answer["confirmed"], answer["replanned"], answer["notes"]) == (0, True, True, [])
+    budget = json.loads(release.read_text())["certificate"]["budget"]
+    altered(release, budget={**budget, "epsilon": 3 * budget["epsilon"]})
+    assert verified(dpkit, "private.json")[0] == 0
+    code, answer = verified(dpkit, "private.json", "--replan")
+    assert (code, answer["confirmed"], answer["replanned"]) == (2, False, False)
+    assert "is not what the installed parts plan: event 1" in answer["problems"][0]
+    assert "problem: the certificate is not what" in " ".join(
+        dpkit("verify", "private.json", "--replan").stdout.split()
+    )
+
+
+def test_a_part_that_is_not_installed_cannot_plan_again(dpkit, release):
+    parts = json.loads(release.read_text())["certificate"]["parts"]
+    altered(release, parts=[{**parts[0], "name": "larger"}, *parts[1:]])
+    result = dpkit("verify", "private.json", "--replan")
+    assert result.exit_code == 2
+    assert "cannot plan the release again" in result.output
+
+
+def test_a_share_is_for_planning_again(dpkit, release):
+    result = dpkit("verify", "private.json", "--select-share", "0.3")
+    assert result.exit_code == 2
+    assert "give --replan as well" in " ".join(result.output.split())

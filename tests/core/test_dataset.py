@@ -198,3 +198,10 @@ def test_an_instant_is_one_number_in_every_unit():
         for unit in ("s", "ms", "us", "ns")
     }
     assert found["s"] == found["ms"] == found["us"] == found["ns"]
+
+
+@pytest.mark.parametrize("y", [[], np.array([]), np.array([], dtype=object), np.array([], dtype=str)])
+def test_an_empty_batch_of_a_stream_with_classes_is_accepted_like_one_without(y):
+    classes = Column("y", kind="categorical", categories=("low", "middle", "high"))
+    schema = Schema((Column("a"),), classes)
+    assert Dataset.from_arrays(np.empty((0, 1)), y, schema, batch=True).records == 0

@@ -1,12 +1,14 @@
 """The doctor: every part examined in a process of its own, whatever the part does there."""
 
 import json
+import os
 import subprocess
 import sys
 
 import attrs
 import pytest
 
+from dpkit_core.doctor import examine as examine_module
 from dpkit_core.doctor.examine import Diagnosis, examine, installed
 from dpkit_core.plugins.registry import Registry
 
@@ -27,8 +29,16 @@ def zoo(site):
     return install
 
 
+@pytest.fixture(params=["forks", "processes"])
+def both_ways(request, monkeypatch):
+    """Forks of one process, and a process for each where there are no forks."""
+    if request.param == "forks" and not examine_module.FORKS:
+        pytest.skip("processes cannot fork here")
+    monkeypatch.setattr(examine_module, "FORKS", request.param == "forks")
+
+
 @pytest.mark.slow
-def test_each_animal_of_the_zoo_has_its_diagnosis(zoo):
+def test_each_animal_of_the_zoo_has_its_diagnosis(zoo, both_ways):
     registry = zoo(
         "missing_dependency",
         "missing_attribute",
@@ -65,7 +75,7 @@ def test_each_animal_of_the_zoo_has_its_diagnosis(zoo):
 
 
 @pytest.mark.slow
-def test_a_slow_import_is_measured_and_told_from_a_fast_one(zoo):
+def test_a_slow_import_is_measured_and_told_from_a_fast_one(zoo, both_ways):
     (slow,) = examine(zoo("slow_import").refs(), slow=0.9)
     assert slow.status == "slow"
     assert slow.seconds >= 1.0  # the module sleeps for one second
@@ -75,7 +85,7 @@ def test_a_slow_import_is_measured_and_told_from_a_fast_one(zoo):
 
 
 @pytest.mark.slow
-def test_a_part_that_never_ends_its_import_is_given_up(site):
+def test_a_part_that_never_ends_its_import_is_given_up(site, both_ways):
     points = {"dpkit.scorers": {"hangs": "hangs:Scorer"}}
     site.install("zoo-hangs", entry_points=points, modules={"hangs": "import time\ntime.sleep(600)"})
     (diagnosis,) = examine(Zoo().refs(), time_limit=1.5)
@@ -85,15 +95,57 @@ def test_a_part_that_never_ends_its_import_is_given_up(site):
 
 
 @pytest.mark.slow
-def test_noise_of_compiled_code_is_noticed_and_large_imports_are_told(site):
-    source = "import os, numpy\nos.write(1, b'from below')\n" + SCORER
+def test_noise_of_compiled_code_is_noticed_and_large_imports_are_told(site, both_ways):
+    source = "import os, scipy\nos.write(1, b'from below')\n" + SCORER
     points = {"dpkit.scorers": {"below": "below:Scorer"}}
     site.install("zoo-below", entry_points=points, modules={"below": source})
     (diagnosis,) = examine(Zoo().refs(), slow=60)
     assert (diagnosis.status, diagnosis.detail) == ("noisy", "prints while it is imported: 'from below'")
+    (site.folder / "below.py").write_text("import scipy\n" + SCORER)
+    (diagnosis,) = examine(Zoo().refs(), slow=60)
+    assert (diagnosis.status, diagnosis.detail) == ("ok", "imports scipy")
     (site.folder / "below.py").write_text("import numpy\n" + SCORER)
     (diagnosis,) = examine(Zoo().refs(), slow=60)
-    assert (diagnosis.status, diagnosis.detail) == ("ok", "imports numpy")
+    assert (diagnosis.status, diagnosis.detail) == ("ok", "imports no large library")
+
+
+@pytest.mark.skipif(not examine_module.FORKS, reason="processes cannot fork here")
+def test_many_parts_are_loaded_by_one_interpreter_and_none_disturbs_another(site, tmp_path):
+    seen = tmp_path / "seen"
+    say = f"import os\nopen({str(seen)!r}, 'a').write(f'{{os.getppid()}} {{os.getpid()}}\\n')\n"
+    modules = {
+        "first": say + SCORER,
+        # What it does to its process, to dpkit and to NumPy, no other part sees.
+        "polluter": "import sys, json, numpy\nfrom dpkit_core.plugins import registry\n"
+        "json.loads = registry.admit = numpy.array = None\nsys.modules['numpy'] = None\nsys.path.clear()\n",
+        "killer": "import os, signal\nos.killpg(0, signal.SIGKILL)\n",
+        "last": say + "import numpy\nnumpy.array([1])\n" + SCORER,
+    }
+    points = {"dpkit.scorers": {name: f"{name}:Scorer" for name in modules}}
+    site.install("zoo-many", entry_points=points, modules=modules)
+    diagnoses = {each.ref.name: each for each in examine(Zoo().refs(), slow=60)}
+    assert {name: each.status for name, each in diagnoses.items()} == {
+        "first": "ok",
+        "polluter": "broken",
+        "killer": "broken",
+        "last": "ok",
+    }
+    assert "ended its process with code -9" in diagnoses["killer"].detail
+    parents, loaders = zip(*(line.split() for line in seen.read_text().splitlines()), strict=True)
+    assert len(set(parents)) == 1
+    assert parents[0] != str(os.getpid())
+    assert len(set(loaders)) == 2
+
+
+@pytest.mark.skipif(not examine_module.FORKS, reason="processes cannot fork here")
+def test_parts_after_one_that_ends_the_common_process_are_tried_alone(site):
+    # It ends its parent only where that is the process which forks: alone, its parent is this test.
+    killer = f"import os, signal\nif os.getppid() != {os.getpid()}: os.kill(os.getppid(), signal.SIGKILL)\n"
+    modules = {"before": SCORER, "killer": killer + SCORER, "then": SCORER}
+    points = {"dpkit.scorers": {name: f"{name}:Scorer" for name in modules}}
+    site.install("zoo-parricide", entry_points=points, modules=modules)
+    statuses = {each.ref.name: each.status for each in examine(Zoo().refs(), slow=60)}
+    assert statuses == {"before": "ok", "killer": "ok", "then": "ok"}
 
 
 def test_examining_imports_no_part_into_this_process(zoo):

@@ -96,7 +96,7 @@ def test_the_relation_reaches_google_accountant(dp):
 
 def test_a_missing_library_is_named_with_its_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with pytest.raises(MissingDependency, match=r"pip install 'dpkit\[accounting\]'"):
+    with pytest.raises(MissingDependency, match=r"pip install 'CLONE\[accounting\]'"):
         to_dp_accounting(Laplace(1.0))
 
 

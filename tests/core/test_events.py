@@ -61,7 +61,7 @@ PLACES = {
     "dpkit_core/privacy/words.py in_words": ("that it groups others, in words", set(EVENT_TYPES) - GROUPS),
     "dpkit_core/privacy/words.py _noun_and_cost": ("what it is in words", GROUPS),
     "dpkit_core/privacy/dp_accounting.py to_dp_accounting": ("what Google's library has for it", set()),
-    "dpkit_core/pipeline/planner.py unstated": (
+    "dpkit_core/privacy/events.py unstated": (
         "what a plan must say of it, such as the place of a proof",
         GROUPS | {"NonPrivate"},
     ),

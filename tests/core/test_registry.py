@@ -1,9 +1,11 @@
 """The registry: found without import, told apart by distribution, loaded alone."""
 
 import json
+import re
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
@@ -165,7 +167,7 @@ def test_an_unknown_name_is_told_what_is_meant(kind, name, message):
 
 @pytest.mark.parametrize("name", ["tukey", "tuckey"])
 def test_a_first_party_part_that_is_missing_comes_with_the_line_that_installs_it(name):
-    with pytest.raises(UnknownName, match=r"installed regressors: none.*uv add dpkit-regressor-tukey"):
+    with pytest.raises(UnknownName, match=r"installed regressors: none.*'CLONE/plugins/regressors/tukey'"):
         Registry([]).find("regressor", name)
 
 
@@ -175,8 +177,10 @@ def test_the_install_hints_name_the_distributions_that_exist():
         (ref.kind, ref.name): ref for ref in Registry().refs() if ref.distribution.startswith("dpkit-")
     }
     assert hints == set(installed)
+    root = Path(__file__).parents[2]
     for (kind, name), ref in installed.items():
-        assert registry_module._install(kind, name).endswith(f"pip install {ref.distribution})")
+        (folder,) = re.findall(r"'CLONE/(\S+)'", registry_module._install(kind, name))
+        assert f'name = "{ref.distribution}"' in (root / folder / "pyproject.toml").read_text()
 
 
 # Loading

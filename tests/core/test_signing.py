@@ -256,7 +256,7 @@ for action in (SigningKey.new, lambda: SigningKey.read("a"), lambda: VerifyingKe
     try:
         action()
     except MissingDependency as error:
-        assert "dpkit[signing]" in str(error)
+        assert "[signing]" in str(error)
     else:
         raise SystemExit("nothing was raised")
 """

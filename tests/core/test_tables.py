@@ -250,7 +250,7 @@ def test_columns_that_the_schema_does_not_name_are_ignored_and_can_be_named(writ
 TABLES = {
     "empty": ("t.csv", b"", ["t.csv is empty"]),
     "only a header": ("t.csv", "a,y\n", ["no records"]),
-    "only blank lines": ("t.csv", "\n\n", ["empty line", "name the columns"]),
+    "only blank lines": ("t.csv", "\n\n", ["empty line", "names the columns"]),
     "bytes": ("t.csv", bytes(range(256)) * 10, ["zero bytes", "it is no text"]),
     "ragged": ("t.csv", "a,y\n1,2\n1,secret,3\n", ["line 3 has 3 fields where the header has 2"]),
     "not UTF-8": ("t.csv", b"\xff,y\n1,2\n", ["UTF-8", "--encoding"]),

@@ -525,5 +525,5 @@ def test_a_moved_ledger_moves_on_and_back_into_a_place_of_its_own(files, tmp_pat
 
 def test_a_backend_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
-    with pytest.raises(MissingDependency, match=r"pip install 'dpkit\[postgresql\]'"):
+    with pytest.raises(MissingDependency, match=r"pip install 'CLONE\[postgresql\]'"):
         Ledger.open("postgresql://host/base")

@@ -151,7 +151,7 @@ def test_elsewhere_it_stands_alone_and_says_what_to_do_next(tmp_path: Path) -> N
     done = new("scorer", "own", cwd=tmp_path)
     assert done.exit_code == 0, done.output
     assert {path.name for path in tmp_path.iterdir()} == {"dpkit-scorer-own"}  # nothing temporary is left
-    assert "pip install -e dpkit-scorer-own 'dpkit[testing]'\n" in done.output
+    assert "pip install -e dpkit-scorer-own pytest hypothesis\n" in done.output
     assert "dpkit check own\n" in done.output
     assert files(tmp_path / "dpkit-scorer-own") == {
         "pyproject.toml",
@@ -193,7 +193,7 @@ def test_what_to_do_next_is_said_in_terms_of_what_is_there(
     )
     monkeypatch.setattr("shutil.which", lambda name: "/bin/uv" if "uv" in there else None)
     printed = new("scorer", "own", cwd=tmp_path).output.splitlines()
-    assert f"{install} dpkit-scorer-own 'dpkit[testing]'" in printed
+    assert f"{install} dpkit-scorer-own pytest hypothesis" in printed
     assert f"{wheel} dpkit-scorer-own" in printed
 
 

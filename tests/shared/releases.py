@@ -45,6 +45,7 @@ def corpus() -> dict[str, Any]:
         "iterates": _iterates(),
         "search": _search(),
         "share": _share(),
+        "tight": _run(BOX, k=1, scorer="kendall", selector="peel", regressor="adassp", accountant="tight"),
         "events": _with(_line(), "rdp", EVERY, orders=[2.5, 8.0, 32.0]),
         "sums": _with(_line(), "basic", PAIRS),
         "refused": _refused(),

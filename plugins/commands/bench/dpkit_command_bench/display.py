@@ -18,7 +18,6 @@ from dpkit_command_bench.suite import Setting, Suite
 from dpkit_command_bench.summary import Cell, Standing, Summary
 from dpkit_core.commands import render
 from dpkit_core.commands.options import Format
-from dpkit_core.text import number_of
 
 
 def show_intention(suite: Suite, data_dir: Path | None, format: Format) -> None:
@@ -220,7 +219,7 @@ def _outcome(ran: RunOutcome, store: Results, outcomes: Mapping[str, int]) -> li
     counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items()) or "none"
     sentences = [f"Trials: {counts}; {ran.done} run now, {ran.before} done before."]
     if ran.skipped:
-        sentences.append(f"Skipped: {number_of(ran.trials_skipped, 'trial')}, for want of:")
+        sentences.append(f"Skipped: {ran.trials_skipped} trials, for want of:")
         sentences += [f"{what}: {reason}." for what, reason in ran.skipped.items()]
     sentences.append("Research, not releases: seeded, and scored on held-out private records.")
     sentences.append(f"Rows are in {store.folder}; `dpkit plot {store.folder}` draws them.")

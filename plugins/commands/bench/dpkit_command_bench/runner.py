@@ -30,7 +30,7 @@ from dpkit_command_bench.results import Results
 from dpkit_command_bench.sources import Loaded, load
 from dpkit_command_bench.suite import Suite, Trial
 from dpkit_command_bench.trial import Row, Split, run_trial
-from dpkit_core.errors import DpkitError, MissingDependency
+from dpkit_core.errors import DpkitError, MissingDependency, install
 
 _WATCH = 0.5  # seconds between two looks at whether the parent is there
 
@@ -103,7 +103,7 @@ def cluster_workers(address: str) -> Iterator[Workers]:
     try:
         distributed: Any = importlib.import_module("distributed")  # untyped
     except ImportError as error:
-        raise MissingDependency("distributed", "--scheduler", "pip install 'dpkit[dask]'") from error
+        raise MissingDependency("distributed", "--scheduler", install("[dask]")) from error
     try:
         client = distributed.Client(address, set_as_default=False)
     except (OSError, ValueError) as error:

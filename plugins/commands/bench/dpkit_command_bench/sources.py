@@ -31,7 +31,6 @@ from dpkit_core.data.source import Source, is_untyped
 from dpkit_core.errors import DpkitError, InvalidData
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource
-from dpkit_core.text import number_of
 
 _TASK = "https://www.openml.org/api/v1/json/task/{}"
 _ORIGINS = {
@@ -268,8 +267,7 @@ def _encoded(spec: TableSpec, found: _Found, neighboring: Neighboring) -> Loaded
     data = Dataset.from_source(source, schema)
     if len(data.y) < _FEWEST:
         raise InvalidData(
-            f"{source.called} has {number_of(len(data.y), 'record')}; a trial needs {_FEWEST}, two of them "
-            "to train on"
+            f"{source.called} has {len(data.y)} records; a trial needs {_FEWEST}, two of them to train on"
         )
     # What workers get is transformed already, and errors are in the units of that.
     return Loaded(data, schema.transformed, found.origin, _hash(data), found.relevant, assertions)

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from dpkit_core import Certificate, Release, Verification, verify
 from dpkit_core.data.features import EPOCH
 from dpkit_core.data.schema import Column, Schema
-from dpkit_core.errors import DpkitError, InvalidRelease
+from dpkit_core.errors import DpkitError, InvalidRelease, install
 from dpkit_core.privacy.budget import rounded_up
 from dpkit_core.privacy.events import Event
 from dpkit_core.privacy.totals import TOTALS
@@ -79,6 +79,7 @@ def page(release: Release, name: str) -> str:
     words = certificate.in_words()
     return template("page.html").render(
         name=name,
+        install=install(),
         release=release,
         certificate=certificate,
         verdict=verdict(release),

@@ -21,7 +21,7 @@ from typing import Any
 import attrs
 
 from dpkit_command_report.page import template
-from dpkit_core.errors import InvalidOption
+from dpkit_core.errors import InvalidOption, install
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import resources
 
@@ -43,7 +43,7 @@ def read_results(folder: Path) -> Mapping[str, Any]:
             return found
     raise InvalidOption(
         f"nothing that is installed reads the folder {folder}; give a release file, or a folder that `dpkit "
-        "bench` wrote, with `pip install 'dpkit[bench]'`"
+        f"bench` wrote, with this: {install('[bench]')}"
     )
 
 

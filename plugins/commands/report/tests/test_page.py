@@ -250,7 +250,7 @@ def test_without_who_writes_pages_nothing_is_spent(tmp_path, monkeypatch):
     words += ["--output", tmp_path / "release.json", "--report", tmp_path / "about.html"]
     done = CliRunner().invoke(app, list(map(str, words)))
     assert done.exit_code == 2
-    assert "dpkit[report]" in done.stderr
+    assert "CLONE[report]" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["rents.csv"]
 
 

@@ -16,7 +16,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from dpkit_core import Accountant, Column, Matrix, Regressor, Schema, Scorer, TopKSelector
 from dpkit_core.errors import InvalidOption
 from dpkit_core.ledger.ledger import Payer
-from dpkit_core.text import number_of
 from dpkit_sklearn.pipeline import ModelEstimator, warn_of_exact_score
 
 Labels = npt.NDArray[Any]
@@ -210,8 +209,7 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         names = [str(label) for label in classes] if schema is None else list(_categories(schema))
         if len(names) != len(classes):
             raise InvalidOption(
-                f"classes has {number_of(len(classes), 'label')}, the schema {len(names)} categories; "
-                "name them in order"
+                f"classes has {len(classes)} labels, the schema {len(names)} categories; name them in order"
             )
         by_text = {str(label): name for label, name in zip(classes, names, strict=True)}
         numbers = [_number(label) for label in classes]  # one that two labels spell means neither

@@ -27,7 +27,7 @@ from dpkit_core import (
     WinsorizedLinearModel,
     __version__,
 )
-from dpkit_core.errors import MissingDependency
+from dpkit_core.errors import MissingDependency, install
 from dpkit_core.mechanisms.moments import LARGEST
 from dpkit_sklearn.export import not_exported, require_untransformed
 
@@ -113,7 +113,7 @@ class _Graph:
         try:
             import onnx  # noqa: PLC0415 - an extra
         except ImportError as error:
-            raise MissingDependency("onnx", "exporting to ONNX", "pip install 'dpkit[onnx]'") from error
+            raise MissingDependency("onnx", "exporting to ONNX", install("[onnx]")) from error
         self._onnx = onnx
         self._columns = len(features)
         self._nodes: list[Any] = []

@@ -25,7 +25,7 @@ from dpkit_core import (
 from dpkit_core.errors import InvalidRelease, MissingDependency
 from dpkit_core.release.kinds import OpaqueModel
 
-WHY = "comes with the extra: pip install 'dpkit[onnx]'"
+WHY = "comes with the extra onnx"
 onnx = pytest.importorskip("onnx", reason=f"onnx {WHY}")
 
 SCHEMA = Schema.numeric(["a", "b"], target="y", bounds={"a": (-2, 3), "b": (0, 9), "y": (-5, 5)})
@@ -174,5 +174,5 @@ def test_a_model_of_transformed_columns_is_not_exported(release):
 
 def test_without_the_extra_what_to_install_is_said(release, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(MissingDependency, match=r"needs onnx.*pip install 'dpkit\[onnx\]'"):
+    with pytest.raises(MissingDependency, match=r"needs onnx.*pip install 'CLONE\[onnx\]'"):
         as_onnx(of(release, MODELS["linear"]))

@@ -292,7 +292,7 @@ def test_a_finished_move_to_a_server_is_not_repeated_though_the_tables_are_empti
     filed.move_to(url)
     again = filed.move_to
     for _ in range(2):
-        with pytest.raises(InvalidLedger, match="has moved to postgresql://custodian.* already"):
+        with pytest.raises(InvalidLedger, match=r"has moved to postgresql://custodian.* already"):
             again(url)
         with server.connection("ledgers", schema=url.rpartition("%3D")[2]) as connection:
             connection.execute("ALTER TABLE dpkit_entry DISABLE TRIGGER ALL")

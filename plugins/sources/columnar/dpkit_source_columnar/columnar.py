@@ -58,11 +58,11 @@ def open_columnar(where: str, options: ReadOptions) -> ColumnarSource:
     files, path, called = locate(where)
     options.require_only(called)
     found, base = find(files, path, called)
-    found = _of_one_format(called, found)
+    tables = _of_one_format(called, found)
     start = "".join(called.partition("://")[:2]) if "://" in called else ""
     parts = [
         _File.of(files, info, f"{start}{info.path}", PurePosixPath(info.path).relative_to(base))
-        for info in found
+        for info in tables
     ]
     return ColumnarSource(called, _common(parts), tuple(parts))
 

@@ -484,5 +484,9 @@ def test_the_memory_of_a_pass_does_not_grow_with_the_table(write, read, name, ho
 def test_every_ending_that_is_read_is_announced_by_an_entry_point():
     from importlib.metadata import entry_points
 
-    found = {entry.name for entry in entry_points(group="dpkit.sources") if entry.load() is open_columnar}
+    found = {
+        entry.name
+        for entry in entry_points(group="dpkit.sources")
+        if entry.value.startswith("dpkit_source_columnar.") and entry.load() is open_columnar
+    }
     assert found == {*columnar.SUFFIXES, "file", "s3", "gs", "gcs", "hdfs", "abfs", "abfss"}

@@ -8,12 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from dpkit_source_npz.npz import open_npz
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from dpkit_core.data.columns import Column
+from dpkit_core.data.schema import Schema
 from dpkit_core.data.source import ReadOptions, Source
 from dpkit_core.errors import InvalidData, InvalidOption
+from dpkit_core.testing.sources import SCHEMA, check_source, texts
 
 
 @pytest.fixture
@@ -168,36 +170,27 @@ def test_options_for_text_mean_nothing_here(save):
         open_npz(save(X=np.ones((2, 1)), y=np.ones(2)), ReadOptions(encoding="latin-1"))
 
 
-# Locality
-
-ENTRIES = st.sampled_from(["?", "i1", "i8", ">i4", "u8", "f2", "f4", "f8", "U4"]).flatmap(
-    lambda kind: arrays.arrays(
-        kind,
-        st.tuples(st.integers(1, 5), st.integers(1, 3)),
-        elements=st.sampled_from(["", "7", "007", "ä", "\ud800"]) if kind == "U4" else None,
-    )
-)
+# Locality: what is read of a record is a function of that record.
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck), database=None)
-@given(ENTRIES, st.integers(1, 4), st.booleans())
-def test_a_record_is_read_without_its_neighbors(save, entries, rows, fortran):
-    """A table is refused if and only if a record of it alone is; else it has the records of tables of one."""
+def test_text_is_read_without_its_neighbors(save):
+    schema = Schema(SCHEMA.columns, target=Column("y"))
 
-    def found(part):
-        source = read(save(X=np.asfortranarray(part) if fortran else part, y=part[:, 0]))
-        try:
-            columns = table(source, rows=rows).columns
-        except InvalidData:
-            return None
-        # By their bytes, so that NaN is NaN and -0.0 is not 0.0; text of equal width.
-        texts = pa.types.is_string(source.fields.types[0])
-        as_arrays = [np.array(c.to_pylist(), dtype="U4") if texts else c.to_numpy() for c in columns]
-        return [record.tobytes() for record in np.column_stack(as_arrays)]
+    def make(rows):
+        texts = np.array([[entry or "" for entry in row] for row in rows], dtype=str)
+        return read(save(X=texts[:, :2], y=texts[:, 2], names=["d", "c"]))
 
-    alone = [found(entries[i : i + 1]) for i in range(len(entries))]
-    together = found(entries)
-    if None in alone:
-        assert together is None
-    else:
-        assert together == list(itertools.chain.from_iterable(alone))
+    check_source(make, st.one_of(texts(), st.just(("", "half \ud800", "1"))), schema=schema, tables=30)
+
+
+@pytest.mark.parametrize("kind", ["?", "i1", ">i4", "i8", "u8", "f2", "f4", ">f8", "g"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_numbers_are_read_without_their_neighbors(save, kind, order):
+    schema = Schema((Column("x1"), Column("x2", categories=("1", "7"))), target=Column("y"))
+    entries = arrays.from_dtype(np.dtype("f8" if kind == "g" else kind))
+
+    def make(rows):
+        table = np.array(rows, dtype=kind)
+        return read(save(X=np.asarray(table[:, :2], order=order), y=table[:, 2]))
+
+    check_source(make, st.tuples(entries, entries, entries), schema=schema, tables=12)

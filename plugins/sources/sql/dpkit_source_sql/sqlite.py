@@ -114,20 +114,20 @@ class _Column:
     @classmethod
     def of(cls, field: pa.Field, written: Written) -> _Column:
         name = quoted(field.name)
+        # By SQLite's order of types, numbers come before text, and text before bytes; to compare is faster
+        # than to ask for the type.
         if pa.types.is_floating(field.type):
             # What is left empty by an import is text, and stands for nothing in a column of numbers.
             nothing = ", ".join(map(_literal, dict.fromkeys([*NOTHING, *written.missing])))
-            blank = f"trim({name}, char(9, 10, 11, 12, 13, 32)) IN ({nothing})"
-            entry = (
-                f"CASE typeof({name}) WHEN 'real' THEN {name} WHEN 'integer' THEN CAST({name} AS REAL) END"
-            )
-            refused = f"typeof({name}) = 'blob' OR (typeof({name}) = 'text' AND NOT {blank})"
+            blank = f"typeof({name}) = 'text' AND trim({name}, char(9, 10, 11, 12, 13, 32)) IN ({nothing})"
+            entry = f"CASE WHEN {name} >= '' THEN NULL ELSE CAST({name} AS REAL) END"
+            refused = f"{name} >= '' AND NOT ({blank})"
             return cls(field.name, "text or bytes where a number is declared", "0.5", entry, refused)
         # quote() keeps all digits of a number, which the conversion to text does not. Where the schema says
         # that people write a comma, this spelling of a number has one, too.
         spelled = f"quote({name})" if written.decimal == "." else f"replace(quote({name}), '.', ',')"
         entry = f"CASE typeof({name}) WHEN 'real' THEN {spelled} ELSE CAST({name} AS TEXT) END"
-        return cls(field.name, "bytes", "''", entry, f"typeof({name}) = 'blob'")
+        return cls(field.name, "bytes", "''", entry, f"{name} >= x''")
 
 
 def open_sqlite(where: str, options: ReadOptions) -> Source:

@@ -101,7 +101,7 @@ def sqlite(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("tables", [20, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tables", [20, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rows", [loose, good], ids=["loose", "good"])
 def test_sqlite(sqlite, rows, tables):
     check_source(lambda rows: open_sqlite(str(sqlite(rows)), OPTIONS), rows, schema=SCHEMA, tables=tables)
@@ -159,7 +159,7 @@ def values(rows):
     return ", ".join(f"({', '.join(map(literal, row))})" for row in rows)
 
 
-@pytest.mark.parametrize("tables", [5, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tables", [5, pytest.param(40, marks=pytest.mark.slow)])
 def test_duckdb(tmp_path, tables):
     written = itertools.count()
 
@@ -176,7 +176,7 @@ def test_duckdb(tmp_path, tables):
     check_source(make, strict, schema=SCHEMA, tables=tables)
 
 
-@pytest.mark.parametrize("tables", [5, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tables", [5, pytest.param(40, marks=pytest.mark.slow)])
 def test_postgresql(server, tables, monkeypatch):
     monkeypatch.setenv("PGPASSWORD", "c4n4ry")
     names = itertools.count()

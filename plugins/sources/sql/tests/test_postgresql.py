@@ -2,14 +2,19 @@
 
 import contextlib
 import os
+import re
+import shutil
 import signal
+import subprocess
 import threading
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from dpkit_source_sql.postgresql import open_postgresql
+from pyarrow import parquet
 
 from dpkit_core.data.encode import days, kind_of, numbers, places
 from dpkit_core.data.features import Written
@@ -327,3 +332,41 @@ def test_the_types_of_arrow_are_those_that_are_told(written, opened, read):
     arrived = read(opened(), *fields.names).schema
     assert arrived.types == fields.types
     assert arrived.field("d").type == pa.timestamp("us", "UTC")
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_how_to_run(server, schema, tmp_path):
+    """The page's own test runs those for SQLite and DuckDB."""
+    root = Path(__file__).parents[4]
+    shutil.copytree(root / "docs/data", tmp_path / "docs/data")
+    table = parquet.read_table(root / "docs/data/diamonds.parquet")
+    types = ["text" if pa.types.is_string(kind) else "numeric" for kind in table.schema.types]
+    names = ", ".join(f'"{name}" {kind}' for name, kind in zip(table.column_names, types, strict=True))
+    with server.connection() as connection:
+        connection.execute(f"CREATE TABLE test.diamonds ({names})")
+        with connection.cursor().copy("COPY test.diamonds FROM STDIN") as copy:
+            for record in zip(*table.to_pydict().values(), strict=True):
+                copy.write_row(record)
+    here = server.url(more="&options=-csearch_path%3Dtest")
+    page = (root / "docs/howto/read-from-a-database.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```text\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    told = ""
+    for line in block.splitlines():
+        command = line.replace("postgresql://analyst@db.example/shop", f"'{here}'")
+        done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+        told += done.stdout + done.stderr
+        assert done.returncode == 0, f"{command}\n{told}"
+    told += (tmp_path / "server.json").read_text(encoding="utf-8")
+    assert "custodian" not in told
+    assert "search_path" not in told
+    # The same records from a file make the same release, to the last digit.
+    released = []
+    for where in (f"'{here}' --table diamonds", "docs/data/diamonds.parquet"):
+        output = tmp_path / f"{len(released)}.json"
+        command = (
+            f"dpkit compose {where} --schema docs/data/diamonds.schema.toml --regressor adassp --seed 7 "
+            f"--output {output}"
+        )
+        subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, check=True)
+        released.append(output.read_bytes())
+    assert released[0] == released[1]

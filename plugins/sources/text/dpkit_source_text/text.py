@@ -42,13 +42,12 @@ from pyarrow import csv
 
 from dpkit_core.data.encode import NOTHING
 from dpkit_core.data.features import Written
-from dpkit_core.data.source import UNTYPED, ReadOptions
+from dpkit_core.data.source import UNTYPED, ReadOptions, Source
 from dpkit_core.errors import InvalidData, InvalidOption
-from dpkit_core.files.documents import flaw_of
 from dpkit_source_text.lines import Lines
 
 # Bytes that are read and parsed at once.
-BLOCK = 2**22
+BLOCK = 2**21
 
 # Bytes that are read at once to find the header.
 _HEADER = 2**12
@@ -74,8 +73,8 @@ _GLUED = (
 # Found in a block unless all of its lines are empty.
 _RECORD = re.compile(rb"[^\r\n]")
 
-# Of the texts that stand for nothing, pyarrow looks each number up among these. The others begin like numbers,
-# which takes longer; where it meets one of them, the block is parsed as text.
+# Of the texts that stand for nothing, pyarrow looks each number up among these. The others begin as numbers
+# do, which takes longer; where it meets one of them, the block is parsed as text.
 _COMMON = tuple(text for text in NOTHING if not text.startswith(("-", "1")))
 
 # Found in a text of the user's that stands for nothing, but to pyarrow may be a number behind a space.
@@ -133,7 +132,6 @@ class TextSource:
         header = _parsed(head, delimiter, places, places)
         assert header is not None
         names = [column[0].as_py() for column in header.columns]
-        _require_names(lines.called, names)
         fields = [pa.field(name, pa.string(), metadata=UNTYPED) for name in names]
         return cls(pa.schema(fields), lines, delimiter, block)
 
@@ -170,16 +168,16 @@ class TextSource:
 
     def _ragged(self, line: int, block: bytes) -> str:
         """Return what is wrong with the first line that has not as many fields as the header."""
-        wanted = len(self.fields.names)
-        number, found = next(
-            (number, found)
-            for number, text in enumerate(block.split(b"\n")[1:-1], line + 1)
-            if text.strip(b"\r") and (found := _fields_in(text, self._delimiter)) != wanted
-        )
-        between = _SEPARATORS.get(self._delimiter, repr(self._delimiter))
+        wanted, between = len(self.fields.names), _SEPARATORS.get(self._delimiter, repr(self._delimiter))
+        for number, text in enumerate(block.split(b"\n")[1:-1], line + 1):
+            if text.strip(b"\r") and (found := _fields_in(text, self._delimiter)) != wanted:
+                return (
+                    f"line {number} has {found} fields where the header has {wanted}; correct the line, and "
+                    f"put fields with {between} in them in quotes"
+                )
+        # Nothing else is known that pyarrow refuses.
         return (
-            f"line {number} has {found} fields where the header has {wanted}; correct the line, and put fields "
-            f"with {between} in them in quotes"
+            f"line {line + 1} or one of the next cannot be parsed; write the file anew, or give it as Parquet"
         )
 
 
@@ -208,25 +206,6 @@ def _require_delimiter(called: str, head: bytes, options: ReadOptions, assumed: 
             "too, such as --delimiter ';', or --delimiter ',' where numbers are in quotes"
         )
     return delimiter
-
-
-def _require_names(called: str, names: Sequence[str]) -> None:
-    known: set[str] = set()
-    for position, name in enumerate(names, start=1):
-        if not name:
-            raise InvalidData(
-                f"{called}: column {position} has no name; name it in the file, or remove it (some tools "
-                "write a row number there)"
-            )
-        if (flaw := flaw_of(name)) is not None:
-            raise InvalidData(
-                f"{called}: the name of column {position}, {name!a}, has {flaw} in it; rename it in the file"
-            )
-        if name in known:
-            raise InvalidData(
-                f"{called}: column {name!r} appears twice; rename or remove one of them in the file"
-            )
-        known.add(name)
 
 
 def _require_rule(called: str, line: int, block: bytes, delimiter: str) -> None:
@@ -312,3 +291,6 @@ def _parsed(
     if any(pc.any(pc.is_nan(found[name])).as_py() for name in plain.names):
         return None
     return found
+
+
+_: type[Source] = TextSource
