@@ -253,7 +253,7 @@ def check_source(
     rows: st.SearchStrategy[Row] | None = None,
     *,
     schema: Schema = SCHEMA,
-    tables: int = 100,
+    tables: int = 200,
     records: int = 5,
     seed: int = 0,
     ordered: bool = True,
@@ -314,11 +314,11 @@ def check_source(
         verbosity=hypothesis.Verbosity.quiet,
     )
     @hypothesis.given(
-        st.lists(texts() if rows is None else rows, min_size=1, max_size=records),
         asked,
         st.integers(1, records),
+        st.lists(texts() if rows is None else rows, min_size=1, max_size=records),
     )
-    def tried(drawn: list[Row], asked: list[str], at_once: int) -> None:
+    def tried(asked: list[str], at_once: int, drawn: list[Row]) -> None:
         read, refused = attack.examine(drawn, asked, at_once)
         seen[:] = seen[0] + 1, seen[1] + read, seen[2] + refused
 

@@ -380,7 +380,7 @@ AS_TEXT = {"column_types": dict.fromkeys(NAMES, pa.string()), "strings_can_be_nu
 
 
 def test_a_csv_reader_whose_quotes_span_lines_is_found_out():
-    found_out(lambda rows: held(parsed(csv_of(rows), **AS_TEXT)), lines())
+    found_out(lambda rows: held(parsed(csv_of(rows), **AS_TEXT)), lines(), silent=False)
 
 
 def test_columns_whose_type_is_inferred_from_all_their_entries_are_found_out():
