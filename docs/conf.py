@@ -47,8 +47,7 @@ nitpick_ignore = [
     # The types of a part, and of the settings of its plan.
     ("py:class", "dpkit_core.pipeline.parts.C_co"),
     ("py:class", "dpkit_core.protocols.S"),
-    # What a reader of text files, a forecast and a tree are told or made of, without a page of their own.
-    ("py:class", "dpkit_core.data.readers.Dialect"),
+    # What a forecast and a tree are told or made of, without a page of their own.
     ("py:class", "dpkit_core.pipeline.forecasts.StageForecast"),
     ("py:class", "Split"),
 ]

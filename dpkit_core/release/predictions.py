@@ -11,17 +11,17 @@ predicted for and written in batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.data.arrays import Matrix
+from dpkit_core.data.arrays import Matrix, Vector
 from dpkit_core.data.features import Feature, Written, wanted
 from dpkit_core.data.fields import find, require_kind, told
-from dpkit_core.data.schema import Column
+from dpkit_core.data.schema import Column, Schema
 from dpkit_core.data.source import ReadOptions, Source
 from dpkit_core.errors import InvalidData, InvalidOption, InvalidRelease
 from dpkit_core.plugins.sources import open_source
@@ -29,7 +29,7 @@ from dpkit_core.plugins.sources import open_source
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpkit_core.release.release import Release
+    from dpkit_core.protocols import Model
 
 #: Records that are predicted for at once.
 ROWS = 2**16
@@ -63,16 +63,15 @@ class Columns:
     threshold: float = THRESHOLD
 
     @classmethod
-    def of(cls, release: Release, name: str | None = None, threshold: float | None = None) -> Columns:
-        """Return the columns of a release's predictions; ``predictions`` says what the parameters are.
+    def of(cls, model: Model, target: Column, name: str | None, threshold: float | None) -> Columns:
+        """Return the columns of a model's predictions; ``Release.predictions`` says what the others are.
 
         Raises
         ------
         InvalidOption
             If there is a threshold and no single category to predict, or it is not between 0 and 1.
         """
-        target = release.certificate.schema.target
-        classes: tuple[str, ...] = getattr(release.model, "classes", ())
+        classes: tuple[str, ...] = getattr(model, "classes", ())
         positive = target.positive_category
         if name is None:
             name = NUMBER if positive is None and not classes else target.name
@@ -127,24 +126,23 @@ def _other(target: Column, positive: str) -> str:
 
 
 def predictions(
-    release: Release,
+    predict: Callable[[Matrix], Vector | Matrix],
+    features: Sequence[Feature],
+    columns: Columns,
     data: Any,
-    keep: Sequence[str] = (),
     *,
-    name: str | None = None,
-    threshold: float | None = None,
-    options: ReadOptions = ReadOptions(),
+    keep: Sequence[str],
+    options: ReadOptions,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what ``Release.predictions`` does."""
+    """Yield what ``Release.predictions`` does, which predicts from these features."""
     import pyarrow as pa  # noqa: PLC0415 - a release is read without it
 
     from dpkit_core.data.encode import Unreadable, encode  # noqa: PLC0415 - likewise
 
-    features, columns = _features(release, options), Columns.of(release, name, threshold)
     source, read = open_source(data, options), 0
 
     def batch_of(kept: list[pa.Array], X: Matrix) -> pa.RecordBatch:
-        made = columns.filled(release.predict(X))
+        made = columns.filled(predict(X))
         return pa.RecordBatch.from_arrays([*kept, *made], names=[*keep, *columns.names])
 
     try:
@@ -169,17 +167,21 @@ def predictions(
         source.close()
 
 
-def _features(release: Release, options: ReadOptions) -> list[Feature]:
-    """Return what the model uses, as the certificate's schema knows it, in a file of such habits."""
-    schema = release.certificate.schema.read_with(options)
+def used_features(model: Model, schema: Schema) -> list[Feature]:
+    """Return what a model uses, as the schema knows it.
+
+    Raises
+    ------
+    InvalidRelease
+        If the schema knows no such feature.
+    """
     known = {feature.name: feature for feature in schema.features}
-    used = release.usable_model.features
-    if unknown := [name for name in used if name not in known]:
+    if unknown := [name for name in model.features if name not in known]:
         raise InvalidRelease(
             f"the model uses {unknown[0]!r}, which is no feature of the certificate's schema; the release "
             "file was changed or is damaged"
         )
-    return [known[name] for name in used]
+    return [known[name] for name in model.features]
 
 
 def _require_apart(source: Source, keep: Sequence[str], columns: Columns) -> None:

@@ -176,9 +176,16 @@ class Release:
         InvalidRelease
             If there is no model.
         """
-        from dpkit_core.release.predictions import predictions  # noqa: PLC0415 - as with predictions
+        from dpkit_core.release.predictions import (  # noqa: PLC0415 - a release is read without it
+            Columns,
+            predictions,
+            used_features,
+        )
 
-        return predictions(self, data, keep, name=name, threshold=threshold, options=options)
+        model, schema = self.usable_model, self.certificate.schema
+        columns = Columns.of(model, schema.target, name, threshold)
+        features = used_features(model, schema.read_with(options))
+        return predictions(self.predict, features, columns, data, keep=keep, options=options)
 
     @property
     def usable_model(self) -> Model:
