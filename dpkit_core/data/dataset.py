@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 LARGE = 2**28
 
 #: Bytes of numbers read at once from a source, which needs a few times as much.
-BLOCK = 2**25
+BLOCK = 2**22
 
 
 @runtime_checkable
