@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
+import attrs
 import typer
 
 from dpkit_core._version import __version__
@@ -49,6 +50,8 @@ def list_parts(
     if format is Format.JSON:
         print(json.dumps([_document(ref) for ref in refs], indent=2))
         return
+    if named == "sources":
+        refs = tuple(_by_distribution(refs))
     if refs:
         print(*_listing(refs, _width()), sep="\n")
     elif named in RESOURCES:
@@ -89,12 +92,23 @@ def _listing(refs: Sequence[ComponentRef], width: int | None) -> Iterator[str]:
         yield f"{role_of(kind)}s"
         for ref in members:
             known = ref.version == __version__ and ref.distribution in own
-            # Of a source, also whose it is: many names lead to one distribution.
-            summary = f"{ref.summary} ({ref.distribution})" if kind == "sources" and known else ref.summary
-            notes = [summary] if known else [summary, f"from {ref.distribution} {ref.version}"]
+            notes = [ref.summary] if known else [ref.summary, f"from {ref.distribution} {ref.version}"]
             lines = [line for text in notes for line in _wrapped(text, width and width - indent)]
             yield f"  {ref.name.ljust(indent - 4)}  {lines[0]}".rstrip()
             yield from (" " * indent + line for line in lines[1:])
+
+
+def _by_distribution(refs: Sequence[ComponentRef]) -> list[ComponentRef]:
+    """Return one entry for the sources of each distribution, with the names that it reads."""
+    groups: dict[tuple[str, str], list[ComponentRef]] = {}
+    for ref in refs:
+        groups.setdefault((ref.distribution, ref.summary), []).append(ref)
+    return [
+        attrs.evolve(
+            members[0], name=distribution, summary=f"{summary}: {', '.join(r.name for r in members)}"
+        )
+        for (distribution, summary), members in groups.items()
+    ]
 
 
 def _wrapped(text: str, width: int | None) -> list[str]:
