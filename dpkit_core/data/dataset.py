@@ -8,6 +8,7 @@ gets the same numbers from each, to the last bit. Others get the columns that th
 
 from __future__ import annotations
 
+import contextlib
 import numbers
 from collections.abc import Callable, Generator, Iterator, Sequence
 from decimal import Decimal
@@ -120,15 +121,16 @@ class AnyDataset(Protocol):
 
 
 def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
-    if np.iscomplexobj(values):
-        raise InvalidData(f"{what} holds complex numbers; give real ones, such as their two parts")
-    try:
+    array: Matrix | None = None
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        if np.iscomplexobj(values):
+            raise InvalidData(f"{what} holds complex numbers; give real ones, such as their two parts")
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):  # whose text has a value in it
+    if array is None:  # told here, so that the error, whose text has a value in it, is not the context
         raise InvalidData(
             f"{what} holds values that are not numbers; give numbers, or declare the column categorical in "
             "the schema"
-        ) from None
+        )
     if array.ndim != dimensions:
         raise InvalidData(f"{what} has {array.ndim} dimensions; it must have {dimensions}")
     return _read_only(array)
@@ -147,6 +149,8 @@ def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
         raise InvalidData(f"{called} has {array.ndim} dimensions; it must have 1")
     if column.kind == "numeric" or (array.dtype.kind not in "OUTM" and not column.classes):
         return filled(_numbers(array, called, 1)[:, np.newaxis], [schema.outcome])[:, 0]
+    if array.dtype.kind == "M":  # a list of NumPy's nanoseconds would be one of whole numbers
+        return column_feature(array, schema.outcome)
     # By itself, not by the type of all: NaN is nothing, and neither number nor text.
     given = np.array([isinstance(e, _NUMBERS) and e == e for e in array.tolist()], dtype=np.bool_)  # noqa: PLR0124
     if column.classes:
@@ -159,7 +163,7 @@ def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
     others = array.astype(object)
     others[given] = None
     target = column_feature(others, schema.outcome)
-    target[given] = array[given].astype(np.float64)
+    target[given] = _numbers(array[given], called, 1)
     return target
 
 

@@ -17,6 +17,7 @@ Which path a batch takes may depend on all its records; what an entry becomes do
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import math
@@ -349,10 +350,10 @@ def _by_type(
     codes, offsets = _members(entries)
     values = np.empty(len(entries))
     unread: list[Unreadable] = []
-    for code in range(entries.type.num_fields):
+    for member, code in enumerate(entries.type.type_codes):  # which need not count from 0
         if len(at := np.flatnonzero(codes == code)):
             try:
-                values[at] = read(entries.field(code).take(pa.array(offsets[at])), name, written)
+                values[at] = read(entries.field(member).take(pa.array(offsets[at])), name, written)
             except Unreadable as error:
                 unread.append(Unreadable(name, int(at[error.row]), error.wanted))
     if unread:
@@ -404,7 +405,11 @@ def _iso(day: int, micro: int) -> str:
 def _each(entries: pa.Array, name: str, wanted: str, read: Callable[[str], float]) -> Vector:
     """Return what ``read`` makes of each text, once for each distinct one; NaN where there is none."""
     encoded = entries.dictionary_encode()
-    texts = encoded.dictionary.to_pylist()
+    texts: list[str] | None = None
+    with contextlib.suppress(UnicodeDecodeError):  # which holds the text
+        texts = encoded.dictionary.to_pylist()
+    if texts is None:
+        raise Unreadable(name, next(i for i in range(len(entries)) if _is_broken(entries[i])), "UTF-8")
     lines = np.empty(len(texts) + 1)
     lines[-1] = math.nan
     unread = []
@@ -417,6 +422,14 @@ def _each(entries: pa.Array, name: str, wanted: str, read: Callable[[str], float
     if unread:
         raise Unreadable(name, int(np.flatnonzero(np.isin(at, unread))[0]), wanted)
     return lines[at]
+
+
+def _is_broken(entry: pa.Scalar) -> bool:
+    try:
+        entry.as_py()
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def _plain(entries: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -8,6 +8,7 @@ Arrow's C stream has declared types and is taken as it is.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import difflib
 import functools
@@ -98,8 +99,10 @@ def frame_source(frame: Any, options: ReadOptions = ReadOptions(), *, called: st
         frame = pa.Table.from_batches([frame])
     if isinstance(frame, pa.Table):
         return ArrowSource(called, frame.schema, _selecting(frame.to_batches))
-    library = type(frame).__module__.partition(".")[0]
-    if hasattr(frame, "__arrow_c_stream__") and library != "pandas":
+    if hasattr(frame, "to_native"):  # of Narwhals, whose stream is that of what it wraps
+        return frame_source(frame.to_native(), options, called=called)
+    library, *_ = libraries = [kind.__module__.partition(".")[0] for kind in type(frame).__mro__]
+    if hasattr(frame, "__arrow_c_stream__") and "pandas" not in libraries:  # nor what is made of it
         return _of_stream(frame, called, None if library in _READ_AGAIN else options)
     if not (hasattr(frame, "columns") and hasattr(frame, "__getitem__")):
         raise _nameless(frame)
@@ -243,18 +246,13 @@ def column_of(name: str, column: Any) -> pa.Array:
         if array.dtype.kind == "M" and np.datetime_data(array.dtype)[0] not in {"s", "ms", "us", "ns", "D"}:
             array = array.astype("M8[s]")
         column = array.tolist() if array.dtype.kind == "U" else array
-    try:
+    with contextlib.suppress(pa.ArrowException, TypeError, ValueError, NotImplementedError, OverflowError):
         return pa.array(column)
-    except (
-        pa.ArrowException,
-        TypeError,
-        ValueError,
-        NotImplementedError,
-    ):  # whose text may have a value in it
-        raise InvalidData(
-            f"column {name!r} of {CALLED} has type {getattr(column, 'dtype', type(column).__name__)}; turn "
-            "it into numbers, dates or text"
-        ) from None
+    # Here, so that the error, whose text may have a value in it, is not the context.
+    raise InvalidData(
+        f"column {name!r} of {CALLED} has type {getattr(column, 'dtype', type(column).__name__)}; turn "
+        "it into numbers, dates or text"
+    )
 
 
 def _field(name: str, column: Any) -> pa.Field:
@@ -271,6 +269,8 @@ def _field(name: str, column: Any) -> pa.Field:
 
 def _is_object(column: Any) -> bool:
     kind = getattr(column, "dtype", None)
+    # Of categories that are objects, too, Arrow would infer one type from all.
+    kind = getattr(getattr(kind, "categories", None), "dtype", kind)
     return kind is None or getattr(kind, "char", "") == "O"
 
 
@@ -285,7 +285,14 @@ def _objects(name: str, entries: Sequence[Any]) -> pa.Array:
         codes[i], offsets[i] = code, len(children[code])
         children[code].append(value)
     types = pa.string(), pa.float64(), pa.timestamp("us")
-    arrays = [pa.array(values, kind) for values, kind in zip(children, types, strict=True)]
+    try:
+        arrays = [pa.array(values, kind) for values, kind in zip(children, types, strict=True)]
+    except UnicodeEncodeError:  # which holds the text
+        arrays = []
+    if not arrays:
+        raise InvalidData(
+            f"column {name!r} of {CALLED} has text with half of a character in it; correct it there"
+        )
     return pa.UnionArray.from_dense(pa.array(codes), pa.array(offsets), arrays)
 
 
@@ -293,6 +300,8 @@ def _typed(name: str, entry: Any) -> tuple[int, str | float | datetime.datetime 
     """Return an entry with its place among text, numbers and dates."""
     if isinstance(entry, np.datetime64):
         entry = entry.astype("M8[us]").item()
+        if isinstance(entry, int):  # as NumPy has what the calendar of Python has not
+            raise _far(name)
     if isinstance(entry, str):
         return 0, str(entry)
     if entry is None or type(entry).__name__ in {"NAType", "NaTType"}:
@@ -300,8 +309,8 @@ def _typed(name: str, entry: Any) -> tuple[int, str | float | datetime.datetime 
     if isinstance(entry, np.bool_ | numbers.Real | Decimal):
         return 1, _number(entry)
     if isinstance(entry, datetime.datetime):
-        if entry.tzinfo is not None:
-            entry = entry.astimezone(datetime.UTC)
+        if entry.tzinfo is not None and (entry := _in_utc(entry)) is None:
+            raise _far(name)
         whole = (entry.year, entry.month, entry.day, entry.hour, entry.minute, entry.second)
         return 2, datetime.datetime(*whole, entry.microsecond)
     if isinstance(entry, datetime.date):
@@ -311,11 +320,24 @@ def _typed(name: str, entry: Any) -> tuple[int, str | float | datetime.datetime 
     )
 
 
+def _in_utc(at: datetime.datetime) -> datetime.datetime | None:
+    try:
+        return at.astimezone(datetime.UTC)
+    except OverflowError:
+        return None
+
+
+def _far(name: str) -> InvalidData:
+    return InvalidData(
+        f"column {name!r} of {CALLED} holds a date that is not of the years 1 to 9999; correct or remove it"
+    )
+
+
 def _number(entry: Any) -> float:
     try:
         return float(entry)
-    except OverflowError:  # a whole number beyond all floats; infinity is refused where it must be
-        return math.copysign(math.inf, entry)
+    except OverflowError:  # a number beyond all floats; infinity is refused where it must be
+        return math.inf if entry > 0 else -math.inf
     except ValueError:  # a signaling NaN
         return math.nan
 

@@ -205,3 +205,18 @@ def test_an_empty_batch_of_a_stream_with_classes_is_accepted_like_one_without(y)
     classes = Column("y", kind="categorical", categories=("low", "middle", "high"))
     schema = Schema((Column("a"),), classes)
     assert Dataset.from_arrays(np.empty((0, 1)), y, schema, batch=True).records == 0
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
+def test_a_target_of_dates_is_in_days_whatever_the_unit_of_numpy(unit):
+    schema = Schema((Column("x"),), Column("y", "date"))
+    data = Dataset.from_arrays([[0.0]], np.array(["2020-01-02"], f"M8[{unit}]"), schema)
+    assert data.y.tolist() == [18263.0]
+
+
+@pytest.mark.parametrize("wrong", ["Meier", 10**400])
+def test_what_is_no_number_is_not_kept_beside_the_refusal(wrong):
+    for X, y in (([[wrong]], [1.0]), ([[1.0]], [wrong])):
+        with pytest.raises(InvalidData, match="not numbers") as refused:
+            Dataset.from_arrays(X, y, Schema.numeric(["a"], "y"))
+        assert refused.value.__context__ is None

@@ -1,5 +1,6 @@
 """Tables of other libraries: columns are found by name in any order, or the message says what is wrong."""
 
+import datetime
 import warnings
 from decimal import Decimal
 
@@ -256,3 +257,71 @@ def test_columns_that_the_schema_names_are_passed_over_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert release.predict(pd.DataFrame(WITH_TARGET)).shape == (4,)
+
+
+class Visits(pd.DataFrame):
+    """A data frame of somebody else's, as GeoPandas has them."""
+
+
+DAY_AND_NOON = [datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, 12)]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda days: Visits({"day": pd.Series(days, dtype=object), "y": 1.0}),
+        lambda days: pytest.importorskip("narwhals").from_native(
+            pd.DataFrame({"day": pd.Series(days, dtype=object), "y": 1.0})
+        ),
+        lambda days: pd.DataFrame({"day": pd.Categorical(pd.Series(days, dtype=object)), "y": 1.0}),
+    ],
+    ids=["a subclass", "narwhals", "categories"],
+)
+def test_objects_are_read_one_by_one_however_pandas_holds_them(made, order):
+    schema = Schema((Column("day", "date"),), Column("y"))
+    days = DAY_AND_NOON[::order]
+    alone = [Dataset.from_frame(made([day]), schema).X[0, 0] for day in days]
+    assert Dataset.from_frame(made(days), schema).X[:, 0].tolist() == alone == [18262.0, 18262.5][::order]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "Meier\ud800",
+        np.datetime64("20000-01-01"),
+        datetime.datetime.max.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=-5))),
+        10**400,
+    ],
+    ids=["half a character", "a far year", "a far instant", "a large number"],
+)
+def test_an_object_that_cannot_be_read_is_refused_without_its_value(entry):
+    schema = Schema((Column("x", "date" if not isinstance(entry, str | int) else "numeric"),), Column("y"))
+    with pytest.raises(InvalidData) as refused:
+        Dataset.from_frame(pd.DataFrame({"x": pd.Series([entry], dtype=object), "y": 1.0}), schema)
+    error = refused.value
+    while error is not None:
+        assert isinstance(error, InvalidData)
+        assert "Meier" not in str(error)
+        error = error.__context__
+
+
+def test_text_of_arrow_that_is_not_utf8_is_refused_without_its_value():
+    ends = pa.py_buffer(np.array([0, 1, 4], np.int32))
+    column = pa.Array.from_buffers(pa.string(), 2, [None, ends, pa.py_buffer(b"1a\xff\xfe")])
+    table = pa.table({"x": column, "y": [1.0, 2.0]})
+    with pytest.raises(InvalidData, match=r"record 2: column 'x' holds something that is not UTF-8"):
+        Dataset.from_frame(table, Schema.numeric(["x"], "y"))
+
+
+@pytest.mark.parametrize("mode", ["sparse", "dense"])
+def test_the_codes_of_a_union_need_not_count_from_0(mode):
+    codes = pa.array([5, 7, 5], pa.int8())
+    if mode == "sparse":
+        children = [pa.array([1.0, None, 3.0]), pa.array([None, "4", None])]
+        column = pa.UnionArray.from_sparse(codes, children, ["n", "t"], [5, 7])
+    else:
+        children, places = [pa.array([1.0, 3.0]), pa.array(["4"])], pa.array([0, 0, 1], pa.int32())
+        column = pa.UnionArray.from_dense(codes, places, children, ["n", "t"], [5, 7])
+    data = Dataset.from_frame(pa.table({"x": column, "y": [0.0] * 3}), Schema.numeric(["x"], "y"))
+    assert data.X[:, 0].tolist() == [1.0, 4.0, 3.0]

@@ -67,6 +67,7 @@ class Lines:
     called: str
     codec: str
     _held: pa.Buffer | None
+    _seen: tuple[int, int] | None = None  # how large a file was, and when it was written
 
     @classmethod
     def of(cls, where: str, encoding: str | None, spool: Path | None) -> Lines:
@@ -85,13 +86,13 @@ class Lines:
         """
         called, named = ("standard input", "-") if where == "-" else (where, where)
         codec = _codec(encoding)
-        held = _held(called, named, spool)
+        held, seen = _held(called, named, spool)
         if spool is not None and held is None:
             raise InvalidOption(
                 f"--spool is given, which means nothing for {called}, a file that can be read again; leave "
                 "it out"
             )
-        with cls(called, "", held)._opened() as file:
+        with cls(called, "", held, seen)._opened() as file:
             mark = _read(file, 4, called)
         if not mark:
             raise InvalidData(f"{called} is empty; give a table with a header and records")
@@ -103,7 +104,7 @@ class Lines:
                 f"{called} has no mark that says in which order the bytes of {codec} stand; give --encoding "
                 f"{codec}-le, or {codec}-be"
             )
-        return cls(called, marked or codec or "utf-8", held)
+        return cls(called, marked or codec or "utf-8", held, seen)
 
     def blocks(self, size: int) -> Iterator[tuple[int, bytes]]:
         """Yield blocks of whole lines, of which ``size`` bytes are read at once, each after its first place.
@@ -159,6 +160,12 @@ class Lines:
     def _opened(self) -> Iterator[Any]:
         packed = _PACKED.get(Path(self.called).suffix.lower())
         raw = pa.BufferReader(self._held) if self._held is not None else _opened(self.called, buffering=0)
+        if self._seen is not None and _state(raw) != self._seen:
+            raw.close()
+            raise InvalidData(
+                f"{self.called} was changed after it was opened, and each pass must see the same records; "
+                "run again when nothing writes there"
+            )
         with raw, pa.CompressedInputStream(raw, packed) if packed else raw as file:
             yield file
 
@@ -199,12 +206,21 @@ def _read(file: Any, size: int, called: str) -> bytes:
     return found
 
 
-def _held(called: str, where: str, spool: Path | None) -> pa.Buffer | None:
-    """Return all bytes of what can be read only once; None of a regular file."""
+def _held(
+    called: str, where: str, spool: Path | None
+) -> tuple[pa.Buffer, None] | tuple[None, tuple[int, int]]:
+    """Return all bytes of what can be read only once; of a regular file, its state."""
     if where == "-":
-        return _kept(sys.stdin.buffer, called, spool)
+        return _kept(sys.stdin.buffer, called, spool), None
     with _opened(where) as file:
-        return None if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else _kept(file, called, spool)
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return None, _state(file)
+        return _kept(file, called, spool), None
+
+
+def _state(file: Any) -> tuple[int, int]:
+    now = os.fstat(file.fileno())
+    return now.st_size, now.st_mtime_ns
 
 
 def _kept(stream: BinaryIO, called: str, spool: Path | None) -> pa.Buffer:

@@ -238,6 +238,15 @@ def test_what_is_not_there_is_refused(table, tmp_path):
     assert "--spool is given, which means nothing" in refused(table("a\n"), ReadOptions(spool=tmp_path))
 
 
+def test_a_file_that_is_changed_between_two_passes_is_refused(table):
+    source = open_csv(path := table("a\n1\n2\n"), PLAIN)
+    assert len(records(source, {"a": NUMBER})) == 2
+    table("a\n10\n")
+    with pytest.raises(InvalidData, match=r"table\.csv was changed after it was opened"):
+        records(source, {"a": NUMBER})
+    assert records(open_csv(path, PLAIN), {"a": NUMBER}) == [(10.0,)]
+
+
 READ = """
 import sys
 from dpkit_core.data.features import Written
