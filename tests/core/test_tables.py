@@ -262,6 +262,11 @@ TABLES = {
         ["'a' appears twice"],
     ),
     "no name": ("t.csv", ",a,y\n0,1,2\n1,2,3\n", ["column 1 has no name"]),
+    "a name that moves the cursor": (
+        "t.csv",
+        "a,b\x1b[2J\n1,2\n",
+        [r"the name of column 2, 'b\x1b[2J', has a control character in it", "rename it"],
+    ),
     "no Parquet": ("t.parquet", b"PAR1nothing of the kindPAR1", ["not a Parquet or Arrow file"]),
     "no NPZ": ("t.npz", b"nothing of the kind", ["not an NPZ file"]),
     "objects": ("t.npz", {"X": np.array([[{}]]), "y": np.array([1])}, ["Python objects"]),
