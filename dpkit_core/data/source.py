@@ -12,18 +12,24 @@ inferred from all entries of a column. ``dpkit_core.testing.sources`` attacks th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import attrs
 
 from dpkit_core.data.features import Written
-from dpkit_core.errors import InvalidOption
+from dpkit_core.errors import DpkitError, InvalidOption
 from dpkit_core.validators import frozen_tuple
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_Result = TypeVar("_Result")
+
+#: What to say of an error of a library that reads records. It may look at the library's sentence, and never
+#: repeats it: that quotes records, and passwords.
+Explain = Callable[[Exception], DpkitError]
 
 #: Metadata of a field whose declared type says nothing: what its text means is for the schema to say.
 UNTYPED = {b"dpkit": b"untyped"}
@@ -73,6 +79,22 @@ class Source(Protocol):
 def is_untyped(field: pa.Field) -> bool:
     """Return whether the type of a column says nothing about its entries, as in a text file."""
     return bool(field.metadata) and UNTYPED.items() <= field.metadata.items()
+
+
+def tried(step: Callable[[], _Result], explain: Explain) -> _Result:
+    """Return what a step of a library that reads records returns.
+
+    Its error becomes one that ``explain`` makes, which has neither cause nor context, as a traceback and a
+    ledger would tell these.
+    """
+    try:
+        return step()
+    except DpkitError:
+        raise
+    except Exception as failure:
+        problem = explain(failure)
+    # Here, where the failure is no longer handled, so that it does not become the context.
+    raise problem
 
 
 def _character(named: str | None) -> str | None:

@@ -10,7 +10,10 @@ import pyarrow as pa
 import pytest
 
 from dpkit_core import Budget, Column, Dataset, LinearModel, Schema, compose
+from dpkit_core.data.features import Written
+from dpkit_core.data.source import ReadOptions
 from dpkit_core.errors import InvalidData, InvalidSchema, UnusedColumns
+from dpkit_core.plugins.sources import open_source
 from dpkit_core.release.models import RowClippedLinearModel, WinsorizedLinearModel
 
 SCHEMA = Schema(
@@ -256,3 +259,24 @@ def test_columns_that_the_schema_names_are_passed_over_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert release.predict(pd.DataFrame(WITH_TARGET)).shape == (4,)
+
+
+def test_a_stream_that_is_too_large_for_memory_lies_in_a_file_without_a_name(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpkit_core.data.frames.HELD", 100)
+    # Each batch has words of its own, as categories often do where a stream was made of several files.
+    words = [["a", "b"] * 9, ["c"] * 9, ["d"]]
+    table = pa.Table.from_batches(
+        [pa.record_batch([pa.array(batch).dictionary_encode()], ["word"]) for batch in words]
+    )
+    with pytest.raises(InvalidData, match=r"only once .* name a folder with --spool \(in Python, spool=\)"):
+        open_source(Stream(table))
+    with pytest.raises(InvalidData, match=r"cannot keep the table in .*none: No such file"):
+        open_source(Stream(table), ReadOptions(spool=tmp_path / "none"))
+    source = open_source(Stream(table), ReadOptions(spool=tmp_path))
+    assert not list(tmp_path.iterdir())
+    for rows in (2, 100):
+        batches = list(source.batches({"word": Written("categorical")}, rows))
+        assert max(batch.num_rows for batch in batches) == min(rows, 18)
+        assert [word for batch in batches for word in batch.column(0).to_pylist()] == [
+            word for batch in words for word in batch
+        ]
