@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import attrs
 
-from dpkit_core.data.features import Written
+from dpkit_core.data.features import DECIMALS, THOUSANDS, Written
 from dpkit_core.errors import DpkitError, InvalidOption
 from dpkit_core.validators import frozen_tuple
 
@@ -142,9 +142,9 @@ class ReadOptions:
             raise InvalidOption(
                 f"the delimiter is {self.delimiter!r}; it must be one character, such as ';', or tab"
             )
-        if self.decimal not in {".", ","}:
+        if self.decimal not in DECIMALS:
             raise InvalidOption(f"the decimal sign is {self.decimal!r}; it must be '.' or ','")
-        if self.thousands not in {"", ",", ".", "'", "’", "_", " ", "\u00a0", "\u202f"}:
+        if self.thousands not in ("", *THOUSANDS):
             raise InvalidOption(
                 f"the thousands separator is {self.thousands!r}; it must be a comma, a point, a space, an "
                 "apostrophe or an underscore"
@@ -153,6 +153,11 @@ class ReadOptions:
             raise InvalidOption(
                 f"{self.decimal!r} cannot be both the decimal sign and the thousands separator"
             )
+
+    @property
+    def written(self) -> Written:
+        """How text is read in columns that do not say how they are written."""
+        return Written(decimal=self.decimal, thousands=self.thousands, missing=self.missing)
 
     def require_only(self, called: str, *allowed: str) -> None:
         """Raise if an option is given that means nothing to the source that is so called.
