@@ -24,6 +24,7 @@ WAY_OUT = (
     'decimal = "," in the schema, which may name thousands and a symbol, too'
 )
 
+_KINDS = {"numeric": "numbers", "categorical": "categories", "date": "dates"}
 
 _DATES = (
     "dates are read as 2020-01-31 unless the schema says how they are written, such as by "
@@ -94,9 +95,17 @@ def type_of(field: pa.Field) -> str:
     return own.decode() or str(field.type)
 
 
+def held_in(field: pa.Field) -> str:
+    """Return what messages say that a column holds."""
+    from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - pyarrow is there, since a source is
+
+    kind = kind_of(field.type)
+    return type_of(field) if kind is None else "text" if kind == "categorical" else _KINDS[kind]
+
+
 def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
     """Raise unless a column is of a type that can be what is wanted: one of the kinds of a schema."""
-    from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - pyarrow is there, since a source is
+    from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - likewise
 
     held = kind_of(field.type)
     if held is not None and (wanted in (held, "categorical") or held == "categorical"):
@@ -109,9 +118,7 @@ def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
         remedy = "turn it into numbers or text there, or leave it out"
     else:
         remedy = remedy_for(role)
-    holds = {"numeric": "numbers", "categorical": "text", "date": "dates", None: type_of(field)}
-    needed = {"numeric": "numbers", "categorical": "categories", "date": "dates"}
-    raise InvalidData(f"{role} {field.name!r} holds {holds[held]}, not {needed[wanted]}; {remedy}")
+    raise InvalidData(f"{role} {field.name!r} holds {held_in(field)}, not {_KINDS[wanted]}; {remedy}")
 
 
 def told(error: Unreadable, called: str, read: int, target: str | None = None) -> InvalidData:
