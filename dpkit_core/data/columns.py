@@ -396,14 +396,8 @@ class Column:
         else:
             made = [self._feature(defaults)]
         if self.missing == "indicator":
-            flag = {
-                "name": self.flag,
-                "bounds": (0.0, 1.0),
-                "fill": 1.0,
-                "indicator": True,
-                "transform": None,
-            }
-            made.append(self._feature(defaults, **flag))
+            flag = self._feature(defaults, name=self.flag, bounds=(0.0, 1.0), fill=1.0, transform=None)
+            made.append(attrs.evolve(flag, indicator=True))
         return made
 
     def outcome(self, defaults: Written) -> Feature:

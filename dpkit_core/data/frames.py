@@ -424,7 +424,7 @@ def _encoded(source: ArrowSource, features: Sequence[Feature]) -> Matrix:
 
 def _of_its_own(feature: Feature) -> Feature:
     """Return a feature that is a column by itself, although it may stand for a category."""
-    return feature if feature.name == feature.column else type(feature)(feature.name, feature.name)
+    return feature if feature.name == feature.column else Feature(feature.name, feature.name)
 
 
 def _absent(name: str, names: Sequence[str]) -> str:
