@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.data.features import Feature, Written, wanted
+from dpkit_core.data.fields import require_kind, told, type_of
 from dpkit_core.data.once import HELD, spooled
 from dpkit_core.data.rules import filled
 from dpkit_core.data.source import UNTYPED, ReadOptions, is_untyped, tried
@@ -362,7 +363,6 @@ def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
         and what to say of them.
     """
     from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - arrays are used without pyarrow
-    from dpkit_core.data.fields import type_of  # noqa: PLC0415 - which needs schemas, and they this
 
     others = [] if hasattr(X, "column_names") else getattr(X, "columns", ())
     if others := [name for name in others if not isinstance(name, str)]:
@@ -403,7 +403,6 @@ def column_feature(values: npt.NDArray[Any], feature: Feature) -> Vector:
 def _encoded(source: ArrowSource, features: Sequence[Feature]) -> Matrix:
     """Return n x d features of a table, column by column in memory: each is written and read as a whole."""
     from dpkit_core.data.encode import Unreadable, encode  # noqa: PLC0415 - arrays are used without pyarrow
-    from dpkit_core.data.fields import require_kind, told  # noqa: PLC0415 - which needs schemas, and they this
 
     columns, names = wanted(features), source.fields.names
     for name, written in columns.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from dpkit_core.data.fields import infer_schema
+from dpkit_core.data.matching import infer_schema
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.source import Source
 from dpkit_core.errors import InvalidData, InvalidOption, InvalidSchema

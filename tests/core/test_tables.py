@@ -13,7 +13,7 @@ from tables import read, streamed
 from dpkit_core import Dataset, open_source
 from dpkit_core.data import dataset as dataset_module
 from dpkit_core.data.dataset import dataset_of
-from dpkit_core.data.fields import infer_schema, unused_columns
+from dpkit_core.data.matching import infer_schema, unused_columns
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import InvalidData
 from dpkit_core.pipeline.facts import Facts
