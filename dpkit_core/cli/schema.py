@@ -96,16 +96,14 @@ def schema(
     import contextlib
 
     from dpkit_core.commands.options import note
-    from dpkit_core.data.features import Written
     from dpkit_core.data.guess import guesses
     from dpkit_core.data.source import ReadOptions
     from dpkit_core.files.writing import reserved
     from dpkit_core.plugins.sources import open_source
 
     options = ReadOptions(table, delimiter, encoding, decimal, thousands, missing or (), spool)
-    habits = Written(decimal=options.decimal, thousands=options.thousands, missing=options.missing)
     with contextlib.closing(open_source(data, options)) as source:
-        text = draft(source, target, guesses(source, habits))
+        text = draft(source, target, guesses(source, options.written))
     if str(output) == "-":
         print(text, end="")
         return

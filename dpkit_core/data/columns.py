@@ -58,7 +58,7 @@ def _is_symbol(text: Any) -> bool:
     """Return whether a text can be told from a number that it stands beside."""
     if not isinstance(text, str) or flaw_of(text) is not None or text != text.strip():
         return False
-    return not re.search(r"[0-9+-]", text) and any(sign not in " .,'\u2019_\u00a0\u202f" for sign in text)
+    return not re.search(r"[0-9+-]", text) and any(sign not in THOUSANDS for sign in text)
 
 
 #: Facts that can be judged by themselves: what is one, and what to say of anything else.
@@ -282,8 +282,8 @@ class Column:
         """How its entries are read where they are text."""
         return self.written_by(Written())
 
-    def written_by(self, habits: Written) -> Written:
-        """Return how its entries are read where ``habits`` says how numbers and missing values are written.
+    def written_by(self, defaults: Written) -> Written:
+        """Return how its entries are read where ``defaults`` says how numbers and missing values are written.
 
         A column that says how its numbers are written does so for both, decimals and thousands.
         """
@@ -292,9 +292,9 @@ class Column:
             self.kind,
             self.format,
             self.symbol,
-            (self.decimal or ".") if own else habits.decimal,
-            (self.thousands or "") if own else habits.thousands,
-            habits.missing,
+            (self.decimal or ".") if own else defaults.decimal,
+            (self.thousands or "") if own else defaults.thousands,
+            defaults.missing,
             self.categories,
         )
 
@@ -381,7 +381,7 @@ class Column:
         """The name of the feature that says where it is missing."""
         return f"{self.name} is missing"
 
-    def features(self, habits: Written) -> list[Feature]:
+    def features(self, defaults: Written) -> list[Feature]:
         """Return its features: the number or one for each category, and, if asked, where it is missing."""
         if self.kind == "categorical" and not self.categories:
             raise InvalidSchema(
@@ -390,28 +390,33 @@ class Column:
             )
         if self.kind == "categorical":
             made = [
-                self._category_feature(category, f"{self.name}={category}", habits)
+                self._category_feature(category, f"{self.name}={category}", defaults)
                 for category in self.categories
             ]
         else:
-            made = [self._number_feature(habits)]
+            made = [self._feature(defaults)]
         if self.missing == "indicator":
-            flag = attrs.evolve(self._number_feature(habits), name=self.flag, bounds=(0.0, 1.0), fill=1.0)
-            made.append(attrs.evolve(flag, indicator=True, transform=None))
+            flag = self._feature(defaults, name=self.flag, bounds=(0.0, 1.0), fill=1.0, transform=None)
+            made.append(attrs.evolve(flag, indicator=True))
         return made
 
-    def outcome(self, habits: Written) -> Feature:
+    def outcome(self, defaults: Written) -> Feature:
         """Return it as the target: a number, 1 for its positive category, or the place of a class, from 1."""
         if self.classes:
             fill = 1.0 + self.classes.index(str(self.fill)) if self.missing == "constant" else None
-            return attrs.evolve(self._number_feature(habits), fill=fill, classes=self.classes)
+            return self._feature(defaults, fill=fill, classes=self.classes)
         if self.positive_category is not None:
-            return self._category_feature(self.positive_category, self.name, habits)
-        return self._number_feature(habits)
+            return self._category_feature(self.positive_category, self.name, defaults)
+        return self._feature(defaults)
 
-    def _number_feature(self, habits: Written) -> Feature:
+    def _category_feature(self, category: str, name: str, defaults: Written) -> Feature:
+        fill = float(self.fill == category) if self.missing == "constant" else None
+        return self._feature(defaults, name=name, category=category, bounds=(0.0, 1.0), fill=fill)
+
+    def _feature(self, defaults: Written, **otherwise: Any) -> Feature:
+        """Return the feature of its number, but for what is said otherwise."""
         fill = self.replacement
-        return Feature(
+        number = Feature(
             self.name,
             self.name,
             bounds=self.bounds,
@@ -419,20 +424,9 @@ class Column:
             fill=fill if isinstance(fill, float) else None,
             kind=self.kind,
             transform=self.transform,
-            written=self.written_by(habits),
+            written=self.written_by(defaults),
         )
-
-    def _category_feature(self, category: str, name: str, habits: Written) -> Feature:
-        return Feature(
-            name,
-            self.name,
-            category,
-            bounds=(0.0, 1.0),
-            missing=self.missing,
-            fill=float(self.fill == category) if self.missing == "constant" else None,
-            kind=self.kind,
-            written=self.written_by(habits),
-        )
+        return attrs.evolve(number, **otherwise)
 
 
 def shown_without_defaults(fact: Any, **usual: object) -> str:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from dpkit_core.data.arrays import Matrix, Vector
 from dpkit_core.data.features import Feature, wanted
+from dpkit_core.data.fields import told
 from dpkit_core.data.frames import (
     ArrowSource,
     column_feature,
@@ -28,6 +29,7 @@ from dpkit_core.data.frames import (
     frame_target,
     is_frame,
 )
+from dpkit_core.data.matching import require_columns
 from dpkit_core.data.rules import complete, filled, transformed
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.sums import (
@@ -598,8 +600,7 @@ def dataset_of(source: Source, schema: Schema, forms: Sequence[str]) -> AnyDatas
 
 def _read(source: Source, schema: Schema, features: Sequence[Feature]) -> Generator[Block, None, None]:
     """Yield the records of a source in blocks of these features, not transformed, missing values as NaN."""
-    from dpkit_core.data.encode import Unreadable, encode  # noqa: PLC0415 - likewise
-    from dpkit_core.data.fields import require_columns, told  # noqa: PLC0415 - a source has pyarrow
+    from dpkit_core.data.encode import Unreadable, encode  # noqa: PLC0415 - a source has pyarrow
 
     require_columns(source, schema)
     columns = wanted((*features, schema.outcome))

@@ -23,7 +23,7 @@ import functools
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 import numpy as np
@@ -233,12 +233,38 @@ def _made(values: Vector, feature: Feature, kind: str, written: Written) -> Vect
     return made
 
 
+class _Reader(Protocol):
+    """Returns the numbers of a column that is called so, and written so where it is text."""
+
+    def __call__(self, entries: pa.Array, name: str, written: Written = Written(), /) -> Vector: ...
+
+
+def _unwrapped(read: _Reader) -> _Reader:
+    """Return what reads plain columns for any: also where each entry has a type of its own."""
+
+    @functools.wraps(read)
+    def column(entries: pa.Array, name: str, written: Written = Written(), /) -> Vector:
+        if not pa.types.is_union(entries.type):
+            return read(_plain(entries), name, _as_spelled(entries.type, written))
+        codes, offsets = _members(entries)
+        values = np.empty(len(entries))
+        unread: list[Unreadable] = []
+        for member, code in enumerate(entries.type.type_codes):  # which need not count from 0
+            if len(at := np.flatnonzero(codes == code)):
+                try:
+                    values[at] = column(entries.field(member).take(pa.array(offsets[at])), name, written)
+                except Unreadable as error:
+                    unread.append(Unreadable(name, int(at[error.row]), error.wanted))
+        if unread:
+            raise min(unread, key=lambda error: error.row)
+        return values
+
+    return column
+
+
+@_unwrapped
 def numbers(entries: pa.Array, name: str, written: Written = Written()) -> Vector:
     """Return a column as numbers, NaN where one is missing."""
-    if pa.types.is_union(entries.type):
-        return _by_type(entries, name, written, numbers)
-    written = _as_spelled(entries.type, written)
-    entries = _plain(entries)
     if _is_text(entries.type):
         if (fast := _fast_numbers(entries, written)) is not None:
             return fast
@@ -263,11 +289,9 @@ def _fast_numbers(entries: pa.Array, written: Written) -> Vector | None:
     return None if pc.any(pc.is_nan(read)).as_py() else _to_numpy(read, math.nan)
 
 
+@_unwrapped
 def days(entries: pa.Array, name: str, written: Written = Written("date")) -> Vector:
     """Return a column as days since 1970, the time of day as a fraction, NaN where a date is missing."""
-    if pa.types.is_union(entries.type):
-        return _by_type(entries, name, written, days)
-    entries = _plain(entries)
     if _is_text(entries.type):
         return _each(entries, name, "a date", functools.partial(day_of, written=written))
     if pa.types.is_null(entries.type):
@@ -298,17 +322,14 @@ def _ticks(
     return whole, rest, absent
 
 
-def places(entries: pa.Array, name: str, written: Written) -> Vector:
+@_unwrapped
+def places(entries: pa.Array, name: str, written: Written = Written()) -> Vector:
     """Return which of the column's categories each entry is, from 1; 0 for none of them, -1 for nothing.
 
     An entry is the category of the same text; else, where both are numbers, that of the same number, so
     that "1" is 1.0, and a boolean's 1 is "true". Of categories that are one number, such as "7" and "007", an
     entry that is neither as text is the one that is spelled as the number is.
     """
-    if pa.types.is_union(entries.type):
-        return _by_type(entries, name, written, places)
-    written = _as_spelled(entries.type, written)
-    entries = _plain(entries)
     by_text = {category: float(place) for place, category in enumerate(written.categories, start=1)}
     by_number: dict[float, float] = {}
     for category, place in by_text.items():
@@ -341,24 +362,6 @@ def places(entries: pa.Array, name: str, written: Written) -> Vector:
 
 
 _READ = {"numeric": numbers, "date": days, "categorical": places}
-
-
-def _by_type(
-    entries: pa.UnionArray, name: str, written: Written, read: Callable[[pa.Array, str, Written], Vector]
-) -> Vector:
-    """Return what ``read`` makes of a column whose entries have each a type of its own."""
-    codes, offsets = _members(entries)
-    values = np.empty(len(entries))
-    unread: list[Unreadable] = []
-    for member, code in enumerate(entries.type.type_codes):  # which need not count from 0
-        if len(at := np.flatnonzero(codes == code)):
-            try:
-                values[at] = read(entries.field(member).take(pa.array(offsets[at])), name, written)
-            except Unreadable as error:
-                unread.append(Unreadable(name, int(at[error.row]), error.wanted))
-    if unread:
-        raise min(unread, key=lambda error: error.row)
-    return values
 
 
 def _members(entries: pa.UnionArray) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:

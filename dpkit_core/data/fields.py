@@ -1,16 +1,13 @@
-"""The columns of a source held against a schema: names and types, and no value."""
+"""The columns of a source, by name and type, and what to say of one that is not what is needed."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpkit_core.data.schema import Column, Schema
-from dpkit_core.data.source import Source, is_untyped
+from dpkit_core.data.source import Source
 from dpkit_core.errors import InvalidData
 from dpkit_core.files.documents import flaw_of
-from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.text import some_of
 
 if TYPE_CHECKING:
@@ -24,6 +21,7 @@ WAY_OUT = (
     'decimal = "," in the schema, which may name thousands and a symbol, too'
 )
 
+_KINDS = {"numeric": "numbers", "categorical": "categories", "date": "dates"}
 
 _DATES = (
     "dates are read as 2020-01-31 unless the schema says how they are written, such as by "
@@ -82,21 +80,23 @@ def find(source: Source, name: str, role: str = "column") -> pa.Field:
     )
 
 
-def require_columns(source: Source, schema: Schema) -> None:
-    """Raise unless the source has the schema's columns, of types that can be what it says; reads no value."""
-    for column, role in ((schema.target, "target"), *((column, "column") for column in schema.columns)):
-        require_kind(find(source, column.name, role), column.kind, role)
-
-
 def type_of(field: pa.Field) -> str:
     """Return what messages call the type of a column: its own library's name, where Arrow has none."""
     own: bytes = (field.metadata or {}).get(b"holds", b"")
     return own.decode() or str(field.type)
 
 
+def held_in(field: pa.Field) -> str:
+    """Return what messages say that a column holds."""
+    from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - pyarrow is there, since a source is
+
+    kind = kind_of(field.type)
+    return type_of(field) if kind is None else "text" if kind == "categorical" else _KINDS[kind]
+
+
 def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
     """Raise unless a column is of a type that can be what is wanted: one of the kinds of a schema."""
-    from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - pyarrow is there, since a source is
+    from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - likewise
 
     held = kind_of(field.type)
     if held is not None and (wanted in (held, "categorical") or held == "categorical"):
@@ -109,9 +109,7 @@ def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
         remedy = "turn it into numbers or text there, or leave it out"
     else:
         remedy = remedy_for(role)
-    holds = {"numeric": "numbers", "categorical": "text", "date": "dates", None: type_of(field)}
-    needed = {"numeric": "numbers", "categorical": "categories", "date": "dates"}
-    raise InvalidData(f"{role} {field.name!r} holds {holds[held]}, not {needed[wanted]}; {remedy}")
+    raise InvalidData(f"{role} {field.name!r} holds {held_in(field)}, not {_KINDS[wanted]}; {remedy}")
 
 
 def told(error: Unreadable, called: str, read: int, target: str | None = None) -> InvalidData:
@@ -122,66 +120,3 @@ def told(error: Unreadable, called: str, read: int, target: str | None = None) -
         f"{called}, record {read + error.row + 1}: {role} {error.column!r} holds something that is not "
         f"{error.wanted}; {remedy}"
     )
-
-
-def infer_schema(
-    source: Source,
-    target: str | None,
-    *,
-    features: Sequence[str] | None = None,
-    neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE,
-) -> Schema:
-    """Return the schema that names and types alone give: no bounds, no categories.
-
-    Enough for tables of numbers and parts that need no bounds. Columns of a text file are taken as numbers,
-    whatever they hold. Columns of text become categorical without categories, which no part accepts until a
-    person lists them.
-
-    Parameters
-    ----------
-    source
-        Only its column names and types are looked at.
-    target
-        The column to be predicted.
-    features
-        The columns to use; all others by default.
-    neighboring
-        The relation to protect.
-
-    Raises
-    ------
-    InvalidData
-        If the target is not named, is missing or is no number; if it is also among the features; or if a
-        feature is missing or of a type, such as a list, that is neither number nor date nor text.
-    """
-    if target is None:
-        raise InvalidData(
-            f"which column of {source.called} is to be predicted? Name it with --target, or in a schema "
-            "(`dpkit schema DATA > schema.toml` writes a start)"
-        )
-    outcome = _column(find(source, target, "target"))
-    if outcome.kind == "categorical":
-        require_kind(find(source, target), "numeric", "target")  # raises, with what to do
-    if features is not None and target in features:
-        raise InvalidData(
-            f"column {target!r} is the target and also among the features; remove it from --features"
-        )
-    names = [name for name in source.fields.names if name != target] if features is None else features
-    return Schema(tuple(_column(find(source, name)) for name in names), outcome, neighboring)
-
-
-def _column(field: pa.Field) -> Column:
-    from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - likewise
-
-    if (kind := kind_of(field.type)) is None:
-        raise InvalidData(
-            f"column {field.name!r} holds {type_of(field)}; turn it into numbers in the table (for example "
-            f"days since a fixed date), {WAY_OUT}"
-        )
-    return Column(field.name, "numeric" if is_untyped(field) else kind)
-
-
-def unused_columns(source: Source, schema: Schema) -> tuple[str, ...]:
-    """Return the columns of the source that the schema does not name; they are never read."""
-    known = {column.name for column in (*schema.columns, schema.target)}
-    return tuple(name for name in source.fields.names if name not in known)

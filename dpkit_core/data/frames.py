@@ -12,23 +12,23 @@ import contextlib
 import datetime
 import difflib
 import functools
-import itertools
 import math
 import numbers
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.data.features import Feature, Written, wanted
+from dpkit_core.data.fields import require_kind, told, type_of
+from dpkit_core.data.once import HELD, spooled
 from dpkit_core.data.rules import filled
-from dpkit_core.data.source import UNTYPED, ReadOptions, is_untyped
+from dpkit_core.data.source import UNTYPED, ReadOptions, is_untyped, tried
 from dpkit_core.errors import InvalidData, InvalidSchema, UnusedColumns
 from dpkit_core.text import some_of
 
@@ -41,9 +41,6 @@ CALLED = "the table"
 
 # A message that lists more names than this helps nobody.
 _SHOWN = 20
-
-#: What is read once is held up to this many bytes of Arrow.
-MOST_HELD = 2**30
 
 
 def is_frame(X: object) -> bool:
@@ -89,7 +86,7 @@ def frame_source(frame: Any, options: ReadOptions = ReadOptions(), *, called: st
     Raises
     ------
     InvalidData
-        If it has no columns with names, or is read only once and larger than ``MOST_HELD``.
+        If it has no columns with names, or is read only once and too large to be held.
     """
     import pyarrow as pa  # noqa: PLC0415 - arrays are used without it
 
@@ -115,14 +112,13 @@ def _of_stream(stream: Any, called: str, once: ReadOptions | None) -> ArrowSourc
     """Return the source of what speaks Arrow's C stream; with the options, of what may do so ``once``."""
     import pyarrow as pa  # noqa: PLC0415 - likewise
 
+    def explain(error: Exception) -> InvalidData:
+        if isinstance(error, pa.ArrowException | TypeError | ValueError):  # of an array, say
+            return _nameless(stream)
+        return _unread(called, error)
+
     def begun() -> pa.RecordBatchReader:
-        try:
-            return pa.RecordBatchReader.from_stream(stream)
-        except (pa.ArrowException, TypeError, ValueError):  # of an array, say
-            problem = _nameless(stream)
-        except Exception as error:
-            problem = _unread(called, error)
-        raise problem
+        return tried(lambda: pa.RecordBatchReader.from_stream(stream), explain)
 
     def read() -> Iterator[pa.RecordBatch]:
         with begun() as reader:
@@ -130,22 +126,16 @@ def _of_stream(stream: Any, called: str, once: ReadOptions | None) -> ArrowSourc
 
     with begun() as reader:
         fields = reader.schema
-        kept = read if once is None else held(_batches(reader, called), fields, called, once.spool)
+        kept = read if once is None else _held(_batches(reader, called), fields, called, once.spool)
         return ArrowSource(called, fields, _selecting(kept))
 
 
 def _batches(reader: pa.RecordBatchReader, called: str) -> Iterator[pa.RecordBatch]:
-    while True:
-        try:
-            batch = next(reader, None)
-        except Exception as error:
-            problem = _unread(called, error)
-        else:
-            if batch is None:
-                return
-            yield batch
-            continue
-        raise problem  # here, so that the error of the library is not its context
+    def explain(error: Exception) -> InvalidData:
+        return _unread(called, error)
+
+    while (batch := tried(lambda: next(reader, None), explain)) is not None:
+        yield batch
 
 
 def _unread(called: str, error: Exception) -> InvalidData:
@@ -181,50 +171,31 @@ def _selecting(
 _READ_AGAIN = frozenset({"polars", "duckdb"})
 
 
-def held(
+def _held(
     batches: Iterable[pa.RecordBatch], fields: pa.Schema, called: str, spool: Path | None
 ) -> Callable[[], Iterable[pa.RecordBatch]]:
-    """Return what yields these batches again and again: from memory, or from a file without a name.
+    """Return what yields these batches again and again."""
+    import pyarrow as pa  # noqa: PLC0415 - likewise
 
-    Raises
-    ------
-    InvalidData
-        If they are larger than ``MOST_HELD`` and there is no folder to spool them to.
-    """
     kept: list[pa.RecordBatch] = []
-    size = 0
-    rest = iter(batches)
+    size, rest = 0, iter(batches)
     for batch in rest:
         kept.append(batch)
         size += batch.nbytes
-        if size > MOST_HELD:
-            if spool is None:
-                raise InvalidData(
-                    f"{called} can be read only once, and has more than {MOST_HELD // 2**30} GiB to hold in "
-                    "memory; name a folder with --spool (in Python, spool=) where the records may lie in the "
-                    "clear until the run ends, or write a Parquet file"
-                )
-            return _spooled(itertools.chain(kept, rest), fields, spool)
-    return lambda: kept
+        if size > HELD:
+            break
+    else:
+        return lambda: kept
 
+    def write(file: IO[bytes]) -> None:
+        with pa.ipc.new_stream(file, fields) as writer:
+            while kept:
+                writer.write_batch(kept.pop(0))
+            for batch in rest:
+                writer.write_batch(batch)
 
-def _spooled(
-    batches: Iterable[pa.RecordBatch], fields: pa.Schema, folder: Path
-) -> Callable[[], Iterable[pa.RecordBatch]]:
-    import pyarrow as pa  # noqa: PLC0415 - likewise
-
-    # Without a name from the beginning, so that nothing is left behind however the program ends.
-    file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - open as long as the source
-    with pa.ipc.new_file(pa.PythonFile(file, "w"), fields) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-
-    def read() -> Iterator[pa.RecordBatch]:
-        content = pa.ipc.open_file(pa.PythonFile(file, "r"))
-        for i in range(content.num_record_batches):
-            yield content.get_batch(i)
-
-    return read
+    content = pa.py_buffer(spooled(called, spool, write))
+    return lambda: pa.ipc.open_stream(content)
 
 
 def column_of(name: str, column: Any) -> pa.Array:
@@ -414,7 +385,6 @@ def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
         and what to say of them.
     """
     from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - arrays are used without pyarrow
-    from dpkit_core.data.fields import type_of  # noqa: PLC0415 - which needs schemas, and they this
 
     others = [] if hasattr(X, "column_names") else getattr(X, "columns", ())
     if others := [name for name in others if not isinstance(name, str)]:
@@ -455,7 +425,6 @@ def column_feature(values: npt.NDArray[Any], feature: Feature) -> Vector:
 def _encoded(source: ArrowSource, features: Sequence[Feature]) -> Matrix:
     """Return n x d features of a table, column by column in memory: each is written and read as a whole."""
     from dpkit_core.data.encode import Unreadable, encode  # noqa: PLC0415 - arrays are used without pyarrow
-    from dpkit_core.data.fields import require_kind, told  # noqa: PLC0415 - which needs schemas, and they this
 
     columns, names = wanted(features), source.fields.names
     for name, written in columns.items():
@@ -476,7 +445,7 @@ def _encoded(source: ArrowSource, features: Sequence[Feature]) -> Matrix:
 
 def _of_its_own(feature: Feature) -> Feature:
     """Return a feature that is a column by itself, although it may stand for a category."""
-    return feature if feature.name == feature.column else type(feature)(feature.name, feature.name)
+    return feature if feature.name == feature.column else Feature(feature.name, feature.name)
 
 
 def _absent(name: str, names: Sequence[str]) -> str:

@@ -73,14 +73,14 @@ class Guess:
     remark: str = ""
 
 
-def guesses(source: Source, habits: Written = Written()) -> dict[str, Guess]:
+def guesses(source: Source, defaults: Written = Written()) -> dict[str, Guess]:
     """Return a guess for each column whose type says nothing, from the first ``LOOKED_AT`` records.
 
     Parameters
     ----------
     source
         A table; columns whose types are known are not read.
-    habits
+    defaults
         How its owner says that numbers are written, and what stands for a missing value.
 
     Raises
@@ -97,10 +97,10 @@ def guesses(source: Source, habits: Written = Written()) -> dict[str, Guess]:
         for name in names:
             texts = batch.column(name).unique().to_pylist()
             distinct[name].update(text.strip() for text in texts if text is not None)
-    return {name: guess(texts, habits) for name, texts in distinct.items()}
+    return {name: guess(texts, defaults) for name, texts in distinct.items()}
 
 
-def guess(texts: Iterable[str], habits: Written = Written()) -> Guess:
+def guess(texts: Iterable[str], defaults: Written = Written()) -> Guess:
     """Return how texts may be written that stand in one column.
 
     >>> guess(["4.011,56 €", "12,00 €"])
@@ -108,14 +108,14 @@ def guess(texts: Iterable[str], habits: Written = Written()) -> Guess:
     >>> [facts["format"] for facts in guess(["03/04/2023"]).either]
     ['%d/%m/%Y', '%m/%d/%Y']
     """
-    entries = sorted(set(texts) - {*NOTHING, *habits.missing})
+    entries = sorted(set(texts) - {*NOTHING, *defaults.missing})
     if not entries:
         return Guess("numeric", remark="There is nothing in this column, as far as was looked.")
     # Words among numbers, such as "unknown", may stand for missing values.
     words = [entry for entry in entries if not any(map(str.isdecimal, entry))]
     few = 0 < len(words) <= _ODD and len(entries) - len(words) > 3 * len(words)
     read = [entry for entry in entries if entry not in words] if few else entries
-    found = _numbers(read, habits) or _dates(read)
+    found = _numbers(read, defaults) or _dates(read)
     if found is not None and few:
         remark = "Some entries are words: if one stands for a missing value, name it by --missing."
         return attrs.evolve(found, remark=" ".join(filter(None, (remark, found.remark))))
@@ -135,7 +135,7 @@ def _categories(entries: Sequence[str]) -> Guess:
 # Numbers
 
 
-def _numbers(entries: Sequence[str], habits: Written) -> Guess | None:
+def _numbers(entries: Sequence[str], defaults: Written) -> Guess | None:
     """Return how entries are written if they are numbers, else None."""
     parts = [_NUMBER.fullmatch(entry) for entry in entries]
     found = [part for part in parts if part is not None]
@@ -149,11 +149,9 @@ def _numbers(entries: Sequence[str], habits: Written) -> Guess | None:
     if all(map(_CODE.fullmatch, digits)) and any(len(text) > 1 and text[0] == "0" for text in digits):
         return Guess("categorical", remark="Digits that begin with 0 are taken for codes, not for numbers.")
     ways = [
-        (decimal, thousands)
-        for decimal, thousands in _ways(digits)
-        if _reads(number_of, entries, Written("numeric", None, symbol, decimal, thousands))
+        way for way in _ways(digits) if _reads(number_of, entries, Written("numeric", None, symbol, *way))
     ]
-    own = (habits.decimal, habits.thousands)
+    own = (defaults.decimal, defaults.thousands)
     if own != _USUAL and own in ways:
         ways = [own]
     if not ways:
@@ -178,7 +176,7 @@ def _is_symbol(symbol: str, found: Sequence[re.Match[str]]) -> bool:
 
 
 def _ways(digits: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the decimal signs and separators of thousands by which all these are numbers."""
+    """Yield the decimal signs and separators of thousands by which all these may be numbers."""
     signs = {sign for text in digits for sign in text}
     for decimal, thousands in itertools.product(DECIMALS, ("", *THOUSANDS)):
         if decimal == thousands or (thousands and thousands not in signs):
@@ -186,11 +184,10 @@ def _ways(digits: Sequence[str]) -> Iterator[tuple[str, str]]:
         # A comma that no entry has is the decimal sign only where the point is something else.
         if decimal != "." and decimal not in signs and thousands != ".":
             continue
-        point, group = re.escape(decimal), re.escape(thousands)
-        plain = rf"[+-]?(\d+({point}\d*)?|{point}\d+)([eE][+-]?\d+)?"
-        grouped = rf"[+-]?[1-9]\d{{0,2}}({group}\d{{2,3}})*{group}\d{{3}}({point}\d*)?"
-        shape = re.compile(f"{plain}|{grouped}" if thousands else plain, re.ASCII)
-        if all(map(shape.fullmatch, digits)):
+        # Nobody groups the digits of 0,123 or of 1.234e5, though the rule would read them.
+        group = re.escape(thousands)
+        odd = re.compile(rf"[+-]?0\d*{group}|.*{group}.*[eE]", re.ASCII)
+        if not (thousands and any(map(odd.match, digits))):
             yield decimal, thousands
 
 

@@ -135,7 +135,7 @@ class Schema:
     records_about
         The order of magnitude of the number of records, where that is public: one digit and zeros, such as
         50000, so that it cannot be a count. For rules of thumb and forecasts; never for noise.
-    habits
+    defaults
         How text is read in columns that do not say how they are written, as ``read_with`` sets it. It belongs
         to a file and not to the facts: it is in no document, and schemas that differ in it alone are equal.
 
@@ -157,7 +157,7 @@ class Schema:
     records: int | None = None
     assertions: tuple[str, ...] = attrs.field(default=(), converter=frozen_tuple)
     records_about: int | None = None
-    habits: Written = attrs.field(default=Written(), eq=False)
+    defaults: Written = attrs.field(default=Written(), eq=False)
 
     def __attrs_post_init__(self) -> None:
         if problems := tuple(self._problems()):
@@ -292,7 +292,7 @@ class Schema:
     @property
     def features(self) -> tuple[Feature, ...]:
         """Every feature after one-hot encoding, in the order of the columns and categories."""
-        return _features(self.columns, self.habits)
+        return _features(self.columns, self.defaults)
 
     @property
     def size(self) -> int | None:
@@ -305,7 +305,7 @@ class Schema:
 
         Of a target of several classes, the place of its class, from 1, and 0 for any other value.
         """
-        return self.target.outcome(self.habits)
+        return self.target.outcome(self.defaults)
 
     @property
     def drops(self) -> bool:
@@ -370,8 +370,7 @@ class Schema:
             What numbers have before their decimals, what groups their digits, and which texts stand for a
             missing value in any column.
         """
-        habits = Written(decimal=options.decimal, thousands=options.thousands, missing=options.missing)
-        return attrs.evolve(self, habits=habits)
+        return attrs.evolve(self, defaults=options.written)
 
     def to_document(self) -> dict[str, Any]:
         """Return the schema as plain data, the shape of its TOML file."""
@@ -418,8 +417,8 @@ class Schema:
 
 
 @functools.lru_cache(maxsize=64)  # asked for again with every table, and more than once
-def _features(columns: tuple[Column, ...], habits: Written) -> tuple[Feature, ...]:
-    return tuple(feature for column in columns for feature in column.features(habits))
+def _features(columns: tuple[Column, ...], defaults: Written) -> tuple[Feature, ...]:
+    return tuple(feature for column in columns for feature in column.features(defaults))
 
 
 def _some(names: list[str]) -> str:

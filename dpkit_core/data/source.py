@@ -12,18 +12,24 @@ inferred from all entries of a column. ``dpkit_core.testing.sources`` attacks th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import attrs
 
-from dpkit_core.data.features import Written
-from dpkit_core.errors import InvalidOption
+from dpkit_core.data.features import DECIMALS, THOUSANDS, Written
+from dpkit_core.errors import DpkitError, InvalidOption
 from dpkit_core.validators import frozen_tuple
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_Result = TypeVar("_Result")
+
+#: What to say of an error of a library that reads records. It may look at the library's sentence, and never
+#: repeats it: that quotes records, and passwords.
+Explain = Callable[[Exception], DpkitError]
 
 #: Metadata of a field whose declared type says nothing: what its text means is for the schema to say.
 UNTYPED = {b"dpkit": b"untyped"}
@@ -75,6 +81,22 @@ def is_untyped(field: pa.Field) -> bool:
     return bool(field.metadata) and UNTYPED.items() <= field.metadata.items()
 
 
+def tried(step: Callable[[], _Result], explain: Explain) -> _Result:
+    """Return what a step of a library that reads records returns.
+
+    Its error becomes one that ``explain`` makes, which has neither cause nor context, as a traceback and a
+    ledger would tell these.
+    """
+    try:
+        return step()
+    except DpkitError:
+        raise
+    except Exception as failure:
+        problem = explain(failure)
+    # Here, where the failure is no longer handled, so that it does not become the context.
+    raise problem
+
+
 def _character(named: str | None) -> str | None:
     return "\t" if named in {"tab", "\\t"} else named
 
@@ -120,9 +142,9 @@ class ReadOptions:
             raise InvalidOption(
                 f"the delimiter is {self.delimiter!r}; it must be one character, such as ';', or tab"
             )
-        if self.decimal not in {".", ","}:
+        if self.decimal not in DECIMALS:
             raise InvalidOption(f"the decimal sign is {self.decimal!r}; it must be '.' or ','")
-        if self.thousands not in {"", ",", ".", "'", "’", "_", " ", "\u00a0", "\u202f"}:
+        if self.thousands not in ("", *THOUSANDS):
             raise InvalidOption(
                 f"the thousands separator is {self.thousands!r}; it must be a comma, a point, a space, an "
                 "apostrophe or an underscore"
@@ -131,6 +153,11 @@ class ReadOptions:
             raise InvalidOption(
                 f"{self.decimal!r} cannot be both the decimal sign and the thousands separator"
             )
+
+    @property
+    def written(self) -> Written:
+        """How text is read in columns that do not say how they are written."""
+        return Written(decimal=self.decimal, thousands=self.thousands, missing=self.missing)
 
     def require_only(self, called: str, *allowed: str) -> None:
         """Raise if an option is given that means nothing to the source that is so called.

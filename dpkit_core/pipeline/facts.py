@@ -7,12 +7,12 @@ from pathlib import Path
 
 import attrs
 
-from dpkit_core.data.fields import infer_schema
+from dpkit_core.data.matching import infer_schema
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.source import Source
 from dpkit_core.errors import InvalidData, InvalidOption, InvalidSchema
 from dpkit_core.files.documents import read_toml
-from dpkit_core.plugins.sources import PACKED
+from dpkit_core.plugins.sources import unpacked
 from dpkit_core.privacy.budget import Neighboring
 
 
@@ -136,9 +136,7 @@ class Facts:
 
 
 def _beside(called: str, report: Callable[[str], None]) -> Path | None:
-    name = Path(called)
-    if name.suffix.lower() in PACKED:
-        name = name.with_suffix("")
+    name = unpacked(Path(called))
     path = name.with_name(f"{name.stem}.schema.toml") if name.name else name
     if not path.is_file():
         return None

@@ -21,7 +21,7 @@ from typing import Any, Self
 import attrs
 
 from dpkit_core.data.dataset import Dataset, dataset_of
-from dpkit_core.data.fields import require_columns, unused_columns
+from dpkit_core.data.matching import require_columns, unused_columns
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.source import ReadOptions, Source
 from dpkit_core.errors import InvalidOption

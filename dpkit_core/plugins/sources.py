@@ -118,8 +118,12 @@ def suffix_of(name: str) -> str:
     >>> suffix_of("visits.csv.gz"), suffix_of("VISITS.CSV")
     ('.csv', '.csv')
     """
-    path = Path(name)
-    return (path.with_suffix("") if path.suffix.lower() in PACKED else path).suffix.lower()
+    return unpacked(Path(name)).suffix.lower()
+
+
+def unpacked(path: Path) -> Path:
+    """Return a path without the end that says how the file is packed."""
+    return path.with_suffix("") if path.suffix.lower() in PACKED else path
 
 
 def _found(where: str) -> ComponentRef:

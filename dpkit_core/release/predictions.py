@@ -147,11 +147,11 @@ def predictions(
 
     try:
         _require_apart(source, keep, columns)
-        for feature in features:
-            kind = feature.kind if feature.category is None else "categorical"
-            require_kind(find(source, feature.column), kind)
+        needed = wanted(features)
+        for name, written in needed.items():
+            require_kind(find(source, name), written.kind)
         # What is kept is asked for as it is written.
-        asked = {**wanted(features), **dict.fromkeys(keep, Written("categorical"))}
+        asked = {**needed, **dict.fromkeys(keep, Written("categorical"))}
         for batch in source.batches(asked, ROWS):
             try:
                 X = encode(batch, features)

@@ -11,7 +11,10 @@ import pyarrow as pa
 import pytest
 
 from dpkit_core import Budget, Column, Dataset, LinearModel, Schema, compose
+from dpkit_core.data.features import Written
+from dpkit_core.data.source import ReadOptions
 from dpkit_core.errors import InvalidData, InvalidSchema, UnusedColumns
+from dpkit_core.plugins.sources import open_source
 from dpkit_core.release.models import RowClippedLinearModel, WinsorizedLinearModel
 
 SCHEMA = Schema(
@@ -325,3 +328,22 @@ def test_the_codes_of_a_union_need_not_count_from_0(mode):
         column = pa.UnionArray.from_dense(codes, places, children, ["n", "t"], [5, 7])
     data = Dataset.from_frame(pa.table({"x": column, "y": [0.0] * 3}), Schema.numeric(["x"], "y"))
     assert data.X[:, 0].tolist() == [1.0, 4.0, 3.0]
+def test_a_stream_that_is_too_large_for_memory_lies_in_a_file_without_a_name(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpkit_core.data.frames.HELD", 100)
+    # Each batch has words of its own, as categories often do where a stream was made of several files.
+    words = [["a", "b"] * 9, ["c"] * 9, ["d"]]
+    table = pa.Table.from_batches(
+        [pa.record_batch([pa.array(batch).dictionary_encode()], ["word"]) for batch in words]
+    )
+    with pytest.raises(InvalidData, match=r"only once .* name a folder with --spool \(in Python, spool=\)"):
+        open_source(Stream(table))
+    with pytest.raises(InvalidData, match=r"cannot keep the table in .*none: No such file"):
+        open_source(Stream(table), ReadOptions(spool=tmp_path / "none"))
+    source = open_source(Stream(table), ReadOptions(spool=tmp_path))
+    assert not list(tmp_path.iterdir())
+    for rows in (2, 100):
+        batches = list(source.batches({"word": Written("categorical")}, rows))
+        assert max(batch.num_rows for batch in batches) == min(rows, 18)
+        assert [word for batch in batches for word in batch.column(0).to_pylist()] == [
+            word for batch in words for word in batch
+        ]

@@ -14,7 +14,7 @@ from tables import read, streamed
 
 from dpkit_core import Dataset, LinearModel, ReadOptions, StreamedDataset, open_source
 from dpkit_core.data.dataset import SparseDataset
-from dpkit_core.data.fields import infer_schema
+from dpkit_core.data.matching import infer_schema
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import InvalidData, InvalidOption, InvalidSchema
 from dpkit_core.privacy.budget import Neighboring

@@ -13,7 +13,7 @@ from tables import read, streamed
 from dpkit_core import Dataset, open_source
 from dpkit_core.data import dataset as dataset_module
 from dpkit_core.data.dataset import dataset_of
-from dpkit_core.data.fields import infer_schema, unused_columns
+from dpkit_core.data.matching import infer_schema, unused_columns
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import InvalidData
 from dpkit_core.pipeline.facts import Facts
@@ -262,6 +262,11 @@ TABLES = {
         ["'a' appears twice"],
     ),
     "no name": ("t.csv", ",a,y\n0,1,2\n1,2,3\n", ["column 1 has no name"]),
+    "a name that moves the cursor": (
+        "t.csv",
+        "a,b\x1b[2J\n1,2\n",
+        [r"the name of column 2, 'b\x1b[2J', has a control character in it", "rename it"],
+    ),
     "no Parquet": ("t.parquet", b"PAR1nothing of the kindPAR1", ["not a Parquet or Arrow file"]),
     "no NPZ": ("t.npz", b"nothing of the kind", ["not an NPZ file"]),
     "objects": ("t.npz", {"X": np.array([[{}]]), "y": np.array([1])}, ["Python objects"]),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpkit_core import Dataset, Schema, open_source
-from dpkit_core.data.fields import unused_columns
+from dpkit_core.data.matching import unused_columns
 
 DATA = Path(__file__).parents[2] / "docs/data"
 

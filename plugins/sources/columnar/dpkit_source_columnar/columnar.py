@@ -19,7 +19,8 @@ import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSystem
 
 from dpkit_core.data.features import Written
-from dpkit_core.data.source import UNTYPED, ReadOptions
+from dpkit_core.data.fields import held_in
+from dpkit_core.data.source import UNTYPED, ReadOptions, is_untyped
 from dpkit_core.errors import InvalidData
 from dpkit_source_columnar import arrow, parquet
 from dpkit_source_columnar.places import find, locate, refused
@@ -270,13 +271,8 @@ def _common(files: Sequence[_File]) -> pa.Schema:
 
 def _holds(field: pa.Field) -> str:
     """Return what a column holds; types of one word are encoded alike."""
-    types, kind = pa.types, field.type
-    if field.metadata == UNTYPED:
+    if is_untyped(field):
         return "the names of folders"
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return "numbers"
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return "text"
-    return "dates" if types.is_date(kind) or types.is_timestamp(kind) else str(kind)
+    # What is written otherwise than plain text, or entry by entry.
+    special = isinstance(field.type, pa.BaseExtensionType) or pa.types.is_union(field.type)
+    return str(field.type) if special else held_in(field)

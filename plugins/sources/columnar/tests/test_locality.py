@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
-from dpkit_core.testing.sources import SCHEMA, TYPES, check_source, typed
+from dpkit_core.testing.sources import SCHEMA, TYPES, check_source
 from dpkit_core.testing.trial import CheckFailed
 
 NAMES = [*(column.name for column in SCHEMA.columns), SCHEMA.target.name]
@@ -19,6 +19,11 @@ NUMBERS = itertools.cycle(kind for kind in TYPES if pa.types.is_integer(kind) or
 # Every type in turn, as the column of categories; in all three formats.
 KINDS = list(zip(DATES, TYPES, NUMBERS, itertools.cycle([".parquet", ".feather", ".arrows"])))  # fmt: skip
 SMALL = {".parquet": {"row_group_size": 2}, ".feather": {"chunksize": 2}, ".arrows": {"max_chunksize": 2}}
+
+
+def typed(*kinds):
+    """Return records whose entries are of these types, or nothing."""
+    return st.tuples(*(st.one_of(st.none(), TYPES[kind], TYPES[kind]) for kind in kinds))
 
 
 @pytest.fixture

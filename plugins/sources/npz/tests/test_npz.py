@@ -15,6 +15,7 @@ from dpkit_core.data.columns import Column
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.source import ReadOptions, Source
 from dpkit_core.errors import InvalidData, InvalidOption
+from dpkit_core.plugins.sources import open_source
 from dpkit_core.testing.sources import SCHEMA, check_source, texts
 
 
@@ -137,7 +138,7 @@ def test_an_archive_that_is_not_what_it_says_is_refused(tmp_path, members, words
         for name, content in members.items():
             made.writestr(name, content)
     with pytest.raises(InvalidData, match=words):
-        read(tmp_path / "t.npz")
+        open_source(tmp_path / "t.npz")
 
 
 def test_what_is_no_archive_or_not_there_or_several_is_refused(tmp_path):

@@ -1,36 +1,14 @@
-"""Passes over a table: what a driver opens is closed, and what it says of a failure is not repeated."""
+"""Passes over a table: what a driver opens for one is closed at its end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TypeVar
 
 import pyarrow as pa
 
-from dpkit_core.errors import DpkitError, InvalidData
-
-_Result = TypeVar("_Result")
-
-#: What to say of an error of a driver. It may look at the driver's sentence, and never repeats it: that
-#: quotes records, and passwords.
-Explain = Callable[[Exception], DpkitError]
-
-
-def tried(step: Callable[[], _Result], explain: Explain) -> _Result:
-    """Return what a step of a driver returns.
-
-    Its error becomes one that ``explain`` makes, which has neither cause nor context, as a traceback and a
-    ledger would tell these.
-    """
-    try:
-        return step()
-    except DpkitError:
-        raise
-    except Exception as failure:
-        problem = explain(failure)
-    # Here, where the failure is no longer handled, so that it does not become the context.
-    raise problem
+from dpkit_core.data.source import Explain, tried
+from dpkit_core.errors import InvalidData
 
 
 class Passes:

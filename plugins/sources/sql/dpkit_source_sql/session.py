@@ -12,7 +12,8 @@ from adbc_driver_manager import AdbcConnection, AdbcDatabase, AdbcStatement
 # would lose the SQLSTATE of an error.
 from adbc_driver_manager._reader import AdbcRecordBatchReader
 
-from dpkit_source_sql.passes import Explain, Passes, tried
+from dpkit_core.data.source import Explain, tried
+from dpkit_source_sql.passes import Passes
 
 
 class Session:

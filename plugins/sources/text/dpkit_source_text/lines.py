@@ -7,29 +7,25 @@ always finds in its first state: the encodings are those in which this is so.
 from __future__ import annotations
 
 import codecs
-import mmap
 import os
 import re
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import attrs
 import numpy as np
 import pyarrow as pa
 
+from dpkit_core.data.once import HELD, spooled
 from dpkit_core.errors import InvalidData, InvalidOption
 
 # The longest line, in bytes of UTF-8. No block that is read at once may become longer than this.
 LINE = 2**24
-
-# Bytes of what can be read only once that are held in memory.
-HELD = 2**30
 
 _PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 
@@ -223,25 +219,15 @@ def _state(file: Any) -> tuple[int, int]:
     return now.st_size, now.st_mtime_ns
 
 
-def _kept(stream: BinaryIO, called: str, spool: Path | None) -> pa.Buffer:
+def _kept(stream: IO[bytes], called: str, spool: Path | None) -> pa.Buffer:
     head = stream.read(HELD + 1)
     if len(head) <= HELD:
         return pa.py_buffer(head)
-    if spool is None:
-        raise InvalidData(
-            f"{called} can be read only once and is larger than {HELD >> 30} GiB, which is what dpkit "
-            "holds in memory; write it to a file, or name a folder with --spool, in whose file system the "
-            "records then lie, in the clear, until the program ends"
-        )
-    try:
-        # Made for its owner alone, and without a name from the beginning or at once: nothing is left.
-        with tempfile.TemporaryFile(dir=spool) as file:
-            file.write(head)
-            del head
-            shutil.copyfileobj(stream, file, 2**20)
-            file.flush()
-            return pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except OSError as error:
-        raise InvalidData(
-            f"cannot keep {called} in {spool}: {error.strerror}; name another folder"
-        ) from error
+
+    def write(file: IO[bytes]) -> None:
+        nonlocal head
+        file.write(head)
+        head = b""  # before the rest is read
+        shutil.copyfileobj(stream, file, 2**20)
+
+    return pa.py_buffer(spooled(called, spool, write))
