@@ -30,9 +30,9 @@ DataArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="DATA",
-        help="The private table: a file, a folder or a pattern of files, the address of a database, or - for "
-        "standard input. `dpkit list sources` says of which kinds. Not needed for a --dry-run with --schema. "
-        "Several with --batches.",
+        help="The private table: a file, a folder, a glob pattern, a database URL, or - for standard "
+        "input. `dpkit list sources` lists the formats. Not needed with --dry-run and --schema. Several "
+        "with --batches.",
         show_default=False,
     ),
 ]
@@ -40,7 +40,7 @@ BatchesOption = Annotated[
     bool,
     typer.Option(
         "--batches",
-        help="The tables are batches of records, which the regressor learns from one after the other.",
+        help="The tables are batches of records; the regressor learns from one after the other.",
         rich_help_panel=_FACTS,
     ),
 ]

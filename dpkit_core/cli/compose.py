@@ -101,7 +101,7 @@ def compose(
     from dpkit_core.pipeline.request import Request, propose
 
     if not data and not (dry_run and schema):
-        raise InvalidOption("which table? Give DATA, or --schema with --dry-run to see a plan without data")
+        raise InvalidOption("which table? Give DATA, or --schema with --dry-run for a plan without data")
     options = parse_settings(settings or [])
     given = {"scorer": scorer, "selector": selector, "regressor": regressor, "accountant": accountant}
     wanted = Request(

@@ -61,7 +61,7 @@ def new(
         str,
         typer.Argument(
             metavar="NAME",
-            help="Of the part, such as mutual_information; of a source, the end of its files' names.",
+            help="Name of the part, such as mutual_information; for a source, the suffix of its files.",
         ),
     ],
     directory: Annotated[

@@ -42,8 +42,8 @@ def predict(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A table with the columns that the model uses, of any kind that compose takes; - is "
-            "standard input. No target needed.",
+            help="A table with the columns that the model uses, in any format that compose reads; - is "
+            "standard input. It needs no target.",
         ),
     ],
     *,
@@ -52,8 +52,7 @@ def predict(
         typer.Option(
             "--keep",
             metavar="COLUMNS",
-            help="Columns of DATA to write beside the predictions, such as id,name: as they are in the file, "
-            "digit by digit. Repeatable.",
+            help="Columns of DATA to copy, unchanged, next to the predictions, such as id,name. Repeatable.",
         ),
     ] = None,
     called: Annotated[
@@ -61,8 +60,8 @@ def predict(
         typer.Option(
             "--as",
             metavar="NAME",
-            help="What to call the column of predictions.",
-            show_default="prediction; of a category, the name of the target",
+            help="Name of the prediction column.",
+            show_default="prediction; for a categorical target, its name",
         ),
     ] = None,
     threshold: Annotated[
@@ -70,7 +69,7 @@ def predict(
         typer.Option(
             "--threshold",
             metavar="P",
-            help="From which probability on the positive category is predicted.",
+            help="Predict the positive category from this probability on.",
             show_default="0.5",
         ),
     ] = None,
@@ -129,7 +128,7 @@ def predict(
     kept = split_names(keep or [], "--keep") or []
     chosen = _format_of(output, format)
     if chosen is FileFormat.PARQUET and output == STANDARD and sys.stdout.isatty():
-        raise InvalidOption("Parquet is nothing to read on a terminal; name a file with --output")
+        raise InvalidOption("Parquet is not readable on a terminal; name a file with --output")
     options = ReadOptions(table, delimiter, encoding, decimal, thousands, missing or (), spool)
     count = without = 0
 
@@ -160,7 +159,7 @@ def predict(
             file.write(pieces())
     if without:
         lack = f"{without} of {number_of(count, 'record')} {'lacks' if without == 1 else 'lack'}"
-        note(f"{lack} a value that the model needs: nan")
+        note(f"{lack} a value that the model needs; the prediction is nan")
     if output != STANDARD:
         note(f"wrote {output}: {number_of(count, 'prediction')}")
 
@@ -253,8 +252,8 @@ def _of_types(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
             columns.append(column.cast(field.type))
         except pa.ArrowException:
             raise InvalidData(
-                f"--keep {field.name}: it is {field.type} in one file and {column.type} in another, and a "
-                "column of Parquet has one type; write CSV or JSON, which have its digits"
+                f"--keep {field.name}: it is {field.type} in one file and {column.type} in another, but a "
+                "Parquet column has one type; write CSV or JSON instead"
             ) from None
     return pa.RecordBatch.from_arrays(columns, schema=wanted)
 

@@ -63,7 +63,7 @@ _BLANKS_OF_TARGET = {
 def schema(
     data: Annotated[
         str,
-        typer.Argument(metavar="DATA", help="A table, of any kind that compose takes; - is standard input."),
+        typer.Argument(metavar="DATA", help="A table in any format that compose reads; - is standard input."),
     ],
     target: Annotated[
         str | None, typer.Option("--target", metavar="COLUMN", help="The column to predict.")
@@ -74,7 +74,7 @@ def schema(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where to write it, such as visits.schema.toml beside visits.csv.",
+            help="File to write, such as visits.schema.toml next to visits.csv.",
             show_default="-, standard output",
         ),
     ] = Path("-"),
@@ -111,7 +111,7 @@ def schema(
         return
     with reserved(output, replace=force) as file:
         file.write(text)
-    note(f"wrote {output}: fill it in, and give it to compose with --schema")
+    note(f"wrote {output}: fill it in, and pass it to compose with --schema")
 
 
 def draft(source: Source, target: str | None, guessed: Mapping[str, Guess]) -> str:

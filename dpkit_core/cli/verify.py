@@ -110,7 +110,7 @@ def verify(
         bool,
         typer.Option(
             "--replan",
-            help="Also plan again with the installed parts, and compare event by event.",
+            help="Also make the plan again with the installed parts and compare it event by event.",
         ),
     ] = False,
     select_share: Annotated[
@@ -118,7 +118,7 @@ def verify(
         typer.Option(
             "--select-share",
             metavar="FRACTION",
-            help="For --replan: the selection's share, of releases that do not say theirs.",
+            help="For --replan: the selection's share of the budget, if the release does not record it.",
         ),
     ] = None,
     format: FormatOption = Format.TABLE,
@@ -139,7 +139,7 @@ def verify(
 
     signer = None if key is None else VerifyingKey.read(key)
     if select_share is not None and not replan:
-        raise InvalidOption("--select-share is for planning again; give --replan as well")
+        raise InvalidOption("--select-share applies only with --replan")
     verified = [
         _verified(
             path,

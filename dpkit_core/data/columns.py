@@ -63,11 +63,11 @@ def _is_symbol(text: Any) -> bool:
 
 #: Facts that can be judged by themselves: what is one, and what to say of anything else.
 _BY_ITSELF: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "categories": (_are_texts, "give a list, each category as text in quotes"),
+    "categories": (_are_texts, "give a list of categories, each in quotes"),
     "positive": (lambda value: isinstance(value, str), "give one of its categories, in quotes"),
     "missing": (
         MISSING.__contains__,
-        f"give one of {', '.join(MISSING)}, none of which looks at other records",
+        f"give one of {', '.join(MISSING)}",
     ),
     "clip": (lambda value: isinstance(value, bool), "give true or false"),
     "scale": (lambda value: isinstance(value, bool), "give true or false"),
@@ -77,12 +77,12 @@ _BY_ITSELF: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "format": (
         _says_the_day,
-        'write year, month and day in the codes of strptime, such as "%d.%m.%Y" for 31.01.2020',
+        'write year, month and day as strptime codes, such as "%d.%m.%Y" for 31.01.2020',
     ),
     "symbol": (
         _is_symbol,
-        'give what stands before or after the number and says nothing, such as "€" or "%", without digits, '
-        "signs, or spaces around it",
+        'give the symbol before or after the number, such as "€" or "%", without digits, signs, or '
+        "surrounding spaces",
     ),
     "decimal": (DECIMALS.__contains__, 'give "." or ","'),
     "thousands": (
@@ -196,12 +196,12 @@ class Column:
 
     def _flaw_of_bound(self, fact: str, value: object) -> str | None:
         if isinstance(value, datetime.datetime):
-            return "that has a time of day; give a date"
+            return "with a time of day; give a date"
         if fact == "fill" and self.kind != "date":
             return None if isinstance(value, float | str) else "give a number or a category in quotes"
         if self.kind == "date":
             within = isinstance(value, float) and value.is_integer() and _in_calendar(value)
-            return None if within else "give a date, of the years 1 to 9999"
+            return None if within else "give a date in the years 1 to 9999"
         if not isinstance(value, float):
             return "a bound is a number, without quotes"
         return None if math.isfinite(value) else "bounds must be finite"
@@ -221,7 +221,7 @@ class Column:
     def _of_rule(self) -> Iterator[str]:
         if self.fill is not None and (self.missing in (None, "drop") or self._flagged_category):
             yield (
-                f"has fill = {self.fill!r} and missing = {self.missing!r}, which fills nothing; set "
+                f"has fill = {self.fill!r} and missing = {self.missing!r}, which does not use it; set "
                 'missing = "constant", or remove "fill"'
             )
         if self.kind == "categorical" and self.missing == "constant" and self.fill not in self.categories:
@@ -243,13 +243,13 @@ class Column:
         if asked and self.kind != "numeric":
             yield f"is {self.kind} and has {asked[0]}; that is for numbers"
         elif self.within is None and (self.clip or self.scale):
-            yield f"has {asked[0]} and not both bounds; give lower and upper, from public knowledge"
+            yield f"has {asked[0]} but not both bounds; give lower and upper, from public knowledge"
         elif asked and self.within and self.within[0] >= self.within[1]:
             return  # told already
         elif self.transform is not None and not self.transform.leaves_room:
             yield (
-                f"has bounds {self.within} of which yeo_johnson = {self.yeo_johnson} makes one number, or "
-                "none; take a power nearer to 1, or other bounds"
+                f"has bounds {self.within} that yeo_johnson = {self.yeo_johnson} maps to one number or to "
+                "infinity; choose a power closer to 1, or other bounds"
             )
 
     def _of_writing(self) -> Iterator[str]:
@@ -264,7 +264,7 @@ class Column:
                 yield f'is {self.kind} and has {fact}; that is for {whose}: set kind = "{kind}", or remove it'
         if self.thousands and self.thousands == (self.decimal or "."):
             other = {".": ",", ",": "."}[self.thousands]
-            default = "" if self.decimal else ", which is a point unless you say otherwise"
+            default = "" if self.decimal else ", a point by default"
             yield f'has thousands = "{self.thousands}" and the same decimal{default}; set decimal = "{other}"'
 
     # What it says
@@ -453,8 +453,8 @@ def unprintable(what: str, text: object) -> str | None:
 def _kind_meant(kind: object) -> str:
     if kind in ("boolean", "bool", "logical", "binary"):
         return (
-            'a column of two values has no kind but categories = ["no", "yes"], as the table spells them; in '
-            "a target, the second counts as 1"
+            'for two values, leave kind out and write categories = ["no", "yes"], spelled as in the table; '
+            "of a target, the second is predicted"
         )
     meant = _CALLED.get(kind.casefold()) if isinstance(kind, str) else None
     near = "" if meant is None else f"did you mean {meant}? "

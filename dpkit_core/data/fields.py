@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from dpkit_core.data.encode import Unreadable
 
 WAY_OUT = (
-    "declare it categorical with its categories in a schema (`dpkit schema DATA > schema.toml` writes a "
-    "start), or leave it out with --features. Numbers with a decimal comma need --decimal ',', or "
-    'decimal = "," in the schema, which may name thousands and a symbol, too'
+    "list its categories in a schema (`dpkit schema DATA > schema.toml` drafts one), or leave it out with "
+    "--features. Numbers with a decimal comma need --decimal ',', or decimal = \",\" in the schema, which "
+    "can also give thousands and symbol"
 )
 
 
 _DATES = (
-    "dates are read as 2020-01-31 unless the schema says how they are written, such as by "
-    'format = "%d.%m.%Y"; correct the entry, or give its column a format'
+    'dates are read as 2020-01-31 unless the schema gives another format, such as format = "%d.%m.%Y"; '
+    "correct the entry, or give its column a format"
 )
 
 
@@ -35,9 +35,10 @@ def remedy_for(role: str) -> str:
     """Return what to do about a column of this role that holds no numbers."""
     if role == "target":
         return (
-            "a regression predicts a number: correct the column, choose another with --target, or, where it "
-            "holds words, list them in a schema (`dpkit schema DATA > schema.toml` writes a start): of "
-            'categories = ["no", "yes"] the second is predicted, and of more, each is a class'
+            "a regression predicts a number: correct the column, choose another with --target, or, if it "
+            "holds "
+            "words, list them in a schema (`dpkit schema DATA > schema.toml` drafts one): with "
+            'categories = ["no", "yes"] the second is predicted; with more than two, each is a class'
         )
     return WAY_OUT
 
@@ -48,17 +49,15 @@ def require_names(source: Source) -> None:
     for position, name in enumerate(source.fields.names, start=1):
         if not name:
             raise InvalidData(
-                f"{source.called}: column {position} has no name; name it there, or remove it (some tools "
-                "write a row number there)"
+                f"{source.called}: column {position} has no name; name it, or remove it (some tools write "
+                "row numbers there)"
             )
         if (flaw := flaw_of(name)) is not None:
             raise InvalidData(
-                f"{source.called}: the name of column {position}, {name!a}, has {flaw} in it; rename it there"
+                f"{source.called}: the name of column {position}, {name!a}, contains {flaw}; rename it"
             )
         if name in known:
-            raise InvalidData(
-                f"{source.called}: column {name!r} appears twice; rename or remove one of them there"
-            )
+            raise InvalidData(f"{source.called}: column {name!r} appears twice; rename or remove one of them")
         known.add(name)
 
 
@@ -106,7 +105,7 @@ def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
     elif wanted == "date":
         remedy = "write dates such as 2020-01-31, or declare what it is in the schema"
     elif wanted == "categorical":
-        remedy = "turn it into numbers or text there, or leave it out"
+        remedy = "convert it to numbers or text, or leave it out"
     else:
         remedy = remedy_for(role)
     holds = {"numeric": "numbers", "categorical": "text", "date": "dates", None: type_of(field)}
@@ -156,8 +155,8 @@ def infer_schema(
     """
     if target is None:
         raise InvalidData(
-            f"which column of {source.called} is to be predicted? Name it with --target, or in a schema "
-            "(`dpkit schema DATA > schema.toml` writes a start)"
+            f"which column of {source.called} should be predicted? Name it with --target, or in a schema "
+            "(`dpkit schema DATA > schema.toml` drafts one)"
         )
     outcome = _column(find(source, target, "target"))
     if outcome.kind == "categorical":
@@ -175,8 +174,8 @@ def _column(field: pa.Field) -> Column:
 
     if (kind := kind_of(field.type)) is None:
         raise InvalidData(
-            f"column {field.name!r} holds {type_of(field)}; turn it into numbers in the table (for example "
-            f"days since a fixed date), {WAY_OUT}"
+            f"column {field.name!r} holds {type_of(field)}; convert it to numbers (for example days since "
+            f"a fixed date), {WAY_OUT}"
         )
     return Column(field.name, "numeric" if is_untyped(field) else kind)
 

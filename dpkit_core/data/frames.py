@@ -148,15 +148,15 @@ def _batches(reader: pa.RecordBatchReader, called: str) -> Iterator[pa.RecordBat
 def _unread(called: str, error: Exception) -> InvalidData:
     """Return what is told of a library's own error, whose sentence may quote a record."""
     return InvalidData(
-        f"{called} cannot be read: the library that holds it raises {type(error).__name__}; reading "
+        f"{called} cannot be read: its library raises {type(error).__name__}; reading "
         "all of it there shows why"
     )
 
 
 def _nameless(frame: Any) -> InvalidData:
     return InvalidData(
-        f"a {type(frame).__name__} has no columns with names; give a table of pandas, polars or pyarrow, or "
-        "anything that speaks Arrow's C stream"
+        f"a {type(frame).__name__} has no named columns; give a table from pandas, polars or pyarrow, or "
+        "any object with Arrow's C stream interface"
     )
 
 
@@ -197,9 +197,9 @@ def held(
         if size > MOST_HELD:
             if spool is None:
                 raise InvalidData(
-                    f"{called} can be read only once, and has more than {MOST_HELD // 2**30} GiB to hold in "
-                    "memory; name a folder with --spool (in Python, spool=) where the records may lie in the "
-                    "clear until the run ends, or write a Parquet file"
+                    f"{called} can be read only once, and dpkit holds at most {MOST_HELD // 2**30} GiB in "
+                    "memory; name a folder with --spool (in Python, spool=) where the records may stay, "
+                    "unencrypted, until the run ends, or write a Parquet file"
                 )
             return _spooled(itertools.chain(kept, rest), fields, spool)
     return lambda: kept
@@ -252,8 +252,8 @@ def column_of(name: str, column: Any) -> pa.Array:
         NotImplementedError,
     ):  # whose text may have a value in it
         raise InvalidData(
-            f"column {name!r} of {CALLED} has type {getattr(column, 'dtype', type(column).__name__)}; turn "
-            "it into numbers, dates or text"
+            f"column {name!r} of {CALLED} has type {getattr(column, 'dtype', type(column).__name__)}; "
+            "convert it to numbers, dates or text"
         ) from None
 
 
@@ -307,7 +307,7 @@ def _typed(name: str, entry: Any) -> tuple[int, str | float | datetime.datetime 
     if isinstance(entry, datetime.date):
         return 2, datetime.datetime(entry.year, entry.month, entry.day)
     raise InvalidData(
-        f"column {name!r} of {CALLED} holds a {type(entry).__name__}; turn it into numbers, dates or text"
+        f"column {name!r} of {CALLED} holds a {type(entry).__name__}; convert it to numbers, dates or text"
     )
 
 
@@ -396,7 +396,7 @@ def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
 
     others = [] if hasattr(X, "column_names") else getattr(X, "columns", ())
     if others := [name for name in others if not isinstance(name, str)]:
-        raise InvalidData(f"the columns of X are named {_listed(others)}; give them names that are text")
+        raise InvalidData(f"the columns of X are named {_listed(others)}; column names must be text")
     kinds = {field.name: (kind_of(field.type), field) for field in frame_source(X).fields}
     typed = {
         name: kind

@@ -110,23 +110,23 @@ def guess(texts: Iterable[str], habits: Written = Written()) -> Guess:
     """
     entries = sorted(set(texts) - {*NOTHING, *habits.missing})
     if not entries:
-        return Guess("numeric", remark="There is nothing in this column, as far as was looked.")
+        return Guess("numeric", remark="Every entry that was looked at is missing.")
     # Words among numbers, such as "unknown", may stand for missing values.
     words = [entry for entry in entries if not any(map(str.isdecimal, entry))]
     few = 0 < len(words) <= _ODD and len(entries) - len(words) > 3 * len(words)
     read = [entry for entry in entries if entry not in words] if few else entries
     found = _numbers(read, habits) or _dates(read)
     if found is not None and few:
-        remark = "Some entries are words: if one stands for a missing value, name it by --missing."
+        remark = "Some entries are words. If one of them means a missing value, give it with --missing."
         return attrs.evolve(found, remark=" ".join(filter(None, (remark, found.remark))))
     return found or _categories(entries)
 
 
 def _categories(entries: Sequence[str]) -> Guess:
     if len(entries) == 2:
-        remark = "Two different texts, as far as was looked."
+        remark = "Two different texts among the entries that were looked at."
     elif len(entries) > MANY:
-        remark = "Many different texts: remove the column if they are names, numbers of records or remarks."
+        remark = "Many different texts. Remove the column if they are names, record numbers or comments."
     else:
         remark = ""
     return Guess("categorical", remark=remark)
@@ -147,7 +147,7 @@ def _numbers(entries: Sequence[str], habits: Written) -> Guess | None:
     symbol = next(iter(symbols), None)
     digits = [part["sign"] + part["digits"] for part in found]
     if all(map(_CODE.fullmatch, digits)) and any(len(text) > 1 and text[0] == "0" for text in digits):
-        return Guess("categorical", remark="Digits that begin with 0 are taken for codes, not for numbers.")
+        return Guess("categorical", remark="Digits with a leading 0 are taken to be codes, not numbers.")
     ways = [
         (decimal, thousands)
         for decimal, thousands in _ways(digits)
@@ -160,7 +160,7 @@ def _numbers(entries: Sequence[str], habits: Written) -> Guess | None:
         return None
     said = {} if symbol is None else {"symbol": symbol}
     if len(ways) > 1:
-        remark = "A comma or a point may group digits here, or come before decimals."
+        remark = "A comma or a point may be a thousands separator here, or a decimal sign."
         return Guess("numeric", said, [_facts(*way) for way in ways], remark)
     return Guess("numeric", said if ways[0] == _USUAL else said | _facts(*ways[0]))
 
@@ -209,7 +209,7 @@ def _dates(entries: Sequence[str]) -> Guess | None:
     if len(formats) == 1:
         return Guess("date", {"format": formats[0]})
     both = [{"format": format} for format in formats]
-    return Guess("date", either=both, remark="Day and month could stand in either order.") if both else None
+    return Guess("date", either=both, remark="Day and month could be in either order.") if both else None
 
 
 def _formats(entry: str) -> Iterator[str]:

@@ -189,7 +189,8 @@ class Schema:
                 if column.missing == "drop":
                     yield (
                         f'column {column.name!r} has missing = "drop", which changes the number of records; '
-                        'that is public under replace-one, and then tells of a single record. Set "constant" '
+                        "under replace-one that number is public and would reveal a single record. Set "
+                        '"constant" '
                         'or "indicator", or neighboring = "add-remove"'
                     )
         elif self.records is not None:
@@ -212,8 +213,8 @@ class Schema:
             )
         if target.yeo_johnson is not None and target.bounds is None:
             yield (
-                f"target {target.name!r} has yeo_johnson and not both bounds, and predictions are taken back "
-                "between them; give lower and upper, from public knowledge"
+                f"target {target.name!r} has yeo_johnson and not both bounds, and predictions are mapped "
+                "back between them; give lower and upper, from public knowledge"
             )
         if target.missing == "indicator":
             yield (

@@ -97,8 +97,8 @@ def read_facts(
             problems += error.problems
     elif OTHERS in columns:
         problems.append(
-            f"{table_of(OTHERS)} stands for every column of the table that is not named, and no table was "
-            "given; give it, or name the columns"
+            f"{table_of(OTHERS)} stands for every column of the table not described by name, and no table "
+            "was given; give one, or describe the columns"
         )
 
     target = document.get("target")
@@ -155,7 +155,7 @@ def _read_column(name: str, described: Mapping[str, Any]) -> tuple[Column | None
         if key not in _OF_COLUMN:
             problems.append(f"{called} {_unknown_key(name, key, value)}")
         elif value is None:
-            problems.append(f"{called} has {key} = null; leave the key out where nothing is known")
+            problems.append(f"{called} has {key} = null; leave the key out if nothing is known")
         elif key in _DATED and described.get("kind") == "date":
             facts[key] = _date(value)
             if facts[key] is None:
@@ -191,7 +191,7 @@ def _unknown_fact(key: str, value: object) -> str:
 def _unknown_key(name: str, key: str, value: object) -> str:
     said = f"has an unknown key {key!r}"
     if isinstance(value, Mapping):
-        return f"{said}; a name with a point in it is written in quotes: {table_of(f'{name}.{key}')}"
+        return f"{said}; a name with a point in it needs quotes: {table_of(f'{name}.{key}')}"
     if key.casefold() in _BOTH_BOUNDS:
         match value:
             case [int() | float() as lower, int() | float() as upper]:

@@ -140,6 +140,4 @@ class ReadOptions:
         used = {"decimal", "thousands", "missing", *allowed}
         for field in attrs.fields(type(self)):
             if field.name not in used and getattr(self, field.name) is not None:
-                raise InvalidOption(
-                    f"--{field.name} is given, which means nothing for {called}; leave it out"
-                )
+                raise InvalidOption(f"--{field.name} does not apply to {called}; leave it out")

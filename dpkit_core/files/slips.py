@@ -21,12 +21,12 @@ _VALUES = tuple(
     for pattern, sentence in (
         (
             r"(#.*)?",
-            "has nothing after the =; write a value there, or a # before the line, which leaves it out",
+            "has nothing after the =; write a value, or put a # before the line to leave it out",
         ),
         (r"(?i:true|false)\b.*", "has a capital letter; write true or false"),
         (
             r"[+-]?\d[\d.,'\s]*,[\d.,'\s]*(#.*)?",
-            "has a comma in a number; write a point before decimals, and nothing between groups of digits",
+            "has a comma in a number; write a decimal point, and no thousands separators",
         ),
         (r"[+-]?(\.\d+|\d+\.)\s*(#.*)?", "has a number that begins or ends with a point; write 0.5 or 5.0"),
         (r"\[[^\"']*[^\W\d][^\"']*", 'has text without quotes; write ["...", "..."]'),
@@ -41,7 +41,8 @@ def slip_in(text: str, reason: str) -> str | None:
     No value is shown: what the file is about is for its reader to know.
 
     >>> slip_in("[columns.Patient ID]", "Expected ']' (at line 1, column 17)")
-    'line 1: quote a name that is not only letters, digits, _ and -: [columns."Patient ID"]'
+    'line 1: put quotes around a name with characters other than letters, digits, _ and -: '
+    '[columns."Patient ID"]'
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ def _of_header(line: str, reason: str) -> str | None:
         return None
     if _BARE.fullmatch(name):
         again = "twice" in reason
-        return f" begins [{_shown(name)}] again; put all that it says in one place" if again else None
+        return f" has a second [{_shown(name)}]; merge the two" if again else None
     before = _BARE_PARTS.match(name)[0]  # type: ignore[index] # it may be empty, and always matches
     return _unquoted(f'[{_shown(before)}"{_shown(name.removeprefix(before))}"]')
 
@@ -90,7 +91,7 @@ def _of_pair(line: str, reason: str) -> str | None:
 
 
 def _unquoted(remedy: str) -> str:
-    return f": quote a name that is not only letters, digits, _ and -: {remedy}"
+    return f": put quotes around a name with characters other than letters, digits, _ and -: {remedy}"
 
 
 def _shown(name: str) -> str:

@@ -95,13 +95,10 @@ class Facts:
             columns = ", ".join(map(repr, text))
             raise InvalidData(
                 f"{source.called} holds text, not numbers, in {columns}; declare categories in a schema, "
-                "from public knowledge and not from the data (`dpkit schema DATA > schema.toml` writes a "
-                "start), or choose other columns with --features"
+                "from public knowledge and not from the data (`dpkit schema DATA > schema.toml` drafts "
+                "one), or choose other columns with --features"
             )
-        report(
-            f"no schema given; taken as public about {source.called}: the names of its columns, and nothing "
-            "else"
-        )
+        report(f"no schema given; only the column names of {source.called} are taken as public")
         return schema
 
     def _read(self, path: Path, source: Source | None) -> Schema:
@@ -124,13 +121,13 @@ class Facts:
         columns = {column.name: column for column in (*schema.columns, schema.target)}
         if target not in columns:
             raise InvalidSchema(
-                f"the schema has no column {target!r} to be the target; describe it under "
+                f"the schema has no column {target!r} to use as the target; describe it under "
                 f"[columns.{target}], or choose one of {', '.join(columns)}"
             )
         old, wanted = schema.target.name, self.features or ()
         report(f"target {target!r} (--target) instead of the schema's {old!r}")
         if old not in wanted and not noted_later:
-            report(f"{old!r} is not used as a feature; list it with --features to use it")
+            report(f"{old!r} is not used as a feature; add it to --features to use it")
         kept = [c for name, c in columns.items() if name != target and (name != old or old in wanted)]
         return attrs.evolve(schema, columns=tuple(kept), target=columns[target])
 
@@ -142,5 +139,5 @@ def _beside(called: str, report: Callable[[str], None]) -> Path | None:
     path = name.with_name(f"{name.stem}.schema.toml") if name.name else name
     if not path.is_file():
         return None
-    report(f"public facts from {path}, which lies beside the table")
+    report(f"public facts from {path}, next to the table")
     return path

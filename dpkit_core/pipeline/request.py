@@ -95,8 +95,8 @@ class Request:
     def __attrs_post_init__(self) -> None:
         if len(self.data) > 1 and not self.batches:
             raise InvalidOption(
-                f"{len(self.data)} tables are given; if they are batches of one stream, say so with "
-                "--batches, else give one"
+                f"{len(self.data)} tables are given; give one, or add --batches if they are batches of one "
+                "stream"
             )
 
 
@@ -144,7 +144,7 @@ class Agreed:
             If the plan was made without a table.
         """
         if not self.sources:
-            raise InvalidOption("the plan was made without a table; ask for one with DATA to run it on")
+            raise InvalidOption("the plan was made without a table; plan with DATA to run it")
         schema = self.plan.schema.read_with(self.reading)
         if len(self.sources) > 1:
             return [Dataset.from_source(source, schema, batch=True) for source in self.sources]
@@ -277,7 +277,7 @@ def _require_columns(
         require_columns(source, schema)
     # Batches have the same columns.
     if sources and (unused := unused_columns(sources[0], schema)):
-        report(f"not used, because {chooser} leaves them out: {', '.join(unused)}")
+        report(f"not used, because {chooser} does not include them: {', '.join(unused)}")
 
 
 def _require_as_many(tables: int, batches: int) -> None:
@@ -286,10 +286,10 @@ def _require_as_many(tables: int, batches: int) -> None:
     given = "1 table is given" if tables == 1 else f"{tables} tables are given"
     if batches == 1:
         raise InvalidOption(
-            f"{given}, and the plan is for one. Give one, or plan for a stream of as many batches with "
+            f"{given}, but the plan is for one. Give one, or plan for a stream of that many batches with "
             "`dpkit compose --batches --save`"
         )
     raise InvalidOption(
-        f"{given}, and the plan is for a stream of {batches} batches. Give all of them in the order of their "
-        "arrival (one may have no records), or plan for as many as there are with `dpkit compose --save`"
+        f"{given}, but the plan is for a stream of {batches} batches. Give all of them in order of arrival "
+        "(a batch may be empty), or make a plan for the batches you have with `dpkit compose --save`"
     )

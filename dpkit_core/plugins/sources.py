@@ -33,23 +33,23 @@ PACKED = frozenset({".gz", ".zst", ".bz2"})
 #: What reads a table that nothing installed reads, or how it becomes one that something does.
 ELSEWHERE = {
     **dict.fromkeys((".csv", ".tsv", "-"), "dpkit-source-text reads it"),
-    ".txt": "rename it to .csv, or to .tsv where tabs are between its columns",
+    ".txt": "rename it to .csv, or to .tsv if it is tab-separated",
     **dict.fromkeys((".parquet", ".feather", ".arrow", ".arrows", ".ipc"), "dpkit-source-columnar reads it"),
     **dict.fromkeys(("file", "s3", "gs", "gcs", "hdfs", "abfs", "abfss"), "dpkit-source-columnar reads it"),
     ".npz": "dpkit-source-npz reads it",
     **dict.fromkeys((".sqlite", ".db", ".duckdb"), "dpkit-source-sql reads it"),
     **dict.fromkeys(("postgresql", "postgres", "sqlite", "duckdb"), "dpkit-source-sql reads it"),
-    **dict.fromkeys((".xlsx", ".xls", ".ods"), "export the sheet as CSV in the program that wrote it"),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "export the sheet as CSV"),
     **dict.fromkeys(
         (".json", ".jsonl", ".ndjson"),
-        "write it as Parquet, such as by duckdb -c \"copy (from 'TABLE.jsonl') to 'TABLE.parquet'\"",
+        "convert it to Parquet, for example with duckdb -c \"copy (from 'TABLE.jsonl') to 'TABLE.parquet'\"",
     ),
     **dict.fromkeys(
-        (".dta", ".sav", ".sas7bdat", ".rds"), "write it as CSV or Parquet in the program it is of"
+        (".dta", ".sav", ".sas7bdat", ".rds"), "export it as CSV or Parquet from its own program"
     ),
-    **dict.fromkeys((".pkl", ".pickle"), "dpkit runs no code that lies in data; write it as Parquet"),
+    **dict.fromkeys((".pkl", ".pickle"), "reading a pickle runs code in it; save it as Parquet"),
     **dict.fromkeys(("http", "https", "ftp"), "download it first"),
-    **dict.fromkeys(("mysql", "mariadb", "oracle", "mssql"), "write the table as Parquet or CSV there"),
+    **dict.fromkeys(("mysql", "mariadb", "oracle", "mssql"), "export the table as Parquet or CSV"),
 }
 
 
@@ -90,7 +90,8 @@ def open_source(where: str | Path | Any, options: ReadOptions = ReadOptions()) -
         source = where
     else:
         raise InvalidData(
-            f"a {type(where).__name__} is no table; give the name of a file, an address, or a table in memory"
+            f"a {type(where).__name__} is not a table; give the name of a file, an address, or a table in "
+            "memory"
         )
     require_names(source)
     return source
@@ -106,8 +107,8 @@ def admit(ref: ComponentRef, target: object) -> Callable[[str, ReadOptions], Sou
     """
     if not callable(target):
         raise BrokenPlugin(
-            f"{ref} cannot be called: a source's entry point names a function that is given a name and "
-            f"ReadOptions, and returns a Source. Tell the authors of {ref.distribution}"
+            f"{ref} cannot be called: a source's entry point must name a function that takes a name and "
+            f"ReadOptions and returns a Source. Tell the authors of {ref.distribution}"
         )
     return cast(Callable[[str, ReadOptions], Source], target)
 
@@ -137,7 +138,7 @@ def _found(where: str) -> ComponentRef:
     raise InvalidData(
         f"cannot tell the format of {kind} by its {'beginning' if '://' in where else 'end'}"
         + (f"; did you mean {near[0]!r}?" if near else ";")
-        + f" what is installed reads {', '.join(sorted(known)) or 'nothing'}. Convert or rename it"
+        + f" the installed sources read {', '.join(sorted(known)) or 'nothing'}. Convert or rename it"
     )
 
 
@@ -171,12 +172,12 @@ def _of_files(where: str, files: Iterable[Path], below: Path, known: Iterable[st
             ends.setdefault(suffix_of(str(file)), file)
     if not ends:
         raise InvalidData(
-            f"{where} has no files that what is installed reads; give a folder or a pattern that has some"
+            f"{where} has no files that an installed source reads; give a folder or a pattern that has some"
         )
     if len(ends) > 1:
         one, other = list(ends.values())[:2]
         raise InvalidData(
-            f"{where} has {one} and {other}; files that are read together are of one format, so give a "
+            f"{where} has {one} and {other}; files that are read together need the same format; give a "
             "pattern such as folder/*.parquet"
         )
     return next(iter(ends))

@@ -178,8 +178,8 @@ def used_features(model: Model, schema: Schema) -> list[Feature]:
     known = {feature.name: feature for feature in schema.features}
     if unknown := [name for name in model.features if name not in known]:
         raise InvalidRelease(
-            f"the model uses {unknown[0]!r}, which is no feature of the certificate's schema; the release "
-            "file was changed or is damaged"
+            f"the model uses {unknown[0]!r}, which is not a feature of the certificate's schema; the "
+            "release file was changed or is damaged"
         )
     return [known[name] for name in model.features]
 
@@ -191,13 +191,11 @@ def _require_apart(source: Source, keep: Sequence[str], columns: Columns) -> Non
             find(source, name)
         except InvalidData as error:
             # What may have been meant, and the names that there are, the error says.
-            raise InvalidOption(
-                f"--keep {name}: {error}. Keep columns by the names they have there"
-            ) from None
+            raise InvalidOption(f"--keep {name}: {error}. Use the column names of the table") from None
         if name in columns.names:
             raise InvalidOption(
-                f"--keep {name}: the predictions go into a column of that name; give them another one, such "
-                f"as --as 'predicted {columns.name}'"
+                f"--keep {name}: the predictions have a column of that name; give it another name, such as "
+                f"--as 'predicted {columns.name}'"
             )
 
 
@@ -228,6 +226,6 @@ def texts_of(entries: pa.Array, name: str) -> pa.Array:
         return entries.cast(pa.string())
     except pa.ArrowException as error:
         raise InvalidData(
-            f"column {name!r} holds {entries.type}, which text cannot stand for; turn it into numbers or "
-            "text in the table"
+            f"column {name!r} holds {entries.type}, which cannot be written as text; convert it to numbers "
+            "or text in the table"
         ) from error

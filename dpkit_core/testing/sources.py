@@ -326,8 +326,8 @@ def check_source(
     count, read, refused = seen
     require(
         10 * read >= read + refused,
-        f"of {read + refused} made-up records, {refused} were refused, so little was compared: `make` writes "
-        "them wrongly, or give `rows` that the source reads",
+        f"of {read + refused} generated records, {refused} were refused, so little was compared: correct "
+        "how `make` writes them, or give `rows` that the source reads",
     )
     return Evidence(f"{number_of(count, 'table')}, {read} records read and {refused} refused alone", count)
 
@@ -354,7 +354,7 @@ class _Attack:
         if len(kept) < len(rows) and not self.silent:
             require(
                 self.read(rows, asked, at_once) is None,
-                f"a table is read though one of its records alone is refused{_shown(rows)}",
+                f"a table is read although one of its records alone is refused{_shown(rows)}",
             )
         if kept:
             self._compare([rows[i] for i in kept], [alone[i] for i in kept], asked, at_once)
@@ -365,14 +365,16 @@ class _Attack:
     ) -> None:
         whole = self.read(rows, asked, at_once)
         if whole is None:
-            require(self.silent, f"a table is refused though each of its records alone is read{_shown(rows)}")
+            require(
+                self.silent, f"a table is refused although each of its records alone is read{_shown(rows)}"
+            )
             return
         for one in alone:
             assert one is not None
             require(
                 one.fields.equals(whole.fields, check_metadata=True),
-                f"the fields depend on the records: {_fields(one.fields)} of one of them, "
-                f"{_fields(whole.fields)} of all{_shown(rows)}",
+                f"the fields depend on the records: {_fields(one.fields)} for one of them, "
+                f"{_fields(whole.fields)} for all{_shown(rows)}",
             )
         expected = np.concatenate([_matrix(one) for one in alone])
         require(
@@ -382,7 +384,7 @@ class _Attack:
         )
         if self._bits(whole.matrix) != self._bits(expected):
             raise CheckFailed(
-                f"records are read otherwise together than alone: {whole.matrix.tolist()} together, "
+                f"records are read differently together than alone: {whole.matrix.tolist()} together, "
                 f"{expected.tolist()} alone, in {', '.join(f.name for f in self._of(asked))}{_shown(rows)}"
             )
 
@@ -396,12 +398,15 @@ class _Attack:
         except DpkitError as error:
             self._require_unsaid(error, rows)
             return None
-        require(isinstance(source, Source), f"{type(source).__name__} is no Source: it lacks a member of it")
+        require(
+            isinstance(source, Source),
+            f"{type(source).__name__} is not a Source: it lacks one of its members",
+        )
         with closing(source):
             called = source.called
             require(
                 str(called).isprintable() and str(called).strip() != "",
-                f"`called` is {called!r}; messages need a text of one line",
+                f"`called` is {called!r}; messages need one line of text",
             )
             self._require_public(called, "`called`", rows)
             fields = source.fields
@@ -410,7 +415,7 @@ class _Attack:
                 self._passes(source, first, asked, at_once, rows)
             require(
                 source.fields.equals(fields, check_metadata=True) and source.called == called,
-                f"`fields` or `called` are others after a pass{_shown(rows)}",
+                f"`fields` or `called` changed after a pass{_shown(rows)}",
             )
         return None if first is None else _Read(fields, first)
 
@@ -434,11 +439,11 @@ class _Attack:
             for batch in source.batches(written, at_once):
                 require(
                     batch.schema.names == list(asked),
-                    f"a batch has the columns {batch.schema.names}, and {list(asked)} were wanted",
+                    f"a batch has the columns {batch.schema.names}, but {list(asked)} were wanted",
                 )
                 require(
                     batch.num_rows <= at_once,
-                    f"a batch has {number_of(batch.num_rows, 'record')}, and at most {at_once} were wanted",
+                    f"a batch has {number_of(batch.num_rows, 'record')}, but at most {at_once} were wanted",
                 )
                 found.append(encode(batch, features))
         except DpkitError as error:
@@ -448,7 +453,7 @@ class _Attack:
             raise
         except Exception as error:
             raise CheckFailed(
-                f"reading raises {type(error).__name__}: {error}; what cannot be read is refused by "
+                f"reading raises {type(error).__name__}: {error}; what cannot be read must raise "
                 f"InvalidData{_shown(rows)}"
             ) from error
         return np.concatenate(found)
@@ -466,7 +471,7 @@ class _Attack:
         same = one is None and other is None
         if one is not None and other is not None:
             same = len(one) == len(other) and self._bits(one) == self._bits(other)
-        require(same, f"{which} reads something else: {_said(one)}, then {_said(other)}{_shown(rows)}")
+        require(same, f"{which} gives different records: {_said(one)}, then {_said(other)}{_shown(rows)}")
 
     def _require_unsaid(self, error: BaseException, rows: Sequence[Row]) -> None:
         """Raise if a refusal shows a value, itself or in an error that a traceback would show with it."""
@@ -477,7 +482,8 @@ class _Attack:
     def _require_public(self, text: str, where: str, rows: Sequence[Row]) -> None:
         shown = [secret for secret in self.unsaid if secret in text]
         require(
-            not shown, f"{where} shows {shown[:1]}, which is of a record or secret: {text!r}{_shown(rows)}"
+            not shown,
+            f"{where} shows {shown[:1]}, which comes from a record or is secret: {text!r}{_shown(rows)}",
         )
 
 

@@ -402,7 +402,7 @@ def test_a_folder_has_a_schema_like_any_table(dpkit, folder, sales):
     (folder / "sales.schema.toml").write_text(result.stdout)
     result = dpkit("compose", sales, *TINY, "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "sales.schema.toml, which lies beside the table" in " ".join(result.stderr.split())
+    assert "sales.schema.toml, next to the table" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("data", ["empty", "empty/*.parquet"])

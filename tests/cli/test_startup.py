@@ -124,7 +124,8 @@ from dpkit_core import Budget, Dataset, Schema, compose, verify
 
 schema = Schema.numeric(["x1", "x2"], "y", bounds={"x1": (0, 1), "x2": (0, 1), "y": (0, 2)})
 X = np.random.default_rng(0).uniform(size=(1000, 2))
-release = compose(regressor="adassp").plan(schema, Budget(1.0, 1e-6)).run(Dataset.from_arrays(X, X.sum(axis=1), schema))
+plan = compose(regressor="adassp").plan(schema, Budget(1.0, 1e-6))
+release = plan.run(Dataset.from_arrays(X, X.sum(axis=1), schema))
 assert verify(release).confirmed
 release.predict(X)
 print("pyarrow" in sys.modules)

@@ -202,7 +202,7 @@ def test_a_dataset_of_another_rule_is_not_what_the_plan_was_made_for():
 WRONG = {
     "no rule": (
         {"missing": "mean"},
-        "one of drop, constant, indicator, none of which looks at other records",
+        "one of drop, constant, indicator",
     ),
     "no fill": ({"missing": "constant"}, "give the finite number that stands for a missing value"),
     "no bounds": ({"missing": "indicator"}, "or both bounds, whose middle it is"),

@@ -305,7 +305,7 @@ def test_a_program_is_told_what_a_file_is_told(facts):
         ('kind = "string"', "did you mean categorical[?]"),
         ('kind = "timestamp"', "did you mean date[?]"),
         ('kind = "x"', "kind 'x'; it must be one of"),
-        ("[columns.a.b]\nlower = 0", r'a name with a point in it is written in quotes: \[columns."a.b"\]'),
+        ("[columns.a.b]\nlower = 0", r'a name with a point in it needs quotes: \[columns."a.b"\]'),
         ("[b]\nlower = 0", r"a column is described under \[columns.b\]"),
         ('["b c"]\nlower = 0', r'a column is described under \[columns."b c"\]'),
     ],

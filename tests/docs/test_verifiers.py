@@ -340,7 +340,9 @@ def test_words_that_are_others_now_are_noted_and_no_problem(documents):
     found = replan(Release.from_document(edited))
     assert found.problems == ()
     assert found.notes[0] == "regressor mean says other proof of itself now"
-    assert found.notes[1].startswith("the parts also assume, and the certificate does not say: the table is")
+    assert found.notes[1].startswith(
+        "the parts also assume something that the certificate does not state: the table is"
+    )
 
 
 def test_a_search_was_not_planned_by_parts_and_says_so(documents):

@@ -31,8 +31,8 @@ _FORMATS = {b"PAR1": parquet, arrow.MAGIC: arrow, arrow.CONTINUED: arrow}
 
 # How those begin that are not, and what to do.
 _OTHERS = {
-    b"FEA1": "it is a Feather file of version 1, which no longer is written; write it again, as Parquet",
-    b"PARE": "it is encrypted, and dpkit holds no keys; write it in the clear to where it may be read",
+    b"FEA1": "it is a Feather file of version 1, which is obsolete; save it again, as Parquet",
+    b"PARE": "it is encrypted, and dpkit has no keys; write a decrypted copy where that is allowed",
 }
 
 # Bytes of a column that are fetched at once, from a disk and from elsewhere, where asking takes long.
@@ -148,8 +148,8 @@ class _File:
         now = self._files.get_file_info(self._info.path)
         if (now.size, now.mtime_ns) != (self._info.size, self._info.mtime_ns):
             raise InvalidData(
-                f"{self.called} was changed or removed after it was opened, and each pass must see the same "
-                "records; run again when nothing writes there"
+                f"{self.called} was changed or removed after it was opened, and each pass must see the "
+                "same records; run again when nothing writes to it"
             )
         with self._files.open_input_file(self._info.path) as file:
             yield file
@@ -164,8 +164,8 @@ class _File:
                 entries = -1
             if entries != batch.num_rows:
                 raise InvalidData(
-                    f"cannot read column {name!r} of {self.called}: the file is damaged, or holds text that "
-                    "is not UTF-8; write it again"
+                    f"cannot read column {name!r} of {self.called}: the file is damaged, or contains text "
+                    "that is not UTF-8; save it again"
                 )
 
 
@@ -185,7 +185,7 @@ def _format(file: pa.NativeFile, called: str) -> Any:
 
 
 def _damaged(called: str) -> InvalidData:
-    return InvalidData(f"cannot read {called}: it is not a Parquet or Arrow file, or a damaged one")
+    return InvalidData(f"cannot read {called}: it is not a Parquet or Arrow file, or it is damaged")
 
 
 @contextmanager
@@ -195,7 +195,7 @@ def _told(called: str) -> Iterator[None]:
         yield
     except MemoryError:
         raise InvalidData(
-            f"cannot read {called}: there is not enough memory for a part of it; write it again in smaller "
+            f"cannot read {called}: one of its parts does not fit in memory; save it again with smaller "
             "row groups or batches"
         ) from None
     except OSError as error:
@@ -215,7 +215,7 @@ def _keys(below: PurePosixPath, called: str) -> dict[str, str | None]:
         key, sign, value = folder.partition("=")
         if sign and key:
             if (name := unquote(key)) in keys:
-                raise InvalidData(f"{called} is in two folders that say {name!r}; rename one of them")
+                raise InvalidData(f"{called} is in two folders that set {name!r}; rename one of them")
             keys[name] = None if value == _NOTHING else unquote(value)
     return dict(sorted(keys.items()))
 
@@ -225,15 +225,15 @@ def _of_one_format(called: str, found: Sequence[FileInfo]) -> Sequence[FileInfo]
     tables = [info for info in found if PurePosixPath(info.path).suffix.lower() in SUFFIXES]
     if not tables:
         raise InvalidData(
-            f"{called} has no Parquet or Arrow files, whose names end in {', '.join(SUFFIXES)}; give a file, "
-            "a folder or a pattern of such; files of other formats are to be downloaded or converted"
+            f"{called} has no Parquet or Arrow files, whose names end in {', '.join(SUFFIXES)}; give a "
+            "file, a folder or a pattern that matches some; download or convert files of other formats"
         )
     ends = {PurePosixPath(info.path).suffix.lower(): info.path for info in tables}
     if len(ends) > 1:
         one, another, *_ = ends.values()
         raise InvalidData(
-            f"{called} has {one} and {another}; files that are read together need the same format, so "
-            "convert some, or give a pattern such as 'sales/**/*.parquet'"
+            f"{called} has {one} and {another}; files that are read together need the same format: convert "
+            "some, or give a pattern such as 'sales/**/*.parquet'"
         )
     return tables
 

@@ -62,10 +62,10 @@ def _array(member: IO[bytes], size: int) -> npt.NDArray[Any]:
     shape, fortran_order, dtype = read_header(member)
     claimed = math.prod(shape) * dtype.itemsize
     if dtype.kind not in _KINDS or member.tell() + claimed != size:
-        raise ValueError("the header does not describe what follows")
+        raise ValueError("the header does not match the data")
     if claimed > _memory():
         raise InvalidData(
-            f"an array of {claimed / 2**30:.0f} GiB is more than the memory of this machine; convert the "
+            f"an array of {claimed / 2**30:.0f} GiB does not fit in this machine's memory; convert the "
             "table to Parquet, which is read in blocks"
         )
     return np.ndarray(shape, dtype, member.read(claimed), order="F" if fortran_order else "C")

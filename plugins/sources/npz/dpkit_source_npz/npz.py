@@ -59,7 +59,7 @@ def open_npz(where: str, options: ReadOptions) -> NpzSource:
             f"{where} has {len(given)} names for the {X.shape[1]} columns of X; give one for each"
         )
     if (broken := _first_broken(given)) is not None:
-        raise InvalidData(f"{where}: name {broken + 1} has half of a character in it; rename it in the file")
+        raise InvalidData(f"{where}: name {broken + 1} contains half of a character; rename it in the file")
     names = [*map(str, given.tolist()), TARGET]
     if (twice := next((name for name, times in Counter(names).items() if times > 1), None)) is not None:
         raise InvalidData(
@@ -105,7 +105,7 @@ class NpzSource:
             record = start + 1 + (_first_broken(column[start:]) or 0)
             raise InvalidData(
                 f"cannot read column {self._names[place]!r} of {self.called}: the text of record {record} "
-                "has half of a character in it; correct it in the file"
+                "contains half of a character; correct it in the file"
             ) from None
 
     def close(self) -> None:

@@ -53,7 +53,7 @@ _REFUSALS = (
     ("timeout expired", "refused: no answer within the time"),
     ("authentication failed", "authentication failed"),
     ("no password supplied", "authentication failed: no password in ~/.pgpass, PGPASSWORD or a service file"),
-    ("pg_hba.conf", "authentication failed: the server's pg_hba.conf lets nobody in from here"),
+    ("pg_hba.conf", "authentication failed: the server's pg_hba.conf does not allow this connection"),
     ("role ", "authentication failed: unknown user"),
     ("database ", "unknown database"),
 )
@@ -157,19 +157,19 @@ def _unreached(server: Server, error: Exception) -> DpkitError:
     )
     database, hosts = server.database or "(the default)", server.hosts or "this machine"
     return InvalidData(
-        f"no connection to database {database} on {hosts}: {why}; psql tells more of the same address"
+        f"no connection to database {database} on {hosts}: {why}; psql with the same address says more"
     )
 
 
 def _refused(called: str, error: Exception) -> DpkitError:
     code = getattr(error, "sqlstate", None) if isinstance(error, Error) else None
     if code is None or code.startswith(_LOST):
-        return InvalidData(f"database connection lost while {called} was read; all of it must be read again")
+        return InvalidData(f"database connection lost while reading {called}; run again")
     if code == _NOT_ALLOWED:
         return InvalidData(
             f"the database refused to read {called} ({code}): your role needs GRANT SELECT on it"
         )
     return InvalidData(
-        f"the database refused to read {called} ({code}); the code is explained in PostgreSQL's appendix A, "
-        "and reading the whole table in psql shows the entry"
+        f"the database refused to read {called} ({code}); see Appendix A of the PostgreSQL manual for the "
+        "code, and read the whole table in psql to find the entry"
     )

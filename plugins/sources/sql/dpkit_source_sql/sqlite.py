@@ -96,8 +96,8 @@ class SqliteSource:
             column = columns[place - 1]
             raise InvalidData(
                 f"record {before + row + 1} of {self.called} holds {column.wrong} in column {column.name!r}; "
-                f"correct it, or read a view with CAST({quoted(column.name)} AS TEXT) and say in the schema "
-                "what it means"
+                f"correct it, or create a view with CAST({quoted(column.name)} AS TEXT) and describe the "
+                "text in the schema"
             )
 
 
@@ -122,7 +122,7 @@ class _Column:
             blank = f"typeof({name}) = 'text' AND trim({name}, char(9, 10, 11, 12, 13, 32)) IN ({nothing})"
             entry = f"CASE WHEN {name} >= '' THEN NULL ELSE CAST({name} AS REAL) END"
             refused = f"{name} >= '' AND NOT ({blank})"
-            return cls(field.name, "text or bytes where a number is declared", "0.5", entry, refused)
+            return cls(field.name, "text or bytes instead of the declared number", "0.5", entry, refused)
         # quote() keeps all digits of a number, which the conversion to text does not. Where the schema says
         # that people write a comma, this spelling of a number has one, too.
         spelled = f"quote({name})" if written.decimal == "." else f"replace(quote({name}), '.', ',')"
@@ -144,7 +144,7 @@ def open_sqlite(where: str, options: ReadOptions) -> Source:
     shown = f"sqlite:///{path}"
     options.require_only(shown, "table")
     if not path.is_file():
-        raise InvalidData(f"{path} is not there, or is no file")
+        raise InvalidData(f"{path} does not exist, or is not a file")
     explain = functools.partial(_unopened, path)
     uri = f"file:{quote(str(path.absolute()))}?mode=ro"
     session = Session(adbc_driver_sqlite._driver_path(), uri, explain)
@@ -182,8 +182,8 @@ def _unopened(path: Path, error: Exception) -> DpkitError:
     if "database is locked" in str(error):
         return _locked(str(path))
     return InvalidData(
-        f"{path} cannot be read as a database of SQLite: it may be of another kind, encrypted or damaged, "
-        "or in a folder in which you may not write while another program uses it"
+        f"{path} cannot be read as a SQLite database: it may be another format, encrypted, damaged, or, "
+        "while another program uses it, in a folder that you cannot write to"
     )
 
 
@@ -191,11 +191,11 @@ def _refused(called: str, error: Exception) -> DpkitError:
     if "database is locked" in str(error):
         return _locked(called)
     return InvalidData(
-        f"the database refused to read {called}; reading the whole table in the program sqlite3 shows why"
+        f"the database refused to read {called}; read the whole table with the sqlite3 program to see why"
     )
 
 
 def _locked(called: str) -> DpkitError:
     return InvalidData(
-        f"{called} is locked: another program is writing to it; wait for its end, and try again"
+        f"{called} is locked: another program is writing to it; wait until it is done, and try again"
     )

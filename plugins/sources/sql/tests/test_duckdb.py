@@ -215,7 +215,7 @@ def test_what_is_no_database_is_refused(tmp_path):
         opened(tmp_path / "x.duckdb")
     assert "Meier" not in str(refusal.value)
     for path in (tmp_path / "none.duckdb", tmp_path):
-        with pytest.raises(InvalidData, match="is not there, or is no file"):
+        with pytest.raises(InvalidData, match="does not exist, or is not a file"):
             opened(path)
     with pytest.raises(InvalidOption, match="--delimiter"):
         open_duckdb(str(tmp_path / "x.duckdb"), ReadOptions(table="t", delimiter=";"))

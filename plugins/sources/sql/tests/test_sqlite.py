@@ -136,7 +136,7 @@ def test_what_is_no_database_is_refused(tmp_path):
         opened(tmp_path / "x.db")
     assert "Meier" not in str(refusal.value)
     for path in (tmp_path / "none.db", tmp_path):
-        with pytest.raises(InvalidData, match="is not there, or is no file"):
+        with pytest.raises(InvalidData, match="does not exist, or is not a file"):
             opened(path)
     assert not (tmp_path / "none.db").exists()
     with pytest.raises(InvalidOption, match="--delimiter"):

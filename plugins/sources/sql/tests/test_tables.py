@@ -44,7 +44,7 @@ def test_what_is_shown_leads_back():
         ("old.visits", "did you mean"),
         ("patients", "it has visits, Visits of 2020, archive.visits"),
         ("select * from visits", "has no table or view"),
-        ("a.b.c", "A query is not read: make a view of it"),
+        ("a.b.c", "Queries are not accepted: create a view"),
         ('visits"; DROP TABLE visits; --', "A query is not read"),
         ("", "A query is not read"),
         (None, "say by --table which table of x"),

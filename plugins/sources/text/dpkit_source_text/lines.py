@@ -88,8 +88,7 @@ class Lines:
         held = _held(called, named, spool)
         if spool is not None and held is None:
             raise InvalidOption(
-                f"--spool is given, which means nothing for {called}, a file that can be read again; leave "
-                "it out"
+                f"--spool does not apply to {called}, a file that can be read again; leave it out"
             )
         with cls(called, "", held)._opened() as file:
             mark = _read(file, 4, called)
@@ -97,12 +96,11 @@ class Lines:
             raise InvalidData(f"{called} is empty; give a table with a header and records")
         marked = next((name for bom, name in _MARKS.items() if mark.startswith(bom)), None)
         if codec is not None and marked is not None and not marked.startswith(codec):
-            raise InvalidData(f"{called} begins with the mark of {marked}, not {codec}; leave --encoding out")
-        if codec in {"utf-16", "utf-32"} and marked is None:
             raise InvalidData(
-                f"{called} has no mark that says in which order the bytes of {codec} stand; give --encoding "
-                f"{codec}-le, or {codec}-be"
+                f"{called} begins with the byte order mark of {marked}, not {codec}; leave --encoding out"
             )
+        if codec in {"utf-16", "utf-32"} and marked is None:
+            raise InvalidData(f"{called} has no byte order mark; give --encoding {codec}-le or {codec}-be")
         return cls(called, marked or codec or "utf-8", held)
 
     def blocks(self, size: int) -> Iterator[tuple[int, bytes]]:
@@ -149,10 +147,10 @@ class Lines:
         except UnicodeDecodeError as error:
             sound = error.object[: error.start].decode(self.codec).encode()
         if self.codec != "utf-8":
-            return sound, f"is not {self.codec}; give another --encoding, or write the file anew as UTF-8"
+            return sound, f"is not {self.codec}; give another --encoding, or save the file as UTF-8"
         return sound, (
-            "is not UTF-8; say how the file spells characters, such as --encoding cp1252 (Windows) or "
-            "latin-1, or write it anew as UTF-8"
+            "is not UTF-8; give its encoding, such as --encoding cp1252 (Windows) or latin-1, or save the "
+            "file as UTF-8"
         )
 
     @contextmanager
@@ -163,7 +161,7 @@ class Lines:
             yield file
 
 
-_LONG = f"is longer than {LINE >> 20} MiB, and a record is one line; correct what ends the lines of the file"
+_LONG = f"is longer than {LINE >> 20} MiB, and a record is one line; correct the line endings of the file"
 
 
 def _codec(encoding: str | None) -> str | None:
@@ -175,8 +173,8 @@ def _codec(encoding: str | None) -> str | None:
         codec = ""
     if not _LOCAL.fullmatch(codec):
         raise InvalidOption(
-            f"the encoding is {encoding!r}, in which no line can be read without those before it, or that is "
-            f"unknown; dpkit reads {_LISTED}. Write the file anew as UTF-8"
+            f"the encoding is {encoding!r}, which is unknown, or in which a line cannot be read without "
+            f"those before it; dpkit reads {_LISTED}. Save the file as UTF-8"
         )
     return codec
 
@@ -194,7 +192,7 @@ def _read(file: Any, size: int, called: str) -> bytes:
     try:
         found: bytes = file.read(size)
     except OSError as error:
-        packed = f"it is not packed as its name says, {Path(called).suffix}, or damaged"
+        packed = f"it is not compressed as its name says, {Path(called).suffix}, or damaged"
         raise InvalidData(f"cannot read {called}: {error.strerror or packed}; correct the file") from error
     return found
 
@@ -215,7 +213,7 @@ def _kept(stream: BinaryIO, called: str, spool: Path | None) -> pa.Buffer:
         raise InvalidData(
             f"{called} can be read only once and is larger than {HELD >> 30} GiB, which is what dpkit "
             "holds in memory; write it to a file, or name a folder with --spool, in whose file system the "
-            "records then lie, in the clear, until the program ends"
+            "records then stay, unencrypted, until the program ends"
         )
     try:
         # Made for its owner alone, and without a name from the beginning or at once: nothing is left.

@@ -56,7 +56,7 @@ _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 _NEWLINE, _RETURN, _QUOTE = b'\n\r"'
 
-_LONE_RETURN = "has a carriage return that no line feed follows; end each line of the file with a line feed"
+_LONE_RETURN = "has a carriage return without a line feed after it; end each line with a line feed"
 _STRAY = (
     'has a quote (") inside a field that does not begin with one; put the whole field in quotes, and double '
     "each quote that belongs to its text"
@@ -119,11 +119,13 @@ class TextSource:
         _, first = next(lines.blocks(_HEADER))
         head = b"\n" + first[1 : first.index(b"\n", 1) + 1].removeprefix(codecs.BOM_UTF8)
         if not _RECORD.search(head):
-            raise InvalidData(f"{lines.called} begins with an empty line; its first line names the columns")
+            raise InvalidData(
+                f"{lines.called} begins with an empty line; the first line must name the columns"
+            )
         if b"\0" in head:
             raise InvalidData(
-                f"{lines.called} has zero bytes in its first line, so it is no text, or UTF-16 without its "
-                "mark; give a text file, or --encoding utf-16-le"
+                f"{lines.called} has zero bytes in its first line: it is not text, or is UTF-16 without a "
+                "byte order mark; give a text file, or --encoding utf-16-le"
             )
         delimiter = _require_delimiter(lines.called, head, options, delimiter)
         _require_rule(lines.called, 0, head, delimiter)
@@ -173,12 +175,10 @@ class TextSource:
             if text.strip(b"\r") and (found := _fields_in(text, self._delimiter)) != wanted:
                 return (
                     f"line {number} has {found} fields where the header has {wanted}; correct the line, and "
-                    f"put fields with {between} in them in quotes"
+                    f"put fields that contain {between} in quotes"
                 )
         # Nothing else is known that pyarrow refuses.
-        return (
-            f"line {line + 1} or one of the next cannot be parsed; write the file anew, or give it as Parquet"
-        )
+        return f"line {line + 1} or one of the next cannot be parsed; save the file again, or as Parquet"
 
 
 def _outside(line: bytes) -> bytes:
@@ -198,12 +198,12 @@ def _require_delimiter(called: str, head: bytes, options: ReadOptions, assumed: 
     other = max(counts, key=lambda separator: counts[separator])
     if counts[other] > here and not (options.delimiter and here):
         option = "--delimiter tab" if other == "\t" else f"--delimiter '{other}'"
-        decimals = f", or {option} --decimal ',' if numbers are written like 1,5" if other != "," else ""
+        decimals = f", or {option} --decimal ',' if numbers look like 1,5" if other != "," else ""
         raise InvalidData(f"{called} has {_SEPARATORS[other]} between its columns; give {option}{decimals}")
     if delimiter == options.decimal and not options.delimiter:
         raise InvalidOption(
-            f"{called} would have {delimiter!r} between its columns and in its numbers; give the delimiter, "
-            "too, such as --delimiter ';', or --delimiter ',' where numbers are in quotes"
+            f"{called} would have {delimiter!r} both as the delimiter and in its numbers; give the "
+            "delimiter as well, such as --delimiter ';', or --delimiter ',' where numbers are in quotes"
         )
     return delimiter
 

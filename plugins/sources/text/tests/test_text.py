@@ -117,7 +117,7 @@ def test_a_german_export_is_read_with_two_options(table):
     ]
     assert refused(path) == (
         f"{path} has semicolons between its columns; give --delimiter ';', or --delimiter ';' --decimal ',' "
-        "if numbers are written like 1,5"
+        "if numbers look like 1,5"
     )
     assert "give --delimiter ';'" in refused(path, ReadOptions(decimal=","))
 
@@ -132,7 +132,7 @@ def test_a_german_export_is_read_with_two_options(table):
         ("a,b,a", PLAIN, "column 'a' appears twice; rename or remove one of them in the file"),
         (",b", PLAIN, "column 1 has no name; name it in the file, or remove it"),
         ("a,b\x1b[2J", PLAIN, r"the name of column 2, 'b\x1b[2J', has a control character in it; rename it"),
-        ("", PLAIN, "begins with an empty line; its first line names the columns"),
+        ("", PLAIN, "begins with an empty line; the first line must name the columns"),
         ('a,"b', PLAIN, 'line 1 has a quote (") that is not closed'),
         ("a,b\rc,d", PLAIN, "line 1 has a carriage return"),
         ("a\0,\0b\0", PLAIN, "has zero bytes in its first line"),
@@ -217,7 +217,8 @@ def test_packed_files_are_read_and_damaged_ones_refused(table, suffix, pack):
     for damaged in (packed[:-9], content):
         path = table(damaged, f"damaged.csv{suffix}")
         assert refused(path) == (
-            f"cannot read {path}: it is not packed as its name says, {suffix}, or damaged; correct the file"
+            f"cannot read {path}: it is not compressed as its name says, {suffix}, or damaged; correct the "
+            "file"
         )
 
 
