@@ -51,7 +51,8 @@ def create(
         ),
     ],
     epsilon: Annotated[
-        float, typer.Option("--epsilon", metavar="E", help="What all runs together may lose, for ever.")
+        float,
+        typer.Option("--epsilon", metavar="E", help="Privacy loss allowed for all runs together, forever."),
     ],
     delta: Annotated[
         float,

@@ -101,19 +101,18 @@ def predict(
 ) -> None:
     """Print one prediction for each record of DATA. Costs no privacy: the model is public.
 
-    A number is in a column called prediction. Where the target is a category, a column named after it has
-    the category that is predicted, and a column TARGET=CATEGORY beside it the probability: of the positive
-    category, which is predicted from --threshold on, or of each class, the most probable of which is
-    predicted.
+    Numbers are in a column named prediction. For a categorical target, a column named after it has the
+    predicted category, and TARGET=CATEGORY the probability: of the positive category, which is predicted
+    from --threshold on, or of each class, the most probable of which is predicted.
 
-    Missing values are treated by the rules of the release's schema. Where there is none, or the rule was to
-    leave such records out, the prediction is nan, in JSON null; and no category.
+    Missing values follow the rules of the release's schema. Without a rule, or if the rule was to drop the
+    record, the prediction is nan (null in JSON), and there is no category.
 
-    What --keep names comes first and is copied, not read: 007 stays 007, and an id of twenty digits has all
-    of them. It is as private as it is in DATA.
+    The columns of --keep come first and are copied unchanged: 007 stays 007, and an id of twenty digits
+    keeps them all. They are as private as they are in DATA.
 
-    The table is read and written in batches, so it may be larger than memory. A record that cannot be read
-    leaves no file behind; on standard output, predictions for the records before it are there already.
+    The table is read and written in batches, so it can be larger than memory. If a record cannot be read, no
+    file is written; on standard output, the predictions before it have already been printed.
     """
     import sys
 

@@ -125,8 +125,8 @@ def verify(
 ) -> None:
     """Recompute the total of each RELEASE from its events; with --key, check its signature.
 
-    With --replan, the installed parts plan again from the public facts in the release: what they would not
-    have planned is found, though the total be right.
+    With --replan, the installed parts make the plan again from the public facts in the release. This detects
+    events that they would not have planned, even if the total is right.
 
     Exit codes: 0 all are confirmed and private; 5 all are confirmed, and one is not private or its guarantee
     says nothing; 2 one is not confirmed, was not signed by the key, is not what its parts plan, or cannot be

@@ -1,4 +1,4 @@
-"""The columns of a source held against a schema: names and types, and no value."""
+"""Comparing the columns of a source with a schema: names and types, no values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def remedy_for(role: str) -> str:
 
 
 def require_names(source: Source) -> None:
-    """Raise unless each column has a name of its own, which can be shown."""
+    """Raise unless each column has a unique, printable name."""
     known: set[str] = set()
     for position, name in enumerate(source.fields.names, start=1):
         if not name:
@@ -62,7 +62,7 @@ def require_names(source: Source) -> None:
 
 
 def find(source: Source, name: str, role: str = "column") -> pa.Field:
-    """Return the column of that name; ``role`` is how a message calls it.
+    """Return the column of that name; ``role`` is its name in messages.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def require_columns(source: Source, schema: Schema) -> None:
 
 
 def type_of(field: pa.Field) -> str:
-    """Return what messages call the type of a column: its own library's name, where Arrow has none."""
+    """Return the name of a column's type in messages: its own library's if Arrow has none."""
     own: bytes = (field.metadata or {}).get(b"holds", b"")
     return own.decode() or str(field.type)
 
@@ -114,7 +114,7 @@ def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
 
 
 def told(error: Unreadable, called: str, read: int, target: str | None = None) -> InvalidData:
-    """Return what to say of an entry that cannot be read, in a batch with ``read`` records before it."""
+    """Return the error for an unreadable entry, in a batch with ``read`` records before it."""
     role = "target" if error.column == target else "column"
     remedy = _DATES if error.wanted == "a date" else remedy_for(role)
     return InvalidData(
@@ -130,11 +130,11 @@ def infer_schema(
     features: Sequence[str] | None = None,
     neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE,
 ) -> Schema:
-    """Return the schema that names and types alone give: no bounds, no categories.
+    """Return the schema that follows from names and types alone: no bounds, no categories.
 
-    Enough for tables of numbers and parts that need no bounds. Columns of a text file are taken as numbers,
-    whatever they hold. Columns of text become categorical without categories, which no part accepts until a
-    person lists them.
+    Enough for tables of numbers and parts that need no bounds. All columns of a text file are taken to be
+    numbers. Text columns become categorical without categories, which no part accepts until somebody
+    lists them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Tables in memory, and Arrow streams: what becomes a source of them, and their columns by name.
+"""Tables in memory and Arrow streams as sources, and their columns by name.
 
 A table of pandas is taken column by column, since its own way to Arrow infers the type of a column of Python
 objects from all of them: one date would decide whether the others keep their times of day. Here each object
@@ -57,12 +57,11 @@ class ArrowSource:
     Attributes
     ----------
     called
-        What messages call it.
+        Its name in messages.
     fields
         Its columns.
     read
-        Yields all records in batches of any size, at each call the same. The batches have the columns that
-        are named, in this order.
+        Yields all records, the same at each call, in batches of any size with the named columns in order.
     """
 
     called: str
@@ -76,14 +75,14 @@ class ArrowSource:
                 yield batch.slice(start, rows)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: nothing is held open."""
 
 
 def frame_source(frame: Any, options: ReadOptions = ReadOptions(), *, called: str = CALLED) -> ArrowSource:
-    """Return a source of what a table in memory or a stream holds.
+    """Return a table in memory or a stream as a source.
 
-    A table can be read again and again: those of pandas, polars and pyarrow, and relations of DuckDB. What
-    else speaks Arrow's C stream may be read only once, so it is read here, and held.
+    Tables of pandas, polars and pyarrow and DuckDB relations can be read again and again. Any other object
+    with Arrow's C stream interface may be readable only once, so it is read here, and held.
 
     Raises
     ------
@@ -109,7 +108,7 @@ def frame_source(frame: Any, options: ReadOptions = ReadOptions(), *, called: st
 
 
 def _of_stream(stream: Any, called: str, once: ReadOptions | None) -> ArrowSource:
-    """Return the source of what speaks Arrow's C stream; with the options, of what may do so ``once``."""
+    """Return an object with Arrow's C stream interface as a source, possibly readable only ``once``."""
     import pyarrow as pa  # noqa: PLC0415 - likewise
 
     def begun() -> pa.RecordBatchReader:
@@ -146,7 +145,7 @@ def _batches(reader: pa.RecordBatchReader, called: str) -> Iterator[pa.RecordBat
 
 
 def _unread(called: str, error: Exception) -> InvalidData:
-    """Return what is told of a library's own error, whose sentence may quote a record."""
+    """Return an error in place of the library's own, which may quote a record."""
     return InvalidData(
         f"{called} cannot be read: its library raises {type(error).__name__}; reading "
         "all of it there shows why"
@@ -230,7 +229,7 @@ def column_of(name: str, column: Any) -> pa.Array:
     Raises
     ------
     InvalidData
-        If it holds what is neither number nor date nor text.
+        If it holds anything but numbers, dates and text.
     """
     import pyarrow as pa  # noqa: PLC0415 - likewise
 
@@ -324,7 +323,7 @@ def matrix_of(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()
     """Return the features of new records, to predict for: by name from a table, in order from a matrix.
 
     Row by row in memory, so that a record has one prediction however it is given.
-    ``beside`` names other columns that may well be there.
+    ``beside`` names other columns that are expected.
 
     Raises
     ------
@@ -346,7 +345,7 @@ def matrix_of(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()
 def frame_matrix(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()) -> Matrix:
     """Return one column per feature, found by its name: the feature's own, or that of its category's column.
 
-    ``beside`` names other columns that may well be there.
+    ``beside`` names other columns that are expected.
 
     Raises
     ------

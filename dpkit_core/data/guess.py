@@ -1,10 +1,9 @@
-"""How the columns of a text file may be written, guessed from entries: a start for a person.
+"""Guesses how the columns of a text file are written, as a draft for a person to check.
 
-A text file says of its columns no more than their names, and what they hold is for the schema to say. Whoever
-writes one begins with a draft, and this helps with it: kinds, formats of dates, symbols and separators of
-numbers. It looks at entries, so a person has to look at what it says before that counts as public. No entry,
-bound or category is in it. Where entries can be read in two ways, as 03/04/2023 can, both are proposed and
-neither is taken.
+A text file gives only the names of its columns; the schema says what they hold. This drafts one: kinds, date
+formats, symbols and separators of numbers. It looks at entries, so a person must check the draft before it
+counts as public. It contains no entry, bound or category. If entries can be read in two ways, such as
+03/04/2023, it lists both and chooses neither.
 """
 
 from __future__ import annotations
@@ -60,11 +59,11 @@ class Guess:
     kind
         One of the kinds of a schema.
     said
-        Facts for its table in the schema: ``format``, ``symbol``, ``decimal``, ``thousands``.
+        Facts for the column's table in the schema: ``format``, ``symbol``, ``decimal``, ``thousands``.
     either
-        Other facts, one of which a person has to choose because entries fit them all.
+        Alternatives that fit all entries; a person must choose one.
     remark
-        What a person should look at, in a sentence, or nothing.
+        A sentence about what to check, or nothing.
     """
 
     kind: str
@@ -74,14 +73,14 @@ class Guess:
 
 
 def guesses(source: Source, habits: Written = Written()) -> dict[str, Guess]:
-    """Return a guess for each column whose type says nothing, from the first ``LOOKED_AT`` records.
+    """Return a guess for each column without a declared type, from the first ``LOOKED_AT`` records.
 
     Parameters
     ----------
     source
         A table; columns whose types are known are not read.
     habits
-        How its owner says that numbers are written, and what stands for a missing value.
+        How the user says that numbers and missing values are written.
 
     Raises
     ------
@@ -101,7 +100,7 @@ def guesses(source: Source, habits: Written = Written()) -> dict[str, Guess]:
 
 
 def guess(texts: Iterable[str], habits: Written = Written()) -> Guess:
-    """Return how texts may be written that stand in one column.
+    """Return a guess from the texts of one column.
 
     >>> guess(["4.011,56 €", "12,00 €"])
     Guess(kind='numeric', said={'symbol': '€', 'decimal': ',', 'thousands': '.'}, either=(), remark='')

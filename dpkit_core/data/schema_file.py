@@ -1,7 +1,7 @@
-"""What people write in a schema's file, and what they may have meant where it says nothing that dpkit knows.
+"""Schema files: what they say, and what their authors may have meant by what dpkit does not know.
 
-Everything that is wrong is told at once. So a fact that cannot be read is told and then stands as one that is
-sound, and the rest is looked at as if it were right.
+All errors are reported at once. So an invalid fact is reported and then replaced by a valid one, and the rest
+is checked as if it were right.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def table_of(name: str) -> str:
-    """Return how the table of a column is headed in a schema's file.
+    """Return the heading of a column's table in a schema file.
 
     >>> table_of("age"), table_of("Patient ID")
     ('[columns.age]', '[columns."Patient ID"]')
@@ -65,7 +65,7 @@ def read_facts(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return what a ``Schema`` is made of, by the names of its fields, and all that is wrong.
 
-    Where something is wrong, what is sound stands in its place.
+    Something valid replaces whatever is wrong.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""What people often get wrong when they write TOML, and what to write instead.
+"""Common mistakes in TOML, and what to write instead.
 
-A parser says where it stopped and what it would have read next. People who write a schema for the first time
-want to know that a name with a space in it is quoted.
+A parser says where it stopped and what it expected. Somebody who writes a first schema needs to know that a
+name with a space must be quoted.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _VALUES = tuple(
 
 
 def slip_in(text: str, reason: str) -> str | None:
-    """Return what is wrong with a line of TOML and what to write there, or None where nobody can guess it.
+    """Return what is wrong with a line of TOML and what to write instead, or None if it cannot be guessed.
 
-    No value is shown: what the file is about is for its reader to know.
+    No value is shown: the file may be private.
 
     >>> slip_in("[columns.Patient ID]", "Expected ']' (at line 1, column 17)")
     'line 1: put quotes around a name with characters other than letters, digits, _ and -: '
@@ -47,7 +47,7 @@ def slip_in(text: str, reason: str) -> str | None:
     Parameters
     ----------
     text
-        What was to be read.
+        The file's text.
     reason
         What ``tomllib`` says of it.
     """

@@ -1,4 +1,4 @@
-"""Which public facts a plan is made with: a schema, one beside the table, or the names of columns alone."""
+"""The public facts that a plan is made with: a schema, one next to the table, or only column names."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def _names(names: Sequence[str] | None) -> tuple[str, ...] | None:
 
 @attrs.frozen
 class Facts:
-    """What is said about a table beside its records. What is said here wins over what the schema says.
+    """What the user says about a table; it overrides the schema.
 
     Attributes
     ----------
     schema
-        A schema, or the path of its file. Where it is None, the file ``<table>.schema.toml`` beside the table
-        is read; where there is none, the names of the table's columns are the public facts, and nothing else.
+        A schema, or the path of its file. By default the file ``<table>.schema.toml`` next to the table; if
+        there is none, only the table's column names are public.
     target
         The column to predict.
     features
@@ -44,7 +44,7 @@ class Facts:
 
     @property
     def chooser(self) -> str:
-        """What leaves columns out, as messages call it."""
+        """What messages name as the choice of columns."""
         return "the schema, --features or --target" if self.features or self.target else "the schema"
 
     def about(self, source: Source | None, report: Callable[[str], None]) -> Schema:
@@ -53,18 +53,17 @@ class Facts:
         Parameters
         ----------
         source
-            The table that they are about; only the names and types of its columns are looked at. Without one
-            there must be a schema.
+            The table; only its column names and types are looked at. Without one there must be a schema.
         report
-            Called with a sentence about what the user may not have meant: where the facts are from, and which
-            column takes the place of the schema's target.
+            Called with sentences about what the user may not expect: where the facts come from, and which
+            column replaces the schema's target.
 
         Raises
         ------
         InvalidSchema
             If the schema cannot be read, or has no such target or features.
         InvalidData
-            If there is no schema, and the table's names and types do not make one.
+            If there is no schema, and one cannot be made from the table's names and types.
         InvalidOption
             If there is neither a schema nor a table.
         """
@@ -115,8 +114,8 @@ class Facts:
         """Return the schema with another of its columns as target.
 
         The schema's own target is an outcome too, often one that determines the new target, so it becomes a
-        feature only if it is asked for. Where its absence is ``noted_later``, among the unused columns of a
-        table, it is not noted here.
+        feature only on request. With ``noted_later``, its absence is reported with the unused columns of a
+        table instead.
         """
         columns = {column.name: column for column in (*schema.columns, schema.target)}
         if target not in columns:

@@ -1,8 +1,8 @@
-"""Planning a release again: whether the installed parts plan what its certificate lists, event by event.
+"""Making the plan of a release again, to compare its events with what the installed parts plan.
 
-``dpkit_core.release.verify`` finds that a total is what the events compose to. Whether these are the events
-of the parts that are named, the parts themselves tell: they plan from public facts alone, all of which a
-release has. So an event that was taken out is missed, though the total was corrected, too.
+``dpkit_core.release.verify`` checks that a total is what the events compose to. Only the parts can tell
+whether these are their events: they plan from public facts alone, and a release contains all of these. So a
+deleted event is detected even if the total was corrected.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from dpkit_core.validators import thawed
 
 @attrs.frozen
 class Replanned:
-    """What planning again has shown, one sentence each.
+    """The result of planning again, one sentence each.
 
     Attributes
     ----------
     problems
-        What the parts would not have planned; empty where they plan these very events.
+        What the parts would not have planned; empty if they plan exactly these events.
     notes
-        What is said otherwise, and changes no event: versions, and the words of parts about themselves.
+        Differences that change no event: versions, and how parts describe themselves.
     """
 
     problems: tuple[str, ...]
@@ -40,19 +40,19 @@ class Replanned:
 
 
 def replan(release: Release, *, select_share: float | None = None) -> Replanned:
-    """Return what the installed parts plan otherwise than a release says; touches no data.
+    """Return how the plan of the installed parts differs from a release; touches no data.
 
     Parameters
     ----------
     release
         Of a run of installed parts.
     select_share
-        The selection's fraction of the budget, of releases that were written before they said so.
+        The selection's fraction of the budget, for older releases that do not record it.
 
     Raises
     ------
     InvalidRelease
-        If it is of a search, which no plan made, or of a part that was no installed one.
+        If it is of a search, which has no plan, or of a part that was not an installed one.
     DpkitError
         Whatever planning raises, such as for a part that is not installed or a budget above the site's.
     """
@@ -82,7 +82,7 @@ def replan(release: Release, *, select_share: float | None = None) -> Replanned:
 
 
 def _may_lack_its_share(certificate: Certificate) -> bool:
-    """Return whether a selection had a share of the budget, and that is not said."""
+    """Return whether a selection had a share of the budget that is not recorded."""
     roles = {part.role for part in certificate.parts}
     return {"selector", "regressor"} <= roles and "select_share" not in certificate.plan.to_document()
 
@@ -112,7 +112,7 @@ def _plan(release: Release, select_share: float | None) -> Plan:
 
 
 def _notes(release: Release, plan: Plan) -> list[str]:
-    """Return what is said otherwise now: versions first, which may be why."""
+    """Return the differences in wording: versions first, which may be the reason."""
     certificate = release.certificate
     notes = [
         f"the release was written by {old} and planned again by {new}"

@@ -1,8 +1,8 @@
-"""Finding the source that reads a table, by how its name ends or how its address begins.
+"""Finding the source that reads a table, by the suffix of its name or the scheme of its URL.
 
-Each is an entry point of the group ``dpkit.sources``: a suffix such as ``.csv``, the scheme of an address
-such as ``postgresql``, or ``-`` for standard input. Its value is a function that is given the name and the
-options, and returns a ``Source``. Only the one that is needed is imported::
+Each is an entry point of the group ``dpkit.sources``: a suffix such as ``.csv``, the scheme of an URL
+such as ``postgresql``, or ``-`` for standard input. Its value is a function that takes the name and the
+options and returns a ``Source``. Only the one that is needed is imported::
 
     [project.entry-points."dpkit.sources"]
     ".csv" = "dpkit_source_text:open_text"
@@ -98,7 +98,7 @@ def open_source(where: str | Path | Any, options: ReadOptions = ReadOptions()) -
 
 
 def admit(ref: ComponentRef, target: object) -> Callable[[str, ReadOptions], Source]:
-    """Return what opens tables, as an entry point has it.
+    """Return the function that an entry point names.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def admit(ref: ComponentRef, target: object) -> Callable[[str, ReadOptions], Sou
 
 
 def suffix_of(name: str) -> str:
-    """Return the end of a name that says the format, without that of a packed one.
+    """Return the suffix that says the format, without that of a compressed file.
 
     >>> suffix_of("visits.csv.gz"), suffix_of("VISITS.CSV")
     ('.csv', '.csv')
@@ -124,7 +124,7 @@ def suffix_of(name: str) -> str:
 
 
 def _found(where: str) -> ComponentRef:
-    """Return the entry point that reads what is so named."""
+    """Return the entry point that reads a table of this name."""
     known = {ref.name: ref for ref in resources("sources")}
     key, called = _key(where, known)
     if key in known:
@@ -164,7 +164,7 @@ def _key(where: str, known: Iterable[str]) -> tuple[str, str]:
 
 
 def _of_files(where: str, files: Iterable[Path], below: Path, known: Iterable[str]) -> str:
-    """Return the one end that the names of files have which something reads; hidden ones do not count."""
+    """Return the one suffix of a folder's readable files; hidden ones do not count."""
     ends: dict[str, Path] = {}
     for file in files:
         shown = file.relative_to(below) if file.is_relative_to(below) else file

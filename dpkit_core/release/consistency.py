@@ -1,9 +1,8 @@
-"""What a release must say of itself so that nothing in it contradicts anything else: public arithmetic.
+"""Whether a release is consistent: nothing in it contradicts anything else.
 
-Neither the data nor the parts are needed: an event belongs to a part that is listed, a selection is as long
-as its picks say, a model uses what was selected, and so on. ``docs/reference/release-file.md`` lists the
-conditions; the program of that page, which depends on nothing, has the same ones. The total is compared by
-``dpkit_core.release.verify``.
+This needs neither the data nor the parts: each event belongs to a listed part, a selection is as long as its
+picks say, a model uses selected features, and so on. ``docs/reference/release-file.md`` lists the conditions,
+and its program without dependencies checks the same ones. ``dpkit_core.release.verify`` compares the total.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _FOREIGN = "for the noise that it drew"
 
 
 def contradictions(release: Release) -> list[str]:
-    """Return what in a release contradicts something else in it, one sentence each."""
+    """Return the contradictions in a release, one sentence each."""
     certificate = release.certificate
     return [
         *_of_relations(certificate),
@@ -106,7 +105,7 @@ def _seeded(certificate: Certificate) -> bool:
 
 
 def _may_be_seeded(certificate: Certificate) -> bool:
-    """Return whether all noise was drawn by somebody else, so that nothing is said of ours."""
+    """Return whether another library drew all noise, so that nothing is said about ours."""
     return _FOREIGN in certificate.randomness and not _seeded(certificate)
 
 
@@ -118,7 +117,7 @@ def _of_budget(certificate: Certificate) -> Iterator[str]:
             f"epsilon {budget.epsilon} and delta {budget.delta}"
         )
     elif certificate.delta != budget.delta:
-        yield f"the total is at delta {certificate.delta}, and the budget has delta {budget.delta}"
+        yield f"the total is at delta {certificate.delta}, but the budget has delta {budget.delta}"
 
 
 def _of_outcome(release: Release) -> Iterator[str]:
@@ -134,7 +133,7 @@ def _of_outcome(release: Release) -> Iterator[str]:
 
 
 def _of_facts(certificate: Certificate) -> Iterator[str]:
-    """Yield which event leaves out what others say; those of 0.1.0 all say what they cost and no more."""
+    """Yield facts that only some events state; events of 0.1.0 state their cost and nothing more."""
     events = [e.event for e in certificate.events]
     if any(map(says_facts, events)):
         for event in events:
@@ -208,8 +207,8 @@ def _of_selection(release: Release, roles: Sequence[str]) -> Iterator[str]:
 def other_picks(events: Sequence[Event], offered: int, k: int) -> str | None:
     """Return what is wrong with the picks of a selection of k among so many features; None if nothing is.
 
-    No pick is among more than are there. Where a selection consists of picks, the first is among all of them,
-    and there is one pick for all that is selected, or one for each at least.
+    No pick has more candidates than there are features. If a selection consists of picks alone, the first one
+    is among all features, and there is one pick, or at least one for each selected feature.
     """
     picks = [inner for event in events for inner in walk(event) if _is_pick(inner)]
     listed = [pick.candidates for pick in picks if pick.candidates is not None]

@@ -1,4 +1,4 @@
-r"""The kit's attack on sources: a record is read as if it were the only one.
+r"""The kit's attack on sources: each record must be read as if it were the only one.
 
 In the tests of a source, whose author knows how its records are written::
 
@@ -12,7 +12,7 @@ In the tests of a source, whose author knows how its records are written::
 
         check_source(table)
 
-``check_source`` makes up tables, and has each read as a whole and record by record. *Locality*: a table is
+``check_source`` generates tables, and reads each as a whole and record by record. *Locality*: a table is
 refused if and only if one of its records alone is; else its rows, as ``dpkit_core.data.encode`` makes them of
 a schema's features, are those of its one-record tables, bit for bit (any NaN equals any other), and as many.
 From this follows that inserting, removing, changing, splitting or reordering records changes no other row,
@@ -109,7 +109,7 @@ _PAIRS = (_DATES, _NO_DATES), (_CATEGORIES, _NO_NUMBERS), (_NUMBERS, _NO_NUMBERS
 
 
 def texts() -> st.SearchStrategy[tuple[str | None, ...]]:
-    """Return rows of text, or of nothing, for ``SCHEMA``: for formats whose fields hold any text."""
+    """Return rows of text or None for ``SCHEMA``: for formats whose fields hold any text."""
     return st.tuples(
         *(
             st.one_of(
@@ -126,7 +126,7 @@ def texts() -> st.SearchStrategy[tuple[str | None, ...]]:
 
 
 def lines(delimiter: str = ",") -> st.SearchStrategy[str]:
-    """Return records of ``SCHEMA`` as lines of text whose fields may be in quotes, many of them wrongly."""
+    """Return records of ``SCHEMA`` as lines of text whose fields may be quoted, many of them wrongly."""
     quoted = st.sampled_from(
         ['"7"', '"007"', '"a""b"', f'"x{delimiter}y"', '"7', '7"', '"Good', 'Good"', '""', '"', '"""', '"7" ']
     )
@@ -228,7 +228,7 @@ class Typed:
 
 
 def typed() -> st.SearchStrategy[Typed]:
-    """Return records of ``SCHEMA`` whose columns have types of Arrow, which differ from table to table."""
+    """Return records of ``SCHEMA`` whose columns have Arrow types that differ from table to table."""
     text = [kind for kind in TYPES if TYPES[kind] is _TEXT]
     dates = [kind for kind in TYPES if pa.types.is_date(kind) or pa.types.is_timestamp(kind)]
     numbers = [kind for kind in TYPES if kind not in {*text, *dates}]
@@ -260,10 +260,10 @@ def check_source(
     silent: bool = False,
     secrets: Sequence[str] = (),
 ) -> Evidence:
-    """Return how many tables were tried on a source, none of which it reads otherwise than it should.
+    """Return how many tables a source was tried on; raises for one that it does not read as it should.
 
-    Beside locality, each table is asked for twice, in batches of several sizes and for some of the columns in
-    another order; its fields may not depend on its values, nor its messages show one.
+    Apart from locality, each table is read twice, in batches of several sizes, and for some of the columns in
+    another order. Its fields must not depend on its values, and its messages must not show one.
 
     Parameters
     ----------
@@ -389,9 +389,9 @@ class _Attack:
             )
 
     def read(self, rows: Sequence[Row], asked: Sequence[str], at_once: int | None = None) -> _Read | None:
-        """Return what a table holds, None where it is refused; raise where two passes differ.
+        """Return the contents of a table, None if it is refused; raise if two passes differ.
 
-        Without ``at_once`` there is but one pass.
+        Without ``at_once`` there is only one pass.
         """
         try:
             source = self.make(rows)

@@ -222,7 +222,7 @@ def test_an_archive_that_is_not_what_it_says_is_refused(tmp_path, members, words
 
 def test_an_array_beyond_the_memory_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr("dpkit_source_npz.archives._memory", lambda: 40.0)
-    with pytest.raises(InvalidData, match="more than the memory"):
+    with pytest.raises(InvalidData, match="does not fit in this machine's memory"):
         open_source(archive(tmp_path / "t.npz", X_npy=X, y_npy=Y))
 
 

@@ -381,7 +381,7 @@ def test_a_folder_of_parquet_files_is_one_table_whose_folders_name_columns(folde
 
 def test_a_folder_without_tables_or_of_two_formats_is_named(tmp_path, folder):
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(InvalidData, match=r"folder\.csv has no files that what is installed reads"):
+    with pytest.raises(InvalidData, match=r"folder\.csv has no files that an installed source reads"):
         open_source(tmp_path / "folder.csv")
     with pytest.raises(InvalidData, match=r"sales.*\*\.nothing has no files"):
         open_source(folder / "*.nothing")

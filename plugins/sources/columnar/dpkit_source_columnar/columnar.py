@@ -1,8 +1,8 @@
 """Columnar files as one source.
 
-A column has the type that the file says, and a folder named ``key=value`` adds a column of text: what stands
-in the name, whatever it looks like and whatever other folders are called. So no file changes the records of
-another; that all have the same columns is asked of what they say about themselves, not of their records.
+A column has the type that its file declares, and a folder named ``key=value`` adds a column with the text in
+its name, whatever other folders are called. So no file changes the records of another. Whether all have the
+same columns is checked by their footers and headers, not their records.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def open_columnar(where: str, options: ReadOptions) -> ColumnarSource:
     """Return the source of a file, of all files below a folder, or of those that match a pattern.
 
     ``where`` is a path or an address of a file system that pyarrow knows, such as ``s3://bucket/sales``. Of
-    every file, what it says about itself is read, and no record.
+    each file, only the header or footer is read, no record.
 
     Raises
     ------
     InvalidData
-        If a file cannot be read, or several have not the same columns.
+        If a file cannot be read, or the files have different columns.
     InvalidOption
-        If an option means nothing here, or an address has a password.
+        If an option does not apply, or an address contains a password.
     """
     files, path, called = locate(where)
     options.require_only(called)
@@ -71,9 +71,9 @@ def open_columnar(where: str, options: ReadOptions) -> ColumnarSource:
 class ColumnarSource:
     """Files of one table, read one after the other, sorted by their paths.
 
-    Where files give a column different types of one kind, such as whole numbers and floats, ``fields`` has
-    the first, and the batches of each file have that of the file. A file that was changed after it was opened
-    is refused; a change while it is read is not seen.
+    If files give a column different types of one kind, such as whole numbers and floats, ``fields`` has the
+    first, and the batches of each file have its own. A file that was changed after it was opened is refused;
+    a change during a pass is not detected.
     """
 
     called: str
@@ -81,7 +81,7 @@ class ColumnarSource:
     _files: tuple[_File, ...]
 
     def batches(self, wanted: Mapping[str, Written], rows: int, /) -> Iterator[pa.RecordBatch]:
-        """Yield the columns of one file after the other."""
+        """Yield the columns of each file in turn."""
         for file in self._files:
             yield from file.batches(tuple(wanted), rows)
 
@@ -155,7 +155,7 @@ class _File:
             yield file
 
     def _require_valid(self, batch: pa.RecordBatch) -> None:
-        """Raise unless the entries are what their types say: readers take that on the word of the file."""
+        """Raise unless the entries match their types: readers trust the file in this."""
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             try:
                 column.validate(full=True)
@@ -190,7 +190,7 @@ def _damaged(called: str) -> InvalidData:
 
 @contextmanager
 def _told(called: str) -> Iterator[None]:
-    """Say that a file cannot be read without the sentence of Arrow, which may quote what is in it."""
+    """Say that a file cannot be read, without Arrow's own message, which may quote it."""
     try:
         yield
     except MemoryError:
@@ -205,7 +205,7 @@ def _told(called: str) -> Iterator[None]:
 
 
 def _keys(below: PurePosixPath, called: str) -> dict[str, str | None]:
-    """Return what the names of folders say, by key.
+    """Return the values in the names of folders, by key.
 
     >>> _keys(PurePosixPath("store=007/north/day=2020%2F01/part.parquet"), "sales")
     {'day': '2020/01', 'store': '007'}

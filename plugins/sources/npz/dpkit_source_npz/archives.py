@@ -1,4 +1,4 @@
-"""NPZ files, read no further than they can be trusted: nothing is run, and no memory is taken on their word.
+"""NPZ files, read without trust: no code is run, and no memory is allocated on their word.
 
 An NPZ file is a zip archive of arrays, each with a header that says what follows. NumPy believes the header.
 Here the size that it claims is compared with the size of the member, and that with the memory of the machine,

@@ -1,4 +1,4 @@
-"""Where a database is: what of it may be shown, and what must not be written there."""
+"""Addresses of databases: what may be shown of them, and what they must not contain."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Server:
 
     @property
     def shown(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return f"{self.scheme}://{self.hosts}/{self.database}"
 
 

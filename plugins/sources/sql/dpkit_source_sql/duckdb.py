@@ -1,8 +1,8 @@
-"""A table or view of a file of DuckDB.
+"""A table or view of a DuckDB file.
 
-The file is opened to be read only, which keeps the programs out that would write to it; so all passes see
-the same records. The engine itself stays within the file: no other file or address is opened, no extension
-is installed or loaded, no variable of this process is taken for a table, nothing is swapped out to a disk.
+The file is opened read-only, which locks out programs that would write to it; so all passes see the same
+records. The engine is confined to the file: no other file or address is opened, no extension is installed
+or loaded, no Python variable is taken for a table, nothing is spilled to disk.
 """
 
 from __future__ import annotations

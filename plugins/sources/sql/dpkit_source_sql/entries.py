@@ -1,4 +1,4 @@
-"""What a driver yields, handed on: types and text that cannot be read refused, batches cut."""
+"""Batches from a driver: refuses types and text that cannot be read, and cuts batches to size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passes over a table: what a driver opens is closed, and what it says of a failure is not repeated."""
+"""Passes over a table: closes what a driver opens, and never repeats its errors."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Explain = Callable[[Exception], DpkitError]
 
 
 def tried(step: Callable[[], _Result], explain: Explain) -> _Result:
-    """Return what a step of a driver returns.
+    """Return what a driver call returns.
 
-    Its error becomes one that ``explain`` makes, which has neither cause nor context, as a traceback and a
-    ledger would tell these.
+    Its error is replaced by one from ``explain`` without cause or context, which tracebacks and ledgers would
+    show.
     """
     try:
         return step()

@@ -1,11 +1,11 @@
-"""A table or view of PostgreSQL, by ADBC.
+"""A table or view of PostgreSQL, through ADBC.
 
 All passes read in one transaction at REPEATABLE READ, so they see what was committed before the first of
 them, whatever others write meanwhile; it is READ ONLY. Names and types are those of a statement that is
 prepared and never executed.
 
-``NUMERIC`` arrives as exact text of an extension type, from which the encoder knows that a program spelled
-it: what the schema says of how people write numbers is not about it. Among the fields it is a number.
+``NUMERIC`` arrives as exact text in an extension type, so the encoder knows that a program wrote it, and does
+not apply the schema's formats for text. Among the fields it is a number.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class PostgresqlSource:
             yield from cut(batch, rows)
 
     def close(self) -> None:
-        """End the transaction and the connection."""
+        """End the transaction and close the connection."""
         self._session.close()
 
 
@@ -144,7 +144,7 @@ def _type(arrow: pa.DataType, declared: str) -> pa.DataType:
 
 
 def _patient(url: str) -> str:
-    """Return the URL with a limit to waiting for an answer, unless there is one: libpq has none."""
+    """Return the URL with a connection timeout, unless it has one; libpq has none by default."""
     if "connect_timeout" in url or "PGCONNECT_TIMEOUT" in os.environ:
         return url
     return f"{url}{'&' if '?' in url else '?'}connect_timeout=10"

@@ -1,7 +1,7 @@
-"""The lines of a text file as UTF-8, wherever it lies, however it is packed and spelled, as often as asked.
+"""The lines of a text file as UTF-8, whatever its compression and encoding, as often as needed.
 
-Lines end at line feeds. Text is decoded before it is cut, by a decoder that is strict and that a line feed
-always finds in its first state: the encodings are those in which this is so.
+Lines end at line feeds. Text is decoded before it is split, by a strict decoder that is always in its initial
+state at a line feed: only such encodings are accepted.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class Lines:
     Attributes
     ----------
     called
-        What messages call it.
+        Its name in messages.
     codec
-        How its characters are spelled, by Python's name.
+        Its encoding, by Python's name.
     """
 
     called: str
@@ -70,18 +70,18 @@ class Lines:
 
     @classmethod
     def of(cls, where: str, encoding: str | None, spool: Path | None) -> Lines:
-        """Return the lines of a file, or of standard input at ``-``.
+        """Return the lines of a file or, for ``-``, of standard input.
 
-        What is no regular file can be read only once, so it is held: up to 1 GiB in memory, more in a file
-        without a name in the folder ``spool``.
+        Anything but a regular file can be read only once, so it is held: up to 1 GiB in memory, more in an
+        unnamed file in the folder ``spool``.
 
         Raises
         ------
         InvalidData
-            If it cannot be opened or held, is empty, or does not begin as the encoding says.
+            If it cannot be opened or held, is empty, or has another byte order mark.
         InvalidOption
-            If the encoding is none of those in which a line can be read alone; or if ``spool`` is given for a
-            regular file, which needs none.
+            If a line cannot be read alone in the encoding, or if ``spool`` is given for a regular file, which
+            needs none.
         """
         called, named = ("standard input", "-") if where == "-" else (where, where)
         codec = _codec(encoding)
@@ -112,8 +112,8 @@ class Lines:
         Raises
         ------
         InvalidData
-            If a line is not spelled as the encoding says, or longer than 16 MiB; the lines before it are
-            yielded first. Or if the file cannot be read or unpacked.
+            If a line is not in the encoding, or longer than 16 MiB; the lines before it are yielded first. Or
+            if the file cannot be read or decompressed.
         """
         decoder = codecs.getincrementaldecoder(self.codec)()
         line, rest, fault, more = 0, b"", "", b" "
@@ -198,7 +198,7 @@ def _read(file: Any, size: int, called: str) -> bytes:
 
 
 def _held(called: str, where: str, spool: Path | None) -> pa.Buffer | None:
-    """Return all bytes of what can be read only once; None of a regular file."""
+    """Return all bytes of input that can be read only once; None for a regular file."""
     if where == "-":
         return _kept(sys.stdin.buffer, called, spool)
     with _opened(where) as file:
