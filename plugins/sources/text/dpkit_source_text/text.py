@@ -9,10 +9,10 @@ or after a quote; each q(2i) stands before the end of the line, a delimiter or a
 
 *Proof* that such a line is one record, whatever the lines around it: after q(k), the reader is inside quotes
 if and only if k is odd. Before q(1) it is outside. An odd quote finds it outside, and opens: it stands where
-a field begins, or right after the quote that closed, with which it is an escaped quote. An even quote finds it
-inside, and closes: what follows ends the field, or is the quote that makes it an escaped one. So the reader
-is outside at the end of every line, which ends the record, and begins each line in the same state. Parity
-without positions is not enough: ``a"b,"x`` has two quotes, the first of which opens nothing.
+a field begins, or right after the quote that closed, with which it is an escaped quote. An even quote finds
+it inside, and closes: what follows ends the field, or is the quote that makes it an escaped one. So the
+reader is outside at the end of every line, which ends the record, and begins each line in the same state.
+Parity without positions is not enough: ``a"b,"x`` has two quotes, the first of which opens nothing.
 
 NumPy checks the rule for a block of lines, and pyarrow parses the block. Three of its habits would break
 locality or leak values, and are worked around:
