@@ -94,7 +94,7 @@ def execute(
     paid_by: Payer | None = None,
     sign: Path | None = None,
 ) -> None:
-    """Print what was agreed on; run it, unless nothing is to be released; exit with 3 if it is refused.
+    """Print the plan; run it unless this is a dry run; exit with 3 if it is refused.
 
     ``sign`` is where the key is that signs what is written.
     """

@@ -23,7 +23,7 @@ ForceOption = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Overwrite the file of --output, though its release may be paid for.",
+        help="Overwrite --output, even if it holds a release that was paid for.",
         rich_help_panel="Writing",
     ),
 ]

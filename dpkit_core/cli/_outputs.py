@@ -33,7 +33,7 @@ STANDARD = Path("-")
 
 @attrs.frozen
 class StandardOutput:
-    """Standard output in the place of a file that is to be written once.
+    """Standard output, used like a file that is written once.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ def standard_output() -> StandardOutput:
 
 
 def require_elsewhere(path: Path, inputs: Iterable[Path | str | None]) -> None:
-    """Raise if what is to be written is also read."""
+    """Raise if an output is also an input."""
     read = [Path(other) for other in inputs if other]
     if path.exists() and any(other.exists() and path.samefile(other) for other in read):
         raise InvalidOption(f"cannot write {path}: it is also an input; write to another file")
@@ -123,7 +123,7 @@ class Outputs:
     plan
         For the plan; None if it is not to be saved.
     page
-        For a page about the release; None if there is to be none.
+        For a page about the release, if there is one.
     """
 
     release: Output | StandardOutput | None
@@ -143,7 +143,7 @@ class Outputs:
             note(f"wrote {self.plan.called}")
 
     def save_page(self, release: Release) -> None:
-        """Write the page, if that is asked for; failing to is told, and `dpkit report` makes up for it."""
+        """Write the page, if requested; a failure is reported, and `dpkit report` can write it later."""
         if self.page is None or self._page_of is None or self.release is None:
             return
         path = self.page.called

@@ -154,7 +154,7 @@ def show(
 
 
 def _limit(text: str) -> int | None:
-    """Return how many are shown at most; None for every one."""
+    """Return the most that is shown; None for no limit."""
     from dpkit_core.errors import InvalidOption
 
     if text == "all":

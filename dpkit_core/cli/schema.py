@@ -78,7 +78,7 @@ def schema(
             show_default="-, standard output",
         ),
     ] = Path("-"),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --output.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite --output.")] = False,
     *,
     delimiter: DelimiterOption = None,
     encoding: EncodingOption = None,

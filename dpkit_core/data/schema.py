@@ -173,7 +173,7 @@ class Schema:
         for name in (name for name, count in counts.items() if count > 1):
             yield f"column {name!r} appears twice (or is also the target); names must be unique"
         if not self.columns:
-            yield "the schema has no feature column beside the target; add at least one"
+            yield "the schema has no feature column besides the target; add at least one"
         for assertion in self.assertions:
             if (flaw := unprintable("assertion", assertion)) is not None:
                 yield flaw
