@@ -20,8 +20,8 @@ Install it{attack}, run its tests:
   {install} -e {folder} pytest hypothesis
 {check}  python -m pytest {folder}
 
-Then turn it into your {what}, and change in pyproject.toml the description and the
-addresses. What you publish is a wheel, which .github/workflows/publish.yml
+Then turn it into your {what}, and change the description and the addresses
+in pyproject.toml. What you publish is a wheel, which .github/workflows/publish.yml
 builds for a tag:
   {wheel} dist {folder}"""
 

@@ -196,7 +196,7 @@ class Column:
 
     def _flaw_of_bound(self, fact: str, value: object) -> str | None:
         if isinstance(value, datetime.datetime):
-            return "with a time of day; give a date"
+            return "it has a time of day; give a date"
         if fact == "fill" and self.kind != "date":
             return None if isinstance(value, float | str) else "give a number or a category in quotes"
         if self.kind == "date":

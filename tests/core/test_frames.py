@@ -126,7 +126,7 @@ def test_columns_without_names_and_doubled_names_are_refused():
     doubled = pd.DataFrame(X, columns=["carat", "carat", "cut", "depth"])
     with pytest.raises(InvalidData, match="two columns 'carat'"):
         Dataset.from_arrays(doubled, Y, SCHEMA)
-    with pytest.raises(InvalidData, match="a Series has no columns with names"):
+    with pytest.raises(InvalidData, match="a Series has no named columns"):
         Dataset.from_arrays(pl.Series([1.0, 2.0]), Y, SCHEMA)
 
 
@@ -238,7 +238,7 @@ def test_facts_about_a_column_that_is_not_there_are_refused(facts):
 
 
 def test_names_that_are_no_text_and_targets_that_are_missing_are_refused():
-    with pytest.raises(InvalidData, match="named 0, 1; give them names"):
+    with pytest.raises(InvalidData, match="named 0, 1; column names must be text"):
         Schema.from_frame(pd.DataFrame([[1.0, 2.0]]), "y")
     with pytest.raises(InvalidSchema, match="no column 'prize'"):
         Schema.from_frame(pd.DataFrame(WITH_TARGET), "prize", categories={"cut": ["Fair"]})
