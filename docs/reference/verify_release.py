@@ -1,10 +1,10 @@
-"""Verify releases of dpkit with Python's standard library alone, and the schema beside this file.
+"""Verify releases of dpkit with Python's standard library alone, and the schema next to this file.
 
     python verify_release.py release.json ...
 
-Exit codes are those of ``dpkit verify``: 0 where all are confirmed and private, 5 where one is confirmed and
-not private, 2 where one contradicts itself, is no release, or is by an accountant whose sums are not here.
-Signatures and witnesses of ledgers are read, and not checked: the page of the release file says how.
+Exit codes are those of ``dpkit verify``: 0 if all are confirmed and private, 5 if one is confirmed but not
+private, 2 if one contradicts itself, is not a release, or has an accountant that this program does not know.
+Signatures and ledger witnesses are read but not checked; the page about the release file says how.
 """
 
 import datetime
@@ -33,7 +33,7 @@ PROVED = ("PureDP", "ApproxDP", "Renyi")
 
 
 class Refused(Exception):
-    """Something in the release contradicts something else, or is not as it must be."""
+    """The release contradicts itself, or is not in the form that it must have."""
 
 
 def require(truth, sentence):

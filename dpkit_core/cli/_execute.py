@@ -94,7 +94,7 @@ def execute(
     paid_by: Payer | None = None,
     sign: Path | None = None,
 ) -> None:
-    """Print what was agreed on; run it, unless nothing is to be released; exit with 3 if it is refused.
+    """Print the plan; run it unless this is a dry run; exit with 3 if it is refused.
 
     ``sign`` is where the key is that signs what is written.
     """
@@ -117,10 +117,10 @@ def execute(
             elif not files.to_standard_output:
                 _print_document(release)
     except KeyboardInterrupt:
-        note(f"stopped printing; the release is whole in {files.release.called}")
+        note(f"stopped printing; the release is complete in {files.release.called}")
     except OSError as error:
         raise ReleaseNotShown(
-            f"standard output: {error.strerror or error}. The release is whole in {files.release.called}"
+            f"standard output: {error.strerror or error}. The release is complete in {files.release.called}"
         ) from error
     if release.refusal is not None:
         raise typer.Exit(REFUSED)
@@ -160,7 +160,7 @@ def _write(release: Release, output: Output | StandardOutput) -> None:
     try:
         output.write(release.to_json())
     except OSError as error:  # it is paid for: at least it is shown, to the last digit
-        where = "Keep what is printed" if output.left is None else f"It is whole in {output.left}"
+        where = "Keep what is printed" if output.left is None else f"It is complete in {output.left}"
         with contextlib.suppress(OSError), until_nobody_reads():
             _print_document(release)
         raise ReleaseNotWritten(

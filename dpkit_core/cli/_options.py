@@ -23,7 +23,7 @@ ForceOption = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Overwrite the file of --output, though its release may be paid for.",
+        help="Overwrite --output, even if it holds a release that was paid for.",
         rich_help_panel="Writing",
     ),
 ]
@@ -32,8 +32,8 @@ DelimiterOption = Annotated[
     typer.Option(
         "--delimiter",
         metavar="CHAR",
-        help="What stands between the columns of a text file, such as ';' or tab.",
-        show_default="a comma, in .tsv a tab",
+        help="Column separator of a text file, such as ';' or tab.",
+        show_default="a comma; in .tsv, a tab",
         rich_help_panel=_READING,
     ),
 ]
@@ -42,7 +42,7 @@ DecimalOption = Annotated[
     typer.Option(
         "--decimal",
         metavar="CHAR",
-        help="What numbers in text have before their decimals: a point or a comma.",
+        help="Decimal sign of numbers in text: a point or a comma.",
         rich_help_panel=_READING,
     ),
 ]
@@ -51,7 +51,7 @@ ThousandsOption = Annotated[
     typer.Option(
         "--thousands",
         metavar="CHAR",
-        help="What groups the digits of numbers in text, such as the comma in 4,011.56.",
+        help="Thousands separator of numbers in text, such as the comma in 4,011.56.",
         show_default="nothing",
         rich_help_panel=_READING,
     ),
@@ -61,7 +61,7 @@ MissingOption = Annotated[
     typer.Option(
         "--missing",
         metavar="TEXT",
-        help="What else stands for a missing value, such as '?'; repeatable.",
+        help="Another text that means a missing value, such as '?'. Repeatable.",
         rich_help_panel=_READING,
     ),
 ]
@@ -70,8 +70,8 @@ EncodingOption = Annotated[
     typer.Option(
         "--encoding",
         metavar="NAME",
-        help="How a text file spells characters, such as latin-1.",
-        show_default="UTF-8, or UTF-16 where the file says so",
+        help="Character encoding of a text file, such as latin-1.",
+        show_default="UTF-8, or UTF-16 if the file has a byte order mark",
         rich_help_panel=_READING,
     ),
 ]
@@ -80,7 +80,7 @@ TableOption = Annotated[
     typer.Option(
         "--table",
         metavar="NAME",
-        help="Which table or view of a database.",
+        help="Table or view to read from a database.",
         rich_help_panel=_READING,
     ),
 ]
@@ -89,8 +89,8 @@ SpoolOption = Annotated[
     typer.Option(
         "--spool",
         metavar="FOLDER",
-        help="Where to keep what can be read only once and is too large for memory: the records lie there in "
-        "the clear until the command ends.",
+        help="Folder for input that can be read only once and does not fit in memory. The records stay "
+        "there, unencrypted, until the command ends.",
         rich_help_panel=_READING,
     ),
 ]

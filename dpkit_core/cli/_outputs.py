@@ -33,7 +33,7 @@ STANDARD = Path("-")
 
 @attrs.frozen
 class StandardOutput:
-    """Standard output in the place of a file that is to be written once.
+    """Standard output, used like a file that is written once.
 
     Attributes
     ----------
@@ -61,8 +61,8 @@ class StandardOutput:
             return
         if reason := _unwritable(descriptor, size):
             raise InvalidOption(
-                f"cannot write to standard output: {reason}; let something read it, or name a file with "
-                "--output"
+                f"cannot write to standard output: {reason}; pipe it to a program that reads it, or name a "
+                "file with --output"
             )
 
     def write(self, content: str) -> None:
@@ -89,7 +89,7 @@ def _unwritable(descriptor: int, size: int) -> str | None:
             disk = os.statvfs(descriptor)
             return os.strerror(errno.ENOSPC) if disk.f_bavail * disk.f_frsize < size else None
         if stat.S_ISCHR(about.st_mode) and about.st_rdev == os.stat(os.devnull).st_rdev:
-            return "it is closed, or leads nowhere"
+            return "it is closed"
         polled = select.poll()
         polled.register(descriptor, select.POLLOUT)
         gone = any(event & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, event in polled.poll(0))
@@ -106,10 +106,10 @@ def standard_output() -> StandardOutput:
 
 
 def require_elsewhere(path: Path, inputs: Iterable[Path | str | None]) -> None:
-    """Raise if what is to be written is also read."""
+    """Raise if an output is also an input."""
     read = [Path(other) for other in inputs if other]
     if path.exists() and any(other.exists() and path.samefile(other) for other in read):
-        raise InvalidOption(f"cannot write {path}: it is also read here; write elsewhere")
+        raise InvalidOption(f"cannot write {path}: it is also an input; write to another file")
 
 
 @attrs.frozen
@@ -123,7 +123,7 @@ class Outputs:
     plan
         For the plan; None if it is not to be saved.
     page
-        For a page about the release; None if there is to be none.
+        For a page about the release, if there is one.
     """
 
     release: Output | StandardOutput | None
@@ -143,7 +143,7 @@ class Outputs:
             note(f"wrote {self.plan.called}")
 
     def save_page(self, release: Release) -> None:
-        """Write the page, if that is asked for; failing to is told, and `dpkit report` makes up for it."""
+        """Write the page, if requested; a failure is reported, and `dpkit report` can write it later."""
         if self.page is None or self._page_of is None or self.release is None:
             return
         path = self.page.called
@@ -180,16 +180,17 @@ def outputs(
     given = [(option, path) for option, path in asked.items() if path is not None]
     for (one, path), (other, same) in itertools.combinations(given, 2):
         if path.resolve() == same.resolve():
-            raise InvalidOption(f"{other} and {one} are both {same}; give each a file of its own")
+            raise InvalidOption(f"{other} and {one} are both {same}; give each its own file")
     read = tuple(inputs)
     for option, path in given:
         if path == STANDARD and option != "--output":
-            raise InvalidOption(f"{option} is -, and only a release goes to standard output; name a file")
+            raise InvalidOption(f"{option} is -, but only a release can go to standard output; name a file")
         if path != STANDARD:
             require_elsewhere(path, read)
     if release is not None and release != STANDARD and release.is_file() and not force:
         raise InvalidOption(
-            f"{release} exists, and a release that is lost stays paid for; write elsewhere with --output, or "
+            f"{release} exists, and a release that is lost is still paid for; write elsewhere with "
+            "--output, or "
             "overwrite it with --force"
         )
     page_of = None if page is None else _writer_of_pages()

@@ -30,9 +30,9 @@ DataArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="DATA",
-        help="The private table: a file, a folder or a pattern of files, the address of a database, or - for "
-        "standard input. `dpkit list sources` says of which kinds. Not needed for a --dry-run with --schema. "
-        "Several with --batches.",
+        help="The private table: a file, a folder, a glob pattern, a database URL, or - for standard "
+        "input. `dpkit list sources` lists the formats. Not needed with --dry-run and --schema. Several "
+        "with --batches.",
         show_default=False,
     ),
 ]
@@ -40,7 +40,7 @@ BatchesOption = Annotated[
     bool,
     typer.Option(
         "--batches",
-        help="The tables are batches of records, which the regressor learns from one after the other.",
+        help="The tables are batches of records; the regressor learns from one after the other.",
         rich_help_panel=_FACTS,
     ),
 ]
@@ -68,7 +68,7 @@ SchemaOption = Annotated[
         "--schema",
         metavar="FILE",
         help="Public facts: bounds, categories, neighboring.",
-        show_default="TABLE.schema.toml beside the table, else only its column names",
+        show_default="TABLE.schema.toml next to the table, else only its column names",
         rich_help_panel=_FACTS,
     ),
 ]
@@ -77,8 +77,7 @@ RecipeOption = Annotated[
     typer.Option(
         "--recipe",
         metavar="NAME",
-        help="Parts with options that belong together; `dpkit list recipes` names them. What is given "
-        "besides wins.",
+        help="A set of parts with their options; `dpkit list recipes` names them. Other options override it.",
         autocompletion=names_of("recipes"),
         rich_help_panel=_PARTS,
     ),
@@ -88,7 +87,7 @@ ScorerOption = Annotated[
     typer.Option(
         "--scorer",
         metavar="NAME",
-        help="How relevant is each feature? Needs a selector.",
+        help="Scores how relevant each feature is. Needs a selector.",
         autocompletion=names_of("scorers"),
         rich_help_panel=_PARTS,
     ),
@@ -108,7 +107,7 @@ KOption = Annotated[
     typer.Option(
         "-k",
         metavar="K",
-        help="How many features to select, or auto: by public facts, which may be all of them.",
+        help="How many features to select, or auto to decide by public facts, which may take all.",
         show_default="5",
         rich_help_panel=_PARTS,
     ),
@@ -118,7 +117,7 @@ RegressorOption = Annotated[
     typer.Option(
         "--regressor",
         metavar="NAME",
-        help="Fits the model; leave it out to release a selection alone.",
+        help="Fits the model; leave it out to release only a selection.",
         autocompletion=names_of("regressors"),
         rich_help_panel=_PARTS,
     ),
@@ -137,8 +136,8 @@ EpsilonOption = Annotated[
     typer.Option(
         "--epsilon",
         metavar="E",
-        help="Privacy loss allowed in all: one record changes no probability by more than e^epsilon. "
-        "1 is a common choice.",
+        help="Total privacy loss allowed: one record changes no probability by more than a factor of "
+        "e^epsilon. 1 is a common choice.",
         rich_help_panel=_PRIVACY,
     ),
 ]
@@ -147,7 +146,7 @@ DeltaOption = Annotated[
     typer.Option(
         "--delta",
         metavar="D",
-        help="Probability with which that may fail: far below 1 / records; 0 for pure privacy.",
+        help="Probability with which that may fail: well below 1 / records; 0 for pure privacy.",
         rich_help_panel=_PRIVACY,
     ),
 ]
@@ -156,8 +155,8 @@ NeighboringOption = Annotated[
     typer.Option(
         "--neighboring",
         metavar="RELATION",
-        help="What one record may do: add-remove, be added or removed (their number is private); "
-        "replace-one, be replaced (their number is public).",
+        help="How tables may differ: add-remove, by one record more or less (the number of records is "
+        "private); replace-one, by the values of one record (the number is public).",
         show_default="the schema's, else add-remove",
         rich_help_panel=_PRIVACY,
     ),
@@ -167,7 +166,7 @@ AccountantOption = Annotated[
     typer.Option(
         "--accountant",
         metavar="NAME",
-        help="Computes the total from the events: tight asks for the least noise, rdp knows more events, "
+        help="Computes the total from the events: tight needs the least noise, rdp knows more events, "
         "basic is simple and needs no delta.",
         autocompletion=names_of("accountants"),
         show_default="tight where it composes every event, else rdp",
@@ -179,7 +178,7 @@ SelectShareOption = Annotated[
     typer.Option(
         "--select-share",
         metavar="SHARE",
-        help="Part of the budget for the selection where a regression follows; the rest is the regression's.",
+        help="Share of the budget for the selection if a regression follows, which gets the rest.",
         show_default="0.05",
         rich_help_panel=_PRIVACY,
     ),
@@ -188,7 +187,7 @@ DryRunOption = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Print the plan and stop: no data is used, nothing is spent.",
+        help="Print the plan and stop. Nothing is spent.",
         rich_help_panel=_WRITING,
     ),
 ]

@@ -88,7 +88,7 @@ def compose(
 ) -> None:
     """Compose parts, plan what each will spend, run the plan on DATA, and certify the release.
 
-    Where no part and no recipe is named, the recipe that suits the public facts is taken, and the plan says
+    If you name no part and no recipe, dpkit takes the recipe that suits the public facts, and the plan says
     which and why. The plan is checked before the data is used.
 
     Exit codes: 0 done; 2 wrong use or bad data, nothing spent; 3 the mechanism refused, which is spent; 4 a
@@ -101,7 +101,7 @@ def compose(
     from dpkit_core.pipeline.request import Request, propose
 
     if not data and not (dry_run and schema):
-        raise InvalidOption("which table? Give DATA, or --schema with --dry-run to see a plan without data")
+        raise InvalidOption("which table? Give DATA, or --schema with --dry-run for a plan without data")
     options = parse_settings(settings or [])
     given = {"scorer": scorer, "selector": selector, "regressor": regressor, "accountant": accountant}
     wanted = Request(

@@ -51,7 +51,8 @@ def create(
         ),
     ],
     epsilon: Annotated[
-        float, typer.Option("--epsilon", metavar="E", help="What all runs together may lose, for ever.")
+        float,
+        typer.Option("--epsilon", metavar="E", help="Privacy loss allowed for all runs together, forever."),
     ],
     delta: Annotated[
         float,
@@ -117,7 +118,7 @@ def show(
         typer.Option(
             "--limit",
             metavar="N",
-            help="How many runs are shown, in JSON how many entries, newest first; 0 or all for every one.",
+            help="Show this many runs (in JSON, entries), newest first; 0 or all shows every one.",
         ),
     ] = str(_SHOWN),
     format: FormatOption = Format.TABLE,
@@ -145,7 +146,7 @@ def show(
     _show_accounts(book, statements)
     for entry in itertools.islice(book.newest(page=1), 1):
         if entry.kind == "moved":
-            note(f"the ledger has left this place for {entry.facts.get('to')}; nothing is charged here")
+            note(f"the ledger was moved to {entry.facts.get('to')}; nothing is charged here")
     for each in statements if account is not None or len(statements) == 1 else ():
         _show_runs(book, each, most)
     for price in prices:
@@ -153,7 +154,7 @@ def show(
 
 
 def _limit(text: str) -> int | None:
-    """Return how many are shown at most; None for every one."""
+    """Return the most that is shown; None for no limit."""
     from dpkit_core.errors import InvalidOption
 
     if text == "all":
@@ -340,10 +341,11 @@ def move(
     found = examine(book)
     if not found.sound:
         raise InvalidLedger(
-            f"{book.store.shown} is not sound, so it is not moved; `dpkit ledger audit` says what is wrong"
+            f"{book.store.shown} is not consistent, so it is not moved; `dpkit ledger audit` shows what is "
+            "wrong"
         )
     moved = book.move_to(to)
-    note(f"moved ledger {moved.id} to {moved.store.shown}; {book.store.shown} charges nothing any more")
+    note(f"moved ledger {moved.id} to {moved.store.shown}; {book.store.shown} no longer charges anything")
 
 
 @ledger.command("audit")

@@ -20,8 +20,8 @@ Install it{attack}, run its tests:
   {install} -e {folder} pytest hypothesis
 {check}  python -m pytest {folder}
 
-Then change it into your {what}, and in pyproject.toml the description and the
-addresses. What you publish is a wheel, which .github/workflows/publish.yml
+Then turn it into your {what}, and change the description and the addresses
+in pyproject.toml. What you publish is a wheel, which .github/workflows/publish.yml
 builds for a tag:
   {wheel} dist {folder}"""
 
@@ -31,7 +31,7 @@ wrote {folder}; pyproject.toml and README.md know it now
 In {checkout}{attack}, run its tests and those of the repository:
 {check}  uv run pytest {member} tests/repo tests/docs
 
-Then change it into your {what}. `.ci/register` brings a new summary into the
+Then turn it into your {what}. `.ci/register` brings a new summary into the
 README."""
 
 #: What is said of a part and not of a source, whose tests attack it: they know how its records are written.
@@ -61,7 +61,7 @@ def new(
         str,
         typer.Argument(
             metavar="NAME",
-            help="Of the part, such as mutual_information; of a source, the end of its files' names.",
+            help="Name of the part, such as mutual_information; for a source, the suffix of its files.",
         ),
     ],
     directory: Annotated[
@@ -76,7 +76,7 @@ def new(
 ) -> None:
     """Write a new distribution with one part or source: package, tests, README, license, workflows.
 
-    It works and keeps its promises; change it into yours.
+    It works and keeps its promises; turn it into your own.
     """
     from dpkit_core import scaffold
     from dpkit_core.scaffold.checkout import repository

@@ -42,8 +42,8 @@ def predict(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A table with the columns that the model uses, of any kind that compose takes; - is "
-            "standard input. No target needed.",
+            help="A table with the columns that the model uses, in any format that compose reads; - is "
+            "standard input. It needs no target.",
         ),
     ],
     *,
@@ -52,8 +52,7 @@ def predict(
         typer.Option(
             "--keep",
             metavar="COLUMNS",
-            help="Columns of DATA to write beside the predictions, such as id,name: as they are in the file, "
-            "digit by digit. Repeatable.",
+            help="Columns of DATA to copy, unchanged, next to the predictions, such as id,name. Repeatable.",
         ),
     ] = None,
     called: Annotated[
@@ -61,8 +60,8 @@ def predict(
         typer.Option(
             "--as",
             metavar="NAME",
-            help="What to call the column of predictions.",
-            show_default="prediction; of a category, the name of the target",
+            help="Name of the prediction column.",
+            show_default="prediction; for a categorical target, its name",
         ),
     ] = None,
     threshold: Annotated[
@@ -70,7 +69,7 @@ def predict(
         typer.Option(
             "--threshold",
             metavar="P",
-            help="From which probability on the positive category is predicted.",
+            help="Predict the positive category from this probability on.",
             show_default="0.5",
         ),
     ] = None,
@@ -102,19 +101,18 @@ def predict(
 ) -> None:
     """Print one prediction for each record of DATA. Costs no privacy: the model is public.
 
-    A number is in a column called prediction. Where the target is a category, a column named after it has
-    the category that is predicted, and a column TARGET=CATEGORY beside it the probability: of the positive
-    category, which is predicted from --threshold on, or of each class, the most probable of which is
-    predicted.
+    Numbers are in a column named prediction. For a categorical target, a column named after it has the
+    predicted category, and TARGET=CATEGORY the probability: of the positive category, which is predicted
+    from --threshold on, or of each class, the most probable of which is predicted.
 
-    Missing values are treated by the rules of the release's schema. Where there is none, or the rule was to
-    leave such records out, the prediction is nan, in JSON null; and no category.
+    Missing values follow the rules of the release's schema. Without a rule, or if the rule was to drop the
+    record, the prediction is nan (null in JSON), and there is no category.
 
-    What --keep names comes first and is copied, not read: 007 stays 007, and an id of twenty digits has all
-    of them. It is as private as it is in DATA.
+    The columns of --keep come first and are copied unchanged: 007 stays 007, and an id of twenty digits
+    keeps them all. They are as private as they are in DATA.
 
-    The table is read and written in batches, so it may be larger than memory. A record that cannot be read
-    leaves no file behind; on standard output, predictions for the records before it are there already.
+    The table is read and written in batches, so it can be larger than memory. If a record cannot be read, no
+    file is written; on standard output, the predictions before it have already been printed.
     """
     import sys
 
@@ -129,7 +127,7 @@ def predict(
     kept = split_names(keep or [], "--keep") or []
     chosen = _format_of(output, format)
     if chosen is FileFormat.PARQUET and output == STANDARD and sys.stdout.isatty():
-        raise InvalidOption("Parquet is nothing to read on a terminal; name a file with --output")
+        raise InvalidOption("Parquet is not readable on a terminal; name a file with --output")
     options = ReadOptions(table, delimiter, encoding, decimal, thousands, missing or (), spool)
     count = without = 0
 
@@ -160,7 +158,7 @@ def predict(
             file.write(pieces())
     if without:
         lack = f"{without} of {number_of(count, 'record')} {'lacks' if without == 1 else 'lack'}"
-        note(f"{lack} a value that the model needs: nan")
+        note(f"{lack} a value that the model needs; the prediction is nan")
     if output != STANDARD:
         note(f"wrote {output}: {number_of(count, 'prediction')}")
 
@@ -253,8 +251,8 @@ def _of_types(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
             columns.append(column.cast(field.type))
         except pa.ArrowException:
             raise InvalidData(
-                f"--keep {field.name}: it is {field.type} in one file and {column.type} in another, and a "
-                "column of Parquet has one type; write CSV or JSON, which have its digits"
+                f"--keep {field.name}: it is {field.type} in one file and {column.type} in another, but a "
+                "Parquet column has one type; write CSV or JSON instead"
             ) from None
     return pa.RecordBatch.from_arrays(columns, schema=wanted)
 

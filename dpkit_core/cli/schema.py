@@ -28,20 +28,20 @@ _HEADER = """\
 # Public facts about {called}, for dpkit.
 # {looked}
 #
-# Fill in what is known about the columns from elsewhere: a codebook, a law, physics. Whatever is written here
-# counts as public and is used without noise, so a bound or a category taken from the data would leak them.
-# Parts that need a bound say so; leave the others commented out. A column removed from here is not used.
+# Fill in what you know about the columns from elsewhere: a codebook, a law, physics. Everything in this file
+# counts as public and is used without noise, so bounds or categories taken from the data would leak it.
+# Parts that need bounds say so; leave the others commented out. A column that you remove is not used.
 #
-# Where a number or a date may be missing, give its column a rule: missing = "indicator" or "constant", with
-# fill = what stands in its place, or "drop", which leaves the record out. Without a rule, dpkit refuses the
-# table. A missing category is none of its list, unless there is a rule.
+# If a number or a date may be missing, give its column a rule: missing = "indicator" or "constant", with
+# fill = the value to use instead, or "drop", which leaves the record out. Without a rule, dpkit refuses the
+# table. A missing category counts as none of the list, unless there is a rule.
 """
 
-_READ = "Names and kinds of columns are those of the table; no value was looked at."
+_READ = "Column names and kinds come from the table; no value was read."
 
 _GUESSED = """\
-Names of columns are those of the table. Kinds, and how dates and numbers are written, were guessed from
-# its first {rows} records at most: check each of them. No value of a record is in here."""
+Column names come from the table. Kinds, and the formats of dates and numbers, were guessed from at most
+# {rows} records at its beginning: check each of them. This file contains no value of a record."""
 
 _BLANKS = {
     "numeric": ("# lower = ", "# upper = ", '# missing = "indicator"'),
@@ -54,7 +54,7 @@ _BLANKS_OF_TARGET = {
     "numeric": ("# lower = ", "# upper = ", '# missing = "drop"'),
     "categorical": (
         '# categories = ["...", "..."]  # of two, the second is predicted; of more, each is a class',
-        '# positive = "..."  # or the category that is predicted, against all others',
+        '# positive = "..."  # or the category to predict, against all others',
     ),
     "date": ('# lower = "2000-01-01"', '# upper = "2000-01-01"', '# missing = "drop"'),
 }
@@ -63,7 +63,7 @@ _BLANKS_OF_TARGET = {
 def schema(
     data: Annotated[
         str,
-        typer.Argument(metavar="DATA", help="A table, of any kind that compose takes; - is standard input."),
+        typer.Argument(metavar="DATA", help="A table in any format that compose reads; - is standard input."),
     ],
     target: Annotated[
         str | None, typer.Option("--target", metavar="COLUMN", help="The column to predict.")
@@ -74,11 +74,11 @@ def schema(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where to write it, such as visits.schema.toml beside visits.csv.",
+            help="File to write, such as visits.schema.toml next to visits.csv.",
             show_default="-, standard output",
         ),
     ] = Path("-"),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --output.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite --output.")] = False,
     *,
     delimiter: DelimiterOption = None,
     encoding: EncodingOption = None,
@@ -88,10 +88,10 @@ def schema(
     table: TableOption = None,
     spool: SpoolOption = None,
 ) -> None:
-    """Print the start of a schema as TOML: names and kinds of columns, and blanks for a person to fill in.
+    """Draft a schema as TOML: names and kinds of columns, and blanks for you to fill in.
 
-    A text file does not say what its columns hold. So kinds, formats of dates, symbols such as € and
-    separators of thousands are guessed from its first records, for a person to check.
+    A text file does not say what its columns hold. So kinds, date formats, symbols such as € and thousands
+    separators are guessed from its first records, for you to check.
     """
     import contextlib
 
@@ -109,7 +109,7 @@ def schema(
         return
     with reserved(output, replace=force) as file:
         file.write(text)
-    note(f"wrote {output}: fill it in, and give it to compose with --schema")
+    note(f"wrote {output}: fill it in, and pass it to compose with --schema")
 
 
 def draft(source: Source, target: str | None, guessed: Mapping[str, Guess]) -> str:
@@ -120,7 +120,7 @@ def draft(source: Source, target: str | None, guessed: Mapping[str, Guess]) -> s
     from dpkit_core.privacy.budget import Neighboring
 
     if target is None:
-        named = '# target = "..."  # the column to predict, unless --target says it'
+        named = '# target = "..."  # the column to predict, unless --target names it'
     else:
         named = to_toml({"target": find(source, target, "target").name}).rstrip()
     default = Neighboring.ADD_OR_REMOVE_ONE
@@ -132,7 +132,7 @@ def draft(source: Source, target: str | None, guessed: Mapping[str, Guess]) -> s
         _HEADER.format(called=" ".join(called.split()), looked=looked),
         f"{relation}  # or {others}",
         named,
-        "# records_about = 50000  # about how many there are, one digit and zeros, only if that is public",
+        "# records_about = 50000  # roughly how many, as one digit and zeros, and only if that is public",
     ]
     for field in source.fields:
         lines += _entry(field, guessed.get(field.name), is_target=field.name == target)
@@ -147,13 +147,13 @@ def _entry(field: pa.Field, guess: Guess | None, *, is_target: bool) -> Iterator
     kind = kind_of(field.type) if guess is None else guess.kind
     yield ""
     if kind is None:
-        yield f"# Column {field.name!r} holds {type_of(field)}: turn it into numbers or text to use it."
+        yield f"# Column {field.name!r} holds {type_of(field)}: convert it to numbers or text to use it."
         return
     said = {} if guess is None else guess.said
     yield to_toml({"columns": {field.name: {"kind": kind, **said}}}).rstrip()
     if guess is not None and guess.remark:
         yield f"# {guess.remark}"
     for place, facts in enumerate(() if guess is None else guess.either):
-        yield "# Keep one of these, without its #:" if place == 0 else "# or"
+        yield "# Uncomment one of these:" if place == 0 else "# or"
         yield from (f"# {fact}" for fact in to_toml(facts).splitlines())
     yield from (_BLANKS_OF_TARGET if is_target else _BLANKS)[kind]

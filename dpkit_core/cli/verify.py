@@ -110,7 +110,7 @@ def verify(
         bool,
         typer.Option(
             "--replan",
-            help="Also plan again with the installed parts, and compare event by event.",
+            help="Also make the plan again with the installed parts and compare it event by event.",
         ),
     ] = False,
     select_share: Annotated[
@@ -118,15 +118,15 @@ def verify(
         typer.Option(
             "--select-share",
             metavar="FRACTION",
-            help="For --replan: the selection's share, of releases that do not say theirs.",
+            help="For --replan: the selection's share of the budget, if the release does not record it.",
         ),
     ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Recompute the total of each RELEASE from its events; with --key, check its signature.
 
-    With --replan, the installed parts plan again from the public facts in the release: what they would not
-    have planned is found, though the total be right.
+    With --replan, the installed parts make the plan again from the public facts in the release. This detects
+    events that they would not have planned, even if the total is right.
 
     Exit codes: 0 all are confirmed and private; 5 all are confirmed, and one is not private or its guarantee
     says nothing; 2 one is not confirmed, was not signed by the key, is not what its parts plan, or cannot be
@@ -139,7 +139,7 @@ def verify(
 
     signer = None if key is None else VerifyingKey.read(key)
     if select_share is not None and not replan:
-        raise InvalidOption("--select-share is for planning again; give --replan as well")
+        raise InvalidOption("--select-share applies only with --replan")
     verified = [
         _verified(
             path,

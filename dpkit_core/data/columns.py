@@ -1,6 +1,6 @@
-"""One column of a table as the public knows it: what it holds, how it is written, what becomes of it.
+"""One column of a table as the public knows it: what it holds, how it is written, how it is used.
 
-A ``Column`` that contradicts itself cannot be made, and the error names everything that is wrong with it. Its
+A ``Column`` that contradicts itself cannot be created, and the error lists everything that is wrong. Its
 features are the numbers that parts see: ``Schema`` puts those of all columns together.
 """
 
@@ -43,7 +43,7 @@ def _are_texts(value: Any) -> bool:
 
 
 def _says_the_day(format: Any) -> bool:
-    """Return whether a date that is written so can be printed, and read again to the day."""
+    """Return whether a format prints a date that can be read back to the day."""
     if not isinstance(format, str) or flaw_of(format) is not None:
         return False
     try:
@@ -55,7 +55,7 @@ def _says_the_day(format: Any) -> bool:
 
 
 def _is_symbol(text: Any) -> bool:
-    """Return whether a text can be told from a number that it stands beside."""
+    """Return whether a symbol can be told apart from the number next to it."""
     if not isinstance(text, str) or flaw_of(text) is not None or text != text.strip():
         return False
     return not re.search(r"[0-9+-]", text) and any(sign not in THOUSANDS for sign in text)
@@ -63,11 +63,11 @@ def _is_symbol(text: Any) -> bool:
 
 #: Facts that can be judged by themselves: what is one, and what to say of anything else.
 _BY_ITSELF: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "categories": (_are_texts, "give a list, each category as text in quotes"),
+    "categories": (_are_texts, "give a list of categories, each in quotes"),
     "positive": (lambda value: isinstance(value, str), "give one of its categories, in quotes"),
     "missing": (
         MISSING.__contains__,
-        f"give one of {', '.join(MISSING)}, none of which looks at other records",
+        f"give one of {', '.join(MISSING)}",
     ),
     "clip": (lambda value: isinstance(value, bool), "give true or false"),
     "scale": (lambda value: isinstance(value, bool), "give true or false"),
@@ -77,12 +77,12 @@ _BY_ITSELF: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "format": (
         _says_the_day,
-        'write year, month and day in the codes of strptime, such as "%d.%m.%Y" for 31.01.2020',
+        'write year, month and day as strptime codes, such as "%d.%m.%Y" for 31.01.2020',
     ),
     "symbol": (
         _is_symbol,
-        'give what stands before or after the number and says nothing, such as "€" or "%", without digits, '
-        "signs, or spaces around it",
+        'give the symbol before or after the number, such as "€" or "%", without digits, signs, or '
+        "surrounding spaces",
     ),
     "decimal": (DECIMALS.__contains__, 'give "." or ","'),
     "thousands": (
@@ -93,7 +93,7 @@ _BY_ITSELF: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def _bound(value: Any) -> Any:
-    """Return a date as days and a number as float; anything else as it is, to be told."""
+    """Return a date as days and a number as float; anything else unchanged, to be reported."""
     if isinstance(value, datetime.datetime) or value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, datetime.date):
@@ -107,7 +107,7 @@ def _bound(value: Any) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    """Return a list as a tuple; anything else as it is, to be told."""
+    """Return a list as a tuple; anything else unchanged, to be reported."""
     return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else value
 
 
@@ -122,7 +122,7 @@ class Column:
     and ``fill`` what the rule puts in their place. Dates count in days since ``EPOCH``; a bound or a ``fill``
     may be a ``datetime.date``. ``clip``, ``yeo_johnson`` and ``scale`` say how a number is transformed then,
     as ``dpkit_core.data.transforms``. ``format``, ``symbol``, ``decimal`` and ``thousands`` say how dates and
-    numbers are written where they are text, as ``Written``; None where the schema does not say.
+    numbers are written in text, as in ``Written``; None if the schema does not say.
 
     Raises
     ------
@@ -158,7 +158,7 @@ class Column:
     # What can be wrong with it
 
     def _problems(self) -> Iterator[str]:
-        """Yield everything that is wrong: each fact by itself, then what the sound ones say together."""
+        """Yield everything that is wrong: in each fact, then between facts."""
         called = f"column {self.name!r}"
         flawed = set()
         for fact, flaw in self._flaws():
@@ -175,7 +175,7 @@ class Column:
                 yield from (f"{called} {problem}" for problem in check())
 
     def _flaws(self) -> Iterator[tuple[str, str]]:
-        """Yield each fact that is none by itself, and why."""
+        """Yield each invalid fact, and why."""
         if (flaw := unprintable("column", self.name)) is not None:
             yield "name", flaw
         if self.kind not in KINDS:
@@ -196,12 +196,12 @@ class Column:
 
     def _flaw_of_bound(self, fact: str, value: object) -> str | None:
         if isinstance(value, datetime.datetime):
-            return "that has a time of day; give a date"
+            return "it has a time of day; give a date"
         if fact == "fill" and self.kind != "date":
             return None if isinstance(value, float | str) else "give a number or a category in quotes"
         if self.kind == "date":
             within = isinstance(value, float) and value.is_integer() and _in_calendar(value)
-            return None if within else "give a date, of the years 1 to 9999"
+            return None if within else "give a date in the years 1 to 9999"
         if not isinstance(value, float):
             return "a bound is a number, without quotes"
         return None if math.isfinite(value) else "bounds must be finite"
@@ -221,7 +221,7 @@ class Column:
     def _of_rule(self) -> Iterator[str]:
         if self.fill is not None and (self.missing in (None, "drop") or self._flagged_category):
             yield (
-                f"has fill = {self.fill!r} and missing = {self.missing!r}, which fills nothing; set "
+                f"has fill = {self.fill!r} and missing = {self.missing!r}, which does not use it; set "
                 'missing = "constant", or remove "fill"'
             )
         if self.kind == "categorical" and self.missing == "constant" and self.fill not in self.categories:
@@ -243,13 +243,13 @@ class Column:
         if asked and self.kind != "numeric":
             yield f"is {self.kind} and has {asked[0]}; that is for numbers"
         elif self.within is None and (self.clip or self.scale):
-            yield f"has {asked[0]} and not both bounds; give lower and upper, from public knowledge"
+            yield f"has {asked[0]} but not both bounds; give lower and upper, from public knowledge"
         elif asked and self.within and self.within[0] >= self.within[1]:
             return  # told already
         elif self.transform is not None and not self.transform.leaves_room:
             yield (
-                f"has bounds {self.within} of which yeo_johnson = {self.yeo_johnson} makes one number, or "
-                "none; take a power nearer to 1, or other bounds"
+                f"has bounds {self.within} that yeo_johnson = {self.yeo_johnson} maps to one number or to "
+                "infinity; choose a power closer to 1, or other bounds"
             )
 
     def _of_writing(self) -> Iterator[str]:
@@ -264,7 +264,7 @@ class Column:
                 yield f'is {self.kind} and has {fact}; that is for {whose}: set kind = "{kind}", or remove it'
         if self.thousands and self.thousands == (self.decimal or "."):
             other = {".": ",", ",": "."}[self.thousands]
-            default = "" if self.decimal else ", which is a point unless you say otherwise"
+            default = "" if self.decimal else ", a point by default"
             yield f'has thousands = "{self.thousands}" and the same decimal{default}; set decimal = "{other}"'
 
     # What it says
@@ -279,7 +279,7 @@ class Column:
 
     @property
     def written(self) -> Written:
-        """How its entries are read where they are text."""
+        """How its text entries are read."""
         return self.written_by(Written())
 
     def written_by(self, defaults: Written) -> Written:
@@ -300,14 +300,14 @@ class Column:
 
     @property
     def replacement(self) -> float | str | None:
-        """What the rule puts in the place of a missing value; None where it puts nothing there."""
+        """What the rule substitutes for a missing value, if anything."""
         if self.fill is None and self.missing == "indicator" and self.within:
             return self.within[0] / 2 + self.within[1] / 2
         return self.fill
 
     @property
     def rule(self) -> str | None:
-        """What becomes of a record in which this column is missing, as a sentence says it."""
+        """What happens to a record without a value here, in words."""
         match self.missing:
             case "drop":
                 return f"records without {self.name!r} are left out"
@@ -359,13 +359,13 @@ class Column:
 
     @property
     def transform(self) -> Transform | None:
-        """What becomes of a number, if anything does."""
+        """The transform of its numbers, if any."""
         if self.yeo_johnson is None and not (self.clip or self.scale):
             return None
         return Transform(self.within, self.clip, self.yeo_johnson, self.scale)
 
     def to_document(self) -> dict[str, Any]:
-        """Return what was said of it as plain data, without its name: the table of a schema's file."""
+        """Return its facts as plain data, without its name: its table in a schema file."""
         said = attrs.asdict(self, filter=lambda field, value: field.name != "name" and _is_said(value))
         return {fact: self._plain(value) for fact, value in said.items()}
 
@@ -447,8 +447,8 @@ def unprintable(what: str, text: object) -> str | None:
 def _kind_meant(kind: object) -> str:
     if kind in ("boolean", "bool", "logical", "binary"):
         return (
-            'a column of two values has no kind but categories = ["no", "yes"], as the table spells them; in '
-            "a target, the second counts as 1"
+            'for two values, leave kind out and write categories = ["no", "yes"], spelled as in the table; '
+            "of a target, the second is predicted"
         )
     meant = _CALLED.get(kind.casefold()) if isinstance(kind, str) else None
     near = "" if meant is None else f"did you mean {meant}? "

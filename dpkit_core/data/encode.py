@@ -1,18 +1,18 @@
-"""From a batch of records to numbers: the one way in for whatever has columns.
+"""From a batch of records to numbers: the only way in for tables with columns.
 
-*Locality.* Every number here is a function of one entry and of public facts, whichever other records are in
-the batch. So encoding a table gives the rows of its records encoded alone, in whatever batches they come, and
-a table is refused if and only if one of its records is. Each step below is one of
+*Locality.* Every number here is a function of one entry and of public facts, whatever other records the
+batch has. So encoding a table gives the rows of its records encoded alone, however it is split into batches,
+and a table is refused if and only if one of its records is. Each step below is one of
 
 (a) a kernel of NumPy or Arrow that acts entry by entry: casts, comparisons, correctly rounded divisions and
     copies, which are the same in every lane of a vector unit. Decimals become text first: Arrow's cast of a
     decimal to float64 is not correctly rounded, and depends on the scale of the whole column;
 (b) a Python function of one entry, computed once for each distinct one and taken by index: which entries are
     distinct, and in which order they come, changes no result;
-(c) a faster path that is taken where it gives the same: text that Arrow reads as numbers is read by Arrow,
-    provided that no entry becomes NaN; else (b) decides about all entries of the batch.
+(c) a faster path that gives the same result: Arrow reads text that it recognizes as numbers, provided that no
+    entry becomes NaN; else (b) reads all entries of the batch.
 
-Which path a batch takes may depend on all its records; what an entry becomes does not.
+The path that a batch takes may depend on all its records; the result for an entry does not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from dpkit_core.errors import InvalidData
 if TYPE_CHECKING:
     from dpkit_core.data.arrays import Matrix, Vector
 
-#: What stands for a missing number or date in text. A category is missing only where there is nothing.
+#: Texts that mean a missing number or date. A category is missing only if it is empty.
 NOTHING = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A"),
     *("NA", "NULL", "NaN", "n/a", "nan", "null"),
@@ -57,7 +57,7 @@ _FIRST, _LAST = -719_162, 2_932_896
 
 
 class Unreadable(InvalidData):
-    """An entry is not what the schema says. No value is in the message.
+    """An entry is not what the schema says. The message contains no value.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Unreadable(InvalidData):
 
 
 def number_of(text: str, written: Written = Written()) -> float:
-    """Return the number that a text stands for, NaN where it stands for nothing.
+    """Return the number that a text means, NaN if it means a missing value.
 
     >>> number_of(" € 4.011,56", Written(symbol="€", decimal=",", thousands="."))
     4011.56
@@ -117,7 +117,7 @@ def _grouped(thousands: str, decimal: str) -> re.Pattern[str]:
 
 
 def day_of(text: str, written: Written = Written("date")) -> float:
-    """Return the days since 1970 of a date in text, the time of day as a fraction; NaN where there is none.
+    """Return the days since 1970 of a date in text, the time of day as a fraction; NaN if it is missing.
 
     >>> day_of("1970-01-03T12:00"), day_of("03.01.1970", Written("date", format="%d.%m.%Y"))
     (2.5, 2.0)
@@ -144,7 +144,7 @@ def day_of(text: str, written: Written = Written("date")) -> float:
 
 
 def names_number(category: str) -> bool:
-    """Return whether a category means a number or a truth value, in a column of such.
+    """Return whether a category can be read as a number or a truth value.
 
     >>> [names_number(category) for category in ("1", "true", "Fair")]
     [True, True, False]
@@ -160,7 +160,7 @@ def _as_number(text: str) -> float:
 
 
 def kind_of(kind: pa.DataType) -> str | None:
-    """Return the kind of column that a type of Arrow makes, or None where dpkit cannot use it."""
+    """Return the kind of column for an Arrow type, or None if dpkit cannot use it."""
     kind = _plain_type(kind)
     types = pa.types
     numeric = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_null)
@@ -183,9 +183,9 @@ def encode(batch: pa.RecordBatch, features: Sequence[Feature], out: Matrix | Non
     Parameters
     ----------
     batch
-        Some records, with a column for each feature's column.
+        Records with the columns of all features.
     features
-        What to make of them; all of it public.
+        The features to compute; all of it public.
     out
         Where to write the n x d numbers; a new matrix by default, row by row in memory.
 
@@ -278,7 +278,7 @@ def numbers(entries: pa.Array, name: str, written: Written = Written()) -> Vecto
 
 
 def _fast_numbers(entries: pa.Array, written: Written) -> Vector | None:
-    """Return what Arrow reads where that is what ``number_of`` reads, else None."""
+    """Return the numbers that Arrow reads if ``number_of`` reads the same, else None."""
     if written.symbol is not None or written.thousands or written.decimal != "." or written.missing:
         return None
     try:
@@ -305,9 +305,9 @@ def days(entries: pa.Array, name: str, written: Written = Written("date")) -> Ve
 def _ticks(
     entries: pa.Array, name: str
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return whole days since 1970, the microseconds beyond them, and where there is no date.
+    """Return whole days since 1970, the microseconds beyond them, and where dates are missing.
 
-    To whole microseconds, so that an instant is one number in every unit.
+    In whole microseconds, so that an instant is the same number in every unit.
     """
     kind = entries.type
     if pa.types.is_date32(kind):
@@ -324,11 +324,11 @@ def _ticks(
 
 @_unwrapped
 def places(entries: pa.Array, name: str, written: Written = Written()) -> Vector:
-    """Return which of the column's categories each entry is, from 1; 0 for none of them, -1 for nothing.
+    """Return the place of each entry's category, from 1; 0 for none of them, -1 if it is missing.
 
-    An entry is the category of the same text; else, where both are numbers, that of the same number, so
-    that "1" is 1.0, and a boolean's 1 is "true". Of categories that are one number, such as "7" and "007", an
-    entry that is neither as text is the one that is spelled as the number is.
+    An entry is the category with the same text; else, if both are numbers, the one with the same number, so
+    "1" is 1.0, and the boolean 1 is "true". If several categories are the same number, such as "7" and "007",
+    an entry that equals none of them as text is the one in the number's usual spelling.
     """
     by_text = {category: float(place) for place, category in enumerate(written.categories, start=1)}
     by_number: dict[float, float] = {}
@@ -365,7 +365,7 @@ _READ = {"numeric": numbers, "date": days, "categorical": places}
 
 
 def _members(entries: pa.UnionArray) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:
-    """Return of each entry the code of its type, and its place among the entries of that type."""
+    """Return the type code of each entry, and its place among the entries of that type."""
     # Not by ``type_codes`` and ``offsets``, which disregard where a slice of an array begins.
     buffers, part = entries.buffers(), slice(entries.offset, entries.offset + len(entries))
     codes = np.frombuffer(buffers[1], np.int8)[part]
@@ -375,9 +375,9 @@ def _members(entries: pa.UnionArray) -> tuple[npt.NDArray[np.int8], npt.NDArray[
 
 
 def _as_spelled(kind: pa.DataType, written: Written) -> Written:
-    """Return how numbers are written in a column whose type says that they are exact numbers.
+    """Return how numbers are written in a column whose type says that they are exact.
 
-    What a database or Arrow spells out has a point and no symbol, whatever the schema says of text.
+    A database or Arrow writes a decimal point and no symbol, whatever the schema says of text.
     """
     if pa.types.is_decimal(_plain_type(kind)) or isinstance(kind, pa.BaseExtensionType):
         return attrs.evolve(written, symbol=None, decimal=".", thousands="")
@@ -406,7 +406,7 @@ def _iso(day: int, micro: int) -> str:
 
 
 def _each(entries: pa.Array, name: str, wanted: str, read: Callable[[str], float]) -> Vector:
-    """Return what ``read`` makes of each text, once for each distinct one; NaN where there is none."""
+    """Return what ``read`` makes of each text, computed once per distinct text; NaN for null."""
     encoded = entries.dictionary_encode()
     texts: list[str] | None = None
     with contextlib.suppress(UnicodeDecodeError):  # which holds the text
@@ -436,7 +436,7 @@ def _is_broken(entry: pa.Scalar) -> bool:
 
 
 def _plain(entries: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return a column without what wraps it: chunks, extensions, dictionaries; decimals as exact text."""
+    """Return a column without chunks, extension types and dictionaries; decimals as exact text."""
     if isinstance(entries, pa.ChunkedArray):
         entries = entries.combine_chunks()
     if isinstance(entries, pa.ExtensionArray):
@@ -461,7 +461,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _to_numpy(entries: pa.Array, absent: float) -> npt.NDArray[Any]:
-    """Return numbers of Arrow as they are, with ``absent`` where there is none."""
+    """Return Arrow numbers unchanged, with ``absent`` for null."""
     if pa.types.is_boolean(entries.type):
         entries = entries.cast(pa.uint8())
     kind = np.dtype(entries.type.to_pandas_dtype())

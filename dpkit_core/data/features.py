@@ -19,24 +19,24 @@ THOUSANDS = (",", ".", " ", "'", "\u2019", "_", "\u00a0", "\u202f")
 
 @attrs.frozen
 class Written:
-    """How the entries of a column are to be read; all of it public.
+    """How the entries of a column are read; all of it public.
 
     Attributes
     ----------
     kind
-        What they stand for: ``numeric``, ``categorical`` or ``date``.
+        The kind of the column: ``numeric``, ``categorical`` or ``date``.
     format
-        How dates are written, in the codes of ``datetime.strptime``; ISO 8601 by default.
+        The format of dates, as ``datetime.strptime`` codes; ISO 8601 by default.
     symbol
-        What stands before or after a number, such as ``€`` or ``%``, and says nothing.
+        A symbol before or after a number, such as ``€`` or ``%``, which is ignored.
     decimal
-        What a number has before its decimals: a point or a comma.
+        The decimal sign: a point or a comma.
     thousands
-        What groups the digits of a number; nothing by default.
+        The thousands separator; none by default.
     missing
-        Texts that stand for a missing value, beside the usual ones.
+        Texts that mean a missing value, in addition to the usual ones.
     categories
-        All that the column may hold, where it is categorical: which of them an entry is, depends on the list.
+        The categories of a categorical column, one of which an entry may match.
     """
 
     kind: str = "numeric"
@@ -56,8 +56,8 @@ class Feature:
     ``indicator`` says that the feature is 1 where the column is missing and else 0. ``kind`` is the column's.
     ``classes`` are those of a target of several: the number is the place of one of them, from 1, or else 0.
     ``transform`` is what becomes of the number after that, and ``bounds`` are of what it becomes. ``written``
-    is how the column is read from text, which changes nothing of what a number means: features that differ in
-    it alone are equal.
+    is how the column is read from text. It does not change what a number means, so features that differ only
+    in it are equal.
     """
 
     name: str

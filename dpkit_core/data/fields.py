@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from dpkit_core.data.encode import Unreadable
 
 WAY_OUT = (
-    "declare it categorical with its categories in a schema (`dpkit schema DATA > schema.toml` writes a "
-    "start), or leave it out with --features. Numbers with a decimal comma need --decimal ',', or "
-    'decimal = "," in the schema, which may name thousands and a symbol, too'
+    "list its categories in a schema (`dpkit schema DATA > schema.toml` drafts one), or leave it out with "
+    "--features. Numbers with a decimal comma need --decimal ',', or decimal = \",\" in the schema, which "
+    "can also give thousands and symbol"
 )
 
 _KINDS = {"numeric": "numbers", "categorical": "categories", "date": "dates"}
 
 _DATES = (
-    "dates are read as 2020-01-31 unless the schema says how they are written, such as by "
-    'format = "%d.%m.%Y"; correct the entry, or give its column a format'
+    'dates are read as 2020-01-31 unless the schema gives another format, such as format = "%d.%m.%Y"; '
+    "correct the entry, or give its column a format"
 )
 
 
@@ -33,35 +33,34 @@ def remedy_for(role: str) -> str:
     """Return what to do about a column of this role that holds no numbers."""
     if role == "target":
         return (
-            "a regression predicts a number: correct the column, choose another with --target, or, where it "
-            "holds words, list them in a schema (`dpkit schema DATA > schema.toml` writes a start): of "
-            'categories = ["no", "yes"] the second is predicted, and of more, each is a class'
+            "a regression predicts a number: correct the column, choose another with --target, or, if it "
+            "holds "
+            "words, list them in a schema (`dpkit schema DATA > schema.toml` drafts one): with "
+            'categories = ["no", "yes"] the second is predicted; with more than two, each is a class'
         )
     return WAY_OUT
 
 
 def require_names(source: Source) -> None:
-    """Raise unless each column has a name of its own, which can be shown."""
+    """Raise unless each column has a unique, printable name."""
     known: set[str] = set()
     for position, name in enumerate(source.fields.names, start=1):
         if not name:
             raise InvalidData(
-                f"{source.called}: column {position} has no name; name it there, or remove it (some tools "
-                "write a row number there)"
+                f"{source.called}: column {position} has no name; name it, or remove it (some tools write "
+                "row numbers there)"
             )
         if (flaw := flaw_of(name)) is not None:
             raise InvalidData(
-                f"{source.called}: the name of column {position}, {name!a}, has {flaw} in it; rename it there"
+                f"{source.called}: the name of column {position}, {name!a}, contains {flaw}; rename it"
             )
         if name in known:
-            raise InvalidData(
-                f"{source.called}: column {name!r} appears twice; rename or remove one of them there"
-            )
+            raise InvalidData(f"{source.called}: column {name!r} appears twice; rename or remove one of them")
         known.add(name)
 
 
 def find(source: Source, name: str, role: str = "column") -> pa.Field:
-    """Return the column of that name; ``role`` is how a message calls it.
+    """Return the column of that name; ``role`` is its name in messages.
 
     Raises
     ------
@@ -81,7 +80,7 @@ def find(source: Source, name: str, role: str = "column") -> pa.Field:
 
 
 def type_of(field: pa.Field) -> str:
-    """Return what messages call the type of a column: its own library's name, where Arrow has none."""
+    """Return the name of a column's type in messages: its own library's if Arrow has none."""
     own: bytes = (field.metadata or {}).get(b"holds", b"")
     return own.decode() or str(field.type)
 
@@ -106,14 +105,14 @@ def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
     elif wanted == "date":
         remedy = "write dates such as 2020-01-31, or declare what it is in the schema"
     elif wanted == "categorical":
-        remedy = "turn it into numbers or text there, or leave it out"
+        remedy = "convert it to numbers or text, or leave it out"
     else:
         remedy = remedy_for(role)
     raise InvalidData(f"{role} {field.name!r} holds {held_in(field)}, not {_KINDS[wanted]}; {remedy}")
 
 
 def told(error: Unreadable, called: str, read: int, target: str | None = None) -> InvalidData:
-    """Return what to say of an entry that cannot be read, in a batch with ``read`` records before it."""
+    """Return the error for an unreadable entry, in a batch with ``read`` records before it."""
     role = "target" if error.column == target else "column"
     remedy = _DATES if error.wanted == "a date" else remedy_for(role)
     return InvalidData(

@@ -1,4 +1,4 @@
-"""Tables in memory, and Arrow streams: what becomes a source of them, and their columns by name.
+"""Tables in memory and Arrow streams as sources, and their columns by name.
 
 A table of pandas is taken column by column, since its own way to Arrow infers the type of a column of Python
 objects from all of them: one date would decide whether the others keep their times of day. Here each object
@@ -55,12 +55,11 @@ class ArrowSource:
     Attributes
     ----------
     called
-        What messages call it.
+        Its name in messages.
     fields
         Its columns.
     read
-        Yields all records in batches of any size, at each call the same. The batches have the columns that
-        are named, in this order.
+        Yields all records, the same at each call, in batches of any size with the named columns in order.
     """
 
     called: str
@@ -74,14 +73,14 @@ class ArrowSource:
                 yield batch.slice(start, rows)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: nothing is held open."""
 
 
 def frame_source(frame: Any, options: ReadOptions = ReadOptions(), *, called: str = CALLED) -> ArrowSource:
-    """Return a source of what a table in memory or a stream holds.
+    """Return a table in memory or a stream as a source.
 
-    A table can be read again and again: those of pandas, polars and pyarrow, and relations of DuckDB. What
-    else speaks Arrow's C stream may be read only once, so it is read here, and held.
+    Tables of pandas, polars and pyarrow and DuckDB relations can be read again and again. Any other object
+    with Arrow's C stream interface may be readable only once, so it is read here, and held.
 
     Raises
     ------
@@ -109,7 +108,7 @@ def frame_source(frame: Any, options: ReadOptions = ReadOptions(), *, called: st
 
 
 def _of_stream(stream: Any, called: str, once: ReadOptions | None) -> ArrowSource:
-    """Return the source of what speaks Arrow's C stream; with the options, of what may do so ``once``."""
+    """Return an object with Arrow's C stream interface as a source, possibly readable only ``once``."""
     import pyarrow as pa  # noqa: PLC0415 - likewise
 
     def explain(error: Exception) -> InvalidData:
@@ -139,17 +138,17 @@ def _batches(reader: pa.RecordBatchReader, called: str) -> Iterator[pa.RecordBat
 
 
 def _unread(called: str, error: Exception) -> InvalidData:
-    """Return what is told of a library's own error, whose sentence may quote a record."""
+    """Return an error in place of the library's own, which may quote a record."""
     return InvalidData(
-        f"{called} cannot be read: the library that holds it raises {type(error).__name__}; reading "
+        f"{called} cannot be read: its library raises {type(error).__name__}; reading "
         "all of it there shows why"
     )
 
 
 def _nameless(frame: Any) -> InvalidData:
     return InvalidData(
-        f"a {type(frame).__name__} has no columns with names; give a table of pandas, polars or pyarrow, or "
-        "anything that speaks Arrow's C stream"
+        f"a {type(frame).__name__} has no named columns; give a table from pandas, polars or pyarrow, or "
+        "any object with Arrow's C stream interface"
     )
 
 
@@ -204,7 +203,7 @@ def column_of(name: str, column: Any) -> pa.Array:
     Raises
     ------
     InvalidData
-        If it holds what is neither number nor date nor text.
+        If it holds anything but numbers, dates and text.
     """
     import pyarrow as pa  # noqa: PLC0415 - likewise
 
@@ -287,7 +286,7 @@ def _typed(name: str, entry: Any) -> tuple[int, str | float | datetime.datetime 
     if isinstance(entry, datetime.date):
         return 2, datetime.datetime(entry.year, entry.month, entry.day)
     raise InvalidData(
-        f"column {name!r} of {CALLED} holds a {type(entry).__name__}; turn it into numbers, dates or text"
+        f"column {name!r} of {CALLED} holds a {type(entry).__name__}; convert it to numbers, dates or text"
     )
 
 
@@ -317,7 +316,7 @@ def matrix_of(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()
     """Return the features of new records, to predict for: by name from a table, in order from a matrix.
 
     Row by row in memory, so that a record has one prediction however it is given.
-    ``beside`` names other columns that may well be there.
+    ``beside`` names other columns that are expected.
 
     Raises
     ------
@@ -339,7 +338,7 @@ def matrix_of(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()
 def frame_matrix(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()) -> Matrix:
     """Return one column per feature, found by its name: the feature's own, or that of its category's column.
 
-    ``beside`` names other columns that may well be there.
+    ``beside`` names other columns that are expected.
 
     Raises
     ------
@@ -388,7 +387,7 @@ def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
 
     others = [] if hasattr(X, "column_names") else getattr(X, "columns", ())
     if others := [name for name in others if not isinstance(name, str)]:
-        raise InvalidData(f"the columns of X are named {_listed(others)}; give them names that are text")
+        raise InvalidData(f"the columns of X are named {_listed(others)}; column names must be text")
     kinds = {field.name: (kind_of(field.type), field) for field in frame_source(X).fields}
     typed = {
         name: kind

@@ -1,10 +1,9 @@
-"""How the columns of a text file may be written, guessed from entries: a start for a person.
+"""Guesses how the columns of a text file are written, as a draft for a person to check.
 
-A text file says of its columns no more than their names, and what they hold is for the schema to say. Whoever
-writes one begins with a draft, and this helps with it: kinds, formats of dates, symbols and separators of
-numbers. It looks at entries, so a person has to look at what it says before that counts as public. No entry,
-bound or category is in it. Where entries can be read in two ways, as 03/04/2023 can, both are proposed and
-neither is taken.
+A text file gives only the names of its columns; the schema says what they hold. This drafts one: kinds, date
+formats, symbols and separators of numbers. It looks at entries, so a person must check the draft before it
+counts as public. It contains no entry, bound or category. If entries can be read in two ways, such as
+03/04/2023, it lists both and chooses neither.
 """
 
 from __future__ import annotations
@@ -60,11 +59,11 @@ class Guess:
     kind
         One of the kinds of a schema.
     said
-        Facts for its table in the schema: ``format``, ``symbol``, ``decimal``, ``thousands``.
+        Facts for the column's table in the schema: ``format``, ``symbol``, ``decimal``, ``thousands``.
     either
-        Other facts, one of which a person has to choose because entries fit them all.
+        Alternatives that fit all entries; a person must choose one.
     remark
-        What a person should look at, in a sentence, or nothing.
+        A sentence about what to check, or nothing.
     """
 
     kind: str
@@ -110,23 +109,23 @@ def guess(texts: Iterable[str], defaults: Written = Written()) -> Guess:
     """
     entries = sorted(set(texts) - {*NOTHING, *defaults.missing})
     if not entries:
-        return Guess("numeric", remark="There is nothing in this column, as far as was looked.")
+        return Guess("numeric", remark="Every entry that was looked at is missing.")
     # Words among numbers, such as "unknown", may stand for missing values.
     words = [entry for entry in entries if not any(map(str.isdecimal, entry))]
     few = 0 < len(words) <= _ODD and len(entries) - len(words) > 3 * len(words)
     read = [entry for entry in entries if entry not in words] if few else entries
     found = _numbers(read, defaults) or _dates(read)
     if found is not None and few:
-        remark = "Some entries are words: if one stands for a missing value, name it by --missing."
+        remark = "Some entries are words. If one of them means a missing value, give it with --missing."
         return attrs.evolve(found, remark=" ".join(filter(None, (remark, found.remark))))
     return found or _categories(entries)
 
 
 def _categories(entries: Sequence[str]) -> Guess:
     if len(entries) == 2:
-        remark = "Two different texts, as far as was looked."
+        remark = "Two different texts among the entries that were looked at."
     elif len(entries) > MANY:
-        remark = "Many different texts: remove the column if they are names, numbers of records or remarks."
+        remark = "Many different texts. Remove the column if they are names, record numbers or comments."
     else:
         remark = ""
     return Guess("categorical", remark=remark)
@@ -147,7 +146,7 @@ def _numbers(entries: Sequence[str], defaults: Written) -> Guess | None:
     symbol = next(iter(symbols), None)
     digits = [part["sign"] + part["digits"] for part in found]
     if all(map(_CODE.fullmatch, digits)) and any(len(text) > 1 and text[0] == "0" for text in digits):
-        return Guess("categorical", remark="Digits that begin with 0 are taken for codes, not for numbers.")
+        return Guess("categorical", remark="Digits with a leading 0 are taken to be codes, not numbers.")
     ways = [
         way for way in _ways(digits) if _reads(number_of, entries, Written("numeric", None, symbol, *way))
     ]
@@ -158,7 +157,7 @@ def _numbers(entries: Sequence[str], defaults: Written) -> Guess | None:
         return None
     said = {} if symbol is None else {"symbol": symbol}
     if len(ways) > 1:
-        remark = "A comma or a point may group digits here, or come before decimals."
+        remark = "A comma or a point may be a thousands separator here, or a decimal sign."
         return Guess("numeric", said, [_facts(*way) for way in ways], remark)
     return Guess("numeric", said if ways[0] == _USUAL else said | _facts(*ways[0]))
 
@@ -206,7 +205,7 @@ def _dates(entries: Sequence[str]) -> Guess | None:
     if len(formats) == 1:
         return Guess("date", {"format": formats[0]})
     both = [{"format": format} for format in formats]
-    return Guess("date", either=both, remark="Day and month could stand in either order.") if both else None
+    return Guess("date", either=both, remark="Day and month could be in either order.") if both else None
 
 
 def _formats(entry: str) -> Iterator[str]:

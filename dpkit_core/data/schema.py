@@ -18,11 +18,11 @@ data::
     [columns.price]
     kind = "numeric"
 
-Columns are features unless they are the target. A column with categories is categorical without saying so. It
+Columns are features unless they are the target. A column with categories is categorical. It
 becomes one 0/1 feature per category (full one-hot), named ``cut=Fair`` and so on; a value outside the list is
 0 in all of them.
 
-``records_about = 50000``, if that is public, says how large the table is about.
+``records_about = 50000`` gives the approximate size of the table, if that is public.
 
 A target may be categorical, too: it becomes 1 for its ``positive`` category and 0 for every other value. Of
 two categories the second is positive unless the schema says otherwise::
@@ -46,8 +46,8 @@ A column of dates becomes days since 1 January 1970, with the time of day as a f
     lower = "2010-01-01"
     upper = "2030-01-01"
 
-How dates and numbers are written where they are text, in a file or a column of it, is said by ``format``, in
-the codes of ``datetime.strptime``, and by ``symbol``, ``decimal`` and ``thousands``::
+``format``, as ``datetime.strptime`` codes, and ``symbol``, ``decimal`` and ``thousands`` say how dates and
+numbers are written in text files and text columns::
 
     [columns.cost]               # 4.011,56 €
     symbol = "€"
@@ -136,8 +136,8 @@ class Schema:
         The order of magnitude of the number of records, where that is public: one digit and zeros, such as
         50000, so that it cannot be a count. For rules of thumb and forecasts; never for noise.
     defaults
-        How text is read in columns that do not say how they are written, as ``read_with`` sets it. It belongs
-        to a file and not to the facts: it is in no document, and schemas that differ in it alone are equal.
+        How text is read in columns that do not say how they are written; set by ``read_with``. It belongs to
+        a file and not to the facts: it is not in the document, and schemas that differ only in it are equal.
 
     Raises
     ------
@@ -167,13 +167,13 @@ class Schema:
         return shown_without_defaults(self)
 
     def _problems(self) -> Iterator[str]:
-        """Yield all that is wrong with the columns together, each of which is sound."""
+        """Yield contradictions between columns that are valid in themselves."""
         every = (*self.columns, self.target)
         counts = Counter(column.name for column in every)
         for name in (name for name, count in counts.items() if count > 1):
             yield f"column {name!r} appears twice (or is also the target); names must be unique"
         if not self.columns:
-            yield "the schema has no feature column beside the target; add at least one"
+            yield "the schema has no feature column besides the target; add at least one"
         for assertion in self.assertions:
             if (flaw := unprintable("assertion", assertion)) is not None:
                 yield flaw
@@ -189,7 +189,8 @@ class Schema:
                 if column.missing == "drop":
                     yield (
                         f'column {column.name!r} has missing = "drop", which changes the number of records; '
-                        'that is public under replace-one, and then tells of a single record. Set "constant" '
+                        "under replace-one that number is public and would reveal a single record. Set "
+                        '"constant" '
                         'or "indicator", or neighboring = "add-remove"'
                     )
         elif self.records is not None:
@@ -212,8 +213,8 @@ class Schema:
             )
         if target.yeo_johnson is not None and target.bounds is None:
             yield (
-                f"target {target.name!r} has yeo_johnson and not both bounds, and predictions are taken back "
-                "between them; give lower and upper, from public knowledge"
+                f"target {target.name!r} has yeo_johnson and not both bounds, and predictions are mapped "
+                "back between them; give lower and upper, from public knowledge"
             )
         if target.missing == "indicator":
             yield (
@@ -360,15 +361,14 @@ class Schema:
         return attrs.evolve(self, columns=tuple(by_name[name] for name in wanted))
 
     def read_with(self, options: ReadOptions) -> Schema:
-        """Return the schema for a table that is written so, in columns that say nothing of their own.
+        """Return the schema with these defaults for columns that do not say how they are written.
 
-        It equals this one, and its features are equal, too: what was planned for either runs with both.
+        It equals this one, and so do its features: a plan for either runs with both.
 
         Parameters
         ----------
         options
-            What numbers have before their decimals, what groups their digits, and which texts stand for a
-            missing value in any column.
+            The decimal sign, the thousands separator, and the texts that mean a missing value.
         """
         return attrs.evolve(self, defaults=options.written)
 

@@ -1,7 +1,7 @@
-"""What people write in a schema's file, and what they may have meant where it says nothing that dpkit knows.
+"""Schema files: what they say, and what their authors may have meant by what dpkit does not know.
 
-Everything that is wrong is told at once. So a fact that cannot be read is told and then stands as one that is
-sound, and the rest is looked at as if it were right.
+All errors are reported at once. So an invalid fact is reported and then replaced by a valid one, and the rest
+is checked as if it were right.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def table_of(name: str) -> str:
-    """Return how the table of a column is headed in a schema's file.
+    """Return the heading of a column's table in a schema file.
 
     >>> table_of("age"), table_of("Patient ID")
     ('[columns.age]', '[columns."Patient ID"]')
@@ -65,7 +65,7 @@ def read_facts(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return what a ``Schema`` is made of, by the names of its fields, and all that is wrong.
 
-    Where something is wrong, what is sound stands in its place.
+    Something valid replaces whatever is wrong.
 
     Parameters
     ----------
@@ -97,8 +97,8 @@ def read_facts(
             problems += error.problems
     elif OTHERS in columns:
         problems.append(
-            f"{table_of(OTHERS)} stands for every column of the table that is not named, and no table was "
-            "given; give it, or name the columns"
+            f"{table_of(OTHERS)} stands for every column of the table not described by name, and no table "
+            "was given; give one, or describe the columns"
         )
 
     target = document.get("target")
@@ -155,7 +155,7 @@ def _read_column(name: str, described: Mapping[str, Any]) -> tuple[Column | None
         if key not in _OF_COLUMN:
             problems.append(f"{called} {_unknown_key(name, key, value)}")
         elif value is None:
-            problems.append(f"{called} has {key} = null; leave the key out where nothing is known")
+            problems.append(f"{called} has {key} = null; leave the key out if nothing is known")
         elif key in _DATED and described.get("kind") == "date":
             facts[key] = _date(value)
             if facts[key] is None:
@@ -191,7 +191,7 @@ def _unknown_fact(key: str, value: object) -> str:
 def _unknown_key(name: str, key: str, value: object) -> str:
     said = f"has an unknown key {key!r}"
     if isinstance(value, Mapping):
-        return f"{said}; a name with a point in it is written in quotes: {table_of(f'{name}.{key}')}"
+        return f"{said}; a name with a point in it needs quotes: {table_of(f'{name}.{key}')}"
     if key.casefold() in _BOTH_BOUNDS:
         match value:
             case [int() | float() as lower, int() | float() as upper]:

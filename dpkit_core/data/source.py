@@ -1,13 +1,12 @@
 """Where records are: a repeatable stream of Arrow record batches.
 
-A source tells the names and types of its columns from what is public (a header, a footer, the definition of a
-table), never from values, and yields its records as often as it is asked, each time the same ones. What the
-records mean is not its business: ``dpkit_core.data.encode`` turns each batch into numbers by the schema
-alone.
+A source knows the names and types of its columns from public facts (a header, a footer, a table definition),
+never from values, and yields the same records each time it is read. It does not interpret them:
+``dpkit_core.data.encode`` turns each batch into numbers by the schema alone.
 
-A source is local: what it yields for a record is a function of that record, and it refuses a table if and
+A source is local: what it yields for a record depends on that record alone, and it refuses a table if and
 only if it would refuse one of its records alone. So a line is read without its neighbors, and a type is never
-inferred from all entries of a column. ``dpkit_core.testing.sources`` attacks that.
+inferred from the entries of a column. ``dpkit_core.testing.sources`` attacks that.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _Result = TypeVar("_Result")
 #: repeats it: that quotes records, and passwords.
 Explain = Callable[[Exception], DpkitError]
 
-#: Metadata of a field whose declared type says nothing: what its text means is for the schema to say.
+#: Metadata of a field without a declared type: the schema says what its text means.
 UNTYPED = {b"dpkit": b"untyped"}
 
 
@@ -41,7 +40,7 @@ class Source(Protocol):
 
     @property
     def called(self) -> str:
-        """What messages call it. It holds no secret: of an address, neither user nor password nor query."""
+        """Its name in messages, without secrets: no user, password or query of an address."""
         ...
 
     @property
@@ -53,31 +52,31 @@ class Source(Protocol):
         ...
 
     def batches(self, wanted: Mapping[str, Written], rows: int, /) -> Iterator[pa.RecordBatch]:
-        """Yield the wanted columns, in this order, at most ``rows`` records each; all records, at each call.
+        """Yield all records, at each call: the wanted columns, in this order, at most ``rows`` per batch.
 
         Parameters
         ----------
         wanted
-            The columns, by name, which are among ``fields``; there may be none, and the batches still have as
-            many records. How each is written is a hint: a source of text may deliver the numbers that
-            ``dpkit_core.data.encode.number_of`` reads, or the text.
+            The columns, by name, all of them in ``fields``. There may be none; the batches still have as many
+            records. How a column is written is a hint: a text source may yield the text, or the numbers
+            that ``dpkit_core.data.encode.number_of`` makes of it.
         rows
             At least 1.
 
         Raises
         ------
         InvalidData
-            If a record cannot be read: which one, and what to do. No value is in the message.
+            If a record cannot be read: says which one and what to do, without any value.
         """
         ...
 
     def close(self) -> None:
-        """End what is held open for the passes, such as a snapshot; nothing is read afterwards."""
+        """Release what is held open, such as a snapshot; the source cannot be read afterwards."""
         ...
 
 
 def is_untyped(field: pa.Field) -> bool:
-    """Return whether the type of a column says nothing about its entries, as in a text file."""
+    """Return whether a column has no declared type, as in a text file."""
     return bool(field.metadata) and UNTYPED.items() <= field.metadata.items()
 
 
@@ -103,30 +102,30 @@ def _character(named: str | None) -> str | None:
 
 @attrs.frozen
 class ReadOptions:
-    """What the user says about how a table is kept; nothing of it depends on the records.
+    """How a table is read, as the user says; nothing here depends on the records.
 
-    ``open_source`` finds the records by it. ``decimal``, ``thousands`` and ``missing`` say what their text
-    means: ``Schema.read_with`` takes them.
+    ``open_source`` takes these options. ``decimal``, ``thousands`` and ``missing`` say what text means, so
+    ``Schema.read_with`` takes them, too.
 
     Attributes
     ----------
     table
-        Which table or view of a database.
+        A table or view of a database.
     delimiter
-        What stands between the columns of a text file: one character, or the word ``tab``. By default a tab
-        in ``.tsv`` and else a comma.
+        The column separator of a text file: one character, or the word ``tab``. By default a tab in ``.tsv``,
+        else a comma.
     encoding
-        How a text file spells characters; UTF-8 by default, or UTF-16 where the file begins with its mark.
+        The encoding of a text file; by default UTF-8, or UTF-16 if the file has its byte order mark.
     decimal
-        A point or a comma, wherever numbers are read from text and the schema says nothing else.
+        The decimal sign of numbers in text, a point or a comma, unless the schema says otherwise.
     thousands
-        What groups the digits of such numbers, as the comma in 4,011.56; nothing by default.
+        The thousands separator of such numbers, as the comma in 4,011.56; none by default.
     missing
-        Texts that stand for a missing value, such as ``?``, beside nothing at all, ``NA`` and the like. A
-        category is missing only where there is nothing, or one of these.
+        Texts that mean a missing value, such as ``?``, in addition to empty text, ``NA`` and the like. A
+        category is missing only if it is empty or one of these.
     spool
-        A folder for what can be read only once and is too large for memory. The records lie there, in the
-        clear, until the program ends.
+        A folder for input that can be read only once and does not fit in memory. The records stay there,
+        unencrypted, until the program ends.
     """
 
     table: str | None = None
@@ -160,13 +159,11 @@ class ReadOptions:
         return Written(decimal=self.decimal, thousands=self.thousands, missing=self.missing)
 
     def require_only(self, called: str, *allowed: str) -> None:
-        """Raise if an option is given that means nothing to the source that is so called.
+        """Raise if an option is given that does not apply to the source of this name.
 
-        ``decimal``, ``thousands`` and ``missing`` are read by the encoder, whatever the source.
+        ``decimal``, ``thousands`` and ``missing`` are for the encoder and apply to every source.
         """
         used = {"decimal", "thousands", "missing", *allowed}
         for field in attrs.fields(type(self)):
             if field.name not in used and getattr(self, field.name) is not None:
-                raise InvalidOption(
-                    f"--{field.name} is given, which means nothing for {called}; leave it out"
-                )
+                raise InvalidOption(f"--{field.name} does not apply to {called}; leave it out")

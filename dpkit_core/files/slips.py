@@ -1,7 +1,7 @@
-"""What people often get wrong when they write TOML, and what to write instead.
+"""Common mistakes in TOML, and what to write instead.
 
-A parser says where it stopped and what it would have read next. People who write a schema for the first time
-want to know that a name with a space in it is quoted.
+A parser says where it stopped and what it expected. Somebody who writes a first schema needs to know that a
+name with a space must be quoted.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _VALUES = tuple(
     for pattern, sentence in (
         (
             r"(#.*)?",
-            "has nothing after the =; write a value there, or a # before the line, which leaves it out",
+            "has nothing after the =; write a value, or put a # before the line to leave it out",
         ),
         (r"(?i:true|false)\b.*", "has a capital letter; write true or false"),
         (
             r"[+-]?\d[\d.,'\s]*,[\d.,'\s]*(#.*)?",
-            "has a comma in a number; write a point before decimals, and nothing between groups of digits",
+            "has a comma in a number; write a decimal point, and no thousands separators",
         ),
         (r"[+-]?(\.\d+|\d+\.)\s*(#.*)?", "has a number that begins or ends with a point; write 0.5 or 5.0"),
         (r"\[[^\"']*[^\W\d][^\"']*", 'has text without quotes; write ["...", "..."]'),
@@ -36,17 +36,18 @@ _VALUES = tuple(
 
 
 def slip_in(text: str, reason: str) -> str | None:
-    """Return what is wrong with a line of TOML and what to write there, or None where nobody can guess it.
+    """Return what is wrong with a line of TOML and what to write instead, or None if it cannot be guessed.
 
-    No value is shown: what the file is about is for its reader to know.
+    No value is shown: the file may be private.
 
     >>> slip_in("[columns.Patient ID]", "Expected ']' (at line 1, column 17)")
-    'line 1: quote a name that is not only letters, digits, _ and -: [columns."Patient ID"]'
+    'line 1: put quotes around a name with characters other than letters, digits, _ and -: '
+    '[columns."Patient ID"]'
 
     Parameters
     ----------
     text
-        What was to be read.
+        The file's text.
     reason
         What ``tomllib`` says of it.
     """
@@ -70,7 +71,7 @@ def _of_header(line: str, reason: str) -> str | None:
         return None
     if _BARE.fullmatch(name):
         again = "twice" in reason
-        return f" begins [{_shown(name)}] again; put all that it says in one place" if again else None
+        return f" has a second [{_shown(name)}]; merge the two" if again else None
     before = _BARE_PARTS.match(name)[0]  # type: ignore[index] # it may be empty, and always matches
     return _unquoted(f'[{_shown(before)}"{_shown(name.removeprefix(before))}"]')
 
@@ -90,7 +91,7 @@ def _of_pair(line: str, reason: str) -> str | None:
 
 
 def _unquoted(remedy: str) -> str:
-    return f": quote a name that is not only letters, digits, _ and -: {remedy}"
+    return f": put quotes around a name with characters other than letters, digits, _ and -: {remedy}"
 
 
 def _shown(name: str) -> str:

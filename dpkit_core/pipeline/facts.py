@@ -1,4 +1,4 @@
-"""Which public facts a plan is made with: a schema, one beside the table, or the names of columns alone."""
+"""The public facts that a plan is made with: a schema, one next to the table, or only column names."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def _names(names: Sequence[str] | None) -> tuple[str, ...] | None:
 
 @attrs.frozen
 class Facts:
-    """What is said about a table beside its records. What is said here wins over what the schema says.
+    """What the user says about a table; it overrides the schema.
 
     Attributes
     ----------
     schema
-        A schema, or the path of its file. Where it is None, the file ``<table>.schema.toml`` beside the table
-        is read; where there is none, the names of the table's columns are the public facts, and nothing else.
+        A schema, or the path of its file. By default the file ``<table>.schema.toml`` next to the table; if
+        there is none, only the table's column names are public.
     target
         The column to predict.
     features
@@ -44,7 +44,7 @@ class Facts:
 
     @property
     def chooser(self) -> str:
-        """What leaves columns out, as messages call it."""
+        """What messages name as the choice of columns."""
         return "the schema, --features or --target" if self.features or self.target else "the schema"
 
     def about(self, source: Source | None, report: Callable[[str], None]) -> Schema:
@@ -53,18 +53,17 @@ class Facts:
         Parameters
         ----------
         source
-            The table that they are about; only the names and types of its columns are looked at. Without one
-            there must be a schema.
+            The table; only its column names and types are looked at. Without one there must be a schema.
         report
-            Called with a sentence about what the user may not have meant: where the facts are from, and which
-            column takes the place of the schema's target.
+            Called with sentences about what the user may not expect: where the facts come from, and which
+            column replaces the schema's target.
 
         Raises
         ------
         InvalidSchema
             If the schema cannot be read, or has no such target or features.
         InvalidData
-            If there is no schema, and the table's names and types do not make one.
+            If there is no schema, and one cannot be made from the table's names and types.
         InvalidOption
             If there is neither a schema nor a table.
         """
@@ -95,13 +94,10 @@ class Facts:
             columns = ", ".join(map(repr, text))
             raise InvalidData(
                 f"{source.called} holds text, not numbers, in {columns}; declare categories in a schema, "
-                "from public knowledge and not from the data (`dpkit schema DATA > schema.toml` writes a "
-                "start), or choose other columns with --features"
+                "from public knowledge and not from the data (`dpkit schema DATA > schema.toml` drafts "
+                "one), or choose other columns with --features"
             )
-        report(
-            f"no schema given; taken as public about {source.called}: the names of its columns, and nothing "
-            "else"
-        )
+        report(f"no schema given; only the column names of {source.called} are taken as public")
         return schema
 
     def _read(self, path: Path, source: Source | None) -> Schema:
@@ -118,19 +114,19 @@ class Facts:
         """Return the schema with another of its columns as target.
 
         The schema's own target is an outcome too, often one that determines the new target, so it becomes a
-        feature only if it is asked for. Where its absence is ``noted_later``, among the unused columns of a
-        table, it is not noted here.
+        feature only on request. With ``noted_later``, its absence is reported with the unused columns of a
+        table instead.
         """
         columns = {column.name: column for column in (*schema.columns, schema.target)}
         if target not in columns:
             raise InvalidSchema(
-                f"the schema has no column {target!r} to be the target; describe it under "
+                f"the schema has no column {target!r} to use as the target; describe it under "
                 f"[columns.{target}], or choose one of {', '.join(columns)}"
             )
         old, wanted = schema.target.name, self.features or ()
         report(f"target {target!r} (--target) instead of the schema's {old!r}")
         if old not in wanted and not noted_later:
-            report(f"{old!r} is not used as a feature; list it with --features to use it")
+            report(f"{old!r} is not used as a feature; add it to --features to use it")
         kept = [c for name, c in columns.items() if name != target and (name != old or old in wanted)]
         return attrs.evolve(schema, columns=tuple(kept), target=columns[target])
 
@@ -140,5 +136,5 @@ def _beside(called: str, report: Callable[[str], None]) -> Path | None:
     path = name.with_name(f"{name.stem}.schema.toml") if name.name else name
     if not path.is_file():
         return None
-    report(f"public facts from {path}, which lies beside the table")
+    report(f"public facts from {path}, next to the table")
     return path

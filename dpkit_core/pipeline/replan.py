@@ -1,8 +1,8 @@
-"""Planning a release again: whether the installed parts plan what its certificate lists, event by event.
+"""Making the plan of a release again, to compare its events with what the installed parts plan.
 
-``dpkit_core.release.verify`` finds that a total is what the events compose to. Whether these are the events
-of the parts that are named, the parts themselves tell: they plan from public facts alone, all of which a
-release has. So an event that was taken out is missed, though the total was corrected, too.
+``dpkit_core.release.verify`` checks that a total is what the events compose to. Only the parts can tell
+whether these are their events: they plan from public facts alone, and a release contains all of these. So a
+deleted event is detected even if the total was corrected.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from dpkit_core.validators import thawed
 
 @attrs.frozen
 class Replanned:
-    """What planning again has shown, one sentence each.
+    """The result of planning again, one sentence each.
 
     Attributes
     ----------
     problems
-        What the parts would not have planned; empty where they plan these very events.
+        What the parts would not have planned; empty if they plan exactly these events.
     notes
-        What is said otherwise, and changes no event: versions, and the words of parts about themselves.
+        Differences that change no event: versions, and how parts describe themselves.
     """
 
     problems: tuple[str, ...]
@@ -40,19 +40,19 @@ class Replanned:
 
 
 def replan(release: Release, *, select_share: float | None = None) -> Replanned:
-    """Return what the installed parts plan otherwise than a release says; touches no data.
+    """Return how the plan of the installed parts differs from a release; touches no data.
 
     Parameters
     ----------
     release
         Of a run of installed parts.
     select_share
-        The selection's fraction of the budget, of releases that were written before they said so.
+        The selection's fraction of the budget, for older releases that do not record it.
 
     Raises
     ------
     InvalidRelease
-        If it is of a search, which no plan made, or of a part that was no installed one.
+        If it is of a search, which has no plan, or of a part that was not an installed one.
     DpkitError
         Whatever planning raises, such as for a part that is not installed or a budget above the site's.
     """
@@ -64,8 +64,8 @@ def replan(release: Release, *, select_share: float | None = None) -> Replanned:
         problems.append(f"the certificate is not what the installed parts plan: {difference}")
         if _may_lack_its_share(certificate) and select_share is None:
             problems[0] += (
-                ". If it was written by a dpkit before it said so, its selection may have had another share "
-                "of the budget: give that by --select-share"
+                ". If an older dpkit wrote it, the selection may have had another share of the budget: "
+                "give that with --select-share"
             )
     iterates = None if plan.iterates is None else len(plan.iterates.after)
     if iterates != certificate.plan.iterates:
@@ -77,12 +77,12 @@ def replan(release: Release, *, select_share: float | None = None) -> Replanned:
     refusals = {} if regression is None else regression.plan.refusals
     if release.refusal_code is not None and release.refusal_code not in refusals:
         known = ", ".join(sorted(refusals)) or "none"
-        problems.append(f"refusal {release.refusal_code!r} is none that the parts plan, which are: {known}")
+        problems.append(f"refusal {release.refusal_code!r} is not one of those that the parts plan: {known}")
     return Replanned(tuple(problems), tuple(_notes(release, plan)))
 
 
 def _may_lack_its_share(certificate: Certificate) -> bool:
-    """Return whether a selection had a share of the budget, and that is not said."""
+    """Return whether a selection had a share of the budget that is not recorded."""
     roles = {part.role for part in certificate.parts}
     return {"selector", "regressor"} <= roles and "select_share" not in certificate.plan.to_document()
 
@@ -91,12 +91,12 @@ def _plan(release: Release, select_share: float | None) -> Plan:
     certificate = release.certificate
     parts = {part.role: part for part in certificate.parts}
     if len(parts) < len(certificate.parts) or "accountant" not in parts or not parts.keys() <= ROLES.keys():
-        raise InvalidRelease("the release lists no parts of one plan, so nothing can be planned again")
+        raise InvalidRelease("the release does not list the parts of a plan, so it cannot be planned again")
     for part in parts.values():
         if not part.distribution:
             raise InvalidRelease(
-                f"{part.role} {part.name} was no installed part, so no name finds it again; the release can "
-                "be planned again by whoever has the part, in Python"
+                f"{part.role} {part.name} was not an installed part, so it cannot be found by name; "
+                "whoever has the part can plan the release again in Python"
             )
     settings = certificate.plan
     selecting = "selector" in parts and settings.iterates is None
@@ -112,10 +112,10 @@ def _plan(release: Release, select_share: float | None) -> Plan:
 
 
 def _notes(release: Release, plan: Plan) -> list[str]:
-    """Return what is said otherwise now: versions first, which may be why."""
+    """Return the differences in wording: versions first, which may be the reason."""
     certificate = release.certificate
     notes = [
-        f"the release was written by {old}, and {new} planned it again"
+        f"the release was written by {old} and planned again by {new}"
         for old, new in _versions(certificate, plan)
     ]
     for was, now in zip(certificate.parts, plan.records, strict=True):
@@ -123,13 +123,16 @@ def _notes(release: Release, plan: Plan) -> list[str]:
             word for word in ("options", "proof", "reference") if getattr(was, word) != getattr(now, word)
         ]
         if said:
-            notes.append(f"{now.role} {now.name} says other {' and '.join(said)} of itself now")
+            notes.append(f"{now.role} {now.name} now describes itself with other {' and '.join(said)}")
     missing = [sentence for sentence in plan.assumptions if sentence not in certificate.assumptions]
-    notes += [f"the parts also assume, and the certificate does not say: {sentence}" for sentence in missing]
+    notes += [
+        f"the parts also assume something that the certificate does not state: {sentence}"
+        for sentence in missing
+    ]
     regression = plan.stage("regression")
     refusals = {} if regression is None else regression.plan.refusals
     if refusals.get(release.refusal_code or "", release.refusal) != release.refusal:
-        notes.append(f"the parts say refusal {release.refusal_code!r} in other words")
+        notes.append(f"the parts now word refusal {release.refusal_code!r} differently")
     return notes
 
 

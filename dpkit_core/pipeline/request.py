@@ -1,4 +1,4 @@
-"""What is asked for, by whoever asks: the command line, a plan file, a program.
+"""A request for a release, from the command line, a plan file or a program.
 
     wanted = Request(Facts(Path("visits.schema.toml")), Budget(1.0, 1e-6), "visits.parquet")
     with propose(wanted) as agreed:        tables opened, public facts found, parts chosen, plan made
@@ -38,7 +38,7 @@ from dpkit_core.validators import frozen_mapping
 
 
 def _several(data: Any) -> tuple[Any, ...]:
-    """Return several tables as they are, and one as the only one."""
+    """Return tables as a tuple; a single table becomes a tuple of one."""
     return tuple(data) if isinstance(data, list | tuple) else (data,)
 
 
@@ -51,13 +51,13 @@ class Request:
     facts
         What is public about the table.
     budget
-        What all parts together may cost.
+        What all parts may cost together.
     data
         A table, or a list of the batches of a stream in the order of their arrival: each is a name of a file,
         a table in memory, or what else ``dpkit_core.plugins.sources.open_source`` takes. None for a plan
         alone.
     reading
-        How the tables are kept, as far as that has to be said.
+        How to read the tables, if that is not obvious.
     batches
         Whether several tables are batches of one stream.
     recipe
@@ -95,16 +95,16 @@ class Request:
     def __attrs_post_init__(self) -> None:
         if len(self.data) > 1 and not self.batches:
             raise InvalidOption(
-                f"{len(self.data)} tables are given; if they are batches of one stream, say so with "
-                "--batches, else give one"
+                f"{len(self.data)} tables are given; give one, or add --batches if they are batches of one "
+                "stream"
             )
 
 
 @attrs.frozen(eq=False)
 class Agreed:
-    """A plan, and the tables that it is about; nothing is spent yet.
+    """A plan and its tables; nothing is spent yet.
 
-    In a ``with`` block, the tables that were opened for it are closed at the end.
+    At the end of a ``with`` block, the tables that were opened for it are closed.
 
     Attributes
     ----------
@@ -113,9 +113,9 @@ class Agreed:
     sources
         The tables, which have the columns that the plan's schema names.
     reading
-        How they are kept.
+        How they are read.
     recommended
-        The recipe that was chosen by public facts, where nobody named one.
+        The recipe chosen by public facts, if nobody named one.
     because
         Why it was, and why there are so many features, where rules decided; a sentence each.
     """
@@ -134,7 +134,7 @@ class Agreed:
         self.close()
 
     def records(self) -> Records:
-        """Return what the plan is run on: the table, or the batches of a stream, which may have no records.
+        """Return the data to run the plan on: the table, or the batches of a stream, which may be empty.
 
         Raises
         ------
@@ -144,32 +144,32 @@ class Agreed:
             If the plan was made without a table.
         """
         if not self.sources:
-            raise InvalidOption("the plan was made without a table; ask for one with DATA to run it on")
+            raise InvalidOption("the plan was made without a table; plan with DATA to run it")
         schema = self.plan.schema.read_with(self.reading)
         if len(self.sources) > 1:
             return [Dataset.from_source(source, schema, batch=True) for source in self.sources]
         return dataset_of(self.sources[0], schema, self.plan.assembly.forms)
 
     def close(self) -> None:
-        """Close the tables that were opened; nothing reads them afterwards."""
+        """Close the tables that were opened; they cannot be read afterwards."""
         self._opened.close()
 
 
 def propose(wanted: Request, report: Callable[[str], None] = warn) -> Agreed:
-    """Return the plan that is asked for. Spends nothing, and uses no value of a record.
+    """Return the requested plan. Spends nothing, and uses no value of a record.
 
     Parameters
     ----------
     wanted
-        What is asked for.
+        The request.
     report
-        Called with a sentence about what the user may not have meant, such as a column that is left out; a
-        warning by default.
+        Called with sentences about what the user may not expect, such as a column that is left out; issues
+        a warning by default.
 
     Raises
     ------
     UnknownName, AmbiguousName, InvalidRecipe
-        If a part or a recipe is not there; told before a table is opened.
+        If a part or a recipe does not exist; raised before a table is opened.
     InvalidData, InvalidSchema, InvalidOption
         If the tables cannot be read, or do not have the columns that the public facts name.
     CannotCompose, AgainstPolicy
@@ -215,7 +215,7 @@ def agreed_in(
     reading: ReadOptions = ReadOptions(),
     report: Callable[[str], None] = warn,
 ) -> Agreed:
-    """Return the plan in a file that was saved, and the tables to run it on.
+    """Return a saved plan and the tables to run it on.
 
     Parameters
     ----------
@@ -225,14 +225,14 @@ def agreed_in(
         A table, or as many in a list as the plan has batches, in the order of their arrival; as of a
         ``Request``.
     reading
-        How the tables are kept, as far as that has to be said.
+        How to read the tables, if that is not obvious.
     report
         As of ``propose``.
 
     Raises
     ------
     InvalidRelease
-        If the file is no plan, or the installed parts plan otherwise.
+        If the file is not a plan, or the installed parts plan something else.
     InvalidOption
         If there are more or fewer tables than the plan is for.
     DpkitError
@@ -248,7 +248,7 @@ def agreed_in(
 
 
 def _named(wanted: Request) -> Recipe | None:
-    """Return the recipe that is named; one of the parts where they are, and None where nothing is."""
+    """Return the named recipe, or one made of the named parts; None if nothing is named."""
     if wanted.recipe is not None:
         return find_recipe(wanted.recipe).revised(wanted.parts, wanted.options)
     return Recipe("", wanted.parts, wanted.options) if wanted.parts.keys() - {"accountant"} else None
@@ -260,7 +260,7 @@ def _pipeline(recipe: Recipe) -> Pipeline:
 
 
 def _opened(tables: Sequence[Any], reading: ReadOptions, opened: ExitStack) -> tuple[Source, ...]:
-    """Return the sources of tables; those that were none before are closed with ``opened``."""
+    """Return the sources of tables; those opened here are closed with ``opened``."""
     sources = []
     for table in tables:
         sources.append(source := open_source(table, reading))
@@ -272,12 +272,12 @@ def _opened(tables: Sequence[Any], reading: ReadOptions, opened: ExitStack) -> t
 def _require_columns(
     sources: Sequence[Source], schema: Schema, report: Callable[[str], None], *, chooser: str
 ) -> None:
-    """Raise unless each table has the columns of the schema; report the columns left out, and by what."""
+    """Raise unless each table has the schema's columns; report the columns left out, and by what."""
     for source in sources:
         require_columns(source, schema)
     # Batches have the same columns.
     if sources and (unused := unused_columns(sources[0], schema)):
-        report(f"not used, because {chooser} leaves them out: {', '.join(unused)}")
+        report(f"not used, because {chooser} does not include them: {', '.join(unused)}")
 
 
 def _require_as_many(tables: int, batches: int) -> None:
@@ -286,10 +286,10 @@ def _require_as_many(tables: int, batches: int) -> None:
     given = "1 table is given" if tables == 1 else f"{tables} tables are given"
     if batches == 1:
         raise InvalidOption(
-            f"{given}, and the plan is for one. Give one, or plan for a stream of as many batches with "
+            f"{given}, but the plan is for one. Give one, or plan for a stream of that many batches with "
             "`dpkit compose --batches --save`"
         )
     raise InvalidOption(
-        f"{given}, and the plan is for a stream of {batches} batches. Give all of them in the order of their "
-        "arrival (one may have no records), or plan for as many as there are with `dpkit compose --save`"
+        f"{given}, but the plan is for a stream of {batches} batches. Give all of them in order of arrival "
+        "(a batch may be empty), or make a plan for the batches you have with `dpkit compose --save`"
     )

@@ -1,8 +1,8 @@
-"""Finding the source that reads a table, by how its name ends or how its address begins.
+"""Finding the source that reads a table, by the suffix of its name or the scheme of its URL.
 
-Each is an entry point of the group ``dpkit.sources``: a suffix such as ``.csv``, the scheme of an address
-such as ``postgresql``, or ``-`` for standard input. Its value is a function that is given the name and the
-options, and returns a ``Source``. Only the one that is needed is imported::
+Each is an entry point of the group ``dpkit.sources``: a suffix such as ``.csv``, the scheme of an URL
+such as ``postgresql``, or ``-`` for standard input. Its value is a function that takes the name and the
+options and returns a ``Source``. Only the one that is needed is imported::
 
     [project.entry-points."dpkit.sources"]
     ".csv" = "dpkit_source_text:open_text"
@@ -33,23 +33,23 @@ PACKED = frozenset({".gz", ".zst", ".bz2"})
 #: What reads a table that nothing installed reads, or how it becomes one that something does.
 ELSEWHERE = {
     **dict.fromkeys((".csv", ".tsv", "-"), "dpkit-source-text reads it"),
-    ".txt": "rename it to .csv, or to .tsv where tabs are between its columns",
+    ".txt": "rename it to .csv, or to .tsv if it is tab-separated",
     **dict.fromkeys((".parquet", ".feather", ".arrow", ".arrows", ".ipc"), "dpkit-source-columnar reads it"),
     **dict.fromkeys(("file", "s3", "gs", "gcs", "hdfs", "abfs", "abfss"), "dpkit-source-columnar reads it"),
     ".npz": "dpkit-source-npz reads it",
     **dict.fromkeys((".sqlite", ".db", ".duckdb"), "dpkit-source-sql reads it"),
     **dict.fromkeys(("postgresql", "postgres", "sqlite", "duckdb"), "dpkit-source-sql reads it"),
-    **dict.fromkeys((".xlsx", ".xls", ".ods"), "export the sheet as CSV in the program that wrote it"),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "export the sheet as CSV"),
     **dict.fromkeys(
         (".json", ".jsonl", ".ndjson"),
-        "write it as Parquet, such as by duckdb -c \"copy (from 'TABLE.jsonl') to 'TABLE.parquet'\"",
+        "convert it to Parquet, for example with duckdb -c \"copy (from 'TABLE.jsonl') to 'TABLE.parquet'\"",
     ),
     **dict.fromkeys(
-        (".dta", ".sav", ".sas7bdat", ".rds"), "write it as CSV or Parquet in the program it is of"
+        (".dta", ".sav", ".sas7bdat", ".rds"), "export it as CSV or Parquet from its own program"
     ),
-    **dict.fromkeys((".pkl", ".pickle"), "dpkit runs no code that lies in data; write it as Parquet"),
+    **dict.fromkeys((".pkl", ".pickle"), "reading a pickle runs code in it; save it as Parquet"),
     **dict.fromkeys(("http", "https", "ftp"), "download it first"),
-    **dict.fromkeys(("mysql", "mariadb", "oracle", "mssql"), "write the table as Parquet or CSV there"),
+    **dict.fromkeys(("mysql", "mariadb", "oracle", "mssql"), "export the table as Parquet or CSV"),
 }
 
 
@@ -90,14 +90,15 @@ def open_source(where: str | Path | Any, options: ReadOptions = ReadOptions()) -
         source = where
     else:
         raise InvalidData(
-            f"a {type(where).__name__} is no table; give the name of a file, an address, or a table in memory"
+            f"a {type(where).__name__} is not a table; give the name of a file, an address, or a table in "
+            "memory"
         )
     require_names(source)
     return source
 
 
 def admit(ref: ComponentRef, target: object) -> Callable[[str, ReadOptions], Source]:
-    """Return what opens tables, as an entry point has it.
+    """Return the function that an entry point names.
 
     Raises
     ------
@@ -106,14 +107,14 @@ def admit(ref: ComponentRef, target: object) -> Callable[[str, ReadOptions], Sou
     """
     if not callable(target):
         raise BrokenPlugin(
-            f"{ref} cannot be called: a source's entry point names a function that is given a name and "
-            f"ReadOptions, and returns a Source. Tell the authors of {ref.distribution}"
+            f"{ref} cannot be called: a source's entry point must name a function that takes a name and "
+            f"ReadOptions and returns a Source. Tell the authors of {ref.distribution}"
         )
     return cast(Callable[[str, ReadOptions], Source], target)
 
 
 def suffix_of(name: str) -> str:
-    """Return the end of a name that says the format, without that of a packed one.
+    """Return the suffix that says the format, without that of a compressed file.
 
     >>> suffix_of("visits.csv.gz"), suffix_of("VISITS.CSV")
     ('.csv', '.csv')
@@ -127,7 +128,7 @@ def unpacked(path: Path) -> Path:
 
 
 def _found(where: str) -> ComponentRef:
-    """Return the entry point that reads what is so named."""
+    """Return the entry point that reads a table of this name."""
     known = {ref.name: ref for ref in resources("sources")}
     key, called = _key(where, known)
     if key in known:
@@ -141,7 +142,7 @@ def _found(where: str) -> ComponentRef:
     raise InvalidData(
         f"cannot tell the format of {kind} by its {'beginning' if '://' in where else 'end'}"
         + (f"; did you mean {near[0]!r}?" if near else ";")
-        + f" what is installed reads {', '.join(sorted(known)) or 'nothing'}. Convert or rename it"
+        + f" the installed sources read {', '.join(sorted(known)) or 'nothing'}. Convert or rename it"
     )
 
 
@@ -167,7 +168,7 @@ def _key(where: str, known: Iterable[str]) -> tuple[str, str]:
 
 
 def _of_files(where: str, files: Iterable[Path], below: Path, known: Iterable[str]) -> str:
-    """Return the one end that the names of files have which something reads; hidden ones do not count."""
+    """Return the one suffix of a folder's readable files; hidden ones do not count."""
     ends: dict[str, Path] = {}
     for file in files:
         shown = file.relative_to(below) if file.is_relative_to(below) else file
@@ -175,12 +176,12 @@ def _of_files(where: str, files: Iterable[Path], below: Path, known: Iterable[st
             ends.setdefault(suffix_of(str(file)), file)
     if not ends:
         raise InvalidData(
-            f"{where} has no files that what is installed reads; give a folder or a pattern that has some"
+            f"{where} has no files that an installed source reads; give a folder or a pattern that has some"
         )
     if len(ends) > 1:
         one, other = list(ends.values())[:2]
         raise InvalidData(
-            f"{where} has {one} and {other}; files that are read together are of one format, so give a "
+            f"{where} has {one} and {other}; files that are read together need the same format; give a "
             "pattern such as folder/*.parquet"
         )
     return next(iter(ends))

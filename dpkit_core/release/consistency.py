@@ -1,9 +1,8 @@
-"""What a release must say of itself so that nothing in it contradicts anything else: public arithmetic.
+"""Whether a release is consistent: nothing in it contradicts anything else.
 
-Neither the data nor the parts are needed: an event belongs to a part that is listed, a selection is as long
-as its picks say, a model uses what was selected, and so on. ``docs/reference/release-file.md`` lists the
-conditions; the program of that page, which depends on nothing, has the same ones. The total is compared by
-``dpkit_core.release.verify``.
+This needs neither the data nor the parts: each event belongs to a listed part, a selection is as long as its
+picks say, a model uses selected features, and so on. ``docs/reference/release-file.md`` lists the conditions,
+and its program without dependencies checks the same ones. ``dpkit_core.release.verify`` compares the total.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _FOREIGN = "for the noise that it drew"
 
 
 def contradictions(release: Release) -> list[str]:
-    """Return what in a release contradicts something else in it, one sentence each."""
+    """Return the contradictions in a release, one sentence each."""
     certificate = release.certificate
     return [
         *_of_relations(certificate),
@@ -81,9 +80,9 @@ def _of_privacy(certificate: Certificate) -> Iterator[str]:
     """Yield what is wrong with whether it is private, and with the reasons why not."""
     leaks = [inner for e in certificate.events for inner in walk(e.event) if isinstance(inner, NonPrivate)]
     if certificate.private and certificate.reasons:
-        yield "the certificate says private and gives reasons why not"
+        yield "the certificate says private but gives reasons why not"
     if not (certificate.private or certificate.reasons):
-        yield "the certificate says not private and gives no reason"
+        yield "the certificate says not private but gives no reason"
     if certificate.private and _NOT_PRIVATE in certificate.randomness:
         yield f"the certificate says private, but randomness was {certificate.randomness}"
     if leaks and (certificate.private or certificate.epsilon is not None):
@@ -93,7 +92,7 @@ def _of_privacy(certificate: Certificate) -> Iterator[str]:
     planned = tuple(dict.fromkeys(leak.reason for leak in leaks))
     seeds = certificate.reasons[len(planned) :]
     if certificate.reasons[: len(planned)] != planned:
-        yield "the reasons why it is not private are not those of its events"
+        yield "the reasons why it is not private do not match those of its events"
     elif len(seeds) > 1 or (bool(seeds) != _seeded(certificate) and not _may_be_seeded(certificate)):
         yield (
             f"randomness was {certificate.randomness}, and besides those of its events the certificate gives "
@@ -106,7 +105,7 @@ def _seeded(certificate: Certificate) -> bool:
 
 
 def _may_be_seeded(certificate: Certificate) -> bool:
-    """Return whether all noise was drawn by somebody else, so that nothing is said of ours."""
+    """Return whether another library drew all noise, so that nothing is said about ours."""
     return _FOREIGN in certificate.randomness and not _seeded(certificate)
 
 
@@ -118,7 +117,7 @@ def _of_budget(certificate: Certificate) -> Iterator[str]:
             f"epsilon {budget.epsilon} and delta {budget.delta}"
         )
     elif certificate.delta != budget.delta:
-        yield f"the total is at delta {certificate.delta}, and the budget has delta {budget.delta}"
+        yield f"the total is at delta {certificate.delta}, but the budget has delta {budget.delta}"
 
 
 def _of_outcome(release: Release) -> Iterator[str]:
@@ -128,13 +127,13 @@ def _of_outcome(release: Release) -> Iterator[str]:
     elif (outcome == "refused") != (refusal is not None):
         yield f"the outcome is {outcome}, the refusal {refusal!r}"
     elif refusal is not None and release.model is not None:
-        yield "the release has a model, although it was refused"
+        yield "the release has a model although it was refused"
     if release.refusal_code is not None and refusal is None:
-        yield f"the release names refusal {release.refusal_code!r}, and was not refused"
+        yield f"the release names refusal {release.refusal_code!r} but was not refused"
 
 
 def _of_facts(certificate: Certificate) -> Iterator[str]:
-    """Yield which event leaves out what others say; those of 0.1.0 all say what they cost and no more."""
+    """Yield facts that only some events state; events of 0.1.0 state their cost and nothing more."""
     events = [e.event for e in certificate.events]
     if any(map(says_facts, events)):
         for event in events:
@@ -162,11 +161,11 @@ def _of_run(release: Release) -> Iterator[str]:
             yield f"the certificate lists a {STAGES[stage]}, and no event of the {stage}"
     order = [list(STAGES).index(stage) for stage in stages if stage in STAGES]
     if order != sorted(order):
-        yield f"the stages are not in their order, which is {', '.join(STAGES)}"
+        yield f"the stages are out of order; the order is {', '.join(STAGES)}"
     if "regressor" not in roles and (release.model is not None or release.refusal is not None):
-        yield "the release has a model or a refusal, and the certificate lists no regressor"
+        yield "the release has a model or a refusal, but the certificate lists no regressor"
     if "regressor" in roles and release.model is None and release.refusal is None:
-        yield "the certificate lists a regressor, and the release has neither a model nor a refusal"
+        yield "the certificate lists a regressor, but the release has neither a model nor a refusal"
     yield from _of_settings(certificate, roles)
     yield from _of_selection(release, roles)
 
@@ -178,7 +177,8 @@ def _of_settings(certificate: Certificate, roles: Sequence[str]) -> Iterator[str
     if alone and roles != RUNS[-1]:
         yield f"the plan has {alone[0]}, for a selector with a regressor; listed are {', '.join(roles)}"
     if "batches" in given and "selector" in roles:
-        yield f"the plan is for {given['batches']} batches, and a selector is listed, which needs one table"
+        yield f"the plan is for {given['batches']} batches, but a selector is listed, which needs a single "
+        "table"
 
 
 def _of_selection(release: Release, roles: Sequence[str]) -> Iterator[str]:
@@ -186,16 +186,16 @@ def _of_selection(release: Release, roles: Sequence[str]) -> Iterator[str]:
     k = len(release.selected)
     if "selector" not in roles:
         if k:
-            yield f"{k} features are selected, and the certificate lists no selector"
+            yield f"{k} features are selected, but the certificate lists no selector"
         return
     events = [e.event for e in certificate.events if e.stage == "selection"]
     if iterates is not None:
         if k:
-            yield f"{k} features are selected, and the plan is to drop some from {iterates} iterates"
+            yield f"{k} features are selected, but the plan is to drop some from {iterates} iterates"
         if len(events) != iterates:
             yield f"{len(events)} events of the selection are listed for {iterates} iterates"
     elif not k:
-        yield "the certificate lists a selector, and nothing is selected"
+        yield "the certificate lists a selector, but nothing is selected"
         return
     every = _features(certificate)
     if iterates is not None:
@@ -207,22 +207,22 @@ def _of_selection(release: Release, roles: Sequence[str]) -> Iterator[str]:
 def other_picks(events: Sequence[Event], offered: int, k: int) -> str | None:
     """Return what is wrong with the picks of a selection of k among so many features; None if nothing is.
 
-    No pick is among more than are there. Where a selection consists of picks, the first is among all of them,
-    and there is one pick for all that is selected, or one for each at least.
+    No pick has more candidates than there are features. If a selection consists of picks alone, the first one
+    is among all features, and there is one pick, or at least one for each selected feature.
     """
     picks = [inner for event in events for inner in walk(event) if _is_pick(inner)]
     listed = [pick.candidates for pick in picks if pick.candidates is not None]
     if listed and max(listed) > offered:
-        return f"a pick is among {max(listed)} candidates, and there are {number_of(offered, 'feature')}"
+        return f"a pick is among {max(listed)} candidates, but there are {number_of(offered, 'feature')}"
     steps = list(expand(events))
     if not all(map(_is_pick, steps)):
         return None
     if listed and listed[0] != offered:
         return (
-            f"the first pick is among {listed[0]} candidates, and there are {number_of(offered, 'feature')}"
+            f"the first pick is among {listed[0]} candidates, but there are {number_of(offered, 'feature')}"
         )
     if 1 < len(steps) < k:
-        return f"{len(steps)} picks are listed for {k} features; there is one for all, or one for each"
+        return f"{len(steps)} picks are listed for {k} features; there must be one for all, or one for each"
     return None
 
 
@@ -231,7 +231,7 @@ def _of_search(release: Release) -> Iterator[str]:
     certificate = release.certificate
     roles = _roles(certificate.parts)
     if roles[-1:] != ("accountant",) or roles.count("accountant") > 1:
-        yield "the parts of a search end with its accountant, the only one"
+        yield "the parts of a search must end with its only accountant"
     else:
         yield from _of_accountant(certificate)
     missing = [role for role in RUNS[-1][:-1] if role not in roles]
@@ -239,9 +239,9 @@ def _of_search(release: Release) -> Iterator[str]:
     if missing or strange:
         yield f"a search has scorers, selectors and regressors; listed are {', '.join(roles)}"
     if release.selected or release.model is not None or release.refusal is not None:
-        yield "a search releases its certificate alone, and this one a selection, a model or a refusal"
+        yield "a search releases only its certificate, but this one has a selection, a model or a refusal"
     if certificate.plan.to_document():
-        yield "a search has no settings of a plan, and this one gives some"
+        yield "a search has no plan settings, but this one gives some"
     stages = list(dict.fromkeys(e.stage for e in certificate.events))
     runs = [e.stage for e in certificate.events]
     candidates = sum(stage.startswith("fits") for stage in stages)
@@ -293,7 +293,7 @@ def _of_features(release: Release) -> list[str]:
     except DpkitError as error:
         return [str(error)]
     problems = [
-        f"{name!r} is selected, and the certificate's schema has no such feature"
+        f"{name!r} is selected, but the certificate's schema has no such feature"
         for name in release.selected
         if name not in known
     ]
@@ -303,7 +303,7 @@ def _of_features(release: Release) -> list[str]:
     used = () if model is None else model.features
     strange = [name for name in used if name not in chosen]
     if strange and not problems:
-        problems.append(f"the model uses {strange[0]!r}, which is not among the features that it may use")
+        problems.append(f"the model uses {strange[0]!r}, which is not one of the features that it may use")
     if len(set(used)) < len(used):
         problems.append("the model names a feature twice")
     if isinstance(model, ClassTreesModel) and model.classes != schema.target.classes:
@@ -324,11 +324,11 @@ def _of_witness(certificate: Certificate) -> Iterator[str]:
         yield f"the witness: {error}"
         return
     if (place := first_difference(witness.measure, measure.to_document())) is not None:
-        yield f"the witness says something of its measure in another way than dpkit writes it: {place}"
+        yield f"the witness does not write its measure as dpkit does: {place}"
     elif len(witness.total) != len(measure.units):
         yield f"the witness has {len(witness.total)} totals, and its measure counts {len(measure.units)}"
     elif not measure.admits(witness.total, witness.limits):
-        yield "the witness says that the account was charged for more than it allows"
+        yield "the account of the witness was charged for more than it allows"
 
 
 def _features(certificate: Certificate) -> int:

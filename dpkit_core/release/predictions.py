@@ -1,12 +1,12 @@
 """What a released model predicts for the records of a table, in columns that say what they are.
 
-A number is in a column ``prediction``. Of a category, the column is named after the target and holds the
-category that is predicted, and a column ``target=category`` beside it the probability: one for the positive
-category, which is predicted where the probability reaches a threshold; or one for each class, of which the
-most probable one is predicted. A model that is a line may predict "probabilities" below 0 and above 1.
+Numbers are in a column ``prediction``. For a categorical target, a column named after the target holds the
+predicted category, and columns ``target=category`` hold probabilities: one for the positive category, which
+is predicted if its probability reaches a threshold; or one for each class, of which the most probable one is
+predicted. A linear model may predict "probabilities" below 0 and above 1.
 
-What is predicted for a record depends on that record alone, to the last bit. So a table of any size is read,
-predicted for and written in batches.
+The prediction for a record depends on that record alone, to the last bit. So tables of any size are read and
+written in batches.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ THRESHOLD = 0.5
 
 @attrs.frozen
 class Columns:
-    """The columns that predictions are in.
+    """The columns of predictions.
 
     Attributes
     ----------
     name
         What the first one is called.
     categories
-        Those whose probabilities are in the others, which are called ``name=category``; none for a number.
+        Those with a probability column, called ``name=category``; none for a number.
     otherwise
         What the first one holds where a single category is not predicted.
     threshold
-        From which probability on it is.
+        The probability from which on it is.
     """
 
     name: str
@@ -78,8 +78,8 @@ class Columns:
         if threshold is not None and (classes or positive is None):
             found = f"has the classes {', '.join(classes)}" if classes else "is a number"
             raise InvalidOption(
-                f"--threshold is {threshold}, from where on a single category is predicted, and target "
-                f"{target.name!r} {found}; leave it out"
+                f"--threshold is {threshold}, but applies only to a target with a positive category, and "
+                f"target {target.name!r} {found}; leave it out"
             )
         if threshold is not None and not 0 <= threshold <= 1:
             raise InvalidOption(f"--threshold is {threshold}; give a probability, from 0 to 1")
@@ -120,7 +120,7 @@ def _array(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _other(target: Column, positive: str) -> str:
-    """Return what a target is called that is not its positive category."""
+    """Return the label of a target that is not its positive category."""
     others = [category for category in target.categories if category != positive]
     return others[0] if len(others) == 1 else f"not {positive}"
 
@@ -178,8 +178,8 @@ def used_features(model: Model, schema: Schema) -> list[Feature]:
     known = {feature.name: feature for feature in schema.features}
     if unknown := [name for name in model.features if name not in known]:
         raise InvalidRelease(
-            f"the model uses {unknown[0]!r}, which is no feature of the certificate's schema; the release "
-            "file was changed or is damaged"
+            f"the model uses {unknown[0]!r}, which is not a feature of the certificate's schema; the "
+            "release file was changed or is damaged"
         )
     return [known[name] for name in model.features]
 
@@ -191,13 +191,11 @@ def _require_apart(source: Source, keep: Sequence[str], columns: Columns) -> Non
             find(source, name)
         except InvalidData as error:
             # What may have been meant, and the names that there are, the error says.
-            raise InvalidOption(
-                f"--keep {name}: {error}. Keep columns by the names they have there"
-            ) from None
+            raise InvalidOption(f"--keep {name}: {error}. Use the column names of the table") from None
         if name in columns.names:
             raise InvalidOption(
-                f"--keep {name}: the predictions go into a column of that name; give them another one, such "
-                f"as --as 'predicted {columns.name}'"
+                f"--keep {name}: the predictions have a column of that name; give it another name, such as "
+                f"--as 'predicted {columns.name}'"
             )
 
 
@@ -228,6 +226,6 @@ def texts_of(entries: pa.Array, name: str) -> pa.Array:
         return entries.cast(pa.string())
     except pa.ArrowException as error:
         raise InvalidData(
-            f"column {name!r} holds {entries.type}, which text cannot stand for; turn it into numbers or "
-            "text in the table"
+            f"column {name!r} holds {entries.type}, which cannot be written as text; convert it to numbers "
+            "or text in the table"
         ) from error

@@ -109,7 +109,7 @@ def _disagreement(epsilon: float, certificate: Certificate, name: str, *, own: b
     """Return whether the total is another one; to another accountant than its own it may be a larger one."""
     claimed = certificate.epsilon
     if claimed is None:
-        return [f"accountant {name} proves epsilon {epsilon:.6g}, and the certificate claims none"]
+        return [f"accountant {name} proves epsilon {epsilon:.6g}, but the certificate claims none"]
     above = epsilon > claimed * (1 + RELATIVE_TOLERANCE)
     below = own and epsilon < claimed * (1 - RELATIVE_TOLERANCE)
     if not (above or below):

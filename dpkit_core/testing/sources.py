@@ -1,4 +1,4 @@
-r"""The kit's attack on sources: a record is read as if it were the only one.
+r"""The kit's attack on sources: each record must be read as if it were the only one.
 
 In the tests of a source, whose author knows how its records are written::
 
@@ -12,7 +12,7 @@ In the tests of a source, whose author knows how its records are written::
 
         check_source(table)
 
-``check_source`` makes up tables, and has each read as a whole and record by record. *Locality*: a table is
+``check_source`` generates tables, and reads each as a whole and record by record. *Locality*: a table is
 refused if and only if one of its records alone is; else its rows, as ``dpkit_core.data.encode`` makes them of
 a schema's features, are those of its one-record tables, bit for bit (any NaN equals any other), and as many.
 From this follows that inserting, removing, changing, splitting or reordering records changes no other row,
@@ -109,7 +109,7 @@ _PAIRS = (_DATES, _NO_DATES), (_CATEGORIES, _NO_NUMBERS), (_NUMBERS, _NO_NUMBERS
 
 
 def texts() -> st.SearchStrategy[tuple[str | None, ...]]:
-    """Return rows of text, or of nothing, for ``SCHEMA``: for formats whose fields hold any text."""
+    """Return rows of text or None for ``SCHEMA``: for formats whose fields hold any text."""
     return st.tuples(
         *(
             st.one_of(
@@ -126,7 +126,7 @@ def texts() -> st.SearchStrategy[tuple[str | None, ...]]:
 
 
 def lines(delimiter: str = ",") -> st.SearchStrategy[str]:
-    """Return records of ``SCHEMA`` as lines of text whose fields may be in quotes, many of them wrongly."""
+    """Return records of ``SCHEMA`` as lines of text whose fields may be quoted, many of them wrongly."""
     quoted = st.sampled_from(
         ['"7"', '"007"', '"a""b"', f'"x{delimiter}y"', '"7', '7"', '"Good', 'Good"', '""', '"', '"""', '"7" ']
     )
@@ -228,7 +228,7 @@ class Typed:
 
 
 def typed() -> st.SearchStrategy[Typed]:
-    """Return records of ``SCHEMA`` whose columns have types of Arrow, which differ from table to table."""
+    """Return records of ``SCHEMA`` whose columns have Arrow types that differ from table to table."""
     text = [kind for kind in TYPES if TYPES[kind] is _TEXT]
     dates = [kind for kind in TYPES if pa.types.is_date(kind) or pa.types.is_timestamp(kind)]
     numbers = [kind for kind in TYPES if kind not in {*text, *dates}]
@@ -260,10 +260,10 @@ def check_source(
     silent: bool = False,
     secrets: Sequence[str] = (),
 ) -> Evidence:
-    """Return how many tables were tried on a source, none of which it reads otherwise than it should.
+    """Return how many tables a source was tried on; raises for one that it does not read as it should.
 
-    Beside locality, each table is asked for twice, in batches of several sizes and for some of the columns in
-    another order; its fields may not depend on its values, nor its messages show one.
+    Apart from locality, each table is read twice, in batches of several sizes, and for some of the columns in
+    another order. Its fields must not depend on its values, and its messages must not show one.
 
     Parameters
     ----------
@@ -326,8 +326,8 @@ def check_source(
     count, read, refused = seen
     require(
         10 * read >= read + refused,
-        f"of {read + refused} made-up records, {refused} were refused, so little was compared: `make` writes "
-        "them wrongly, or give `rows` that the source reads",
+        f"of {read + refused} generated records, {refused} were refused, so little was compared: correct "
+        "how `make` writes them, or give `rows` that the source reads",
     )
     return Evidence(f"{number_of(count, 'table')}, {read} records read and {refused} refused alone", count)
 
@@ -354,7 +354,7 @@ class _Attack:
         if len(kept) < len(rows) and not self.silent:
             require(
                 self.read(rows, asked, at_once) is None,
-                f"a table is read though one of its records alone is refused{_shown(rows)}",
+                f"a table is read although one of its records alone is refused{_shown(rows)}",
             )
         if kept:
             self._compare([rows[i] for i in kept], [alone[i] for i in kept], asked, at_once)
@@ -365,14 +365,16 @@ class _Attack:
     ) -> None:
         whole = self.read(rows, asked, at_once)
         if whole is None:
-            require(self.silent, f"a table is refused though each of its records alone is read{_shown(rows)}")
+            require(
+                self.silent, f"a table is refused although each of its records alone is read{_shown(rows)}"
+            )
             return
         for one in alone:
             assert one is not None
             require(
                 one.fields.equals(whole.fields, check_metadata=True),
-                f"the fields depend on the records: {_fields(one.fields)} of one of them, "
-                f"{_fields(whole.fields)} of all{_shown(rows)}",
+                f"the fields depend on the records: {_fields(one.fields)} for one of them, "
+                f"{_fields(whole.fields)} for all{_shown(rows)}",
             )
         expected = np.concatenate([_matrix(one) for one in alone])
         require(
@@ -382,26 +384,29 @@ class _Attack:
         )
         if self._bits(whole.matrix) != self._bits(expected):
             raise CheckFailed(
-                f"records are read otherwise together than alone: {whole.matrix.tolist()} together, "
+                f"records are read differently together than alone: {whole.matrix.tolist()} together, "
                 f"{expected.tolist()} alone, in {', '.join(f.name for f in self._of(asked))}{_shown(rows)}"
             )
 
     def read(self, rows: Sequence[Row], asked: Sequence[str], at_once: int | None = None) -> _Read | None:
-        """Return what a table holds, None where it is refused; raise where two passes differ.
+        """Return the contents of a table, None if it is refused; raise if two passes differ.
 
-        Without ``at_once`` there is but one pass.
+        Without ``at_once`` there is only one pass.
         """
         try:
             source = self.make(rows)
         except DpkitError as error:
             self._require_unsaid(error, rows)
             return None
-        require(isinstance(source, Source), f"{type(source).__name__} is no Source: it lacks a member of it")
+        require(
+            isinstance(source, Source),
+            f"{type(source).__name__} is not a Source: it lacks one of its members",
+        )
         with closing(source):
             called = source.called
             require(
                 str(called).isprintable() and str(called).strip() != "",
-                f"`called` is {called!r}; messages need a text of one line",
+                f"`called` is {called!r}; messages need one line of text",
             )
             self._require_public(called, "`called`", rows)
             fields = source.fields
@@ -410,7 +415,7 @@ class _Attack:
                 self._passes(source, first, asked, at_once, rows)
             require(
                 source.fields.equals(fields, check_metadata=True) and source.called == called,
-                f"`fields` or `called` are others after a pass{_shown(rows)}",
+                f"`fields` or `called` changed after a pass{_shown(rows)}",
             )
         return None if first is None else _Read(fields, first)
 
@@ -434,11 +439,11 @@ class _Attack:
             for batch in source.batches(written, at_once):
                 require(
                     batch.schema.names == list(asked),
-                    f"a batch has the columns {batch.schema.names}, and {list(asked)} were wanted",
+                    f"a batch has the columns {batch.schema.names}, but {list(asked)} were wanted",
                 )
                 require(
                     batch.num_rows <= at_once,
-                    f"a batch has {number_of(batch.num_rows, 'record')}, and at most {at_once} were wanted",
+                    f"a batch has {number_of(batch.num_rows, 'record')}, but at most {at_once} were wanted",
                 )
                 found.append(encode(batch, features))
         except DpkitError as error:
@@ -448,7 +453,7 @@ class _Attack:
             raise
         except Exception as error:
             raise CheckFailed(
-                f"reading raises {type(error).__name__}: {error}; what cannot be read is refused by "
+                f"reading raises {type(error).__name__}: {error}; what cannot be read must raise "
                 f"InvalidData{_shown(rows)}"
             ) from error
         return np.concatenate(found)
@@ -466,7 +471,7 @@ class _Attack:
         same = one is None and other is None
         if one is not None and other is not None:
             same = len(one) == len(other) and self._bits(one) == self._bits(other)
-        require(same, f"{which} reads something else: {_said(one)}, then {_said(other)}{_shown(rows)}")
+        require(same, f"{which} gives different records: {_said(one)}, then {_said(other)}{_shown(rows)}")
 
     def _require_unsaid(self, error: BaseException, rows: Sequence[Row]) -> None:
         """Raise if a refusal shows a value, itself or in an error that a traceback would show with it."""
@@ -477,7 +482,8 @@ class _Attack:
     def _require_public(self, text: str, where: str, rows: Sequence[Row]) -> None:
         shown = [secret for secret in self.unsaid if secret in text]
         require(
-            not shown, f"{where} shows {shown[:1]}, which is of a record or secret: {text!r}{_shown(rows)}"
+            not shown,
+            f"{where} shows {shown[:1]}, which comes from a record or is secret: {text!r}{_shown(rows)}",
         )
 
 

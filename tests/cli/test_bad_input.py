@@ -71,8 +71,8 @@ CASES = {
     "schema missing": (None, ("--schema", "absent.toml"), ["absent.toml", "No such file"]),
     "schema no TOML": (None, ("--schema", "numbers.csv"), ["numbers.csv", "not valid TOML"]),
     "output folder missing": (None, ("--output", "nowhere/release.json"), ["no folder nowhere", "create it"]),
-    "output is the table": (None, ("--output", "numbers.csv"), ["numbers.csv", "also read here"]),
-    "output is the plan": (None, ("--output", "o", "--save", "o"), ["both o", "a file of its own"]),
+    "output is the table": (None, ("--output", "numbers.csv"), ["numbers.csv", "also an input"]),
+    "output is the plan": (None, ("--output", "o", "--save", "o"), ["both o", "its own file"]),
     "output is a folder": (None, ("--output", "."), ["cannot write ."]),
 }  # fmt: skip
 

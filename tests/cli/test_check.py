@@ -112,7 +112,7 @@ def test_a_report_page_is_written(dpkit, honest, folder):
 
 
 @pytest.mark.parametrize(
-    ("report", "words"), [("none/out.html", "there is no folder none"), ("honest.py", "it is also read here")]
+    ("report", "words"), [("none/out.html", "there is no folder none"), ("honest.py", "it is also an input")]
 )
 def test_a_report_that_cannot_be_written_is_said_before_anything_is_tried(dpkit, honest, report, words):
     before = Path(honest).read_text(encoding="utf-8")

@@ -203,7 +203,7 @@ def test_more_tables_than_a_plan_has_batches_are_refused_with_the_remedy(dpkit, 
     dpkit(*FULL, "--dry-run", "--save", "plan.toml")
     result = dpkit("run", "plan.toml", "diamonds.csv", "missing.csv")
     assert result.exit_code == 2
-    assert "2 tables are given, and the plan is for one" in result.stderr
+    assert "2 tables are given, but the plan is for one" in result.stderr
     assert "dpkit compose --batches" in result.stderr
     assert not (folder / "release.json").exists()
 

@@ -257,7 +257,7 @@ def test_without_a_schema_the_names_of_the_columns_are_said_to_be_public(dpkit, 
 def test_features_restrict_the_columns_and_the_others_are_named(dpkit, folder):
     result = dpkit("compose", "numbers.csv", "--target", "y", "--features", "c, a", *SELECTION)
     assert set(Release.read(folder / "release.json").selected) == {"a", "c"}
-    assert "leaves them out: b" in result.stderr
+    assert "does not include them: b" in result.stderr
 
 
 def test_another_target_leaves_the_old_one_out_unless_it_is_asked_for(dpkit, folder):
@@ -275,7 +275,9 @@ def test_another_target_leaves_the_old_one_out_unless_it_is_asked_for(dpkit, fol
     assert set(json.loads(result.stdout)["plan"]["schema"]["columns"]) == {"carat", "depth", "cut"}
     assert result.stderr.count("price") == 2
     assert "target 'carat' (--target) instead of the schema's 'price'" in result.stderr
-    assert "not used, because the schema, --features or --target leaves them out: price" in result.stderr
+    assert (
+        "not used, because the schema, --features or --target does not include them: price" in result.stderr
+    )
     without_table = dpkit("compose", *arguments[2:])
     assert "'price' is not used as a feature" in without_table.stderr
     result = dpkit(*arguments, "--features", "price,depth", "--format", "json")
@@ -402,7 +404,7 @@ def test_a_folder_has_a_schema_like_any_table(dpkit, folder, sales):
     (folder / "sales.schema.toml").write_text(result.stdout)
     result = dpkit("compose", sales, *TINY, "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "sales.schema.toml, which lies beside the table" in " ".join(result.stderr.split())
+    assert "sales.schema.toml, next to the table" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("data", ["empty", "empty/*.parquet"])
@@ -410,7 +412,7 @@ def test_a_folder_without_tables_is_bad_input(dpkit, folder, data):
     (folder / "empty").mkdir()
     result = dpkit("compose", data, *TINY)
     assert result.exit_code == 2
-    assert f"{data} has no files that what is installed reads" in " ".join(result.stderr.split())
+    assert f"{data} has no files that an installed source reads" in " ".join(result.stderr.split())
 
 
 def test_a_table_as_people_have_them_goes_from_a_packed_file_to_predictions(dpkit, folder):

@@ -159,7 +159,7 @@ def test_entries_that_are_not_shown_are_not_read(form, dpkit, many):
 
 def test_a_finished_move_is_not_repeated(dpkit, opened, folder):
     assert dpkit("ledger", "move", "ledger.db", "new.db").exit_code == 0
-    assert "has left this place for" in words(dpkit("ledger", "show", "ledger.db"))
+    assert "was moved to" in words(dpkit("ledger", "show", "ledger.db"))
     (folder / "new.db").rename(folder / "renamed.db")
     again = dpkit("ledger", "move", "ledger.db", "new.db")
     assert again.exit_code == 2

@@ -322,7 +322,7 @@ def test_nothing_is_kept_under_the_name_of_a_prediction(dpkit, identified):
     (identified / "new.csv").write_text("carat,prediction\n3,1\n")
     result = dpkit("predict", "release.json", "new.csv", "--keep", "prediction")
     assert result.exit_code == 2
-    assert "--keep prediction: the predictions go into a column of that name" in result.stderr
+    assert "--keep prediction: the predictions have a column of that name" in result.stderr
     assert "--as 'predicted prediction'" in result.stderr
     beside = dpkit(
         "predict", "release.json", "new.csv", "--keep", "prediction", "--as", "predicted prediction"
@@ -362,7 +362,7 @@ def test_predictions_never_replace_the_table(dpkit, folder):
     before = (folder / "diamonds.csv").read_bytes()
     result = dpkit("predict", "release.json", "diamonds.csv", "--output", "diamonds.csv")
     assert result.exit_code == 2
-    assert "also read here" in result.stderr
+    assert "also an input" in result.stderr
     assert (folder / "diamonds.csv").read_bytes() == before
 
 

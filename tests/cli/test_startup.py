@@ -114,3 +114,21 @@ def test_a_list_that_nobody_reads_ends_quietly(command):
     done = unread(*command)
     assert done.stderr == ""
     assert done.returncode == 0
+
+
+def test_a_run_on_arrays_does_not_import_pyarrow():
+    code = """
+import sys
+import numpy as np
+from dpkit_core import Budget, Dataset, Schema, compose, verify
+
+schema = Schema.numeric(["x1", "x2"], "y", bounds={"x1": (0, 1), "x2": (0, 1), "y": (0, 2)})
+X = np.random.default_rng(0).uniform(size=(1000, 2))
+plan = compose(regressor="adassp").plan(schema, Budget(1.0, 1e-6))
+release = plan.run(Dataset.from_arrays(X, X.sum(axis=1), schema))
+assert verify(release).confirmed
+release.predict(X)
+print("pyarrow" in sys.modules)
+"""
+    done = run(code=code)
+    assert done.stdout == "False\n", done.stderr

@@ -166,4 +166,4 @@ def test_a_part_that_is_not_installed_cannot_plan_again(dpkit, release):
 def test_a_share_is_for_planning_again(dpkit, release):
     result = dpkit("verify", "private.json", "--select-share", "0.3")
     assert result.exit_code == 2
-    assert "give --replan as well" in " ".join(result.output.split())
+    assert "applies only with --replan" in " ".join(result.output.split())

@@ -222,7 +222,7 @@ def test_an_archive_that_is_not_what_it_says_is_refused(tmp_path, members, words
 
 def test_an_array_beyond_the_memory_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr("dpkit_source_npz.archives._memory", lambda: 40.0)
-    with pytest.raises(InvalidData, match="more than the memory"):
+    with pytest.raises(InvalidData, match="does not fit in this machine's memory"):
         open_source(archive(tmp_path / "t.npz", X_npy=X, y_npy=Y))
 
 
@@ -252,13 +252,13 @@ def test_a_release_of_another_kind_of_model_is_kept(release):
         ("[columns.a.b c]", '[columns.a."b c"]'),
         ("Patient ID = 1", '"Patient ID" = ...'),
         ("[columns.a", 'line 3 has no "]" at its end'),
-        ("[columns.a]", "line 3 begins [columns.a] again"),
-        ("lower = ", "line 3, lower, has nothing after the =; write a value there, or a # before the line"),
+        ("[columns.a]", "line 3 has a second [columns.a]; merge the two"),
+        ("lower = ", "line 3, lower, has nothing after the =; write a value, or put a # before the line"),
         ("lower = # not known", "lower, has nothing after the ="),
         ("lower 0", 'no "=" in it; write lower = ...'),
         ("lower: 0", 'no "=" in it; write lower = ...'),
-        ("lower = 0,5", "has a comma in a number; write a point before decimals"),
-        ("lower = 4,011.56", "nothing between groups of digits"),
+        ("lower = 0,5", "has a comma in a number; write a decimal point"),
+        ("lower = 4,011.56", "no thousands separators"),
         ("lower = .5", "write 0.5"),
         ("lower = 5.", "write 0.5 or 5.0"),
         ("clip = True", "has a capital letter; write true or false"),

@@ -130,7 +130,7 @@ def test_columns_without_names_and_doubled_names_are_refused():
     doubled = pd.DataFrame(X, columns=["carat", "carat", "cut", "depth"])
     with pytest.raises(InvalidData, match="two columns 'carat'"):
         Dataset.from_arrays(doubled, Y, SCHEMA)
-    with pytest.raises(InvalidData, match="a Series has no columns with names"):
+    with pytest.raises(InvalidData, match="a Series has no named columns"):
         Dataset.from_arrays(pl.Series([1.0, 2.0]), Y, SCHEMA)
 
 
@@ -242,7 +242,7 @@ def test_facts_about_a_column_that_is_not_there_are_refused(facts):
 
 
 def test_names_that_are_no_text_and_targets_that_are_missing_are_refused():
-    with pytest.raises(InvalidData, match="named 0, 1; give them names"):
+    with pytest.raises(InvalidData, match="named 0, 1; column names must be text"):
         Schema.from_frame(pd.DataFrame([[1.0, 2.0]]), "y")
     with pytest.raises(InvalidSchema, match="no column 'prize'"):
         Schema.from_frame(pd.DataFrame(WITH_TARGET), "prize", categories={"cut": ["Fair"]})
@@ -328,6 +328,8 @@ def test_the_codes_of_a_union_need_not_count_from_0(mode):
         column = pa.UnionArray.from_dense(codes, places, children, ["n", "t"], [5, 7])
     data = Dataset.from_frame(pa.table({"x": column, "y": [0.0] * 3}), Schema.numeric(["x"], "y"))
     assert data.X[:, 0].tolist() == [1.0, 4.0, 3.0]
+
+
 def test_a_stream_that_is_too_large_for_memory_lies_in_a_file_without_a_name(tmp_path, monkeypatch):
     monkeypatch.setattr("dpkit_core.data.frames.HELD", 100)
     # Each batch has words of its own, as categories often do where a stream was made of several files.

@@ -121,7 +121,7 @@ def test_what_the_owner_says_of_numbers_decides():
 def test_codes_that_begin_with_zero_are_no_numbers():
     found = guess(["01067", "80331"])
     assert found.kind == "categorical"
-    assert "begin with 0" in found.remark
+    assert "leading 0" in found.remark
     assert facts(["0", "1"]) == {"kind": "numeric"}
 
 
@@ -136,7 +136,7 @@ def test_words_among_numbers_are_told_and_not_shown():
 def test_texts_are_counted_and_not_shown():
     assert "Two different texts" in guess(["no", "yes"]).remark
     assert (
-        "remove the column" in guess(f"name {letter}" for letter in map(chr, range(256, 257 + MANY))).remark
+        "Remove the column" in guess(f"name {letter}" for letter in map(chr, range(256, 257 + MANY))).remark
     )
     assert guess(["", "NA"]).remark.startswith("There is nothing")
 

@@ -202,19 +202,19 @@ def test_a_dataset_of_another_rule_is_not_what_the_plan_was_made_for():
 WRONG = {
     "no rule": (
         {"missing": "mean"},
-        "one of drop, constant, indicator, none of which looks at other records",
+        "one of drop, constant, indicator",
     ),
     "no fill": ({"missing": "constant"}, "give the finite number that stands for a missing value"),
     "no bounds": ({"missing": "indicator"}, "or both bounds, whose middle it is"),
     "text": ({"missing": "constant", "fill": "x"}, "fill = 'x'; give the finite number"),
     "infinite": ({"missing": "constant", "fill": np.inf}, "give the finite number"),
-    "fill for nothing": ({"fill": 1.0}, "fills nothing"),
-    "fill and drop": ({"missing": "drop", "fill": 1.0}, "fills nothing"),
+    "fill for nothing": ({"fill": 1.0}, "which does not use it"),
+    "fill and drop": ({"missing": "drop", "fill": 1.0}, "which does not use it"),
     "no category": ({**CUT, "missing": "constant", "fill": "Odd"}, "none of its categories Good, Fair"),
-    "flagged category": ({**CUT, "missing": "indicator", "fill": "Good"}, "fills nothing"),
+    "flagged category": ({**CUT, "missing": "indicator", "fill": "Good"}, "which does not use it"),
     "half a day": ({"kind": "date", "lower": 0.5}, "give a date"),
     "a time": ({"kind": "date", "lower": datetime.datetime(2020, 1, 1, 10)}, "has a time of day"),
-    "years": ({"kind": "date", "upper": 1e9}, "of the years 1 to 9999"),
+    "years": ({"kind": "date", "upper": 1e9}, "in the years 1 to 9999"),
     "categories of dates": ({"kind": "date", "categories": ("x",)}, "is date but lists categories"),
 }
 
@@ -389,7 +389,7 @@ def test_what_is_no_delimiter_or_decimal_sign_is_refused(dialect, message):
 
 
 def test_a_comma_cannot_be_both(table):
-    with pytest.raises(InvalidOption, match="between its columns and in its numbers"):
+    with pytest.raises(InvalidOption, match="both as the delimiter and in its numbers"):
         read(table("a,y\n1,2\n"), schema_of(Column("a")), decimal=",")
 
 

@@ -72,7 +72,7 @@ def test_a_star_describes_every_column_that_is_not_named(tmp_path):
 def test_a_star_needs_the_table(tmp_path):
     path = tmp_path / "genes.toml"
     path.write_text(GENES, encoding="utf-8")
-    with pytest.raises(InvalidSchema, match=r"stands for every column.*give it, or name the columns"):
+    with pytest.raises(InvalidSchema, match=r"stands for every column.*give one, or describe the columns"):
         Schema.read(path)
 
 
@@ -91,7 +91,7 @@ def test_restricting_keeps_order_and_names_what_is_missing(diamonds):
         (("lower = 0", "minimum = 0"), r"unknown key 'minimum'"),
         (('kind = "numeric"', 'kind = "float"'), r"kind 'float'"),
         (('kind = "categorical"', 'kind = "numeric"'), r'kind = "categorical"'),
-        (('["Fair", "Ideal"]', "[1, 2]"), r"each category as text"),
+        (('["Fair", "Ideal"]', "[1, 2]"), r"each in quotes"),
         (('["Fair", "Ideal"]', '"Fair"'), r"categories = 'Fair'; give a list"),
         (('["Fair", "Ideal"]', "5"), r"categories = 5; give a list"),
         (('["Fair", "Ideal"]', '["Fair", "Fair"]'), r"twice"),
@@ -300,12 +300,12 @@ def test_a_program_is_told_what_a_file_is_told(facts):
         ('type = "numeric"', "did you mean kind[?]"),
         ('unit = "kg"', "did you mean symbol[?]"),
         ("zzz = 1", "an unknown key 'zzz'; it may have"),
-        ('kind = "boolean"', r'has no kind but categories = \["no", "yes"\]'),
+        ('kind = "boolean"', r'leave kind out and write categories = \["no", "yes"\]'),
         ('kind = "float"', "did you mean numeric[?] It must be one of numeric, categorical, date"),
         ('kind = "string"', "did you mean categorical[?]"),
         ('kind = "timestamp"', "did you mean date[?]"),
         ('kind = "x"', "kind 'x'; it must be one of"),
-        ("[columns.a.b]\nlower = 0", r'a name with a point in it is written in quotes: \[columns."a.b"\]'),
+        ("[columns.a.b]\nlower = 0", r'a name with a point in it needs quotes: \[columns."a.b"\]'),
         ("[b]\nlower = 0", r"a column is described under \[columns.b\]"),
         ('["b c"]\nlower = 0', r'a column is described under \[columns."b c"\]'),
     ],
@@ -405,12 +405,12 @@ def test_how_text_is_written_is_in_a_document_only_where_it_is_said():
     [
         ({"kind": "date", "format": "%d.%m"}, "write year, month and day"),
         ({"kind": "date", "format": "%Y-%m"}, "write year, month and day"),
-        ({"kind": "date", "format": "dd.mm.yyyy"}, "codes of strptime"),
-        ({"kind": "date", "format": "%d.%m.%Q"}, "codes of strptime"),
-        ({"kind": "date", "format": "%d.%d.%m.%Y"}, "codes of strptime"),
+        ({"kind": "date", "format": "dd.mm.yyyy"}, "as strptime codes"),
+        ({"kind": "date", "format": "%d.%m.%Q"}, "as strptime codes"),
+        ({"kind": "date", "format": "%d.%d.%m.%Y"}, "as strptime codes"),
         ({"kind": "date", "format": "23.%m.%Y"}, "write year, month and day"),
-        ({"kind": "date", "format": "%d.%m.%Y\x1b"}, "codes of strptime"),
-        ({"kind": "date", "format": 5}, "codes of strptime"),
+        ({"kind": "date", "format": "%d.%m.%Y\x1b"}, "as strptime codes"),
+        ({"kind": "date", "format": 5}, "as strptime codes"),
         ({"format": "%d.%m.%Y"}, 'is numeric and has format; .* set kind = "date", or remove it'),
         ({"kind": "date", "symbol": "€"}, "is date and has symbol; that is for numbers"),
         ({"categories": ("a",), "decimal": ","}, "is categorical and has decimal"),
@@ -419,13 +419,13 @@ def test_how_text_is_written_is_in_a_document_only_where_it_is_said():
         ({"symbol": "5"}, "without digits"),
         ({"symbol": "-"}, "without digits, signs"),
         ({"symbol": ".,"}, "without digits"),
-        ({"symbol": " €"}, "spaces around it"),
+        ({"symbol": " €"}, "surrounding spaces"),
         ({"symbol": "\x1b"}, "has symbol"),
         ({"decimal": ";"}, 'give "." or ","'),
         ({"decimal": 1}, 'give "." or ","'),
         ({"thousands": ";"}, "give a comma, a point, a space"),
         ({"decimal": ",", "thousands": ","}, 'the same decimal; set decimal = "."'),
-        ({"thousands": "."}, 'a point unless you say otherwise; set decimal = ","'),
+        ({"thousands": "."}, 'a point by default; set decimal = ","'),
     ],
 )
 def test_what_cannot_be_written_so_is_refused(facts, message):

@@ -250,8 +250,8 @@ def test_columns_that_the_schema_does_not_name_are_ignored_and_can_be_named(writ
 TABLES = {
     "empty": ("t.csv", b"", ["t.csv is empty"]),
     "only a header": ("t.csv", "a,y\n", ["no records"]),
-    "only blank lines": ("t.csv", "\n\n", ["empty line", "names the columns"]),
-    "bytes": ("t.csv", bytes(range(256)) * 10, ["zero bytes", "it is no text"]),
+    "only blank lines": ("t.csv", "\n\n", ["empty line", "must name the columns"]),
+    "bytes": ("t.csv", bytes(range(256)) * 10, ["zero bytes", "it is not text"]),
     "ragged": ("t.csv", "a,y\n1,2\n1,secret,3\n", ["line 3 has 3 fields where the header has 2"]),
     "not UTF-8": ("t.csv", b"\xff,y\n1,2\n", ["UTF-8", "--encoding"]),
     "bytes in a column": ("t.csv", b"a,y\n\xff,2\n1,2\n", ["line 2 is not UTF-8", "--encoding"]),
@@ -291,7 +291,7 @@ TABLES = {
     "infinite": ("t.csv", "a,y\n1,2\ninf,4\n", ["'a' has infinite"]),
     "null in Parquet": ("t.parquet", {"a": [1, None], "y": [1, 2]}, ["'a' has missing"]),
     "times": ("t.csv", "a,y\n10:00:00,2\n11:00:00,4\n", ["record 1: column 'a'", "not a number"]),
-    "lists": ("t.parquet", {"a": [[1], [2]], "y": [1, 2]}, ["'a' holds list", "turn it into numbers"]),
+    "lists": ("t.parquet", {"a": [[1], [2]], "y": [1, 2]}, ["'a' holds list", "convert it to numbers"]),
 }
 
 
@@ -317,7 +317,7 @@ def test_a_bad_table_is_refused_with_what_is_wrong_and_what_to_do(write, name, c
 def test_text_in_a_column_that_the_schema_calls_numeric_is_refused_with_both_remedies(write):
     path = write("t.csv", "a,y\none,2\ntwo,4\n")
     with pytest.raises(
-        InvalidData, match=r"record 1: column 'a' .* not a number; declare it categorical.*--features"
+        InvalidData, match=r"record 1: column 'a' .* not a number; list its categories.*--features"
     ):
         read(path, schema_of(Column("a")))
 
@@ -386,12 +386,12 @@ def test_a_folder_of_parquet_files_is_one_table_whose_folders_name_columns(folde
 
 def test_a_folder_without_tables_or_of_two_formats_is_named(tmp_path, folder):
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(InvalidData, match=r"folder\.csv has no files that what is installed reads"):
+    with pytest.raises(InvalidData, match=r"folder\.csv has no files that an installed source reads"):
         open_source(tmp_path / "folder.csv")
     with pytest.raises(InvalidData, match=r"sales.*\*\.nothing has no files"):
         open_source(folder / "*.nothing")
     (folder / "year=2020" / "x.csv").write_text("a,y\n1,2\n")
-    with pytest.raises(InvalidData, match=r"x\.csv.* one format, .*\*\.parquet"):
+    with pytest.raises(InvalidData, match=r"x\.csv.* same format; .*\*\.parquet"):
         open_source(folder)
 
 

@@ -225,14 +225,14 @@ def test_transforms_are_written_and_read_back():
 
 
 WRONG = {
-    "clip to nothing": ({"clip": True, "lower": 0}, "has clip and not both bounds"),
-    "scale to nothing": ({"scale": True}, "has scale and not both bounds"),
+    "clip to nothing": ({"clip": True, "lower": 0}, "has clip but not both bounds"),
+    "scale to nothing": ({"scale": True}, "has scale but not both bounds"),
     "text": ({"kind": "categorical", "categories": ("x",), "scale": True}, "that is for numbers"),
     "date": ({"kind": "date", "yeo_johnson": 0.0}, "that is for numbers"),
     "power": ({"yeo_johnson": 11}, "must be from -10 to 10"),
     "nan": ({"yeo_johnson": float("nan")}, "must be from -10 to 10"),
-    "one number": ({"yeo_johnson": -10, "lower": 1e5, "upper": 1e6}, "makes one number, or none"),
-    "too large": ({"yeo_johnson": 10, "lower": 0, "upper": 1e100}, "makes one number, or none"),
+    "one number": ({"yeo_johnson": -10, "lower": 1e5, "upper": 1e6}, "maps to one number or to infinity"),
+    "too large": ({"yeo_johnson": 10, "lower": 0, "upper": 1e100}, "maps to one number or to infinity"),
     "no truth": ({"clip": "yes", "lower": 0, "upper": 1}, "give true or false"),
 }
 
@@ -246,7 +246,7 @@ def test_a_transform_that_is_none_is_refused(facts, message):
 def test_a_transform_of_the_data_or_without_a_way_back_is_refused():
     with pytest.raises(InvalidSchema, match="give a number, chosen without the data"):
         Schema.from_document({"target": "y", "columns": {"a": {"yeo_johnson": "fit"}, "y": {}}})
-    with pytest.raises(InvalidSchema, match="target 'y' has yeo_johnson and not both bounds"):
+    with pytest.raises(InvalidSchema, match="target 'y' has yeo_johnson but not both bounds"):
         schema_of(Column("a"), target=Column("y", yeo_johnson=0.5))
 
 

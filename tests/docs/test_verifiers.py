@@ -339,12 +339,14 @@ def test_words_that_are_others_now_are_noted_and_no_problem(documents):
     edited = put(edited, ("certificate", "assumptions"), [])
     found = replan(Release.from_document(edited))
     assert found.problems == ()
-    assert found.notes[0] == "regressor mean says other proof of itself now"
-    assert found.notes[1].startswith("the parts also assume, and the certificate does not say: the table is")
+    assert found.notes[0] == "regressor mean now describes itself with other proof"
+    assert found.notes[1].startswith(
+        "the parts also assume something that the certificate does not state: the table is"
+    )
 
 
 def test_a_search_was_not_planned_by_parts_and_says_so(documents):
-    with pytest.raises(InvalidRelease, match=r"no parts of one plan|no installed part"):
+    with pytest.raises(InvalidRelease, match=r"not list the parts of a plan|not an installed part"):
         replan(Release.from_document(documents["search"]))
 
 
@@ -355,7 +357,7 @@ def test_releases_of_old_are_planned_again_too():
             release = Release.read(path)
             assert not replan(release, select_share=shares.get(path.stem)).problems, path.stem
             if path.stem in shares:
-                assert "give that by --select-share" in replan(release).problems[0]
+                assert "give that with --select-share" in replan(release).problems[0]
 
 
 def test_every_condition_and_every_kind_of_edit_that_is_not_seen_is_on_the_page():

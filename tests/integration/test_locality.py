@@ -253,7 +253,7 @@ KEYED = st.tuples(
 
 
 def folders(base):
-    """Return what writes each record to a file of its own, in a folder that says its category."""
+    """Return what writes each record to its own file, in a folder that says its category."""
     numbers = itertools.count()
 
     def make(rows):

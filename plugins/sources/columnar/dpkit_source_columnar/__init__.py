@@ -1,1 +1,1 @@
-"""Tables in Parquet, Feather and Arrow files: one, a folder of them, or those that match a pattern."""
+"""Tables in Parquet, Feather and Arrow files: a file, a folder, or a pattern."""

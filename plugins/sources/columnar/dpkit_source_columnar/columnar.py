@@ -1,8 +1,8 @@
 """Columnar files as one source.
 
-A column has the type that the file says, and a folder named ``key=value`` adds a column of text: what stands
-in the name, whatever it looks like and whatever other folders are called. So no file changes the records of
-another; that all have the same columns is asked of what they say about themselves, not of their records.
+A column has the type that its file declares, and a folder named ``key=value`` adds a column with the text in
+its name, whatever other folders are called. So no file changes the records of another. Whether all have the
+same columns is checked by their footers and headers, not their records.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _FORMATS = {b"PAR1": parquet, arrow.MAGIC: arrow, arrow.CONTINUED: arrow}
 
 # How those begin that are not, and what to do.
 _OTHERS = {
-    b"FEA1": "it is a Feather file of version 1, which no longer is written; write it again, as Parquet",
-    b"PARE": "it is encrypted, and dpkit holds no keys; write it in the clear to where it may be read",
+    b"FEA1": "it is a Feather file of version 1, which is obsolete; save it again, as Parquet",
+    b"PARE": "it is encrypted, and dpkit has no keys; write a decrypted copy where that is allowed",
 }
 
 # Bytes of a column that are fetched at once, from a disk and from elsewhere, where asking takes long.
@@ -47,14 +47,14 @@ def open_columnar(where: str, options: ReadOptions) -> ColumnarSource:
     """Return the source of a file, of all files below a folder, or of those that match a pattern.
 
     ``where`` is a path or an address of a file system that pyarrow knows, such as ``s3://bucket/sales``. Of
-    every file, what it says about itself is read, and no record.
+    each file, only the header or footer is read, no record.
 
     Raises
     ------
     InvalidData
-        If a file cannot be read, or several have not the same columns.
+        If a file cannot be read, or the files have different columns.
     InvalidOption
-        If an option means nothing here, or an address has a password.
+        If an option does not apply, or an address contains a password.
     """
     files, path, called = locate(where)
     options.require_only(called)
@@ -72,9 +72,9 @@ def open_columnar(where: str, options: ReadOptions) -> ColumnarSource:
 class ColumnarSource:
     """Files of one table, read one after the other, sorted by their paths.
 
-    Where files give a column different types of one kind, such as whole numbers and floats, ``fields`` has
-    the first, and the batches of each file have that of the file. A file that was changed after it was opened
-    is refused; a change while it is read is not seen.
+    If files give a column different types of one kind, such as whole numbers and floats, ``fields`` has the
+    first, and the batches of each file have its own. A file that was changed after it was opened is refused;
+    a change during a pass is not detected.
     """
 
     called: str
@@ -82,7 +82,7 @@ class ColumnarSource:
     _files: tuple[_File, ...]
 
     def batches(self, wanted: Mapping[str, Written], rows: int, /) -> Iterator[pa.RecordBatch]:
-        """Yield the columns of one file after the other."""
+        """Yield the columns of each file in turn."""
         for file in self._files:
             yield from file.batches(tuple(wanted), rows)
 
@@ -149,14 +149,14 @@ class _File:
         now = self._files.get_file_info(self._info.path)
         if (now.size, now.mtime_ns) != (self._info.size, self._info.mtime_ns):
             raise InvalidData(
-                f"{self.called} was changed or removed after it was opened, and each pass must see the same "
-                "records; run again when nothing writes there"
+                f"{self.called} was changed or removed after it was opened, and each pass must see the "
+                "same records; run again when nothing writes to it"
             )
         with self._files.open_input_file(self._info.path) as file:
             yield file
 
     def _require_valid(self, batch: pa.RecordBatch) -> None:
-        """Raise unless the entries are what their types say: readers take that on the word of the file."""
+        """Raise unless the entries match their types: readers trust the file in this."""
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             try:
                 column.validate(full=True)
@@ -165,8 +165,8 @@ class _File:
                 entries = -1
             if entries != batch.num_rows:
                 raise InvalidData(
-                    f"cannot read column {name!r} of {self.called}: the file is damaged, or holds text that "
-                    "is not UTF-8; write it again"
+                    f"cannot read column {name!r} of {self.called}: the file is damaged, or contains text "
+                    "that is not UTF-8; save it again"
                 )
 
 
@@ -186,17 +186,17 @@ def _format(file: pa.NativeFile, called: str) -> Any:
 
 
 def _damaged(called: str) -> InvalidData:
-    return InvalidData(f"cannot read {called}: it is not a Parquet or Arrow file, or a damaged one")
+    return InvalidData(f"cannot read {called}: it is not a Parquet or Arrow file, or it is damaged")
 
 
 @contextmanager
 def _told(called: str) -> Iterator[None]:
-    """Say that a file cannot be read without the sentence of Arrow, which may quote what is in it."""
+    """Say that a file cannot be read, without Arrow's own message, which may quote it."""
     try:
         yield
     except MemoryError:
         raise InvalidData(
-            f"cannot read {called}: there is not enough memory for a part of it; write it again in smaller "
+            f"cannot read {called}: one of its parts does not fit in memory; save it again with smaller "
             "row groups or batches"
         ) from None
     except OSError as error:
@@ -206,7 +206,7 @@ def _told(called: str) -> Iterator[None]:
 
 
 def _keys(below: PurePosixPath, called: str) -> dict[str, str | None]:
-    """Return what the names of folders say, by key.
+    """Return the values in the names of folders, by key.
 
     >>> _keys(PurePosixPath("store=007/north/day=2020%2F01/part.parquet"), "sales")
     {'day': '2020/01', 'store': '007'}
@@ -216,7 +216,7 @@ def _keys(below: PurePosixPath, called: str) -> dict[str, str | None]:
         key, sign, value = folder.partition("=")
         if sign and key:
             if (name := unquote(key)) in keys:
-                raise InvalidData(f"{called} is in two folders that say {name!r}; rename one of them")
+                raise InvalidData(f"{called} is in two folders that set {name!r}; rename one of them")
             keys[name] = None if value == _NOTHING else unquote(value)
     return dict(sorted(keys.items()))
 
@@ -226,15 +226,15 @@ def _of_one_format(called: str, found: Sequence[FileInfo]) -> Sequence[FileInfo]
     tables = [info for info in found if PurePosixPath(info.path).suffix.lower() in SUFFIXES]
     if not tables:
         raise InvalidData(
-            f"{called} has no Parquet or Arrow files, whose names end in {', '.join(SUFFIXES)}; give a file, "
-            "a folder or a pattern of such; files of other formats are to be downloaded or converted"
+            f"{called} has no Parquet or Arrow files, whose names end in {', '.join(SUFFIXES)}; give a "
+            "file, a folder or a pattern that matches some; download or convert files of other formats"
         )
     ends = {PurePosixPath(info.path).suffix.lower(): info.path for info in tables}
     if len(ends) > 1:
         one, another, *_ = ends.values()
         raise InvalidData(
-            f"{called} has {one} and {another}; files that are read together need the same format, so "
-            "convert some, or give a pattern such as 'sales/**/*.parquet'"
+            f"{called} has {one} and {another}; files that are read together need the same format: convert "
+            "some, or give a pattern such as 'sales/**/*.parquet'"
         )
     return tables
 

@@ -44,8 +44,8 @@ def locate(where: str) -> tuple[FileSystem, str, str]:
         files, path = FileSystem.from_uri(where)
     except pa.ArrowInvalid:
         raise InvalidData(
-            f"{called} is no address that pyarrow understands; addresses are such as s3://bucket/sales or "
-            "file:///data/sales, and a space in one is written %20"
+            f"{called} is not an address that pyarrow understands; give one such as s3://bucket/sales or "
+            "file:///data/sales, and write a space in it as %20"
         ) from None
     except (pa.ArrowException, OSError):
         raise _unreachable(called) from None
@@ -65,8 +65,8 @@ def _require_no_secret(where: str, scheme: str) -> None:
     if secret:
         raise InvalidOption(
             f"the address {scheme}://... holds a password, a key or a signature, which would stay in the "
-            "shell's history and be seen in lists of processes; leave it out, and give it in the environment "
-            "or in the settings of that service, where it is looked for"
+            "shell history and show up in process lists; leave it out, and set it in the environment or in "
+            "the service's own configuration"
         )
 
 
@@ -77,8 +77,8 @@ def refused(called: str, error: OSError) -> InvalidData | None:
 
 def _unreachable(called: str) -> InvalidData:
     return InvalidData(
-        f"cannot reach {called}; check the address, the network, and the credentials and libraries that its "
-        "file system needs on this machine"
+        f"cannot reach {called}; check the address, the network, and the credentials and libraries that "
+        "its file system needs"
     )
 
 
@@ -108,7 +108,7 @@ def find(files: FileSystem, path: str, called: str) -> tuple[list[FileInfo], Pur
             raise InvalidData(f"cannot read {called}: there is no such file or folder")
         found = {info.path: info for info in _matching(files, base, pattern)}
     except ValueError as error:  # a zero byte in the name, or a name that is not text
-        raise InvalidData(f"cannot read {called!r}: a name on the way is not text") from error
+        raise InvalidData(f"cannot read {called!r}: a name in the path is not valid text") from error
     except OSError as error:
         raise refused(called, error) or _unreachable(called) from None
     return [found[path] for path in sorted(found)], base

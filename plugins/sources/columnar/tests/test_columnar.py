@@ -188,7 +188,7 @@ def test_a_column_without_a_type_goes_with_every_other_and_does_not_part_the_res
     [
         ("year=2021/z.parquet", r"a\.parquet has a column 'region' and .*z\.parquet has not"),
         ("year=1/region=2/day=3/z.parquet", r"z\.parquet has a column 'day' and .*a\.parquet has not"),
-        ("year=1/year=2/z.parquet", r"z\.parquet is in two folders that say 'year'"),
+        ("year=1/year=2/z.parquet", r"z\.parquet is in two folders that set 'year'"),
         ("year=1/a=2/z.parquet", r"z\.parquet: column 'a' appears in its folder's name, too"),
     ],
 )
@@ -229,7 +229,7 @@ def test_a_folder_of_mixed_or_without_files_says_what_is_in_the_way(tmp_path, fo
 def test_a_damaged_file_of_a_folder_is_named(folder, read, name):
     (folder / "year=2020" / name).write_text("damaged")
     with pytest.raises(
-        InvalidData, match=rf"cannot read .*{name}: it is not a Parquet or Arrow file, or a da"
+        InvalidData, match=rf"cannot read .*{name}: it is not a Parquet or Arrow file, or it is da"
     ):
         read(folder)
 
@@ -277,9 +277,9 @@ CONTENTS = {
     "empty": ("t.parquet", b"", "t.parquet is empty"),
     "nothing of the kind": ("t.parquet", b"PAR1nothing of the kindPAR1", "not a Parquet or Arrow file"),
     "text": ("t.feather", b"a,y\n1,2\n", "not a Parquet or Arrow file"),
-    "version 1": ("t.feather", b"FEA1....", "Feather file of version 1.*write it again"),
+    "version 1": ("t.feather", b"FEA1....", "Feather file of version 1.*save it again"),
     "encrypted": ("t.parquet", b"PARE....PARE", "encrypted"),
-    "stream without an end": ("t.arrows", b"\xff\xff\xff\xff\x10\x00\x00\x00", "or a damaged one"),
+    "stream without an end": ("t.arrows", b"\xff\xff\xff\xff\x10\x00\x00\x00", "or it is damaged"),
 }
 
 
@@ -355,7 +355,7 @@ def test_a_missing_file_and_one_that_may_not_be_read_are_named(write, read, tmp_
 
 
 def test_options_for_text_mean_nothing_here(write):
-    with pytest.raises(InvalidOption, match=r"--delimiter is given, which means nothing for .*t\.parquet"):
+    with pytest.raises(InvalidOption, match=r"--delimiter does not apply to .*t\.parquet"):
         open_columnar(write("t.parquet", TABLE), ReadOptions(delimiter=";"))
 
 
@@ -404,7 +404,7 @@ def test_a_folder_elsewhere_is_read_as_one_here(folder, memory, read, records):
 def test_a_file_elsewhere_is_refused_if_it_is_of_another_format(memory, read):
     with memory.open_output_stream("t.csv") as file:
         file.write(b"a,y\n1,2\n")
-    with pytest.raises(InvalidData, match=r"mock:///t\.csv has no Parquet.*to be downloaded or converted"):
+    with pytest.raises(InvalidData, match=r"mock:///t\.csv has no Parquet.*download or convert"):
         read("mock:///t.csv")
 
 
@@ -447,8 +447,8 @@ def test_messages_call_an_address_by_neither_its_user_nor_its_query(monkeypatch,
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("nope://host/x.parquet", "nope://host/x.parquet is no address that pyarrow understands"),
-        ("file:///a b.parquet", "a space in one is written %20"),
+        ("nope://host/x.parquet", "nope://host/x.parquet is not an address that pyarrow understands"),
+        ("file:///a b.parquet", "write a space in it as %20"),
         ("hdfs://host:1/x.parquet", "cannot reach hdfs://host:1/x.parquet; check the address"),
     ],
 )

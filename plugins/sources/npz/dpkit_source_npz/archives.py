@@ -1,4 +1,4 @@
-"""NPZ files, read no further than they can be trusted: nothing is run, and no memory is taken on their word.
+"""NPZ files, read without trust: no code is run, and no memory is allocated on their word.
 
 An NPZ file is a zip archive of arrays, each with a header that says what follows. NumPy believes the header.
 Here the size that it claims is compared with the size of the member, and that with the memory of the machine,
@@ -62,10 +62,10 @@ def _array(member: IO[bytes], size: int) -> npt.NDArray[Any]:
     shape, fortran_order, dtype = read_header(member)
     claimed = math.prod(shape) * dtype.itemsize
     if dtype.kind not in _KINDS or member.tell() + claimed != size:
-        raise ValueError("the header does not describe what follows")
+        raise ValueError("the header does not match the data")
     if claimed > _memory():
         raise InvalidData(
-            f"an array of {claimed / 2**30:.0f} GiB is more than the memory of this machine; convert the "
+            f"an array of {claimed / 2**30:.0f} GiB does not fit in this machine's memory; convert the "
             "table to Parquet, which is read in blocks"
         )
     return np.ndarray(shape, dtype, member.read(claimed), order="F" if fortran_order else "C")

@@ -1,4 +1,4 @@
-"""An NPZ file as a source: the arrays are held, and a batch wraps its part of each column."""
+"""An NPZ file as a source: the arrays are in memory, and batches are views of their columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def open_npz(where: str, options: ReadOptions) -> NpzSource:
     InvalidData
         If the file cannot be read, or holds no table.
     InvalidOption
-        If an option means nothing here.
+        If an option does not apply.
     """
     options.require_only(where)
     if Path(where).is_dir() or not Path(where).exists():
@@ -99,7 +99,7 @@ class NpzSource:
             record = start + 1 + (_first_broken(column[start:]) or 0)
             raise InvalidData(
                 f"cannot read column {self._names[place]!r} of {self.called}: the text of record {record} "
-                "has half of a character in it; correct it in the file"
+                "contains half of a character; correct it in the file"
             ) from None
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ def _type(array: npt.NDArray[Any]) -> pa.DataType:
 
 
 def _first_broken(texts: npt.NDArray[Any]) -> int | None:
-    """Return the place of the first text with a number in it that is no character; None if there is none."""
+    """Return the place of the first text with an invalid code point, or None."""
     if texts.dtype.kind != "U" or not texts.nbytes:
         return None
     codes = np.ascontiguousarray(_plain(texts)).view(np.uint32).reshape(len(texts), -1)

@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL, SQLite and DuckDB as sources: one snapshot for all passes, read only.
+"""Tables of PostgreSQL, SQLite and DuckDB as read-only sources, with one snapshot for all passes.
 
 ``postgresql``, ``sqlite`` and ``duckdb`` each know one engine. What they share is how an address is read
 without its secrets (``address``), how a table is found by name (``tables``), how what the driver yields is

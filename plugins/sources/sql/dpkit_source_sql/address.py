@@ -1,4 +1,4 @@
-"""Where a database is: what of it may be shown, and what must not be written there."""
+"""Addresses of databases: what may be shown of them, and what they must not contain."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Server:
 
     @property
     def shown(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return f"{self.scheme}://{self.hosts}/{self.database}"
 
 
@@ -50,13 +50,13 @@ def server_of(url: str) -> Server:
     options = dict(parse_qsl(query, keep_blank_values=True))
     if ":" in user or _SECRETS & {name.strip().lower() for name in options}:
         raise InvalidOption(
-            f"a password is in the {scheme} address, and it stays in the shell's history; use ~/.pgpass, "
-            "PGPASSWORD or a service file, and leave it out"
+            f"the {scheme} address contains a password, which would stay in the shell history; leave it "
+            "out, and use ~/.pgpass, PGPASSWORD or a service file"
         )
     if parts is None or not _HOSTS.fullmatch(hosts):
         raise InvalidOption(
-            f"this is no address of a database; it must be like {scheme}://user@host:5432/database, and "
-            "within a name @ is written %40, / is %2F, : is %3A, ? is %3F and # is %23"
+            f"this is not a database address; write {scheme}://user@host:5432/database, with @ in a name "
+            "as %40, / as %2F, : as %3A, ? as %3F and # as %23"
         )
     return Server(
         scheme,
@@ -80,9 +80,9 @@ def file_of(where: str, scheme: str) -> Path:
         parts = urlsplit(where)
         if not where.startswith(f"{scheme}:///") or parts.query or parts.fragment:
             raise InvalidOption(
-                f"a file is named by three slashes and its path, as in {scheme}:///clinic.db, or by four "
-                "for an absolute one; it has no host, no user and no options, and ? is written %3F and # is "
-                "%23"
+                f"write three slashes and the path of the file, as in {scheme}:///clinic.db, or four "
+                "slashes if the path is absolute; no host, user or options, and ? in a name as %3F and # "
+                "as %23"
             )
         path = Path(unquote(parts.path[1:]))
     return path

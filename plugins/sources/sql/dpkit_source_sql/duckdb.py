@@ -1,8 +1,8 @@
-"""A table or view of a file of DuckDB.
+"""A table or view of a DuckDB file.
 
-The file is opened to be read only, which keeps the programs out that would write to it; so all passes see
-the same records. The engine itself stays within the file: no other file or address is opened, no extension
-is installed or loaded, no variable of this process is taken for a table, nothing is swapped out to a disk.
+The file is opened read-only, which locks out programs that would write to it; so all passes see the same
+records. The engine is confined to the file: no other file or address is opened, no extension is installed
+or loaded, no Python variable is taken for a table, nothing is spilled to disk.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class DuckdbSource:
 
     def _refused(self, error: Exception) -> DpkitError:
         return InvalidData(
-            f"the database refused to read {self.called} ({type(error).__name__}); reading the whole table "
-            "in the program duckdb shows why"
+            f"the database refused to read {self.called} ({type(error).__name__}); read the whole table "
+            "with the duckdb program to see why"
         )
 
 
@@ -123,7 +123,7 @@ def open_duckdb(where: str, options: ReadOptions) -> Source:
     shown = f"duckdb:///{path}"
     options.require_only(shown, "table")
     if not path.is_file():
-        raise InvalidData(f"{path} is not there, or is no file")
+        raise InvalidData(f"{path} does not exist, or is not a file")
 
     def unopened(error: Exception) -> DpkitError:
         return _unopened(path, error)
@@ -151,14 +151,14 @@ def _field(name: str, declared: DuckDBPyType) -> pa.Field:
 def _unopened(path: Path, error: Exception) -> DpkitError:
     if "lock" in str(error):
         return InvalidData(
-            f"{path} is locked: another program has it open to write; let it close the file, and try again"
+            f"{path} is locked: another program has it open for writing; close it there, and try again"
         )
     if "different configuration" in str(error):
         return InvalidData(
-            f"{path} is open in this program, by a connection with other settings; close that, or give the "
-            "relation that you have to dpkit"
+            f"{path} is open in this program, in a connection with other settings; close that connection, "
+            "or pass its relation to dpkit"
         )
     return InvalidData(
-        f"{path} cannot be read as a database of DuckDB: it may be of another kind, damaged, or of a "
-        "version that this one does not read"
+        f"{path} cannot be read as a DuckDB database: it may be another format, damaged, or of a version "
+        "that the installed duckdb cannot read"
     )

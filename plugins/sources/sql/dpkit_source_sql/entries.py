@@ -1,4 +1,4 @@
-"""What a driver yields, handed on: types and text that cannot be read refused, batches cut."""
+"""Batches from a driver: refuses types and text that cannot be read, and cuts batches to size."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def require_readable(called: str, fields: pa.Schema, wanted: Iterable[str]) -> N
         kind = fields.field(name).type
         if isinstance(kind, pa.OpaqueType):
             raise InvalidData(
-                f"column {name!r} of {called} is of type {kind.type_name}, and only numbers, text and dates "
-                "are read; make a view that casts it to one of them, and name the view"
+                f"column {name!r} of {called} is of type {kind.type_name}, and only numbers, text and "
+                "dates are read; create a view that casts it to one of them, and name the view"
             )
 
 
@@ -38,8 +38,8 @@ def require_text(called: str, batch: pa.RecordBatch) -> None:
             except pa.ArrowInvalid:
                 pass
             raise InvalidData(
-                f"column {field.name!r} of {called} holds text that is not UTF-8; make a view that converts "
-                "it, and name the view"
+                f"column {field.name!r} of {called} contains text that is not UTF-8; create a view that "
+                "converts it, and name the view"
             )
 
 

@@ -29,7 +29,7 @@ class Passes:
                 yield batch
                 if self._now is not opened:
                     raise InvalidData(
-                        "a pass over a database goes on after another began, or its source was closed"
+                        "a pass over a database continued after another began or its source was closed"
                     )
 
     def close(self) -> None:
@@ -40,5 +40,5 @@ class Passes:
 
     def _end(self) -> None:
         if self._now is None:
-            raise InvalidData("a source was closed, and is read again")
+            raise InvalidData("a source was read after it was closed")
         self._now.close()

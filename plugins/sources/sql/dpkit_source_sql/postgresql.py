@@ -1,11 +1,11 @@
-"""A table or view of PostgreSQL, by ADBC.
+"""A table or view of PostgreSQL, through ADBC.
 
 All passes read in one transaction at REPEATABLE READ, so they see what was committed before the first of
 them, whatever others write meanwhile; it is READ ONLY. Names and types are those of a statement that is
 prepared and never executed.
 
-``NUMERIC`` arrives as exact text of an extension type, from which the encoder knows that a program spelled
-it: what the schema says of how people write numbers is not about it. Among the fields it is a number.
+``NUMERIC`` arrives as exact text in an extension type, so the encoder knows that a program wrote it, and does
+not apply the schema's formats for text. Among the fields it is a number.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _REFUSALS = (
     ("timeout expired", "refused: no answer within the time"),
     ("authentication failed", "authentication failed"),
     ("no password supplied", "authentication failed: no password in ~/.pgpass, PGPASSWORD or a service file"),
-    ("pg_hba.conf", "authentication failed: the server's pg_hba.conf lets nobody in from here"),
+    ("pg_hba.conf", "authentication failed: the server's pg_hba.conf does not allow this connection"),
     ("role ", "authentication failed: unknown user"),
     ("database ", "unknown database"),
 )
@@ -88,7 +88,7 @@ class PostgresqlSource:
             yield from cut(batch, rows)
 
     def close(self) -> None:
-        """End the transaction and the connection."""
+        """End the transaction and close the connection."""
         self._session.close()
 
 
@@ -144,7 +144,7 @@ def _type(arrow: pa.DataType, declared: str) -> pa.DataType:
 
 
 def _patient(url: str) -> str:
-    """Return the URL with a limit to waiting for an answer, unless there is one: libpq has none."""
+    """Return the URL with a connection timeout, unless it has one; libpq has none by default."""
     if "connect_timeout" in url or "PGCONNECT_TIMEOUT" in os.environ:
         return url
     return f"{url}{'&' if '?' in url else '?'}connect_timeout=10"
@@ -157,19 +157,19 @@ def _unreached(server: Server, error: Exception) -> DpkitError:
     )
     database, hosts = server.database or "(the default)", server.hosts or "this machine"
     return InvalidData(
-        f"no connection to database {database} on {hosts}: {why}; psql tells more of the same address"
+        f"no connection to database {database} on {hosts}: {why}; psql with the same address says more"
     )
 
 
 def _refused(called: str, error: Exception) -> DpkitError:
     code = getattr(error, "sqlstate", None) if isinstance(error, Error) else None
     if code is None or code.startswith(_LOST):
-        return InvalidData(f"database connection lost while {called} was read; all of it must be read again")
+        return InvalidData(f"database connection lost while reading {called}; run again")
     if code == _NOT_ALLOWED:
         return InvalidData(
             f"the database refused to read {called} ({code}): your role needs GRANT SELECT on it"
         )
     return InvalidData(
-        f"the database refused to read {called} ({code}); the code is explained in PostgreSQL's appendix A, "
-        "and reading the whole table in psql shows the entry"
+        f"the database refused to read {called} ({code}); see Appendix A of the PostgreSQL manual for the "
+        "code, and read the whole table in psql to find the entry"
     )

@@ -1,13 +1,13 @@
-"""A table or view of a file of SQLite, by ADBC.
+"""A table or view of a SQLite file, through ADBC.
 
-In SQLite an entry has its own type, whatever is declared, and ADBC's driver takes the type of a column from
-the entries that it meets first. So every entry is brought to its column's type within the query, by a rule
-about that entry and the declaration alone, and a first record that is made up here, and dropped, shows the
-driver the types. One column more says which entry cannot be brought to its type.
+In SQLite each entry has its own type, whatever is declared, and ADBC's driver takes the type of a column from
+the first entries that it sees. So the query casts each entry to its column's type, by a rule about that entry
+and the declaration alone, and begins with a made-up record, later dropped, that shows the driver the types.
+An extra column says which entry cannot be cast.
 
-A column is of numbers if it is declared so: by SQLite's own rule for ``INTEGER`` and ``REAL``, and by the
-words for other numbers and truth values. It is of text if it is declared so. Of what is declared otherwise
-(dates, for which SQLite has no type) or not at all, the schema says what it means.
+A column is numeric if it is declared so: by SQLite's own rule for ``INTEGER`` and ``REAL``, and by the
+names of other numeric and boolean types. It is text if it is declared so. For other declarations (such as
+dates, for which SQLite has no type) or none, the schema says what the column holds.
 
 All passes read in one transaction of a connection that cannot write. The library is ADBC's own: two copies of
 SQLite in one process would undo each other's locks on a file.
@@ -86,7 +86,7 @@ class SqliteSource:
             yield from cut(batch, rows)
 
     def close(self) -> None:
-        """End the transaction and the connection."""
+        """End the transaction and close the connection."""
         self._session.close()
 
     def _require_typed(self, batch: pa.RecordBatch, columns: Sequence[_Column], before: int) -> None:
@@ -96,8 +96,8 @@ class SqliteSource:
             column = columns[place - 1]
             raise InvalidData(
                 f"record {before + row + 1} of {self.called} holds {column.wrong} in column {column.name!r}; "
-                f"correct it, or read a view with CAST({quoted(column.name)} AS TEXT) and say in the schema "
-                "what it means"
+                f"correct it, or create a view with CAST({quoted(column.name)} AS TEXT) and describe the "
+                "text in the schema"
             )
 
 
@@ -117,12 +117,12 @@ class _Column:
         # By SQLite's order of types, numbers come before text, and text before bytes; to compare is faster
         # than to ask for the type.
         if pa.types.is_floating(field.type):
-            # What is left empty by an import is text, and stands for nothing in a column of numbers.
+            # An import leaves empty text, which means a missing value in a numeric column.
             nothing = ", ".join(map(_literal, dict.fromkeys([*NOTHING, *written.missing])))
             blank = f"typeof({name}) = 'text' AND trim({name}, char(9, 10, 11, 12, 13, 32)) IN ({nothing})"
             entry = f"CASE WHEN {name} >= '' THEN NULL ELSE CAST({name} AS REAL) END"
             refused = f"{name} >= '' AND NOT ({blank})"
-            return cls(field.name, "text or bytes where a number is declared", "0.5", entry, refused)
+            return cls(field.name, "text or bytes instead of the declared number", "0.5", entry, refused)
         # quote() keeps all digits of a number, which the conversion to text does not. Where the schema says
         # that people write a comma, this spelling of a number has one, too.
         spelled = f"quote({name})" if written.decimal == "." else f"replace(quote({name}), '.', ',')"
@@ -144,7 +144,7 @@ def open_sqlite(where: str, options: ReadOptions) -> Source:
     shown = f"sqlite:///{path}"
     options.require_only(shown, "table")
     if not path.is_file():
-        raise InvalidData(f"{path} is not there, or is no file")
+        raise InvalidData(f"{path} does not exist, or is not a file")
     explain = functools.partial(_unopened, path)
     uri = f"file:{quote(str(path.absolute()))}?mode=ro"
     session = Session(adbc_driver_sqlite._driver_path(), uri, explain)
@@ -182,8 +182,8 @@ def _unopened(path: Path, error: Exception) -> DpkitError:
     if "database is locked" in str(error):
         return _locked(str(path))
     return InvalidData(
-        f"{path} cannot be read as a database of SQLite: it may be of another kind, encrypted or damaged, "
-        "or in a folder in which you may not write while another program uses it"
+        f"{path} cannot be read as a SQLite database: it may be another format, encrypted, damaged, or, "
+        "while another program uses it, in a folder that you cannot write to"
     )
 
 
@@ -191,11 +191,11 @@ def _refused(called: str, error: Exception) -> DpkitError:
     if "database is locked" in str(error):
         return _locked(called)
     return InvalidData(
-        f"the database refused to read {called}; reading the whole table in the program sqlite3 shows why"
+        f"the database refused to read {called}; read the whole table with the sqlite3 program to see why"
     )
 
 
 def _locked(called: str) -> DpkitError:
     return InvalidData(
-        f"{called} is locked: another program is writing to it; wait for its end, and try again"
+        f"{called} is locked: another program is writing to it; wait until it is done, and try again"
     )

@@ -64,12 +64,14 @@ def chosen(wanted: str | None, there: Sequence[Relation], database: str) -> Rela
     """
     names = list(dict.fromkeys(relation.shown for relation in there))
     if wanted is None:
-        raise InvalidOption(f"say by --table which table of {database} holds the records; {_told(names)}")
+        raise InvalidOption(
+            f"name the table of {database} that holds the records with --table; {_told(names)}"
+        )
     parts = _NAME.fullmatch(wanted)
     if parts is None:
         raise InvalidOption(
-            f"--table {wanted} is no name of a table; give table or schema.table, with double quotes about a "
-            f"name that holds a dot; {_told(names)}. A query is not read: make a view of it"
+            f"--table {wanted} is not a table name; give table or schema.table, with double quotes around "
+            f"a name that contains a dot; {_told(names)}. Queries are not accepted: create a view"
         )
     schema, name = (part and _plain(part) for part in parts.groups())
     for relation in there:
@@ -95,6 +97,6 @@ def _near(wanted: str, names: Sequence[str]) -> list[str]:
 
 def _told(names: Sequence[str]) -> str:
     if not names:
-        return "it has no table or view that you may see"
+        return "it has no table or view visible to you"
     more = f" and {len(names) - _MANY} more" if len(names) > _MANY else ""
     return f"it has {', '.join(names[:_MANY])}{more}"

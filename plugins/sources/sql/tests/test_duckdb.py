@@ -96,7 +96,7 @@ def test_a_type_that_is_neither_number_nor_text_nor_date_is_refused_by_its_name(
         InvalidData, match=r"column 'a' of duckdb:///.*, table t is of type [A-Z]+"
     ) as refusal:
         read(source, "a", "b")
-    assert "make a view" in str(refusal.value)
+    assert "create a view" in str(refusal.value)
     assert read(opened(path), "b").num_rows == 0
 
 
@@ -182,7 +182,9 @@ def test_a_file_that_another_program_has_open_to_write_is_refused(written):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        with pytest.raises(InvalidData, match="is locked: another program has it open to write") as refusal:
+        with pytest.raises(
+            InvalidData, match="is locked: another program has it open for writing"
+        ) as refusal:
             opened(path)
         assert "PID" not in str(refusal.value)
         process.communicate()
@@ -204,18 +206,18 @@ def test_a_file_that_this_program_has_open_otherwise_is_refused(written):
     path = written("CREATE TABLE t (a INTEGER)")
     with (
         contextlib.closing(duckdb.connect(path)),
-        pytest.raises(InvalidData, match="open in this program, by a connection with other settings"),
+        pytest.raises(InvalidData, match="open in this program, in a connection with other settings"),
     ):
         opened(path)
 
 
 def test_what_is_no_database_is_refused(tmp_path):
     (tmp_path / "x.duckdb").write_text("Meier, HIV positive\n" * 1000)
-    with pytest.raises(InvalidData, match="cannot be read as a database of DuckDB") as refusal:
+    with pytest.raises(InvalidData, match="cannot be read as a DuckDB database") as refusal:
         opened(tmp_path / "x.duckdb")
     assert "Meier" not in str(refusal.value)
     for path in (tmp_path / "none.duckdb", tmp_path):
-        with pytest.raises(InvalidData, match="is not there, or is no file"):
+        with pytest.raises(InvalidData, match="does not exist, or is not a file"):
             opened(path)
     with pytest.raises(InvalidOption, match="--delimiter"):
         open_duckdb(str(tmp_path / "x.duckdb"), ReadOptions(table="t", delimiter=";"))

@@ -132,11 +132,11 @@ def test_without_a_table_the_tables_are_told(written):
 
 def test_what_is_no_database_is_refused(tmp_path):
     (tmp_path / "x.db").write_text("Meier, HIV positive\n" * 100)
-    with pytest.raises(InvalidData, match="cannot be read as a database of SQLite") as refusal:
+    with pytest.raises(InvalidData, match="cannot be read as a SQLite database") as refusal:
         opened(tmp_path / "x.db")
     assert "Meier" not in str(refusal.value)
     for path in (tmp_path / "none.db", tmp_path):
-        with pytest.raises(InvalidData, match="is not there, or is no file"):
+        with pytest.raises(InvalidData, match="does not exist, or is not a file"):
             opened(path)
     assert not (tmp_path / "none.db").exists()
     with pytest.raises(InvalidOption, match="--delimiter"):

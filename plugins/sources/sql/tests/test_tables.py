@@ -44,10 +44,10 @@ def test_what_is_shown_leads_back():
         ("old.visits", "did you mean"),
         ("patients", "it has visits, Visits of 2020, archive.visits"),
         ("select * from visits", "has no table or view"),
-        ("a.b.c", "A query is not read: make a view of it"),
-        ('visits"; DROP TABLE visits; --', "A query is not read"),
-        ("", "A query is not read"),
-        (None, "say by --table which table of x"),
+        ("a.b.c", "Queries are not accepted: create a view"),
+        ('visits"; DROP TABLE visits; --', "Queries are not accepted"),
+        ("", "Queries are not accepted"),
+        (None, "name the table of x"),
     ],
 )
 def test_what_is_not_there_is_answered_by_what_is(wanted, told):
@@ -60,5 +60,5 @@ def test_a_long_list_is_cut():
     with pytest.raises(InvalidOption, match="t019 and 980 more") as refusal:
         chosen(None, many, "x")
     assert len(str(refusal.value)) < 300
-    with pytest.raises(InvalidOption, match="no table or view that you may see"):
+    with pytest.raises(InvalidOption, match="no table or view visible to you"):
         chosen(None, [], "x")

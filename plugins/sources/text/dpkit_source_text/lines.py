@@ -1,7 +1,7 @@
-"""The lines of a text file as UTF-8, wherever it lies, however it is packed and spelled, as often as asked.
+"""The lines of a text file as UTF-8, whatever its compression and encoding, as often as needed.
 
-Lines end at line feeds. Text is decoded before it is cut, by a decoder that is strict and that a line feed
-always finds in its first state: the encodings are those in which this is so.
+Lines end at line feeds. Text is decoded before it is split, by a strict decoder that is always in its initial
+state at a line feed: only such encodings are accepted.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Lines:
     Attributes
     ----------
     called
-        What messages call it.
+        Its name in messages.
     codec
-        How its characters are spelled, by Python's name.
+        Its encoding, by Python's name.
     """
 
     called: str
@@ -67,26 +67,25 @@ class Lines:
 
     @classmethod
     def of(cls, where: str, encoding: str | None, spool: Path | None) -> Lines:
-        """Return the lines of a file, or of standard input at ``-``.
+        """Return the lines of a file or, for ``-``, of standard input.
 
-        What is no regular file can be read only once, so it is held: up to 1 GiB in memory, more in a file
-        without a name in the folder ``spool``.
+        Anything but a regular file can be read only once, so it is held: up to 1 GiB in memory, more in an
+        unnamed file in the folder ``spool``.
 
         Raises
         ------
         InvalidData
-            If it cannot be opened or held, is empty, or does not begin as the encoding says.
+            If it cannot be opened or held, is empty, or has another byte order mark.
         InvalidOption
-            If the encoding is none of those in which a line can be read alone; or if ``spool`` is given for a
-            regular file, which needs none.
+            If a line cannot be read alone in the encoding, or if ``spool`` is given for a regular file, which
+            needs none.
         """
         called, named = ("standard input", "-") if where == "-" else (where, where)
         codec = _codec(encoding)
         held, seen = _held(called, named, spool)
         if spool is not None and held is None:
             raise InvalidOption(
-                f"--spool is given, which means nothing for {called}, a file that can be read again; leave "
-                "it out"
+                f"--spool does not apply to {called}, a file that can be read again; leave it out"
             )
         with cls(called, "", held, seen)._opened() as file:
             mark = _read(file, 4, called)
@@ -94,12 +93,11 @@ class Lines:
             raise InvalidData(f"{called} is empty; give a table with a header and records")
         marked = next((name for bom, name in _MARKS.items() if mark.startswith(bom)), None)
         if codec is not None and marked is not None and not marked.startswith(codec):
-            raise InvalidData(f"{called} begins with the mark of {marked}, not {codec}; leave --encoding out")
-        if codec in {"utf-16", "utf-32"} and marked is None:
             raise InvalidData(
-                f"{called} has no mark that says in which order the bytes of {codec} stand; give --encoding "
-                f"{codec}-le, or {codec}-be"
+                f"{called} begins with the byte order mark of {marked}, not {codec}; leave --encoding out"
             )
+        if codec in {"utf-16", "utf-32"} and marked is None:
+            raise InvalidData(f"{called} has no byte order mark; give --encoding {codec}-le or {codec}-be")
         return cls(called, marked or codec or "utf-8", held, seen)
 
     def blocks(self, size: int) -> Iterator[tuple[int, bytes]]:
@@ -111,8 +109,8 @@ class Lines:
         Raises
         ------
         InvalidData
-            If a line is not spelled as the encoding says, or longer than 16 MiB; the lines before it are
-            yielded first. Or if the file cannot be read or unpacked.
+            If a line is not in the encoding, or longer than 16 MiB; the lines before it are yielded first. Or
+            if the file cannot be read or decompressed.
         """
         decoder = codecs.getincrementaldecoder(self.codec)()
         line, rest, fault, more = 0, b"", "", b" "
@@ -146,10 +144,10 @@ class Lines:
         except UnicodeDecodeError as error:
             sound = error.object[: error.start].decode(self.codec).encode()
         if self.codec != "utf-8":
-            return sound, f"is not {self.codec}; give another --encoding, or write the file anew as UTF-8"
+            return sound, f"is not {self.codec}; give another --encoding, or save the file as UTF-8"
         return sound, (
-            "is not UTF-8; say how the file spells characters, such as --encoding cp1252 (Windows) or "
-            "latin-1, or write it anew as UTF-8"
+            "is not UTF-8; give its encoding, such as --encoding cp1252 (Windows) or latin-1, or save the "
+            "file as UTF-8"
         )
 
     @contextmanager
@@ -166,7 +164,7 @@ class Lines:
             yield file
 
 
-_LONG = f"is longer than {LINE >> 20} MiB, and a record is one line; correct what ends the lines of the file"
+_LONG = f"is longer than {LINE >> 20} MiB, and a record is one line; correct the line endings of the file"
 
 
 def _codec(encoding: str | None) -> str | None:
@@ -178,8 +176,8 @@ def _codec(encoding: str | None) -> str | None:
         codec = ""
     if not _LOCAL.fullmatch(codec):
         raise InvalidOption(
-            f"the encoding is {encoding!r}, in which no line can be read without those before it, or that is "
-            f"unknown; dpkit reads {_LISTED}. Write the file anew as UTF-8"
+            f"the encoding is {encoding!r}, which is unknown, or in which a line cannot be read without "
+            f"those before it; dpkit reads {_LISTED}. Save the file as UTF-8"
         )
     return codec
 
@@ -197,7 +195,7 @@ def _read(file: Any, size: int, called: str) -> bytes:
     try:
         found: bytes = file.read(size)
     except OSError as error:
-        packed = f"it is not packed as its name says, {Path(called).suffix}, or damaged"
+        packed = f"it is not compressed as its name says, {Path(called).suffix}, or damaged"
         raise InvalidData(f"cannot read {called}: {error.strerror or packed}; correct the file") from error
     return found
 

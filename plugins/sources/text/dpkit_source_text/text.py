@@ -1,30 +1,30 @@
 r"""Text files: a record is one line, and is read as if it were the only one.
 
-A reader of quoted text (RFC 4180) lets a quote that opens in one line close in another, and so one record
-can swallow others. Here it cannot.
+In most readers (RFC 4180), a quote can open on one line and close on another, so one record can swallow
+others. Here it cannot.
 
 *Rule.* Lines are cut at ``\n`` alone, and each ``\r`` stands before a ``\n``. The quotes of a line, in order,
 are q(1), q(2), ..., an even number of them. Each q(2i - 1) stands at the start of the line, after a delimiter
 or after a quote; each q(2i) stands before the end of the line, a delimiter or a quote.
 
-*Proof* that such a line is one record, whatever stands around it: after q(k), the reader is inside quotes if
-and only if k is odd. Before q(1) it is outside. An odd quote finds it outside, and opens: it stands where a
-field begins, or right after the quote that closed, with which it is an escaped quote. An even quote finds it
-inside, and closes: what follows ends the field, or is the quote that makes it an escaped one. So the reader
-is outside at the end of every line, which ends the record, and begins each line in the same state. Parity
-without positions is not enough: ``a"b,"x`` has two quotes, the first of which opens nothing.
+*Proof* that such a line is one record, whatever the lines around it: after q(k), the reader is inside quotes
+if and only if k is odd. Before q(1) it is outside. An odd quote finds it outside, and opens: it stands where
+a field begins, or right after the quote that closed, with which it is an escaped quote. An even quote finds
+it inside, and closes: what follows ends the field, or is the quote that makes it an escaped one. So the
+reader is outside at the end of every line, which ends the record, and begins each line in the same state.
+Parity without positions is not enough: ``a"b,"x`` has two quotes, the first of which opens nothing.
 
-NumPy checks the rule for a block of lines, and pyarrow parses the block. Three of its habits would let lines
-of a block touch each other, and are met:
+NumPy checks the rule for a block of lines, and pyarrow parses the block. Three of its habits would break
+locality or leak values, and are worked around:
 
-- It drops a byte order mark at the start of what it parses. So a block begins with an empty line, which is no
+- It drops a byte order mark at the start of its input. So a block begins with an empty line, which is not a
   record.
-- It quotes records in its errors. These are thrown away, and the line at fault is looked for.
-- It takes ``+nan`` and ``nan(1)`` for numbers. So the numbers that it parsed count only where none of them is
-  NaN; else the block is parsed as text, which ``dpkit_core.data.encode`` reads by its rule. The numbers that
-  count are those of the rule, so which way a block went changes nothing of them.
+- It quotes records in its errors. These are discarded, and the line at fault is found separately.
+- It reads ``+nan`` and ``nan(1)`` as numbers. So its numbers are used only if none of them is NaN; else the
+  block is parsed as text, which ``dpkit_core.data.encode`` reads by its rule. Numbers that are used follow
+  the same rule, so the path that a block takes does not change them.
 
-A line without anything is no record. In a table of one column, that is so of a missing value, too.
+An empty line is not a record, even in a table of one column, where it might be a missing value.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 _NEWLINE, _RETURN, _QUOTE = b'\n\r"'
 
-_LONE_RETURN = "has a carriage return that no line feed follows; end each line of the file with a line feed"
+_LONE_RETURN = "has a carriage return without a line feed after it; end each line with a line feed"
 _STRAY = (
     'has a quote (") inside a field that does not begin with one; put the whole field in quotes, and double '
     "each quote that belongs to its text"
@@ -73,35 +73,35 @@ _GLUED = (
 # Found in a block unless all of its lines are empty.
 _RECORD = re.compile(rb"[^\r\n]")
 
-# Of the texts that stand for nothing, pyarrow looks each number up among these. The others begin as numbers
-# do, which takes longer; where it meets one of them, the block is parsed as text.
+# pyarrow looks each number up among these texts for missing values. The others begin as numbers do, which
+# takes longer; where it meets one of them, the block is parsed as text.
 _COMMON = tuple(text for text in NOTHING if not text.startswith(("-", "1")))
 
-# Found in a text of the user's that stands for nothing, but to pyarrow may be a number behind a space.
+# Found in a user's text for missing values that pyarrow might read as a number after a space.
 _NUMBER = re.compile(r"[0-9]|inf|^\s|\s$", re.IGNORECASE)
 
 
 def open_csv(where: str, options: ReadOptions) -> TextSource:
-    """Return the table in a text file or, at ``-``, in standard input; commas are between its columns.
+    """Return the comma-separated table in a text file or, for ``-``, in standard input.
 
     Raises
     ------
     InvalidData
         If it cannot be opened, or its header does not name the columns.
     InvalidOption
-        If an option means nothing here, or contradicts another.
+        If an option does not apply, or contradicts another.
     """
     return TextSource.of(where, options, ",")
 
 
 def open_tsv(where: str, options: ReadOptions) -> TextSource:
-    """Return what ``open_csv`` does, with tabs between the columns."""
+    """Return the tab-separated table in a text file, like ``open_csv``."""
     return TextSource.of(where, options, "\t")
 
 
 @attrs.frozen(eq=False)
 class TextSource:
-    """A text file whose first line names the columns, and of which each other line is a record."""
+    """A text file whose first line names the columns; every other line is a record."""
 
     fields: pa.Schema
     _lines: Lines
@@ -110,20 +110,22 @@ class TextSource:
 
     @classmethod
     def of(cls, where: str, options: ReadOptions, delimiter: str, block: int = BLOCK) -> TextSource:
-        """Return the table in a file, with this between its columns unless an option says otherwise.
+        """Return the table in a file with this delimiter, unless an option gives another.
 
-        ``block`` is in bytes, at most 4 MiB; the records are the same ones whatever it is.
+        ``block`` is in bytes, at most 4 MiB; it does not change the records.
         """
         options.require_only(where, "delimiter", "encoding", "spool")
         lines = Lines.of(where, options.encoding, options.spool)
         _, first = next(lines.blocks(_HEADER))
         head = b"\n" + first[1 : first.index(b"\n", 1) + 1].removeprefix(codecs.BOM_UTF8)
         if not _RECORD.search(head):
-            raise InvalidData(f"{lines.called} begins with an empty line; its first line names the columns")
+            raise InvalidData(
+                f"{lines.called} begins with an empty line; the first line must name the columns"
+            )
         if b"\0" in head:
             raise InvalidData(
-                f"{lines.called} has zero bytes in its first line, so it is no text, or UTF-16 without its "
-                "mark; give a text file, or --encoding utf-16-le"
+                f"{lines.called} has zero bytes in its first line: it is not text, or is UTF-16 without a "
+                "byte order mark; give a text file, or --encoding utf-16-le"
             )
         delimiter = _require_delimiter(lines.called, head, options, delimiter)
         _require_rule(lines.called, 0, head, delimiter)
@@ -141,7 +143,7 @@ class TextSource:
         return self._lines.called
 
     def batches(self, wanted: Mapping[str, Written], rows: int, /) -> Iterator[pa.RecordBatch]:
-        """Yield the wanted columns as text, or as numbers where all of a block are plainly written."""
+        """Yield the wanted columns as text, or as numbers if a block has only plain ones."""
         # Without a column, pyarrow would find no records, so one is parsed and left out again.
         columns, names = list(wanted) or self.fields.names[:1], self.fields.names
         plain = _Plain.among(wanted)
@@ -167,22 +169,20 @@ class TextSource:
             yield (line, block) if line else (1, block[block.index(b"\n", 1) :])
 
     def _ragged(self, line: int, block: bytes) -> str:
-        """Return what is wrong with the first line that has not as many fields as the header."""
+        """Return what is wrong with the first line whose number of fields differs from the header's."""
         wanted, between = len(self.fields.names), _SEPARATORS.get(self._delimiter, repr(self._delimiter))
         for number, text in enumerate(block.split(b"\n")[1:-1], line + 1):
             if text.strip(b"\r") and (found := _fields_in(text, self._delimiter)) != wanted:
                 return (
                     f"line {number} has {found} fields where the header has {wanted}; correct the line, and "
-                    f"put fields with {between} in them in quotes"
+                    f"put fields that contain {between} in quotes"
                 )
         # Nothing else is known that pyarrow refuses.
-        return (
-            f"line {line + 1} or one of the next cannot be parsed; write the file anew, or give it as Parquet"
-        )
+        return f"line {line + 1} or one of the next cannot be parsed; save the file again, or as Parquet"
 
 
 def _outside(line: bytes) -> bytes:
-    """Return what is outside of quotes, in a line that keeps the rule: they open and close in turn."""
+    """Return the text outside of quotes, in a line that follows the rule: they open and close in turn."""
     return b"".join(line.split(b'"')[::2])
 
 
@@ -191,25 +191,25 @@ def _fields_in(line: bytes, delimiter: str) -> int:
 
 
 def _require_delimiter(called: str, head: bytes, options: ReadOptions, assumed: str) -> str:
-    """Return what is between the columns; raise if the header, which is public, says something else."""
+    """Return the delimiter; raise if the header, which is public, has another one."""
     delimiter, outside = options.delimiter or assumed, _outside(head)
     here = outside.count(delimiter.encode())
     counts = {other: outside.count(other.encode()) for other in _SEPARATORS}
     other = max(counts, key=lambda separator: counts[separator])
     if counts[other] > here and not (options.delimiter and here):
         option = "--delimiter tab" if other == "\t" else f"--delimiter '{other}'"
-        decimals = f", or {option} --decimal ',' if numbers are written like 1,5" if other != "," else ""
+        decimals = f", or {option} --decimal ',' if numbers look like 1,5" if other != "," else ""
         raise InvalidData(f"{called} has {_SEPARATORS[other]} between its columns; give {option}{decimals}")
     if delimiter == options.decimal and not options.delimiter:
         raise InvalidOption(
-            f"{called} would have {delimiter!r} between its columns and in its numbers; give the delimiter, "
-            "too, such as --delimiter ';', or --delimiter ',' where numbers are in quotes"
+            f"{called} would have {delimiter!r} both as the delimiter and in its numbers; give the "
+            "delimiter as well, such as --delimiter ';', or --delimiter ',' where numbers are in quotes"
         )
     return delimiter
 
 
 def _require_rule(called: str, line: int, block: bytes, delimiter: str) -> None:
-    """Raise unless each line of a block keeps the rule, with the number of the first that does not."""
+    """Raise unless each line of a block follows the rule, with the number of the first that does not."""
     if (fault := _fault(block, ord(delimiter))) is not None:
         place, sentence = fault
         # The block begins with a line that is not in the file.
@@ -218,7 +218,7 @@ def _require_rule(called: str, line: int, block: bytes, delimiter: str) -> None:
 
 
 def _fault(block: bytes, delimiter: int) -> tuple[int, str] | None:
-    """Return where a line is at fault and what is wrong with it; None if all lines keep the rule."""
+    """Return where a line is at fault and what is wrong with it; None if all lines follow the rule."""
     if b"\r" in block and (lone := re.search(rb"\r(?!\n)", block)):
         return lone.start(), _LONE_RETURN
     if b'"' not in block:
@@ -242,7 +242,7 @@ def _fault(block: bytes, delimiter: int) -> tuple[int, str] | None:
 
 @attrs.frozen
 class _Plain:
-    """Columns whose numbers pyarrow may parse: which, their decimal sign, and what stands for nothing."""
+    """Columns whose numbers pyarrow may parse, their decimal sign, and their missing values."""
 
     names: tuple[str, ...] = ()
     decimal: str = "."
@@ -250,7 +250,7 @@ class _Plain:
 
     @classmethod
     def among(cls, wanted: Mapping[str, Written]) -> _Plain:
-        """Return the most that can be parsed at once, which are written alike."""
+        """Return the largest set of columns that are written alike and can be parsed at once."""
         ways = {
             name: (written.decimal, written.missing)
             for name, written in wanted.items()
@@ -277,7 +277,7 @@ def _parsed(
             csv.ReadOptions(use_threads=False, block_size=2**31 - 1, column_names=names),
             csv.ParseOptions(delimiter=delimiter),
             csv.ConvertOptions(
-                check_utf8=False,  # it is, by now
+                check_utf8=False,  # it already is
                 include_columns=columns,
                 column_types=types,
                 decimal_point=plain.decimal,

@@ -63,7 +63,7 @@ def test_the_rule_is_that_of_the_standard_for_long_lines(tmp_path):
         ('1,"x"y', 'something between the quote (") that closes a field and the next delimiter; remove it'),
         ('1,"x" ', "something between the quote"),
         ('1,"""', 'a quote (") that is not closed on its line'),
-        ("1\r,2", "a carriage return that no line feed follows; end each line of the file with a line feed"),
+        ("1\r,2", "a carriage return without a line feed after it; end each line with a line feed"),
     ],
 )
 @pytest.mark.parametrize("block", [16, 2**22])

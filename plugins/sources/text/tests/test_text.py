@@ -117,7 +117,7 @@ def test_a_german_export_is_read_with_two_options(table):
     ]
     assert refused(path) == (
         f"{path} has semicolons between its columns; give --delimiter ';', or --delimiter ';' --decimal ',' "
-        "if numbers are written like 1,5"
+        "if numbers look like 1,5"
     )
     assert "give --delimiter ';'" in refused(path, ReadOptions(decimal=","))
 
@@ -128,8 +128,11 @@ def test_a_german_export_is_read_with_two_options(table):
         ("a\tb", PLAIN, "has tabs between its columns; give --delimiter tab"),
         ("a|b|c,d", PLAIN, "has bars between its columns; give --delimiter '|'"),
         ("a,b", ReadOptions(delimiter=";"), "has commas between its columns; give --delimiter ','"),
-        ("a,b", ReadOptions(decimal=","), "would have ',' between its columns and in its numbers"),
-        ("", PLAIN, "begins with an empty line; its first line names the columns"),
+        ("a,b", ReadOptions(decimal=","), "would have ',' both as the delimiter and in its numbers"),
+        ("a,b,a", PLAIN, "column 'a' appears twice; rename or remove one of them in the file"),
+        (",b", PLAIN, "column 1 has no name; name it in the file, or remove it"),
+        ("a,b\x1b[2J", PLAIN, r"the name of column 2, 'b\x1b[2J', has a control character in it; rename it"),
+        ("", PLAIN, "begins with an empty line; the first line must name the columns"),
         ('a,"b', PLAIN, 'line 1 has a quote (") that is not closed'),
         ("a,b\rc,d", PLAIN, "line 1 has a carriage return"),
         ("a\0,\0b\0", PLAIN, "has zero bytes in its first line"),
@@ -151,8 +154,8 @@ def test_a_line_with_another_number_of_fields_is_named(table, block):
     with pytest.raises(InvalidData) as told:
         records(TextSource.of(path, PLAIN, ",", block), wanted)
     assert str(told.value) == (
-        f"{path}, line 5 has 3 fields where the header has 2; correct the line, and put fields with commas "
-        "in them in quotes"
+        f"{path}, line 5 has 3 fields where the header has 2; correct the line, and put fields that "
+        "contain commas in quotes"
     )
 
 
@@ -214,7 +217,8 @@ def test_packed_files_are_read_and_damaged_ones_refused(table, suffix, pack):
     for damaged in (packed[:-9], content):
         path = table(damaged, f"damaged.csv{suffix}")
         assert refused(path) == (
-            f"cannot read {path}: it is not packed as its name says, {suffix}, or damaged; correct the file"
+            f"cannot read {path}: it is not compressed as its name says, {suffix}, or damaged; correct the "
+            "file"
         )
 
 
@@ -231,8 +235,8 @@ def test_what_is_not_there_is_refused(table, tmp_path):
     assert "Is a directory" in refused(str(tmp_path))
     assert "null byte" in refused("a\0b.csv")
     assert refused(table("")).endswith("table.csv is empty; give a table with a header and records")
-    assert "--table is given, which means nothing" in refused(table("a\n"), ReadOptions(table="t"))
-    assert "--spool is given, which means nothing" in refused(table("a\n"), ReadOptions(spool=tmp_path))
+    assert "--table does not apply to" in refused(table("a\n"), ReadOptions(table="t"))
+    assert "--spool does not apply to" in refused(table("a\n"), ReadOptions(spool=tmp_path))
 
 
 def test_a_file_that_is_changed_between_two_passes_is_refused(table):
