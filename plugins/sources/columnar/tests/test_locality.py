@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
-from dpkit_core.testing.sources import SCHEMA, TYPES, check_source, typed
+from dpkit_core.testing.sources import SCHEMA, TYPES, check_source
 from dpkit_core.testing.trial import CheckFailed
 
 NAMES = [*(column.name for column in SCHEMA.columns), SCHEMA.target.name]
@@ -21,18 +21,21 @@ KINDS = list(zip(DATES, TYPES, NUMBERS, itertools.cycle([".parquet", ".feather",
 SMALL = {".parquet": {"row_group_size": 2}, ".feather": {"chunksize": 2}, ".arrows": {"max_chunksize": 2}}
 
 
+def rows_of(*kinds):
+    """Return records whose columns have these types, and may lack entries."""
+    return st.tuples(*(st.one_of(st.none(), *[TYPES[kind]] * 3) for kind in kinds))
+
+
 @pytest.fixture
 def places(tmp_path):
     """Return a place for each table."""
     return (tmp_path / str(i) for i in itertools.count())
 
 
-@pytest.mark.parametrize(
-    ("kinds", "suffix"),
-    [(kinds, suffix) for *kinds, suffix in KINDS],
-    ids=[str(kind) for _, kind, *_ in KINDS],
-)
-def test_entries_of_every_type_are_read_without_their_neighbors(save, read, places, kinds, suffix):
+@pytest.mark.parametrize("tables", [4, pytest.param(16, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("columns", KINDS, ids=[str(kind) for _, kind, *_ in KINDS])
+def test_entries_of_every_type_are_read_without_their_neighbors(save, read, places, columns, tables):
+    *kinds, suffix = columns
     schema = pa.schema(list(zip(NAMES, kinds, strict=True)))
 
     def make(rows):
@@ -46,7 +49,7 @@ def test_entries_of_every_type_are_read_without_their_neighbors(save, read, plac
             hypothesis.reject()
         return read(path)
 
-    check_source(make, typed(*kinds), tables=8)
+    check_source(make, rows_of(*kinds), tables=tables)
 
 
 @pytest.mark.parametrize("suffix", SMALL)
@@ -77,7 +80,7 @@ def folders(save, read, places):
     return make
 
 
-ROWS = typed(pa.date32(), pa.string(), pa.float64())
+ROWS = rows_of(pa.date32(), pa.string(), pa.float64())
 
 
 def test_a_key_is_read_without_those_of_other_folders(folders):
@@ -106,7 +109,7 @@ class TypedOverAllFolders:
             yield batch.set_column(batch.schema.get_field_index("c"), "c", keys)
 
 
-@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize("silent", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_keys_that_are_typed_over_all_folders_are_found_out(folders, silent):
     with pytest.raises(CheckFailed, match="otherwise together than alone"):
         check_source(lambda rows: TypedOverAllFolders(folders(rows)), ROWS, ordered=False, silent=silent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -61,10 +60,6 @@ def open_npz(where: str, options: ReadOptions) -> NpzSource:
     if (broken := _first_broken(given)) is not None:
         raise InvalidData(f"{where}: name {broken + 1} has half of a character in it; rename it in the file")
     names = [*map(str, given.tolist()), TARGET]
-    if (twice := next((name for name, times in Counter(names).items() if times > 1), None)) is not None:
-        raise InvalidData(
-            f"{where}: column {twice!r} appears twice; rename or remove one of them in the file"
-        )
     return NpzSource(where, _plain(X), _plain(y), tuple(names))
 
 
