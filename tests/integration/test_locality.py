@@ -1,7 +1,8 @@
 """A record is read as if it were the only one, wherever it lies; and each way of breaking that is found out.
 
 ``check_source`` of the kit is run on every source here but those of databases, which are with their
-distribution. The default run tries a few tables on each, the exhaustive one, ``-m exhaustive``, many.
+distribution. The default run tries a few tables on each, the exhaustive one, ``-m exhaustive``, many. What
+takes longest to be found out is ``slow``.
 """
 
 import functools
@@ -40,7 +41,7 @@ from dpkit_core.plugins.sources import open_source
 from dpkit_core.testing.sources import SCHEMA, arrow_table, check_source, lines, objects, texts, typed
 from dpkit_core.testing.trial import CheckFailed
 
-FEW, MANY = 12, 1000
+FEW, MANY = 8, 1000
 NAMES = "d", "c", "n"
 
 # Text files
@@ -383,11 +384,13 @@ def test_a_csv_reader_whose_quotes_span_lines_is_found_out():
     found_out(lambda rows: held(parsed(csv_of(rows), **AS_TEXT)), lines(), silent=False)
 
 
+@pytest.mark.slow
 def test_columns_whose_type_is_inferred_from_all_their_entries_are_found_out():
     # NA is nothing: among numbers, and not among texts.
     found_out(lambda rows: held(parsed(csv_of(rows), strings_can_be_null=False)), lines())
 
 
+@pytest.mark.slow
 def test_columns_whose_type_is_inferred_block_by_block_are_found_out():
     @attrs.frozen
     class ByBlock:
@@ -444,7 +447,7 @@ class NeverNaN:
         return pc.is_nan(pc.if_else(pc.is_nan(column), 0.0, column))
 
 
-@pytest.mark.parametrize("module", [text, encode])
+@pytest.mark.parametrize("module", [pytest.param(text, marks=pytest.mark.slow), encode])
 def test_a_fast_parse_that_takes_plus_nan_for_nothing_is_found_out(module, monkeypatch, tmp_path):
     monkeypatch.setattr(module, "pc", NeverNaN())
     # Of text that is read as numbers at once, the file; of text in memory, the encoder.
@@ -459,6 +462,7 @@ def texts_in_arrow(rows):
     )
 
 
+@pytest.mark.slow
 def test_keys_of_folders_that_are_typed_together_are_found_out(tmp_path):
     @attrs.frozen
     class Together(Removed):
@@ -502,6 +506,7 @@ def in_one_unit(rows):
     return held(table)
 
 
+@pytest.mark.slow
 def test_dates_that_are_brought_to_one_unit_are_found_out_but_for_whole_microseconds(monkeypatch):
     def ticks(entries, name):
         per = encode._TICKS_A_DAY[entries.type.unit]
@@ -513,6 +518,7 @@ def test_dates_that_are_brought_to_one_unit_are_found_out_but_for_whole_microsec
     found_out(in_one_unit, INSTANTS)
 
 
+@pytest.mark.slow
 def test_objects_of_pandas_that_pyarrow_infers_together_are_found_out():
     def make(rows):
         try:
@@ -524,6 +530,7 @@ def test_objects_of_pandas_that_pyarrow_infers_together_are_found_out():
     found_out(make, objects())
 
 
+@pytest.mark.slow
 def test_decimals_that_are_cast_to_floats_are_found_out():
     decimals = st.tuples(st.none(), st.just("x"), st.decimals(-(10**6), 10**6, allow_nan=False))
 

@@ -120,7 +120,6 @@ MEMBERS = {
     "shapes": ({"X.npy": X, "y.npy": as_npy(np.ones(2))}, r"\(3, 2\) and y of shape \(2,\)"),
     "one name": ({"X.npy": X, "y.npy": Y, "names.npy": as_npy(np.array(["a"]))}, "1 names for the 2"),
     "a name alone": ({"X.npy": X, "y.npy": Y, "names.npy": as_npy(np.array("a"))}, r"names of shape \(\)"),
-    "y twice": ({"X.npy": X, "y.npy": Y, "names.npy": as_npy(np.array(["a", "y"]))}, "'y' appears twice"),
     "half of a character": (
         {"X.npy": X, "y.npy": Y, "names.npy": as_npy(np.array(["a", "\ud800"]))},
         "name 2 contains half of a character",

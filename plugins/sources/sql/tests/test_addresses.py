@@ -21,7 +21,7 @@ CANARY = "c4n4ry"
         ("postgresql://me@one:1,two:2/clinic?target_session_attrs=any", "postgresql://one:1,two:2/clinic"),
         ("postgresql://me@[::1]:5432/a%20b", "postgresql://[::1]:5432/a b"),
         ("postgresql:///clinic?host=/run/postgresql", "postgresql:///run/postgresql/clinic"),
-        ("postgresql://?service=clinic&passfile=/home/me/.pgpass", "postgresql:///"),
+        ("postgresql://?service=clinic&passfile=/etc/clinic/pgpass", "postgresql:///"),
     ],
 )
 def test_an_address_is_shown_without_user_and_options(url, shown):
@@ -112,7 +112,7 @@ def test_files_are_named_by_path_or_by_url():
     assert file_of("clinic.db", "sqlite") == Path("clinic.db")
     assert file_of("sqlite:///clinic.db", "sqlite") == Path("clinic.db")
     assert file_of("sqlite:///data/a%20b%3F.db", "sqlite") == Path("data/a b?.db")
-    assert file_of("sqlite:////srv/clinic.db", "sqlite") == Path("/srv/clinic.db")
+    assert file_of("sqlite:////data/clinic.db", "sqlite") == Path("/data/clinic.db")
 
 
 @pytest.mark.parametrize(
