@@ -150,8 +150,9 @@ def predictions(
         for feature in features:
             kind = feature.kind if feature.category is None else "categorical"
             require_kind(find(source, feature.column), kind)
-        # What is kept is asked for as it is written.
-        asked = {**wanted(features), **dict.fromkeys(keep, Written("categorical"))}
+        # What is kept is asked for as it is written, and so as the features read it that it is for, too.
+        asked = wanted(features)
+        asked |= {name: attrs.evolve(asked.get(name, Written()), kind="categorical") for name in keep}
         for batch in source.batches(asked, ROWS):
             try:
                 X = encode(batch, features)
