@@ -136,8 +136,8 @@ def flaw_by(keyword, told, value, schema, flaw, root, where):
             pass
         case "$ref":
             return flaw(functools.reduce(dict.__getitem__, told.removeprefix("#/").split("/"), root))
-        case "type" if told == "number":
-            bad = not number
+        case "type" if told == "number":  # a whole one is written for the float that it is
+            bad = not number or float(value) != value
         case "type" if told == "integer":  # 1.0 is not written for 1
             bad = not (number and isinstance(value, int))
         case "type":

@@ -147,11 +147,11 @@ def predictions(
 
     try:
         _require_apart(source, keep, columns)
-        needed = wanted(features)
-        for name, written in needed.items():
+        asked = wanted(features)
+        for name, written in asked.items():
             require_kind(find(source, name), written.kind)
-        # What is kept is asked for as it is written.
-        asked = {**needed, **dict.fromkeys(keep, Written("categorical"))}
+        # What is kept is asked for as it is written, and so as the features read it that it is for, too.
+        asked |= {name: attrs.evolve(asked.get(name, Written()), kind="categorical") for name in keep}
         for batch in source.batches(asked, ROWS):
             try:
                 X = encode(batch, features)

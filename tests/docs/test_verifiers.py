@@ -133,6 +133,12 @@ def test_all_agree_on_a_sample_of_single_edits(documents):
     assert sum(tried) > 50
 
 
+def test_all_refuse_a_whole_number_that_no_float_is(documents):
+    document = documents["table"]
+    assert agree(put(document, ("certificate", "budget", "epsilon"), 2**53)) == CONFIRMED
+    assert agree(put(document, ("certificate", "budget", "epsilon"), 2**53 + 1)) == REFUSED
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_all_agree_on_every_tenth_edit_of_every_shape(documents, name):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from dpkit_source_sql.sqlite import open_sqlite
 
+from dpkit_core import Budget, Column, Dataset, Schema, compose
 from dpkit_core.data.encode import number_of
 from dpkit_core.data.features import Written
 from dpkit_core.data.source import UNTYPED, ReadOptions
@@ -238,3 +239,22 @@ def test_a_pass_that_is_left_half_way_leaves_nothing_open(written):
     with pytest.raises(InvalidData, match="closed"):
         list(source.batches({}, 10))
     assert other(path, "INSERT INTO t VALUES (2)") == ""
+
+
+def test_a_column_that_is_kept_beside_predictions_is_read_as_without_it(written):
+    rows = [("1,5", 1.234, 1.0), ("2,5", 2.5, 2.0)]
+    path = written("CREATE TABLE t (a TEXT, b, y REAL)", rows=rows)
+    german = {"lower": 0, "upper": 3, "decimal": ",", "thousands": "."}
+    schema = Schema((Column("a", **german), Column("b", **german)), Column("y", lower=0, upper=3))
+    with contextlib.closing(opened(path)) as source:
+        data = Dataset.from_source(source, schema)
+    assert data.X.tolist() == [[1.5, 1.234], [2.5, 2.5]]
+    release = compose(regressor="adassp").plan(schema, Budget(5.0, 1e-5)).run(data)
+    alone, beside = (
+        [
+            batch.column("prediction").to_pylist()
+            for batch in release.predictions(str(path), keep=keep, options=ReadOptions(table="t"))
+        ]
+        for keep in ((), ("a", "b"))
+    )
+    assert alone == beside
