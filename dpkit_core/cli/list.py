@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 import typer
@@ -16,7 +16,7 @@ import typer
 from dpkit_core._version import __version__
 from dpkit_core.cli._options import kinds
 from dpkit_core.commands.options import Format, FormatOption
-from dpkit_core.errors import install
+from dpkit_core.errors import UnknownName, install
 from dpkit_core.plugins.kinds import role_of
 from dpkit_core.plugins.registry import ComponentRef, Registry, first_party
 from dpkit_core.plugins.resources import KINDS as RESOURCES
@@ -45,6 +45,9 @@ def list_parts(
 ) -> None:
     """List the installed parts, or what else distributions offer, such as recipes; nothing is imported."""
     named = kind if kind is None else _SYNONYMS.get(kind, kind)
+    if named is not None and not _kinds(named):
+        known = ", ".join((*kinds(""), *RESOURCES))
+        raise UnknownName(f"there is no kind called {kind!r}; `dpkit list` knows {known}")
     refs = tuple(map(described, resources(named))) if named in RESOURCES else Registry().refs(named)
     if format is Format.JSON:
         print(json.dumps([_document(ref) for ref in refs], indent=2))
@@ -87,14 +90,26 @@ def _listing(refs: Sequence[ComponentRef], width: int | None) -> Iterator[str]:
     indent = 2 + max(len(ref.name) for ref in refs) + 2
     for kind, members in itertools.groupby(refs, key=lambda ref: ref.kind):
         yield f"{role_of(kind)}s"
+        if kind == "sources":
+            yield from _sources(members, width)
+            continue
         for ref in members:
             known = ref.version == __version__ and ref.distribution in own
-            # Of a source, also whose it is: many names lead to one distribution.
-            summary = f"{ref.summary} ({ref.distribution})" if kind == "sources" and known else ref.summary
-            notes = [summary] if known else [summary, f"from {ref.distribution} {ref.version}"]
+            notes = [ref.summary] if known else [ref.summary, f"from {ref.distribution} {ref.version}"]
             lines = [line for text in notes for line in _wrapped(text, width and width - indent)]
             yield f"  {ref.name.ljust(indent - 4)}  {lines[0]}".rstrip()
             yield from (" " * indent + line for line in lines[1:])
+
+
+def _sources(refs: Iterable[ComponentRef], width: int | None) -> Iterator[str]:
+    """Yield each source once, with the names that lead to it: ends of files and beginnings of addresses."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for ref in refs:
+        names.setdefault((ref.summary, ref.distribution, ref.version), []).append(ref.name)
+    for (summary, distribution, version), those in names.items():
+        whose = distribution if version == __version__ else f"{distribution} {version}"
+        yield from ("  " + line for line in _wrapped(f"{', '.join(those)}  ({whose})", width and width - 2))
+        yield from ("      " + line for line in _wrapped(summary, width and width - 6))
 
 
 def _wrapped(text: str, width: int | None) -> list[str]:

@@ -268,7 +268,8 @@ def days(entries: pa.Array, name: str, written: Written = Written("date")) -> Ve
         return _by_type(entries, name, written, days)
     entries = _plain(entries)
     if _is_text(entries.type):
-        return _each(entries, name, "a date", functools.partial(day_of, written=written))
+        wanted = f'a date in the format "{written.format}"' if written.format else "a date"
+        return _each(entries, name, wanted, functools.partial(day_of, written=written))
     if pa.types.is_null(entries.type):
         return np.full(len(entries), math.nan)
     if kind_of(entries.type) != "date":

@@ -29,6 +29,7 @@ _DATES = (
     "dates are read as 2020-01-31 unless the schema says how they are written, such as by "
     'format = "%d.%m.%Y"; correct the entry, or give its column a format'
 )
+_FORMAT = "correct the entry, or write all dates of the table so, or alter the format where the schema has it"
 
 
 def remedy_for(role: str) -> str:
@@ -91,7 +92,7 @@ def require_columns(source: Source, schema: Schema) -> None:
 def type_of(field: pa.Field) -> str:
     """Return what messages call the type of a column: its own library's name, where Arrow has none."""
     own: bytes = (field.metadata or {}).get(b"holds", b"")
-    return own.decode() or str(field.type)
+    return own.decode() or getattr(field.type, "type_name", str(field.type))  # money is opaque to Arrow
 
 
 def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
@@ -117,7 +118,8 @@ def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
 def told(error: Unreadable, called: str, read: int, target: str | None = None) -> InvalidData:
     """Return what to say of an entry that cannot be read, in a batch with ``read`` records before it."""
     role = "target" if error.column == target else "column"
-    remedy = _DATES if error.wanted == "a date" else remedy_for(role)
+    dated = error.wanted.startswith("a date in")
+    remedy = _DATES if error.wanted == "a date" else _FORMAT if dated else remedy_for(role)
     return InvalidData(
         f"{called}, record {read + error.row + 1}: {role} {error.column!r} holds something that is not "
         f"{error.wanted}; {remedy}"
@@ -175,8 +177,8 @@ def _column(field: pa.Field) -> Column:
 
     if (kind := kind_of(field.type)) is None:
         raise InvalidData(
-            f"column {field.name!r} holds {type_of(field)}; turn it into numbers in the table (for example "
-            f"days since a fixed date), {WAY_OUT}"
+            f"column {field.name!r} holds {type_of(field)}; turn it into numbers, text or dates there, in a "
+            "database by a view with a cast, or leave it out with --features"
         )
     return Column(field.name, "numeric" if is_untyped(field) else kind)
 

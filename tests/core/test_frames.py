@@ -256,3 +256,9 @@ def test_columns_that_the_schema_names_are_passed_over_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert release.predict(pd.DataFrame(WITH_TARGET)).shape == (4,)
+
+
+@pytest.mark.filterwarnings("ignore:Determining the column names")
+def test_a_query_of_polars_is_refused_with_what_to_give():
+    with pytest.raises(InvalidData, match=r"a LazyFrame is a query and holds no records; give its \.collect"):
+        Dataset.from_frame(pl.LazyFrame({"a": [1.0], "y": [1.0]}), Schema.numeric(["a"], target="y"))
