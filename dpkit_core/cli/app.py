@@ -99,7 +99,7 @@ class _Commands(TyperGroup):
         except DpkitError as error:
             _report(ctx, error, str(error), _SPENT if isinstance(error, BudgetSpent) else _WRONG_USE)
         except OSError as error:
-            message = f"{error.filename or 'input or output'}: {error.strerror or error}"
+            message = f"{error.filename or 'reading or writing'}: {error.strerror or error}"
             _report(ctx, error, message, _WRONG_USE)
         except MemoryError as error:
             _report(ctx, error, "there is not enough memory for this; use a smaller table", _WRONG_USE)

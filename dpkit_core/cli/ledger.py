@@ -255,7 +255,7 @@ def _show_runs(book: Ledger, statement: Statement, most: int | None) -> None:
     total = book.count(name, "reserved")
     shown = total if most is None else min(most, total)
     print()
-    which = "" if shown == total else f", of which the newest {shown} are shown"
+    which = "" if shown == total else f", the newest {shown} of them shown"
     render.heading(f"Runs paid by {name}: {total}{which}")
     if shown:
         # Most runs have two entries.

@@ -8,16 +8,15 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
-import attrs
 import typer
 
 from dpkit_core._version import __version__
 from dpkit_core.cli._options import kinds
 from dpkit_core.commands.options import Format, FormatOption
-from dpkit_core.errors import install
+from dpkit_core.errors import UnknownName, install
 from dpkit_core.plugins.kinds import role_of
 from dpkit_core.plugins.registry import ComponentRef, Registry, first_party
 from dpkit_core.plugins.resources import KINDS as RESOURCES
@@ -46,12 +45,13 @@ def list_parts(
 ) -> None:
     """List the installed parts, or what else distributions offer, such as recipes; nothing is imported."""
     named = kind if kind is None else _SYNONYMS.get(kind, kind)
+    if named is not None and not _kinds(named):
+        known = ", ".join((*kinds(""), *RESOURCES))
+        raise UnknownName(f"there is no kind called {kind!r}; `dpkit list` knows {known}")
     refs = tuple(map(described, resources(named))) if named in RESOURCES else Registry().refs(named)
     if format is Format.JSON:
         print(json.dumps([_document(ref) for ref in refs], indent=2))
         return
-    if named == "sources":
-        refs = tuple(_by_distribution(refs))
     if refs:
         print(*_listing(refs, _width()), sep="\n")
     elif named in RESOURCES:
@@ -90,6 +90,9 @@ def _listing(refs: Sequence[ComponentRef], width: int | None) -> Iterator[str]:
     indent = 2 + max(len(ref.name) for ref in refs) + 2
     for kind, members in itertools.groupby(refs, key=lambda ref: ref.kind):
         yield f"{role_of(kind)}s"
+        if kind == "sources":
+            yield from _sources(members, width)
+            continue
         for ref in members:
             known = ref.version == __version__ and ref.distribution in own
             notes = [ref.summary] if known else [ref.summary, f"from {ref.distribution} {ref.version}"]
@@ -98,17 +101,15 @@ def _listing(refs: Sequence[ComponentRef], width: int | None) -> Iterator[str]:
             yield from (" " * indent + line for line in lines[1:])
 
 
-def _by_distribution(refs: Sequence[ComponentRef]) -> list[ComponentRef]:
-    """Return one entry for the sources of each distribution, with the names that it reads."""
-    groups: dict[tuple[str, str], list[ComponentRef]] = {}
+def _sources(refs: Iterable[ComponentRef], width: int | None) -> Iterator[str]:
+    """Yield each source once, with the names that lead to it: ends of files and beginnings of addresses."""
+    names: dict[tuple[str, ...], list[str]] = {}
     for ref in refs:
-        groups.setdefault((ref.distribution, ref.summary), []).append(ref)
-    return [
-        attrs.evolve(
-            members[0], name=distribution, summary=f"{summary}: {', '.join(r.name for r in members)}"
-        )
-        for (distribution, summary), members in groups.items()
-    ]
+        names.setdefault((ref.summary, ref.distribution, ref.version), []).append(ref.name)
+    for (summary, distribution, version), those in names.items():
+        whose = distribution if version == __version__ else f"{distribution} {version}"
+        yield from ("  " + line for line in _wrapped(f"{', '.join(those)}  ({whose})", width and width - 2))
+        yield from ("      " + line for line in _wrapped(summary, width and width - 6))
 
 
 def _wrapped(text: str, width: int | None) -> list[str]:

@@ -293,7 +293,8 @@ def _fast_numbers(entries: pa.Array, written: Written) -> Vector | None:
 def days(entries: pa.Array, name: str, written: Written = Written("date")) -> Vector:
     """Return a column as days since 1970, the time of day as a fraction, NaN where a date is missing."""
     if _is_text(entries.type):
-        return _each(entries, name, "a date", functools.partial(day_of, written=written))
+        wanted = f'a date in the format "{written.format}"' if written.format else "a date"
+        return _each(entries, name, wanted, functools.partial(day_of, written=written))
     if pa.types.is_null(entries.type):
         return np.full(len(entries), math.nan)
     if kind_of(entries.type) != "date":

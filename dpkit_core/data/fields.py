@@ -27,6 +27,7 @@ _DATES = (
     'dates are read as 2020-01-31 unless the schema gives another format, such as format = "%d.%m.%Y"; '
     "correct the entry, or give its column a format"
 )
+_FORMAT = "correct the entry, or write all dates of the table so, or alter the format where the schema has it"
 
 
 def remedy_for(role: str) -> str:
@@ -82,7 +83,7 @@ def find(source: Source, name: str, role: str = "column") -> pa.Field:
 def type_of(field: pa.Field) -> str:
     """Return the name of a column's type in messages: its own library's if Arrow has none."""
     own: bytes = (field.metadata or {}).get(b"holds", b"")
-    return own.decode() or str(field.type)
+    return own.decode() or getattr(field.type, "type_name", str(field.type))  # money is opaque to Arrow
 
 
 def held_in(field: pa.Field) -> str:
@@ -114,7 +115,8 @@ def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
 def told(error: Unreadable, called: str, read: int, target: str | None = None) -> InvalidData:
     """Return the error for an unreadable entry, in a batch with ``read`` records before it."""
     role = "target" if error.column == target else "column"
-    remedy = _DATES if error.wanted == "a date" else remedy_for(role)
+    dated = error.wanted.startswith("a date in")
+    remedy = _DATES if error.wanted == "a date" else _FORMAT if dated else remedy_for(role)
     return InvalidData(
         f"{called}, record {read + error.row + 1}: {role} {error.column!r} holds something that is not "
         f"{error.wanted}; {remedy}"

@@ -100,6 +100,8 @@ def frame_source(frame: Any, options: ReadOptions = ReadOptions(), *, called: st
     library, *_ = libraries = [kind.__module__.partition(".")[0] for kind in type(frame).__mro__]
     if hasattr(frame, "__arrow_c_stream__") and "pandas" not in libraries:  # nor what is made of it
         return _of_stream(frame, called, None if library in _READ_AGAIN else options)
+    if library == "polars" and hasattr(frame, "collect"):
+        raise InvalidData(f"a {type(frame).__name__} is a query and holds no records; give its .collect()")
     if not (hasattr(frame, "columns") and hasattr(frame, "__getitem__")):
         raise _nameless(frame)
     names = [name for name in frame.columns if isinstance(name, str)]

@@ -154,6 +154,8 @@ def _read_column(name: str, described: Mapping[str, Any]) -> tuple[Column | None
     for key, value in described.items():
         if key not in _OF_COLUMN:
             problems.append(f"{called} {_unknown_key(name, key, value)}")
+        elif key == "categories" and value == []:
+            problems.append(f"{called} has categories = []; list all that it may hold, each in quotes")
         elif value is None:
             problems.append(f"{called} has {key} = null; leave the key out if nothing is known")
         elif key in _DATED and described.get("kind") == "date":

@@ -110,6 +110,18 @@ def test_every_column_of_text_is_named_at_once(dpkit, folder):
     assert "holds text, not numbers, in 'cut', 'color'" in result.stderr
 
 
+def test_a_date_that_is_not_written_as_the_schema_says_is_told_with_the_format(dpkit, folder):
+    (folder / "days.csv").write_text("day,y\n2023-04-17,1\n", encoding="utf-8")
+    facts = 'target = "y"\n[columns.day]\nkind = "date"\nformat = "%d.%m.%Y"\n[columns.y]\n'
+    (folder / "days.schema.toml").write_text(facts, encoding="utf-8")
+    result = dpkit("compose", "days.csv", "--regressor", "ols")
+    assert result.exit_code == 2
+    assert (
+        "record 1: column 'day' holds something that is not a date in the format \"%d.%m.%Y\""
+        in result.stderr
+    )
+
+
 def test_a_text_that_is_no_number_is_told_by_its_place_and_never_shown(dpkit, folder):
     shutil.copy("diamonds.csv", "stones.csv")  # which has no schema beside it
     result = dpkit("compose", "stones.csv", "--target", "price", *SELECTION)

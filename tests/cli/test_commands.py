@@ -59,7 +59,14 @@ def test_list_of_a_kind_as_json(dpkit, kind):
 def test_list_of_an_unknown_kind_names_the_kinds(dpkit):
     result = dpkit("list", "methods")
     assert result.exit_code == 2
-    assert "scorers, selectors, accountants, regressors" in result.stderr
+    assert "scorers, selectors, accountants, regressors, " in result.stderr
+    assert "sources" in result.stderr
+
+
+def test_a_source_is_listed_once_with_all_names_that_lead_to_it(dpkit):
+    lines = dpkit("list", "sources").stdout.splitlines()
+    assert "  -, .csv, .tsv  (dpkit-source-text)" in lines
+    assert sum("CSV, TSV" in line for line in lines) == 1
 
 
 def test_show_of_a_scorer_asks_it_for_its_sensitivity(dpkit):

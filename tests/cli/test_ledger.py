@@ -112,7 +112,7 @@ def test_the_newest_runs_are_shown_and_how_many_are_not(limit, count, dpkit, man
     assert runs == sorted(runs, reverse=True)
     said = "Runs paid by diamonds: 60"
     if count < 60:
-        said += f", of which the newest {count} are shown"
+        said += f", the newest {count} of them shown"
         runs_are = "1 earlier run is" if count == 59 else f"{60 - count} earlier runs are"
         assert f"{runs_are} not shown; --limit all shows every one." in words(result)
     else:

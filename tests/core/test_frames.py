@@ -349,3 +349,9 @@ def test_a_stream_that_is_too_large_for_memory_lies_in_a_file_without_a_name(tmp
         assert [word for batch in batches for word in batch.column(0).to_pylist()] == [
             word for batch in words for word in batch
         ]
+
+
+@pytest.mark.filterwarnings("ignore:Determining the column names")
+def test_a_query_of_polars_is_refused_with_what_to_give():
+    with pytest.raises(InvalidData, match=r"a LazyFrame is a query and holds no records; give its \.collect"):
+        Dataset.from_frame(pl.LazyFrame({"a": [1.0], "y": [1.0]}), Schema.numeric(["a"], target="y"))

@@ -448,3 +448,13 @@ def test_whatever_says_nothing_of_the_number_is_a_symbol(symbol):
 def test_null_is_no_fact():
     with pytest.raises(InvalidSchema, match="has lower = null; leave the key out"):
         Schema.from_document({"target": "y", "columns": {"a": {"lower": None}, "y": {}}})
+
+
+def test_categories_that_list_nothing_make_no_number_of_a_column():
+    (problem,) = problems_of('target = "y"\n[columns.a]\ncategories = []\n[columns.y]')
+    assert problem == "column 'a' has categories = []; list all that it may hold, each in quotes"
+
+
+def test_a_fill_without_a_rule_is_told_without_words_of_python():
+    (problem,) = problems_of('target = "y"\n[columns.a]\nfill = 3\n[columns.y]')
+    assert "has a fill and no rule for missing values, which fills nothing" in problem

@@ -81,6 +81,7 @@ def chosen(wanted: str | None, there: Sequence[Relation], database: str) -> Rela
     raise InvalidOption(
         f"{database} has no table or view {wanted} that you may see; "
         + (f"did you mean {' or '.join(near)}?" if near else _told(names))
+        + (". A query is not read: make a view of it" if wanted.lower().startswith("select ") else "")
     )
 
 

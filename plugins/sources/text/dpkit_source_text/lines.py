@@ -7,6 +7,7 @@ state at a line feed: only such encodings are accepted.
 from __future__ import annotations
 
 import codecs
+import glob
 import os
 import re
 import shutil
@@ -167,6 +168,13 @@ class Lines:
 _LONG = f"is longer than {LINE >> 20} MiB, and a record is one line; correct the line endings of the file"
 
 
+_MANY = (
+    "cannot read {}: it stands for several files, and files of text are read one at a time; make one of them "
+    "first, such as by duckdb -c \"copy (from read_csv('FOLDER/*.csv', all_varchar = true)) to "
+    "'TABLE.parquet'\""
+)
+
+
 def _codec(encoding: str | None) -> str | None:
     if encoding is None:
         return None
@@ -186,6 +194,8 @@ def _opened(where: str, **how: Any) -> Any:
     try:
         return Path(where).open("rb", **how)
     except OSError as error:
+        if isinstance(error, IsADirectoryError) or glob.has_magic(where):
+            raise InvalidData(_MANY.format(where)) from error
         raise InvalidData(f"cannot read {where}: {error.strerror}") from error
     except ValueError as error:  # a zero byte
         raise InvalidData(f"cannot read {where!r}: {error}") from error

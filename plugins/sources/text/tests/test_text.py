@@ -233,7 +233,10 @@ def test_what_is_not_there_is_refused(table, tmp_path):
         refused(str(tmp_path / "none.csv"))
         == f"cannot read {tmp_path / 'none.csv'}: No such file or directory"
     )
-    assert "Is a directory" in refused(str(tmp_path))
+    for several in (str(tmp_path), str(tmp_path / "*.csv")):
+        assert refused(several).startswith(
+            f"cannot read {several}: it stands for several files, and files of text"
+        )
     assert "null byte" in refused("a\0b.csv")
     assert refused(table("")).endswith("table.csv is empty; give a table with a header and records")
     assert "--table does not apply to" in refused(table("a\n"), ReadOptions(table="t"))
