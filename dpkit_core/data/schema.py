@@ -213,7 +213,7 @@ class Schema:
             )
         if target.yeo_johnson is not None and target.bounds is None:
             yield (
-                f"target {target.name!r} has yeo_johnson and not both bounds, and predictions are mapped "
+                f"target {target.name!r} has yeo_johnson but not both bounds, and predictions are mapped "
                 "back between them; give lower and upper, from public knowledge"
             )
         if target.missing == "indicator":

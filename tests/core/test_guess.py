@@ -138,7 +138,7 @@ def test_texts_are_counted_and_not_shown():
     assert (
         "Remove the column" in guess(f"name {letter}" for letter in map(chr, range(256, 257 + MANY))).remark
     )
-    assert guess(["", "NA"]).remark.startswith("There is nothing")
+    assert guess(["", "NA"]).remark.startswith("Every entry")
 
 
 def test_only_columns_whose_type_says_nothing_are_read():
