@@ -54,7 +54,7 @@ nitpick_ignore = [
 nitpick_ignore_regex = [
     (
         r"py:.*",
-        r"(attrs?|collections|contextlib|datetime|fractions|importlib|np|npt|numpy|pathlib|pluggy|sklearn|sparse|typer|typing)\..*",
+        r"(attrs?|collections|contextlib|datetime|fractions|hypothesis|importlib|np|npt|numpy|pa|pathlib|pluggy|pyarrow|sklearn|sparse|typer|typing)\..*",
     ),
 ]
 

@@ -62,6 +62,8 @@ def install(what: str = "") -> str:
     what
         Extras, such as ``[report]``, or the folder of a plugin, such as ``/plugins/scorers/kendall``.
 
+    Examples
+    --------
     >>> print(install("[report]"))
     uv pip install 'CLONE[report]', where CLONE is your clone of dpkit, which no package index has yet
     """

@@ -1,5 +1,7 @@
 """A request for a release, from the command line, a plan file or a program.
 
+::
+
     wanted = Request(Facts(Path("visits.schema.toml")), Budget(1.0, 1e-6), "visits.parquet")
     with propose(wanted) as agreed:        tables opened, public facts found, parts chosen, plan made
         print(agreed.plan)                 what will be spent, and on what; nothing is spent yet
