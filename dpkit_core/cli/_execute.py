@@ -100,7 +100,9 @@ def execute(
     """
     with agreed:
         # Data that cannot be used are found before anything is printed or written.
-        records = None if files.release is None else agreed.records()
+        with aside(), render.progress() as progress:
+            progress("reading the table", 0, 1)
+            records = None if files.release is None else agreed.records()
         files.save(agreed.plan)
         _show_agreed(agreed, paid_by, format=format, dry_run=records is None)
         if records is None or files.release is None:

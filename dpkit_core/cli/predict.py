@@ -117,6 +117,7 @@ def predict(
     import sys
 
     from dpkit_core.cli._outputs import STANDARD, require_elsewhere
+    from dpkit_core.commands import render
     from dpkit_core.commands.options import note
     from dpkit_core.data.source import ReadOptions
     from dpkit_core.errors import InvalidOption
@@ -154,7 +155,8 @@ def predict(
                 binary.write(piece)
     else:
         require_elsewhere(output, (release, data))
-        with reserved(output, replace=True) as file:
+        with reserved(output, replace=True) as file, render.progress() as progress:
+            progress("predicting", 0, 1)
             file.write(pieces())
     if without:
         lack = f"{without} of {number_of(count, 'record')} {'lacks' if without == 1 else 'lack'}"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from dpkit_core.data.encode import Unreadable
 
 WAY_OUT = (
-    "list its categories in a schema (`dpkit schema DATA > schema.toml` drafts one), or leave it out with "
-    "--features. Numbers with a decimal comma need --decimal ',', or decimal = \",\" in the schema, which "
+    "list its categories in a schema (`dpkit schema DATA > schema.toml` drafts one), declare dates there by "
+    'kind = "date", or leave it out with --features. Numbers with a decimal comma need --decimal ',', or decimal = \",\" in the schema, which "
     "can also give thousands and symbol"
 )
 

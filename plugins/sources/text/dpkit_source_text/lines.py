@@ -40,6 +40,10 @@ _LISTED = (
     "utf-8, utf-16, utf-32, latin-1, iso8859-2 to -16, cp1252 and other code pages, koi8-r, koi8-u, "
     "mac-roman and its kin, shift_jis, euc_jp, euc_kr, gb2312, gbk, gb18030, big5"
 )
+_OTHERS = {  # the first four bytes of files that are often given the wrong name
+    b"PAR1": "a Parquet file; rename it to .parquet",
+    b"PK\x03\x04": "a spreadsheet or a zip archive; export the sheet as CSV, or unpack it",
+}
 _MARKS = {  # UTF-32 first: its mark begins like that of UTF-16
     codecs.BOM_UTF32_LE: "utf-32-le",
     codecs.BOM_UTF32_BE: "utf-32-be",
@@ -92,6 +96,8 @@ class Lines:
             mark = _read(file, 4, called)
         if not mark:
             raise InvalidData(f"{called} is empty; give a table with a header and records")
+        if (other := _OTHERS.get(mark)) is not None:
+            raise InvalidData(f"{called} is no text, but begins as {other}")
         marked = next((name for bom, name in _MARKS.items() if mark.startswith(bom)), None)
         if codec is not None and marked is not None and not marked.startswith(codec):
             raise InvalidData(
