@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 WAY_OUT = (
     "list its categories in a schema (`dpkit schema DATA > schema.toml` drafts one), declare dates there by "
-    'kind = "date", or leave it out with --features. Numbers with a decimal comma need --decimal ',', or decimal = \",\" in the schema, which "
-    "can also give thousands and symbol"
+    "kind = \"date\", or leave it out with --features. Numbers with a decimal comma need --decimal ',', or "
+    'decimal = "," in the schema, which can also give thousands and symbol'
 )
 
 _KINDS = {"numeric": "numbers", "categorical": "categories", "date": "dates"}
