@@ -80,7 +80,7 @@ def test_a_category_is_predicted_beside_its_probability_from_a_threshold_on(dpki
     expected = "end,end=good\nbad,0.2\ngood,0.5\nbad,0.4999\n,nan\ngood,1.25\n"
     assert printed.stdout == expected
     assert "1 of 5 records lacks a value" in printed.stderr
-    for threshold, categories in ((0.0, "good good good"), (0.4999, "bad good good"), (1.0, "bad bad bad")):
+    for threshold, categories in ((0, "good good good"), (0.4999, "bad good good"), (1, "bad bad bad")):
         shown = dpkit("predict", "release.json", "t.csv", "--threshold", threshold, "--format", "json")
         rows = json.loads(shown.stdout, parse_constant=pytest.fail)["predictions"]
         assert [row["end"] for row in rows] == [*categories.split(), None, "good"]

@@ -118,7 +118,7 @@ def walk(document, step=1, first=0):
     negligible = {
         "/".join(map(str, path))
         for path, value in places(document["certificate"]["events"], ("certificate", "events"))
-        if path[-1] == "epsilon" and (value < 1e-9 or abs(value - 1) < 1e-9)  # and 1 is put there
+        if path[-1] == "epsilon" and value < 1e-9
     }
     for what in confirmed:
         path = what.rpartition(": ")[0]
@@ -143,7 +143,7 @@ def test_all_refuse_a_whole_number_that_no_float_is(documents):
 @pytest.mark.parametrize("name", SHAPES)
 def test_all_agree_on_every_tenth_edit_of_every_shape(documents, name):
     tried, confirmed = walk(documents[name], step=10)
-    assert tried > 5 * confirmed > 0
+    assert tried > 4 * confirmed > 0  # most edits are seen
 
 
 @pytest.mark.exhaustive
