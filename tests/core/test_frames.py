@@ -302,7 +302,7 @@ def test_an_object_that_cannot_be_read_is_refused_without_its_value(entry):
     schema = Schema((Column("x", "date" if not isinstance(entry, str | int) else "numeric"),), Column("y"))
     with pytest.raises(InvalidData) as refused:
         Dataset.from_frame(pd.DataFrame({"x": pd.Series([entry], dtype=object), "y": 1.0}), schema)
-    error = refused.value
+    error: BaseException | None = refused.value
     while error is not None:
         assert isinstance(error, InvalidData)
         assert "Meier" not in str(error)

@@ -92,14 +92,15 @@ def test_every_release_of_old_is_confirmed_by_all(path):
 # What no edit in one place shows, without planning again or a signature; the page lists these kinds.
 UNSEEN = {
     "words": r"refusal|refusal_code|(certificate/(arithmetic|assumptions|randomness|dpkit|reasons/\d+).*)"
-    r"|certificate/parts/\d+/(proof|reference|version|name|distribution|options.*)"
+    r"|certificate/parts/\d+(/(proof|reference|version|name|distribution|options.*))?"
     r"|certificate/events/.*(proof|reason)|certificate/schema/assertions.*",
     "values": r"selected.*|model.*",
     "what was charged": r"certificate/witness.*|signature.*",
     "public facts": r"certificate/schema/(columns|records|records_about).*|certificate/budget/epsilon",
     "settings of the plan": r"certificate/plan.*",
     "events": r"certificate/events(/(events|event|\d+))*(/(stage|type))?"
-    r"|certificate/events/.*(sensitivity|sensitivities|shape|candidates|parts|rounds|delta|orders|divergences).*",
+    r"|certificate/events/.*(sensitivity|sensitivities|shape|candidates|parts|rounds|delta|orders|divergences).*"
+    r"|certificate/events/.*noise_multipliers",
     "a billionth": r"certificate/epsilon",
 }
 
