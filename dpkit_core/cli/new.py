@@ -21,8 +21,8 @@ Install it{attack}, run its tests:
 {check}  python -m pytest {folder}
 
 Then turn it into your {what}, and change the description and the addresses
-in pyproject.toml. What you publish is a wheel, which .github/workflows/publish.yml
-builds for a tag:
+in pyproject.toml. What you publish is a wheel, which
+.github/workflows/publish.yml builds for a tag:
   {wheel} dist {folder}"""
 
 _MEMBER = """\

@@ -221,7 +221,9 @@ class Column:
     def _of_rule(self) -> Iterator[str]:
         if self.fill is not None and (self.missing in (None, "drop") or self._flagged_category):
             rule = f'missing = "{self.missing}"' if self.missing else "no rule for missing values"
-            yield (f'has a fill and {rule}, which fills nothing; set missing = "constant", or remove "fill"')
+            yield (
+                f'has a fill and {rule}, which does not use it; set missing = "constant", or remove "fill"'
+            )
         if self.kind == "categorical" and self.missing == "constant" and self.fill not in self.categories:
             yield f"has fill = {self.fill!r}, which is none of its categories {self._categories}"
         if self.kind != "categorical" and self.missing in {"constant", "indicator"}:

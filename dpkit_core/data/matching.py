@@ -72,8 +72,8 @@ def _column(field: pa.Field) -> Column:
 
     if (kind := kind_of(field.type)) is None:
         raise InvalidData(
-            f"column {field.name!r} holds {type_of(field)}; turn it into numbers in the table (for example "
-            f"days since a fixed date), {WAY_OUT}"
+            f"column {field.name!r} holds {type_of(field)}; convert it to numbers (for example days since "
+            f"a fixed date), {WAY_OUT}"
         )
     return Column(field.name, "numeric" if is_untyped(field) else kind)
 

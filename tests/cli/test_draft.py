@@ -45,7 +45,7 @@ def test_a_german_export_is_drafted_as_it_is_written(dpkit, export):
 
 def test_a_draft_says_what_was_looked_at(dpkit, export, folder):
     text = dpkit("schema", *export).stdout
-    assert "guessed from\n# its first 10000 records at most" in text
+    assert "guessed from at most\n# 10000 records at its beginning" in text
     assert "# Public facts about visits.csv" in text
     pq.write_table(pa.table({"a": [1.5, 2.5], "c": ["x", "y"], "y": [1, 2]}), folder / "t.parquet")
     text = dpkit("schema", "t.parquet").stdout

@@ -265,7 +265,7 @@ TABLES = {
     "a name that moves the cursor": (
         "t.csv",
         "a,b\x1b[2J\n1,2\n",
-        [r"the name of column 2, 'b\x1b[2J', has a control character in it", "rename it"],
+        [r"the name of column 2, 'b\x1b[2J', contains a control character", "rename it"],
     ),
     "no Parquet": ("t.parquet", b"PAR1nothing of the kindPAR1", ["not a Parquet or Arrow file"]),
     "no NPZ": ("t.npz", b"nothing of the kind", ["not an NPZ file"]),

@@ -58,7 +58,7 @@ def open_npz(where: str, options: ReadOptions) -> NpzSource:
             f"{where} has {len(given)} names for the {X.shape[1]} columns of X; give one for each"
         )
     if (broken := _first_broken(given)) is not None:
-        raise InvalidData(f"{where}: name {broken + 1} has half of a character in it; rename it in the file")
+        raise InvalidData(f"{where}: name {broken + 1} contains half of a character; rename it in the file")
     return NpzSource(where, _plain(X), _plain(y), (*map(str, given.tolist()), TARGET))
 
 

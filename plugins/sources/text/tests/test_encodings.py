@@ -137,7 +137,7 @@ def test_a_mark_that_is_absent_or_another_is_told(tmp_path):
         open_csv(str(path), ReadOptions(encoding="utf-16"))
     path.write_bytes("a\n1\n".encode("utf-16"))
     with pytest.raises(
-        InvalidData, match="begins with the mark of utf-16-le, not iso8859-1; leave --encoding out"
+        InvalidData, match="begins with the byte order mark of utf-16-le, not iso8859-1; leave --encoding out"
     ):
         open_csv(str(path), ReadOptions(encoding="latin-1"))
 

@@ -178,9 +178,7 @@ def test_a_line_that_is_no_utf8_is_named(table, block):
     path = table("a,b\nä,2\nö,3\n".encode() + "ü,4\n".encode("latin-1"))
     with pytest.raises(InvalidData) as told:
         records(TextSource.of(path, PLAIN, ",", block), {"b": NUMBER})
-    assert str(told.value).startswith(
-        f"{path}, line 4 is not UTF-8; say how the file spells characters, such as"
-    )
+    assert str(told.value).startswith(f"{path}, line 4 is not UTF-8; give its encoding, such as")
     assert "--encoding cp1252" in str(told.value)
 
 
