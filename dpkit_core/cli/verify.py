@@ -216,6 +216,7 @@ def _replanned(release: Release, select_share: float | None) -> Replanned:
 
 def _show(one: _Verified) -> None:
     from dpkit_core.commands import render
+    from dpkit_core.text import number_of
 
     if one.certificate is None or one.verification is None:
         return
@@ -225,6 +226,8 @@ def _show(one: _Verified) -> None:
     print(f"claimed:    {claimed}, by {certificate.accountant}")
     print(f"recomputed: {recomputed}, by {verification.accountant}")
     render.lines(_signed(one))
+    if one.replanned is not None and not one.replanned.problems:
+        print(f"replanned:  the installed parts plan the same {number_of(len(certificate.events), 'event')}")
     for problem in one.replanned.problems if one.replanned else ():
         render.lines([f"problem: {problem}"])
     for note in one.replanned.notes if one.replanned else ():

@@ -144,6 +144,9 @@ def test_a_bare_core_verifies_the_accountants_whose_sums_it_has(dpkit, release, 
 def test_planning_again_finds_what_the_arithmetic_does_not(dpkit, release):
     code, answer = verified(dpkit, "private.json", "--replan")
     assert (code, answer["confirmed"], answer["replanned"], answer["notes"]) == (0, True, True, [])
+    assert (
+        "replanned:  the installed parts plan the same " in dpkit("verify", "private.json", "--replan").stdout
+    )
     budget = json.loads(release.read_text())["certificate"]["budget"]
     altered(release, budget={**budget, "epsilon": 3 * budget["epsilon"]})
     assert verified(dpkit, "private.json")[0] == 0
