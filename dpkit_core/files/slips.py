@@ -40,9 +40,8 @@ def slip_in(text: str, reason: str) -> str | None:
 
     No value is shown: the file may be private.
 
-    >>> slip_in("[columns.Patient ID]", "Expected ']' (at line 1, column 17)")
-    'line 1: put quotes around a name with characters other than letters, digits, _ and -: '
-    '[columns."Patient ID"]'
+    >>> slip_in("[columns.Patient ID]", "Expected ']' (at line 1, column 17)").partition(": ")[2]
+    'put quotes around a name with characters other than letters, digits, _ and -: [columns."Patient ID"]'
 
     Parameters
     ----------

@@ -457,4 +457,4 @@ def test_categories_that_list_nothing_make_no_number_of_a_column():
 
 def test_a_fill_without_a_rule_is_told_without_words_of_python():
     (problem,) = problems_of('target = "y"\n[columns.a]\nfill = 3\n[columns.y]')
-    assert "has a fill and no rule for missing values, which fills nothing" in problem
+    assert "has a fill and no rule for missing values, which does not use it" in problem

@@ -378,7 +378,7 @@ def test_an_account_says_why_a_run_is_not_one_on_its_table():
         (Schema.numeric(["a"], "y"), "lower 0, upper 1, the run as numeric"),
         (
             attrs.evolve(schema, columns=(Column("cut", kind="categorical", categories=("x",)),)),
-            "2 categories, the run as categorical, 1 categories",
+            "2 categories, the run as categorical, 1 category",
         ),
         (attrs.evolve(schema, neighboring=Neighboring.REPLACE_ONE), "protects add-remove neighbors"),
         (attrs.evolve(schema, assertions=("z is public",)), "declare public that z is public"),

@@ -474,7 +474,7 @@ def test_a_saved_plan_of_a_stream_runs_on_its_batches_and_on_nothing_less(files,
     assert result.exit_code == 0, result.output
     short = dpkit("run", plan, files[0], "--output", again)
     assert short.exit_code == 2
-    assert "1 table is given, and the plan is for a stream of 3 batches" in short.stderr
+    assert "1 table is given, but the plan is for a stream of 3 batches" in short.stderr
     assert not again.exists()
     result = dpkit("run", plan, *files, "--seed", 3, "--output", again)
     assert result.exit_code == 0, result.output
