@@ -461,11 +461,15 @@ def _is_text(kind: pa.DataType) -> bool:
     return any(check(kind) for check in (types.is_string, types.is_large_string, types.is_string_view))
 
 
+# NumPy's names of types that Arrow calls otherwise. By name, because Arrow's own way may import pandas.
+_FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}
+
+
 def _to_numpy(entries: pa.Array, absent: float) -> npt.NDArray[Any]:
     """Return Arrow numbers unchanged, with ``absent`` for null."""
     if pa.types.is_boolean(entries.type):
         entries = entries.cast(pa.uint8())
-    kind = np.dtype(entries.type.to_pandas_dtype())
+    kind = np.dtype(_FLOATS.get(str(entries.type), str(entries.type)))
     if not len(entries):
         return np.empty(0, kind)
     # From the buffer, because to_numpy imports pandas where that is installed, which takes a second. What the
