@@ -138,8 +138,8 @@ def test_whichever_call_fails_the_exit_code_tells_and_no_release_is_lost(dpkit, 
             assert Release.read(path).model is not None
         elif force:
             assert path.read_text() == "an older one, paid for" or Release.read(path)
-        if result.exit_code == 4 and "is whole in" in result.stderr:
-            name = result.stderr.split("is whole in ")[1].strip()
+        if result.exit_code == 4 and "is complete in" in result.stderr:
+            name = result.stderr.split("is complete in ")[1].strip()
             assert Release.read(Path(name)).model is not None
     assert seen == {0, 2, 4}
 
@@ -178,7 +178,7 @@ def test_what_somebody_else_writes_meanwhile_is_kept_and_so_is_the_release(start
     assert process.returncode == 4, told
     assert (folder / "release.json").read_text() == "of somebody else"
     assert Release.read(folder / "release.json.part").model is not None
-    assert "It is whole in" in told
+    assert "It is complete in" in told
 
 
 # Signals
@@ -251,7 +251,7 @@ def test_standard_output_that_is_full_is_told_after_the_release_is_in_its_file(s
         _, told = process.communicate()
     if format == "json":
         assert process.returncode == 4, told
-        assert "release is whole in release.json" in told
+        assert "release is complete in release.json" in told
         assert Release.read(folder / "release.json").model is not None
     else:  # the plan comes first, and nothing is spent yet
         assert process.returncode == 2, told

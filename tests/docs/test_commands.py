@@ -95,7 +95,7 @@ def environment(*folders: Path) -> dict[str, str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("data", "results"):
+    for name in ("data", "results", "reference"):
         shutil.copytree(ROOT / "docs" / name, tmp_path / "docs" / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -529,7 +529,7 @@ def test_objects_of_pandas_that_pyarrow_infers_together_are_found_out():
             raise InvalidData("it cannot be read") from None
         return held(table)
 
-    found_out(make, objects())
+    found_out(make, objects(), silent=False)
 
 
 @pytest.mark.slow

@@ -142,7 +142,9 @@ def published(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     for role in ROLES:
         command(scripts / "dpkit", "new", role, "own", cwd=folder)
         command("uv", "build", "--wheel", "--out-dir", folder / "dist", folder / f"dpkit-{role}-own")
-    command(scripts / "python", "-m", "pip", "install", "-q", *sorted((folder / "dist").glob("*.whl")))
+    # And what reads the table that they are tried on.
+    made = [*sorted((folder / "dist").glob("*.whl")), *wheels.glob("dpkit_source_npz-*.whl")]
+    command(scripts / "python", "-m", "pip", "install", "-q", *made)
     return folder, scripts
 
 

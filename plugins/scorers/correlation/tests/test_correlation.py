@@ -400,12 +400,13 @@ def test_a_parquet_file_larger_than_memory_is_scored_in_little(tmp_path):
     pq.write_table(table, path, compression="none", use_dictionary=False)
     assert path.stat().st_size > 1.6e9
     code = f"""
-from pathlib import Path
-from dpkit_core import Schema
+from dpkit_core import Schema, StreamedDataset, open_source
 from dpkit_scorer_correlation import CorrelationScorer
 names = [f"x{{j}}" for j in range({d})]
 schema = Schema.numeric(names, "y", {{n: (0, 1) for n in names}} | {{"y": (0, 2)}})
-scores = CorrelationScorer().prepare(stream(Path({str(path)!r}), schema)).scores(())
+scores = CorrelationScorer().prepare(
+    StreamedDataset.from_source(open_source({str(path)!r}), schema)
+).scores(())
 assert set(scores.argsort()[-2:]) == {{0, 1}}
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 print(1024 * int(status["VmHWM"].split()[0]))

@@ -352,7 +352,7 @@ def test_the_commands_of_the_how_to_run(server, schema, tmp_path):
                 copy.write_row(record)
     here = server.url(more="&options=-csearch_path%3Dtest")
     page = (root / "docs/howto/read-from-a-database.md").read_text(encoding="utf-8")
-    [block] = re.findall(r"^```text\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    *_, block = re.findall(r"^```text\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
     told = ""
     for line in block.splitlines():
         command = line.replace("postgresql://analyst@db.example/shop", f"'{here}'")
