@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from decimal import Decimal
 from pathlib import Path
@@ -356,7 +357,16 @@ def test_the_commands_of_the_how_to_run(server, schema, tmp_path):
     told = ""
     for line in block.splitlines():
         command = line.replace("postgresql://analyst@db.example/shop", f"'{here}'")
-        done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         told += done.stdout + done.stderr
         assert done.returncode == 0, f"{command}\n{told}"
     told += (tmp_path / "server.json").read_text(encoding="utf-8")
