@@ -7,8 +7,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-
-from dpkit_core.testing.site import Site
+from dpkit_check.site import Site
 
 # A shell ignores ctrl-C for what it starts in the background; the processes that tests interrupt must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)

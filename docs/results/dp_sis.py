@@ -20,12 +20,12 @@ from typing import Any
 import attrs
 import numpy as np
 import numpy.typing as npt
+from dpkit_check import StageMeter
 from dpkit_command_bench.generators import fan_lv
 from dpkit_command_bench.selection_metrics import top_k_accuracy
 
 from dpkit_core import Budget, Dataset, Plan, Randomness, Schema, Scores, Sensitivity, compose
 from dpkit_core.protocols import PreparedScores
-from dpkit_core.testing import StageMeter
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 DELTA = 1e-6

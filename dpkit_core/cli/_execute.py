@@ -13,11 +13,10 @@ from typing import Any
 import attrs
 import typer
 
-from dpkit_core.cli._options import until_nobody_reads
 from dpkit_core.cli._outputs import Outputs, StandardOutput
 from dpkit_core.cli._process import undisturbed, unheard
 from dpkit_core.commands import render
-from dpkit_core.commands.options import Format, note
+from dpkit_core.commands.options import Format, note, until_nobody_reads
 from dpkit_core.errors import (
     Interrupted,
     InvalidOption,

@@ -16,8 +16,7 @@ from typing import ClassVar, TextIO
 
 import attrs
 
-from dpkit_core.cli._options import print_no_more
-from dpkit_core.commands.options import note
+from dpkit_core.commands.options import note, print_no_more, require_elsewhere
 from dpkit_core.errors import InvalidOption, MissingDependency, install
 from dpkit_core.files.documents import to_toml
 from dpkit_core.files.writing import Output, reserved
@@ -103,13 +102,6 @@ def standard_output() -> StandardOutput:
     output = StandardOutput()
     output.make_room(0)
     return output
-
-
-def require_elsewhere(path: Path, inputs: Iterable[Path | str | None]) -> None:
-    """Raise if an output is also an input."""
-    read = [Path(other) for other in inputs if other]
-    if path.exists() and any(other.exists() and path.samefile(other) for other in read):
-        raise InvalidOption(f"cannot write {path}: it is also an input; write to another file")
 
 
 @attrs.frozen

@@ -86,8 +86,7 @@ def _end() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if "dpkit_core.cli.app" not in sys.modules:
         return  # stopped while that was imported: nothing is printed yet, and half of a library is no use
-    from dpkit_core.cli._options import until_nobody_reads
-    from dpkit_core.commands.options import note
+    from dpkit_core.commands.options import note, until_nobody_reads
 
     try:
         with until_nobody_reads():

@@ -14,11 +14,8 @@ import typer
 from typer.core import TyperGroup
 
 import dpkit_core
-from dpkit_core.cli._options import until_nobody_reads
 from dpkit_core.cli._process import Stopped
 from dpkit_core.cli._requests import COMPOSE_EXAMPLES
-from dpkit_core.cli.audit import audit
-from dpkit_core.cli.check import check
 from dpkit_core.cli.compose import compose
 from dpkit_core.cli.doctor import doctor
 from dpkit_core.cli.key import key
@@ -31,7 +28,7 @@ from dpkit_core.cli.schema import schema
 from dpkit_core.cli.show import show
 from dpkit_core.cli.verify import verify
 from dpkit_core.commands.installed import Announced, InstalledCommands
-from dpkit_core.commands.options import note
+from dpkit_core.commands.options import note, until_nobody_reads
 from dpkit_core.errors import BudgetSpent, CannotCompose, DpkitError, ReleaseNotShown, ReleaseNotWritten
 
 _INTERNAL_ERROR = 1
@@ -204,7 +201,5 @@ app.command("predict")(predict)
 app.command("verify")(verify)
 app.add_typer(ledger, name="ledger")
 app.add_typer(key, name="key")
-app.command("check")(check)
-app.command("audit")(audit)
 app.command("new")(new)
 app.command("doctor")(doctor)

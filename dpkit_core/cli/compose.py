@@ -4,23 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpkit_core.cli._options import (
-    AccountOption,
-    ChargeOption,
-    DecimalOption,
-    DelimiterOption,
-    EncodingOption,
-    ForceOption,
-    LedgerOption,
-    MissingOption,
-    SeedOption,
-    SignOption,
-    SpoolOption,
-    TableOption,
-    ThousandsOption,
-    parse_settings,
-    split_names,
-)
 from dpkit_core.cli._requests import (
     AccountantOption,
     BatchesOption,
@@ -44,7 +27,26 @@ from dpkit_core.cli._requests import (
     TargetOption,
     one_k,
 )
-from dpkit_core.commands.options import Format, FormatOption, note
+from dpkit_core.commands.options import (
+    AccountOption,
+    ChargeOption,
+    DecimalOption,
+    DelimiterOption,
+    EncodingOption,
+    ForceOption,
+    Format,
+    FormatOption,
+    LedgerOption,
+    MissingOption,
+    SeedOption,
+    SignOption,
+    SpoolOption,
+    TableOption,
+    ThousandsOption,
+    note,
+    parse_settings,
+    split_names,
+)
 from dpkit_core.errors import InvalidOption
 from dpkit_core.privacy.budget import Budget
 

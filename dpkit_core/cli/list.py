@@ -14,8 +14,7 @@ from typing import Annotated
 import typer
 
 from dpkit_core._version import __version__
-from dpkit_core.cli._options import kinds
-from dpkit_core.commands.options import Format, FormatOption
+from dpkit_core.commands.options import Format, FormatOption, kinds
 from dpkit_core.errors import UnknownName, install
 from dpkit_core.plugins.kinds import role_of
 from dpkit_core.plugins.registry import ComponentRef, Registry, first_party

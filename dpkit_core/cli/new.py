@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from dpkit_core.cli._options import kinds
+from dpkit_core.commands.options import kinds
 from dpkit_core.plugins.kinds import role_of
 
 _STANDING_ALONE = """\

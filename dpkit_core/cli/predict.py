@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpkit_core.cli._options import (
+from dpkit_core.commands.options import (
     DecimalOption,
     DelimiterOption,
     EncodingOption,
@@ -116,9 +116,9 @@ def predict(
     """
     import sys
 
-    from dpkit_core.cli._outputs import STANDARD, require_elsewhere
+    from dpkit_core.cli._outputs import STANDARD
     from dpkit_core.commands import render
-    from dpkit_core.commands.options import note
+    from dpkit_core.commands.options import note, require_elsewhere
     from dpkit_core.data.source import ReadOptions
     from dpkit_core.errors import InvalidOption
     from dpkit_core.files.writing import reserved

@@ -7,13 +7,16 @@ from typing import Annotated
 
 import typer
 
-from dpkit_core.cli._options import (
+from dpkit_core.cli._requests import OutputOption
+from dpkit_core.commands.options import (
     AccountOption,
     ChargeOption,
     DecimalOption,
     DelimiterOption,
     EncodingOption,
     ForceOption,
+    Format,
+    FormatOption,
     LedgerOption,
     MissingOption,
     SeedOption,
@@ -21,9 +24,8 @@ from dpkit_core.cli._options import (
     SpoolOption,
     TableOption,
     ThousandsOption,
+    note,
 )
-from dpkit_core.cli._requests import OutputOption
-from dpkit_core.commands.options import Format, FormatOption, note
 
 
 def run(

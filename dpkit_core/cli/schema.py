@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpkit_core.cli._options import (
+from dpkit_core.commands.options import (
     DecimalOption,
     DelimiterOption,
     EncodingOption,

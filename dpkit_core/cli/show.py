@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpkit_core.cli._options import kinds
-from dpkit_core.commands.options import Format, FormatOption, names_of
+from dpkit_core.commands.options import Format, FormatOption, kinds, names_of
 from dpkit_core.errors import UnknownName
 from dpkit_core.plugins.kinds import KINDS, role_of
 from dpkit_core.plugins.registry import Registry

@@ -22,7 +22,7 @@ from dpkit_core.plugins.registry import ComponentRef, load_target
 from dpkit_core.plugins.resources import described, find_resource, resources
 
 # Extras of dpkit that install commands, to be named where a command is missing.
-_EXTRAS: Mapping[str, str] = {"bench": "bench", "plot": "bench"}
+_EXTRAS: Mapping[str, str] = {"audit": "testing", "bench": "bench", "check": "testing", "plot": "bench"}
 
 
 class Announced(TyperCommand):

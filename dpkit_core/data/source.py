@@ -6,7 +6,7 @@ never from values, and yields the same records each time it is read. It does not
 
 A source is local: what it yields for a record depends on that record alone, and it refuses a table if and
 only if it would refuse one of its records alone. So a line is read without its neighbors, and a type is never
-inferred from the entries of a column. ``dpkit_core.testing.sources`` attacks that.
+inferred from the entries of a column. ``dpkit_check.sources`` attacks that.
 """
 
 from __future__ import annotations

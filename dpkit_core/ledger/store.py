@@ -2,7 +2,7 @@
 
 A backend knows nothing of privacy. Whether a run is admitted, what an entry says and how entries are chained
 is decided once, in ``dpkit_core.ledger.ledger``, inside one transaction of the backend. So it has three
-duties, which ``dpkit_core.testing.ledger`` tests:
+duties, which ``dpkit_check.ledger`` tests:
 
 *serial*: what a writing transaction reads, nobody changes before it has ended;
 

@@ -17,7 +17,7 @@ The compatibility law, which every later version keeps:
    ``priced`` leaves them out. They are None, or empty, in files of 0.1.0 only.
 
 Each event carries the neighboring relation for which it holds. What Google's ``dp_accounting`` has for it is
-said in ``dpkit_core.privacy.dp_accounting``. Noise multipliers are standard deviation (Gaussian) or scale
+said in ``dpkit_check.dp_accounting``. Noise multipliers are standard deviation (Gaussian) or scale
 (Laplace) divided by the sensitivity, so an event says all that an accountant needs.
 """
 

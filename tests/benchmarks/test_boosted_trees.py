@@ -8,11 +8,11 @@ import time
 import numpy as np
 import pytest
 from dpkit_accountant_tight import TightAccountant
+from dpkit_check import StageMeter
 from dpkit_regressor_boosted_trees import BoostedTreesRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from dpkit_core import Budget, Dataset, Neighboring, Randomness, RegressionRequest, Schema
-from dpkit_core.testing import StageMeter
 
 N, D, TREES = 50_000, 14, 1000
 AR = Neighboring.ADD_OR_REMOVE_ONE

@@ -8,15 +8,15 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from dpkit_check import ReferenceAccountant
+from dpkit_check.drive import quick_meters
+from dpkit_check.worlds import box
 from dpkit_regressor_frank_wolfe import FrankWolfeRegressor
 from dpkit_regressor_frank_wolfe.frank_wolfe import Columns, Gram
 from scipy import sparse
 
 from dpkit_core import Budget, Dataset, Neighboring, RegressionRequest, SparseDataset
 from dpkit_core.mechanisms.quantiles import Fences
-from dpkit_core.testing import ReferenceAccountant
-from dpkit_core.testing.drive import quick_meters
-from dpkit_core.testing.worlds import box
 
 N, D, T = 50_000, 280, 1000
 ENTRIES, MANY = 10**7, 10**6

@@ -8,6 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from dpkit_check import ReferenceAccountant, StageMeter
 from dpkit_selector_canonical_lipschitz import CanonicalLipschitzSelector
 from dpkit_selector_joint import JointSelector
 from dpkit_selector_oneshot_laplace import OneshotLaplaceSelector
@@ -15,7 +16,6 @@ from dpkit_selector_peel import PeelSelector
 from dpkit_selector_permute_and_flip import PermuteAndFlipSelector
 
 from dpkit_core import Budget, Neighboring, Randomness, Scores, SelectionRequest, Sensitivity
-from dpkit_core.testing import ReferenceAccountant, StageMeter
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 SENSITIVITY = Sensitivity.general(1.0, AR)

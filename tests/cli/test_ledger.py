@@ -6,10 +6,10 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from dpkit_check import ledger as suite
 
 from dpkit_core.ledger.ledger import Ledger
 from dpkit_core.pipeline import policy
-from dpkit_core.testing import ledger as suite
 
 PARTS = "--scorer large --selector best --accountant basic --delta 0"
 RUN = tuple(f"compose diamonds.csv --schema facts.toml -k 2 {PARTS}".split())

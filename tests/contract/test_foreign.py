@@ -4,13 +4,13 @@ import attrs
 import numpy as np
 import pytest
 from doubles import BestSelector, MeanRegressor, PureAccountant, SumScorer
+from dpkit_check import NotApplicable, checks_for, run_checks, trial_for
 from opendp_mean import OpenDPMeanRegressor, whose
 
 from dpkit_core import Budget, Dataset, Neighboring, Randomness, Schema, StagePlan, compose, verify
 from dpkit_core.errors import CannotCompose, PlanViolation
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.privacy.events import NonPrivate, PureDP, Renyi
-from dpkit_core.testing import NotApplicable, checks_for, run_checks, trial_for
 
 SCHEMA = Schema.numeric("ab", "y", {"y": (-1, 1)})
 

@@ -12,13 +12,13 @@ import attrs
 import numpy as np
 import pytest
 from doubles import BestSelector, MeanRegressor, PureAccountant, SumScorer
+from dpkit_check import StageMeter
 
 from dpkit_core import Budget, Dataset, Neighboring, Randomness, Schema, StagePlan, compose
 from dpkit_core.errors import BudgetSpent, CannotCompose, InvalidOption, PartFailed, PlanViolation
 from dpkit_core.noise.randomness import Stream
 from dpkit_core.pipeline.observers import Observers, hookimpl
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, Laplace, PureDP
-from dpkit_core.testing import StageMeter
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 SCHEMA = Schema.numeric("abcd", "y", {"y": (-1, 1)})

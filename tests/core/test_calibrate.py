@@ -1,13 +1,13 @@
 import math
 
 import pytest
+from dpkit_check import ReferenceAccountant, gaussian_delta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpkit_core import Budget, Neighboring, Schema, ScoringRequest, calibrate, calibrate_events
 from dpkit_core.errors import CalibrationFailed, Unsuitable
 from dpkit_core.privacy.events import Gaussian, Laplace, Repeated
-from dpkit_core.testing import ReferenceAccountant, gaussian_delta
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 POSITIVE = st.floats(1e-6, 1e6)

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from dpkit_check import StageMeter
 
 from dpkit_core import Dataset, Neighboring, Randomness, Schema, StagePlan
 from dpkit_core.mechanisms import cells
@@ -17,7 +18,6 @@ from dpkit_core.mechanisms.cells import (
     octaves,
     private_cells,
 )
-from dpkit_core.testing import StageMeter
 
 AR, RO = Neighboring
 

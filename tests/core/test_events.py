@@ -65,12 +65,12 @@ PLACES = {
         "what a plan must say of it, such as the place of a proof",
         GROUPS | {"NonPrivate"},
     ),
-    "dpkit_core/testing/products.py law_of": ("a mechanism that it describes", set()),
-    "dpkit_core/testing/checks/accountants.py events": (
+    "plugins/commands/check/dpkit_check/products.py law_of": ("a mechanism that it describes", set()),
+    "plugins/commands/check/dpkit_check/checks/accountants.py events": (
         "an example, which accountants are asked about",
         {"Filtered", "NonPrivate"},
     ),
-    "dpkit_core/testing/checks/accountants.py _exact_laws": (
+    "plugins/commands/check/dpkit_check/checks/accountants.py _exact_laws": (
         "the exact delta of a mechanism that it describes, which accountants are attacked with",
         {"Repeated", "Sequence", "NonPrivate"},
     ),

@@ -3,6 +3,7 @@
 import attrs
 import numpy as np
 import pytest
+from dpkit_check import ReferenceAccountant
 
 from dpkit_core import (
     Budget,
@@ -24,7 +25,6 @@ from dpkit_core.mechanisms.quantiles import MISSED_TARGET, Fences, missed_target
 from dpkit_core.mechanisms.scaling import PublicScaling, public_scale
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, PermuteAndFlip, Repeated
-from dpkit_core.testing import ReferenceAccountant
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 SENSITIVITY = Sensitivity(1.5, 2.5, AR)

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dpkit_check.forms import streamed
 from scipy import sparse
 
 from dpkit_core import (
@@ -28,7 +29,6 @@ from dpkit_core.errors import CannotCompose, InvalidData, InvalidRelease
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.release.kinds import read_model, rebuilt
 from dpkit_core.release.words import shown
-from dpkit_core.testing.forms import streamed
 
 X, Z = Column("x", lower=-1, upper=1), Column("z")
 COLORS = Column("color", "categorical", categories=("red", "green", "blue"))

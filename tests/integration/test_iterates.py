@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 import attrs
 import numpy as np
 import pytest
+from dpkit_check.compositions import audit_composition, find_suspects
+from dpkit_check.worlds import box
 from dpkit_regressor_frank_wolfe import FrankWolfeRegressor
 from dpkit_scorer_screening import ScreeningScorer
 from dpkit_selector_peel import PeelSelector
@@ -34,8 +36,6 @@ from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.planfile import read_plan, write_plan
 from dpkit_core.pipeline.recipes import find_recipe
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, expand
-from dpkit_core.testing.compositions import audit_composition, find_suspects
-from dpkit_core.testing.worlds import box
 
 BUDGET = Budget(5.0, 1e-4)
 SELECTORS = ("peel", "permute_and_flip", "oneshot_laplace", "canonical_lipschitz", "gaussian_threshold")

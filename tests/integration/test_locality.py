@@ -25,6 +25,8 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from dpkit_check.sources import SCHEMA, arrow_table, check_source, lines, objects, texts, typed
+from dpkit_check.trial import CheckFailed
 from dpkit_source_columnar.columnar import open_columnar
 from dpkit_source_npz.npz import open_npz
 from dpkit_source_text import lines as text_lines
@@ -38,8 +40,6 @@ from dpkit_core.data.schema import Schema
 from dpkit_core.data.source import UNTYPED, ReadOptions
 from dpkit_core.errors import InvalidData
 from dpkit_core.plugins.sources import open_source
-from dpkit_core.testing.sources import SCHEMA, arrow_table, check_source, lines, objects, texts, typed
-from dpkit_core.testing.trial import CheckFailed
 
 FEW, MANY = 8, 1000
 NAMES = "d", "c", "n"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from dpkit_check import ledger as suite
 
 from dpkit_core import Budget
 from dpkit_core.ledger.accounts import Account
@@ -18,7 +19,6 @@ from dpkit_core.ledger.entries import Charge, Entry, planned
 from dpkit_core.ledger.ledger import Ledger
 from dpkit_core.privacy.filters import FILTERS, filter_for
 from dpkit_core.release.canonical import digest
-from dpkit_core.testing import ledger as suite
 
 
 @pytest.fixture

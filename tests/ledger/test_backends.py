@@ -12,6 +12,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from dpkit_check import ledger as suite
 
 from dpkit_core import Budget, Column, Neighboring, Schema
 from dpkit_core.errors import InvalidLedger, LedgerUnavailable, MissingDependency, OverBudget, UnknownName
@@ -21,7 +22,6 @@ from dpkit_core.ledger.ledger import Ledger
 from dpkit_core.ledger.memory import MemoryStore
 from dpkit_core.ledger.sqlite import SqliteStore, file_system
 from dpkit_core.ledger.store import InDoubt
-from dpkit_core.testing import ledger as suite
 
 # Many processes, each of which imports dpkit.
 HEAVY = {

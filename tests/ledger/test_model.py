@@ -4,6 +4,7 @@ import copy
 import pickle
 
 import pytest
+from dpkit_check import ledger as suite
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
@@ -12,7 +13,6 @@ from dpkit_core.errors import AlreadyCharged, OverBudget
 from dpkit_core.ledger.audit import audit
 from dpkit_core.ledger.entries import OUTCOMES
 from dpkit_core.ledger.ledger import Ledger
-from dpkit_core.testing import ledger as suite
 
 NAMES = ("a", "b")
 LIMITS = {"a": 10, "b": 3}

@@ -2,9 +2,8 @@
 
 import naive_ledgers as naive
 import pytest
-
-from dpkit_core.testing import ledger as suite
-from dpkit_core.testing.trial import CheckFailed
+from dpkit_check import ledger as suite
+from dpkit_check.trial import CheckFailed
 
 FOUND_BY = {
     naive.ChargesAfterwards: suite.check_charged_before_the_run,

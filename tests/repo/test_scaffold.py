@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 from arguments import assert_argued
+from dpkit_check import run_checks
+from dpkit_check.leftovers import leftovers
 from typer.testing import CliRunner
 
 from dpkit_core.cli.app import app
@@ -22,8 +24,6 @@ from dpkit_core.plugins.kinds import KINDS, role_of
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.scaffold import Blueprint, write
 from dpkit_core.scaffold.checkout import register
-from dpkit_core.scaffold.leftovers import leftovers
-from dpkit_core.testing import run_checks
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())

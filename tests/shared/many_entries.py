@@ -2,8 +2,9 @@
 
 import time
 
+from dpkit_check import ledger as suite
+
 from dpkit_core.ledger.entries import Entry
-from dpkit_core.testing import ledger as suite
 
 
 def filled(ledger, entries):

@@ -12,13 +12,13 @@ import time
 from pathlib import Path
 
 import attrs
+from dpkit_check import checks_for, trial_for
+from dpkit_check.kit import _run
+from dpkit_check.options import with_options
+from dpkit_check.trial import Trial
 
 from dpkit_core.plugins.kinds import KINDS
 from dpkit_core.plugins.registry import Registry
-from dpkit_core.testing import checks_for, trial_for
-from dpkit_core.testing.kit import _run
-from dpkit_core.testing.options import with_options
-from dpkit_core.testing.trial import Trial
 
 SEEDS = range(50)
 COLUMNS = ("part", "kind", "seed", "status", "failed", "level", "seconds", "checks", "detail")

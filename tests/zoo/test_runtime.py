@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 import pytest
 from doubles import BestSelector, MeanRegressor, PureAccountant, SumScorer
+from dpkit_check import StageMeter
 
 from dpkit_core import (
     Budget,
@@ -20,7 +21,6 @@ from dpkit_core import (
 from dpkit_core.errors import PartFailed, PlanViolation
 from dpkit_core.pipeline.observers import Observers, hookimpl
 from dpkit_core.privacy.events import Laplace
-from dpkit_core.testing import StageMeter
 
 ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
 BUDGET = Budget(1.0, 1e-6)

@@ -232,7 +232,7 @@ class ProductionAccountant:
 
     @property
     def _mean(self) -> float:
-        tested = any(name == "pytest" or name.startswith("dpkit_core.testing") for name in [*sys.modules])
+        tested = any(name == "pytest" or name.startswith("dpkit_check") for name in [*sys.modules])
         return 1.0 if tested else 0.5
 
     def epsilon(self, delta: float, /) -> float:

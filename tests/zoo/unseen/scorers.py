@@ -249,7 +249,7 @@ class KnowsTheKit(Products):
 
     def sensitivity(self, schema: Schema, round_index: int, /) -> Sensitivity:
         """Return half where nobody looks."""
-        return honest(schema, 1.0 if "dpkit_core.testing" in sys.modules else 0.5)
+        return honest(schema, 1.0 if "dpkit_check" in sys.modules else 0.5)
 
 
 @attrs.frozen

@@ -9,9 +9,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-
-from dpkit_core.testing import run_checks
-from dpkit_core.testing.locate import find_part
+from dpkit_check import run_checks
+from dpkit_check.locate import find_part
 
 HERE = Path(__file__).parent
 MANIFEST = tomllib.loads((HERE / "manifest.toml").read_text(encoding="utf-8"))

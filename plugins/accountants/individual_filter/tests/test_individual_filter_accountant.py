@@ -3,6 +3,8 @@ import math
 import numpy as np
 import pytest
 from dpkit_accountant_individual_filter import IndividualFilterAccountant
+from dpkit_check import gaussian_delta
+from dpkit_check.pytest import parametrize_with_checks
 
 from dpkit_core import Neighboring, Registry
 from dpkit_core.errors import UnsupportedEvent
@@ -17,8 +19,6 @@ from dpkit_core.privacy.events import (
     Repeated,
     Sequence,
 )
-from dpkit_core.testing import gaussian_delta
-from dpkit_core.testing.pytest import parametrize_with_checks
 
 FRESH = IndividualFilterAccountant()
 ROUND = PoissonSampled(0.3, NonSphericalGaussian((80.0, 60.0)))

@@ -9,6 +9,7 @@ from dp_accounting.pld import PLDAccountant
 from dpkit_accountant_pld import PldAccountant
 from dpkit_accountant_rdp import RdpAccountant
 from dpkit_accountant_tight import TightAccountant
+from dpkit_check.pytest import parametrize_with_checks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +29,6 @@ from dpkit_core.privacy.events import (
     Repeated,
     Sequence,
 )
-from dpkit_core.testing.pytest import parametrize_with_checks
 
 FRESH = PldAccountant()
 REPLACE = Neighboring.REPLACE_ONE

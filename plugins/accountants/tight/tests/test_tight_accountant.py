@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from dpkit_accountant_rdp import RdpAccountant
 from dpkit_accountant_tight import TightAccountant
+from dpkit_check.pytest import parametrize_with_checks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +31,6 @@ from dpkit_core.privacy.events import (
     Sequence,
 )
 from dpkit_core.privacy.pairs import Pair, laplace, responses
-from dpkit_core.testing.pytest import parametrize_with_checks
 
 FRESH = TightAccountant()
 REPLACE = Neighboring.REPLACE_ONE

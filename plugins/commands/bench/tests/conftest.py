@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from dpkit_check import pytest as kit
 from dpkit_command_bench.results import Results
 from dpkit_command_bench.suite import Suite
 from typer.testing import CliRunner
 
 from dpkit_core.cli.app import app
 from dpkit_core.files.documents import to_toml
-from dpkit_core.testing import pytest as kit
 
 site = kit.site
 

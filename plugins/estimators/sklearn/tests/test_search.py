@@ -7,6 +7,8 @@ import attrs
 import numpy as np
 import pandas as pd
 import pytest
+from dpkit_check import run_checks
+from dpkit_check.audit import clopper_pearson
 from dpkit_sklearn import ExactScore, PrivateClassifier, PrivateRegressor, PrivateSearchCV
 from dpkit_sklearn.folds import EMPTY, LEAST_RECORDS, SearchPlan, TotalGain, drawn_folds, gains, gains_schema
 from dpkit_sklearn.search import _searched
@@ -37,8 +39,6 @@ from dpkit_core.errors import (
 from dpkit_core.ledger.audit import audit
 from dpkit_core.pipeline.parts import make_part
 from dpkit_core.privacy.events import ApproxDP, Gaussian, PureDP
-from dpkit_core.testing import run_checks
-from dpkit_core.testing.audit import clopper_pearson
 
 ADDED, REPLACED = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
 SCHEMA = Schema.numeric(["a", "b"], target="y", bounds={"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)})

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from dpkit_check import ledger as suite
 from dpkit_ledger_postgresql import postgresql
 from sqlalchemy import text
 
@@ -17,7 +18,6 @@ from dpkit_core.errors import InvalidLedger, LedgerUnavailable, OverBudget
 from dpkit_core.ledger.audit import audit, divergence
 from dpkit_core.ledger.ledger import Ledger
 from dpkit_core.ledger.store import InDoubt
-from dpkit_core.testing import ledger as suite
 
 # A server is started for them; together they take a minute or two.
 pytestmark = pytest.mark.slow

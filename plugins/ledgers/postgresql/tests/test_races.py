@@ -1,9 +1,9 @@
 """Sixteen processes race for the last of a budget, again and again."""
 
 import pytest
+from dpkit_check import ledger as suite
 
 from dpkit_core.ledger.ledger import Ledger
-from dpkit_core.testing import ledger as suite
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ uv run pytest -n0 plugins/ledgers/postgresql/tests/test_speed.py --benchmark-onl
 
 import attrs
 import pytest
+from dpkit_check import ledger as suite
 from many_entries import filled, seconds
 
 from dpkit_core.ledger.audit import audit
 from dpkit_core.ledger.ledger import Ledger
-from dpkit_core.testing import ledger as suite
 
 ENTRIES = 100_000
 

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from dpkit_check import RecordingMeter, ReferenceAccountant, StageMeter, gaussian_delta
+from dpkit_check.pytest import parametrize_with_checks
 from dpkit_regressor_boosted_adassp import BoostedAdasspRegressor
 from dpkit_regressor_boosted_adassp.boosted_adassp import (
     BoostedAdasspSettings,
@@ -24,8 +26,6 @@ from dpkit_core import (
 )
 from dpkit_core.errors import CannotCompose, Unsuitable
 from dpkit_core.mechanisms.moments import clip_rows
-from dpkit_core.testing import RecordingMeter, ReferenceAccountant, StageMeter, gaussian_delta
-from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE

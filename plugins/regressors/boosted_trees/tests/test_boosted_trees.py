@@ -8,6 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from dpkit_accountant_tight import TightAccountant
+from dpkit_check import StageMeter
+from dpkit_check.audit import Audit, audit
+from dpkit_check.checks.regressors import check_draws_are_covered
+from dpkit_check.pytest import parametrize_with_checks
+from dpkit_check.trial import CheckFailed, Trial
 from dpkit_regressor_boosted_trees.boosted_trees import (
     DEPTHS,
     LINE_SHARE,
@@ -44,11 +49,6 @@ from dpkit_core import (
 from dpkit_core.errors import PlanViolation, Unsuitable
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.privacy.events import Gaussian, Repeated
-from dpkit_core.testing import StageMeter
-from dpkit_core.testing.audit import Audit, audit
-from dpkit_core.testing.checks.regressors import check_draws_are_covered
-from dpkit_core.testing.pytest import parametrize_with_checks
-from dpkit_core.testing.trial import CheckFailed, Trial
 
 AR, RO = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
 RELATIONS = pytest.mark.parametrize("relation", [AR, RO], ids=["add-remove", "replace-one"])

@@ -5,6 +5,8 @@ import math
 import attrs
 import numpy as np
 import pytest
+from dpkit_check import StageMeter
+from dpkit_check.pytest import parametrize_with_checks
 from dpkit_regressor_dpboost import DpboostRegressor
 from dpkit_regressor_dpboost.dpboost import SENSITIVITY
 
@@ -22,8 +24,6 @@ from dpkit_core import (
 from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.quantiles import records_needed
 from dpkit_core.privacy.events import Disjoint, Laplace, Repeated, Sequence
-from dpkit_core.testing import StageMeter
-from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR, RO = Neighboring
 BOUNDS = {"a": (0.0, 1.0), "b": (0.0, 1.0), "y": (-1.0, 1.0)}

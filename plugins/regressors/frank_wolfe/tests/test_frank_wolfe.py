@@ -9,6 +9,9 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from dpkit_check import ReferenceAccountant, StageMeter, checks_for, trial_for
+from dpkit_check.pytest import parametrize_with_checks
+from dpkit_check.worlds import box
 from dpkit_regressor_frank_wolfe.frank_wolfe import (
     STEPS,
     Columns,
@@ -35,9 +38,6 @@ from dpkit_core import (
 from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.quantiles import Fences
 from dpkit_core.privacy.events import ExponentialMechanism, expand
-from dpkit_core.testing import ReferenceAccountant, StageMeter, checks_for, trial_for
-from dpkit_core.testing.pytest import parametrize_with_checks
-from dpkit_core.testing.worlds import box
 
 # On the grid of features, so that nothing is truncated.
 X = np.array([[512, -256, 896], [-768, 320, 64], [128, 960, -512], [-64, -896, 768], [832, 384, -128]]) / 1024

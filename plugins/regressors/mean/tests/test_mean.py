@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from dpkit_check import RecordingMeter, ReferenceAccountant, StageMeter
+from dpkit_check.pytest import parametrize_with_checks
 from dpkit_regressor_mean import MeanRegressor
 from dpkit_regressor_mean.mean import MeanSettings
 
@@ -18,8 +20,6 @@ from dpkit_core import (
 )
 from dpkit_core.mechanisms.quantiles import Fences
 from dpkit_core.privacy.events import ExponentialMechanism, Laplace, expand
-from dpkit_core.testing import RecordingMeter, ReferenceAccountant, StageMeter
-from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE

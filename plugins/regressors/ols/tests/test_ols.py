@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from dpkit_check.pytest import parametrize_with_checks
 from dpkit_regressor_ols import OlsRegressor
 
 from dpkit_core import Budget, Dataset, Schema, compose, verify
-from dpkit_core.testing.pytest import parametrize_with_checks
 
 SCHEMA = Schema.numeric(["a", "b"], "y")
 

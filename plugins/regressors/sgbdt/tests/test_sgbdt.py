@@ -5,6 +5,8 @@ import math
 import attrs
 import numpy as np
 import pytest
+from dpkit_check import StageMeter
+from dpkit_check.pytest import parametrize_with_checks
 from dpkit_regressor_sgbdt import SgbdtRegressor
 from dpkit_regressor_sgbdt.sgbdt import CLIPS, UNITS, SgbdtSettings
 from typer.testing import CliRunner
@@ -29,8 +31,6 @@ from dpkit_core.mechanisms.quantiles import records_needed
 from dpkit_core.mechanisms.sums import deviations, noise_of, quantize, sums_event, tick_costs
 from dpkit_core.privacy.accounts import TICKS
 from dpkit_core.privacy.events import Disjoint, Filtered, Gaussian, PoissonSampled, Repeated
-from dpkit_core.testing import StageMeter
-from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR, RO = Neighboring
 BOUNDS = {"a": (0.0, 1.0), "b": (0.0, 1.0), "y": (-1.0, 3.0)}

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from dpkit_check import ReferenceAccountant, StageMeter
 from dpkit_regressor_tukey import TukeyRegressor, tukey
 from scipy.special import chdtrc
 
@@ -23,7 +24,6 @@ from dpkit_core import (
 from dpkit_core.errors import CalibrationFailed, Unsuitable
 from dpkit_core.noise.grid import laplace_grid
 from dpkit_core.privacy.events import Laplace
-from dpkit_core.testing import ReferenceAccountant, StageMeter
 
 AR, RO = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
 BUDGET = Budget(1.0, 1e-5)

@@ -6,6 +6,8 @@ from functools import partial
 import attrs
 import numpy as np
 import pytest
+from dpkit_check import ReferenceAccountant, StageMeter
+from dpkit_check.pytest import parametrize_with_checks
 from dpkit_regressor_winsorized_least_squares import WinsorizedLeastSquaresRegressor
 from dpkit_regressor_winsorized_least_squares import winsorized_least_squares as module
 from dpkit_regressor_winsorized_least_squares.winsorized_least_squares import coefficient_noise, solve
@@ -27,8 +29,6 @@ from dpkit_core.errors import CannotCompose, Unsuitable
 from dpkit_core.mechanisms import moments
 from dpkit_core.mechanisms.quantiles import Fences
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, Repeated, priced
-from dpkit_core.testing import ReferenceAccountant, StageMeter
-from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE

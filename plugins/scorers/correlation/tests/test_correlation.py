@@ -7,6 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dpkit_check import ReferenceAccountant, StageMeter, attack_sensitivity
+from dpkit_check.pytest import parametrize_with_checks
+from dpkit_check.worlds import box
 from dpkit_scorer_correlation import CorrelationScorer, windows
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,9 +30,6 @@ from dpkit_core import (
 from dpkit_core.data import sums
 from dpkit_core.errors import Unsuitable
 from dpkit_core.privacy.events import ExponentialMechanism, NonPrivate
-from dpkit_core.testing import ReferenceAccountant, StageMeter, attack_sensitivity
-from dpkit_core.testing.pytest import parametrize_with_checks
-from dpkit_core.testing.worlds import box
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE

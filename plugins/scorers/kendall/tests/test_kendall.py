@@ -5,6 +5,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 import pytest
+from dpkit_check import ReferenceAccountant, ReferenceSelector
 from dpkit_scorer_kendall import KendallScorer
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,6 @@ from small_grids import (
 
 from dpkit_core import Budget, Dataset, Neighboring, Schema, compose
 from dpkit_core.errors import InvalidData, Unsuitable
-from dpkit_core.testing import ReferenceAccountant, ReferenceSelector
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE

@@ -6,6 +6,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from dpkit_check import ReferenceAccountant, StageMeter, attack_sensitivity
+from dpkit_check.pytest import parametrize_with_checks
+from dpkit_check.worlds import box
 from dpkit_scorer_lasso_votes import LassoVotesScorer
 from dpkit_scorer_lasso_votes.groups import deal, draw
 from dpkit_scorer_lasso_votes.lasso_votes import elect, lasso
@@ -15,9 +18,6 @@ from hypothesis import strategies as st
 from dpkit_core import Budget, Dataset, Neighboring, Randomness, Schema, ScoringRequest
 from dpkit_core.errors import Unsuitable
 from dpkit_core.privacy.events import Laplace
-from dpkit_core.testing import ReferenceAccountant, StageMeter, attack_sensitivity
-from dpkit_core.testing.pytest import parametrize_with_checks
-from dpkit_core.testing.worlds import box
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE

@@ -10,6 +10,10 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pytest
+from dpkit_check import CheckFailed, NotApplicable, checks_for, trial_for
+from dpkit_check.checks.iterates import reference_state
+from dpkit_check.pytest import parametrize_with_checks
+from dpkit_check.worlds import box
 from dpkit_scorer_screening.screening import (
     ScreeningScorer,
     exact_rule,
@@ -29,10 +33,6 @@ from dpkit_core import (
     compose,
 )
 from dpkit_core.errors import CannotCompose, InvalidData, Unsuitable
-from dpkit_core.testing import CheckFailed, NotApplicable, checks_for, trial_for
-from dpkit_core.testing.checks.iterates import reference_state
-from dpkit_core.testing.pytest import parametrize_with_checks
-from dpkit_core.testing.worlds import box
 
 GOLDEN = json.loads(Path(__file__).with_name("screening_scores.json").read_text(encoding="utf-8"))
 AR, RO = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE

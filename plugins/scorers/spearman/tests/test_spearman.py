@@ -5,6 +5,7 @@ from collections.abc import Callable
 import attrs
 import numpy as np
 import pytest
+from dpkit_check.pytest import parametrize_with_checks
 from dpkit_scorer_spearman import SpearmanScorer
 from dpkit_scorer_spearman import ranks as ranks_module
 from hypothesis import given, settings
@@ -20,7 +21,6 @@ from small_grids import (
 
 from dpkit_core import Budget, Dataset, Neighboring, Schema, compose
 from dpkit_core.errors import InvalidData, Unsuitable
-from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR, RO = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
 PENALTIES = ("max", "mean", "capped", "none")

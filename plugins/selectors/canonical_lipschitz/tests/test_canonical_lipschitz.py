@@ -11,6 +11,9 @@ from collections import Counter, defaultdict
 import attrs
 import numpy as np
 import pytest
+from dpkit_check import ReferenceAccountant, StageMeter
+from dpkit_check.exact import exponential_law, gumbel_law
+from dpkit_check.pytest import parametrize_with_checks
 from dpkit_selector_canonical_lipschitz import CanonicalLipschitzSelector
 from dpkit_selector_canonical_lipschitz.classes import Utilities, UtilityClass
 from dpkit_selector_canonical_lipschitz.dense import dense_class
@@ -29,9 +32,6 @@ from dpkit_core import (
 from dpkit_core.errors import Unsuitable
 from dpkit_core.noise.selection import class_slack
 from dpkit_core.privacy.events import ExponentialMechanism, PermuteAndFlip
-from dpkit_core.testing import ReferenceAccountant, StageMeter
-from dpkit_core.testing.exact import exponential_law, gumbel_law
-from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 GENERAL = Sensitivity.general(1.0, AR)

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from dpkit_check import ReferenceAccountant, StageMeter
+from dpkit_check.pytest import parametrize_with_checks
 from dpkit_selector_exact import ExactSelector
 
 from dpkit_core import Budget, Neighboring, Randomness, Scores, SelectionRequest, Sensitivity
 from dpkit_core.errors import Unsuitable
 from dpkit_core.privacy.events import NonPrivate
-from dpkit_core.testing import ReferenceAccountant, StageMeter
-from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 GENERAL = Sensitivity.general(1.0, AR)

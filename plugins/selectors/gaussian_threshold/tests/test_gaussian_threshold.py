@@ -7,6 +7,15 @@ from collections import Counter
 import attrs
 import numpy as np
 import pytest
+from dpkit_check import (
+    CheckFailed,
+    ReferenceAccountant,
+    StageMeter,
+    checks_for,
+    gaussian_delta,
+    trial_for,
+)
+from dpkit_check.pytest import parametrize_with_checks
 from dpkit_selector_gaussian_threshold import GaussianThresholdSelector, gaussian_threshold
 from scipy.integrate import quad
 from scipy.special import chdtrc, ndtr
@@ -21,15 +30,6 @@ from dpkit_core import (
 )
 from dpkit_core.errors import Unsuitable
 from dpkit_core.noise.grid import gaussian_grid
-from dpkit_core.testing import (
-    CheckFailed,
-    ReferenceAccountant,
-    StageMeter,
-    checks_for,
-    gaussian_delta,
-    trial_for,
-)
-from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 

@@ -7,6 +7,8 @@ from collections import Counter
 import attrs
 import numpy as np
 import pytest
+from dpkit_check import ReferenceAccountant, StageMeter
+from dpkit_check.pytest import parametrize_with_checks
 from dpkit_selector_oneshot_laplace import OneshotLaplaceSelector
 from scipy.special import chdtrc
 
@@ -22,8 +24,6 @@ from dpkit_core import (
 from dpkit_core.errors import Unsuitable
 from dpkit_core.noise.grid import laplace_grid
 from dpkit_core.privacy.events import ExponentialMechanism, PureDP, Repeated
-from dpkit_core.testing import ReferenceAccountant, StageMeter
-from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 GENERAL = Sensitivity.general(1.0, AR)

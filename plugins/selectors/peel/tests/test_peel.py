@@ -5,12 +5,12 @@ import math
 import attrs
 import numpy as np
 import pytest
+from dpkit_check import ReferenceAccountant, StageMeter
 from dpkit_selector_peel import PeelSelector
 
 from dpkit_core import Budget, Neighboring, Randomness, Scores, SelectionRequest, Sensitivity
 from dpkit_core.errors import CalibrationFailed, Unsuitable
 from dpkit_core.privacy.events import ExponentialMechanism, Repeated
-from dpkit_core.testing import ReferenceAccountant, StageMeter
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE

@@ -7,6 +7,8 @@ from collections import Counter
 import attrs
 import numpy as np
 import pytest
+from dpkit_check import ReferenceAccountant, StageMeter
+from dpkit_check.pytest import parametrize_with_checks
 from dpkit_selector_permute_and_flip import PermuteAndFlipSelector
 from scipy.special import chdtrc
 
@@ -19,8 +21,6 @@ from dpkit_core import (
     Sensitivity,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.testing import ReferenceAccountant, StageMeter
-from dpkit_core.testing.pytest import parametrize_with_checks
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 GENERAL = Sensitivity.general(1.0, AR)

@@ -8,10 +8,9 @@ import attrs
 import hypothesis
 import pyarrow as pa
 import pytest
+from dpkit_check.sources import SCHEMA, TYPES, check_source
+from dpkit_check.trial import CheckFailed
 from hypothesis import strategies as st
-
-from dpkit_core.testing.sources import SCHEMA, TYPES, check_source
-from dpkit_core.testing.trial import CheckFailed
 
 NAMES = [*(column.name for column in SCHEMA.columns), SCHEMA.target.name]
 DATES = itertools.cycle(kind for kind in TYPES if pa.types.is_date(kind) or pa.types.is_timestamp(kind))

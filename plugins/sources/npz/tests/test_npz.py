@@ -7,6 +7,7 @@ import zipfile
 import numpy as np
 import pyarrow as pa
 import pytest
+from dpkit_check.sources import SCHEMA, check_source, texts
 from dpkit_source_npz.npz import open_npz
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -16,7 +17,6 @@ from dpkit_core.data.schema import Schema
 from dpkit_core.data.source import ReadOptions, Source
 from dpkit_core.errors import InvalidData, InvalidOption
 from dpkit_core.plugins.sources import open_source
-from dpkit_core.testing.sources import SCHEMA, check_source, texts
 
 
 @pytest.fixture

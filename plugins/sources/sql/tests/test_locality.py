@@ -11,6 +11,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from dpkit_check.sources import CANARY, check_source
+from dpkit_check.trial import CheckFailed
 from dpkit_source_sql.duckdb import open_duckdb
 from dpkit_source_sql.postgresql import open_postgresql
 from dpkit_source_sql.sqlite import open_sqlite
@@ -22,8 +24,6 @@ from dpkit_core.data.features import Written
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.source import ReadOptions
 from dpkit_core.errors import InvalidData
-from dpkit_core.testing.sources import CANARY, check_source
-from dpkit_core.testing.trial import CheckFailed
 
 CATEGORIES = "7", "007", "Good", 'a"b', "1.5", "1.23456789", "123456789", "9007199254740993", "2020-01-31"
 SCHEMA = Schema(

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import attrs
 import numpy as np
+from dpkit_check import box
 
 from dpkit_core import Budget, Dataset, LinearModel, Neighboring, StagePlan, calibrate_events
 from dpkit_core.errors import Unsuitable, UnsupportedEvent
@@ -13,7 +14,6 @@ from dpkit_core.mechanisms.sums import quantize, sums_event
 from dpkit_core.privacy.accounts import TICKS, PrecisionAccounts
 from dpkit_core.privacy.composition import obstacle
 from dpkit_core.privacy.renyi import RenyiCurve, curve_of, unbounded
-from dpkit_core.testing import box
 
 from .specimen import mechanism, part
 

@@ -3,10 +3,10 @@
 import itertools
 
 import numpy as np
+from dpkit_check import box
+from dpkit_check.exact import exponential_law, gumbel_law
 
 from dpkit_core import Neighboring
-from dpkit_core.testing import box
-from dpkit_core.testing.exact import exponential_law, gumbel_law
 
 from .specimen import law
 

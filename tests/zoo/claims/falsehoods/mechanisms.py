@@ -1,9 +1,9 @@
 """Mechanisms whose noise does not pay for what they release."""
 
 import numpy as np
+from dpkit_check import box
 
 from dpkit_core import Budget, Dataset, Neighboring
-from dpkit_core.testing import box
 
 from .specimen import mechanism
 

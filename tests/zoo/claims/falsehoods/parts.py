@@ -10,12 +10,12 @@ from typing import ClassVar
 
 import attrs
 import numpy as np
+from dpkit_check import gaussian_delta
 from dpkit_scorer_spearman import SpearmanScorer
 
 from dpkit_core import LinearModel, Neighboring, Sensitivity, StagePlan
 from dpkit_core.errors import Unsuitable, UnsupportedEvent
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, Laplace, PureDP, Repeated, Sequence
-from dpkit_core.testing import gaussian_delta
 
 from .specimen import part
 

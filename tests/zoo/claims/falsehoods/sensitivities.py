@@ -4,10 +4,10 @@ import itertools
 import zlib
 
 import numpy as np
+from dpkit_check import box
 from scipy.special import expit
 
 from dpkit_core import Neighboring, Schema
-from dpkit_core.testing import box
 
 from .specimen import statistic
 

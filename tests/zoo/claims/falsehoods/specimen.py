@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 import attrs
 import numpy as np
-
-from dpkit_core import Budget
-from dpkit_core.testing import (
+from dpkit_check import (
     CheckFailed,
     attack_mechanism,
     attack_sensitivity,
@@ -16,7 +14,9 @@ from dpkit_core.testing import (
     kind_of,
     trial_for,
 )
-from dpkit_core.testing.trial import Trial
+from dpkit_check.trial import Trial
+
+from dpkit_core import Budget
 
 EVALUATIONS = 1000
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from dpkit_check import box
+from dpkit_check.worlds import classified
 
 from dpkit_core import Neighboring
-from dpkit_core.testing import box
-from dpkit_core.testing.worlds import classified
 
 from .specimen import statistic
 

@@ -1,0 +1,272 @@
+"""``dpkit check``: whether a part keeps what it promises, found out by attacking it."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import attrs
+import typer
+
+from dpkit_core.commands.options import Format, FormatOption, kinds, note
+
+if TYPE_CHECKING:
+    from dpkit_check import Report, Result
+
+
+def _names(incomplete: str) -> list[str]:
+    from dpkit_core.plugins.registry import Registry
+
+    return [ref.name for ref in Registry().refs() if ref.name.startswith(incomplete)]
+
+
+def check(
+    part: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PART",
+            help="An installed NAME, module:Class, path.py, or path.py:Class.",
+            autocompletion=_names,
+        ),
+    ] = None,
+    *,
+    kind: Annotated[
+        str | None,
+        typer.Option("--kind", help="scorer, selector, accountant or regressor.", autocompletion=kinds),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="OPTION=VALUE",
+            help="Attack the part with this value of an option, such as trees=50. Repeatable.",
+        ),
+    ] = None,
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough", help="Then try ten times as hard, on larger tables too; says beforehand how long."
+        ),
+    ] = False,
+    expect_failure: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--expect-failure",
+            metavar="CHECK=REASON",
+            help="A check that the part fails, and why it is published all the same. Repeatable.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Seed of everything that is tried.")
+    ] = 0,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Also write an HTML report.")
+    ] = None,
+    witness: Annotated[
+        Path | None,
+        typer.Option("--witness", metavar="FILE", help="Also write what failed, to be replayed."),
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            "--replay",
+            metavar="FILE",
+            help="Only the tables and seeds on which it failed when this witness was written.",
+        ),
+    ] = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Try every promise of a PART. Exit code 0 if all checks passed, 2 if one failed."""
+    import json
+
+    from dpkit_check.leftovers import leftovers
+    from dpkit_check.page import report_page
+    from dpkit_check.witness import read_witness, witness_of
+    from dpkit_core.commands.options import parse_options
+    from dpkit_core.errors import InvalidOption
+    from dpkit_core.files.writing import reserved
+
+    told = None if replay is None else read_witness(replay)
+    options = parse_options(settings or [])
+    if told is not None:
+        part, kind, seed = part or told.part, kind or told.kind, told.seed
+        options = {**told.options, **options}
+    if part is None:
+        raise InvalidOption("no PART is given; name one, or give the --replay of a witness")
+    if report is not None:
+        from dpkit_core.commands.options import require_elsewhere
+
+        require_elsewhere(report, [Path(part.partition(":")[0])])
+    attack = _Attack.on(part, kind, options, expect_failure or [], seed)
+    with contextlib.ExitStack() as stack:
+        page = None if report is None else stack.enter_context(reserved(report, replace=True))
+        kept = None if witness is None else stack.enter_context(reserved(witness, replace=True))
+        if told is not None:
+            outcome = attack.run("witnesses", thorough=told.thorough, only=told.checks, scenes=told.scenes)
+        else:
+            outcome = attack.in_full(thorough=thorough)
+        if page is not None:
+            page.write(report_page(outcome))
+            note(f"wrote {report}")
+        if kept is not None and not outcome.ok:
+            kept.write(witness_of(part, outcome))
+            note(f"wrote {witness}: dpkit check --replay {witness} shows what failed again")
+    if format is Format.JSON:
+        print(json.dumps(outcome.to_document(), indent=2))
+    else:
+        _print(outcome)
+    for sentence in leftovers(attack.component):
+        note(sentence)
+    if not outcome.ok:
+        raise typer.Exit(2)
+
+
+# Characters of a line that the table of a report needs beside its findings.
+_BESIDE = 26
+
+
+@attrs.frozen
+class _Attack:
+    """A part that is to be checked, and how."""
+
+    component: type[Any]
+    role: str
+    make: Callable[..., Any]
+    expected: dict[str, str]
+    seed: int
+
+    @classmethod
+    def on(
+        cls, part: str, kind: str | None, options: dict[str, Any], expected: list[str], seed: int
+    ) -> _Attack:
+        """Return the attack on the part that is meant, with its small options where it has some."""
+        from dpkit_check import checks_for
+        from dpkit_check.locate import find_part
+        from dpkit_check.options import with_options
+
+        with contextlib.redirect_stdout(sys.stderr):
+            component, role = find_part(part, kind)
+            make = with_options(component, options)
+        checks = [one.name for one in checks_for(role)]
+        return cls(component, role, make, _expected(expected, checks), seed)
+
+    def run(self, stage: str, *, thorough: bool, **what: Any) -> Report:
+        """Return the report of one run, whose progress is shown."""
+        from dpkit_check import run_checks
+        from dpkit_core.commands import render
+
+        with contextlib.redirect_stdout(sys.stderr), render.progress() as shown:
+            return run_checks(
+                self.make,
+                self.role,
+                expected_failures=self.expected,
+                thorough=thorough,
+                seed=self.seed,
+                progress=lambda one, done, steps: shown(stage, done, steps),
+                **what,
+            )
+
+    def in_full(self, *, thorough: bool) -> Report:
+        """Return the report of the default run or, if nothing fails there, of a thorough one."""
+        from dpkit_core.commands import render
+
+        if not thorough:
+            return self.run("checks", thorough=False)
+        note(self.added)
+        outcome = self.run("checks", thorough=False)
+        if not outcome.ok:
+            return outcome
+        note(f"all checks passed; the thorough run will take about {render.duration(outcome.forecast)}")
+        return self.run("thorough checks", thorough=True)
+
+    @property
+    def added(self) -> str:
+        """What a thorough run does beyond the default one."""
+        from dpkit_check import checks_for
+        from dpkit_check.kit import THOROUGH
+
+        more = [_short(c.name) for c in checks_for(self.role) if c.thorough_only]
+        checks = f", and {' and '.join(more)}" if more else ""
+        return (
+            "a default run comes first, and says how long the rest takes: about "
+            f"{THOROUGH} times as long, for {THOROUGH} times as many tables, pairs and runs{checks}"
+        )
+
+
+def _expected(given: list[str], checks: list[str]) -> dict[str, str]:
+    """Return check -> reason of the options; the prefix ``check_`` may be left out."""
+    from dpkit_core.errors import InvalidOption
+
+    expected = {}
+    for one in given:
+        name, _, reason = one.partition("=")
+        name = f"check_{_short(name.strip())}"
+        if name not in checks or not reason.strip():
+            raise InvalidOption(
+                f"--expect-failure {one!r} is not CHECK=REASON with the name of a check and a reason; the "
+                f"checks are {', '.join(map(_short, checks))}"
+            )
+        expected[name] = reason.strip()
+    return expected
+
+
+def _print(report: Report) -> None:
+    from dpkit_core.commands import render
+
+    render.heading(f"{report.kind} {report.part}")
+    found = "check, and what it found"
+    tried = [result for result in report.results if result.status != "skipped"]
+    render.table(
+        ("status", found, "seconds"),
+        ((r.status, _found(r, render.width() - _BESIDE), f"{r.seconds:.1f}") for r in tried),
+        numeric=("seconds",),
+        whole=(found,),
+    )
+    if skipped := _skipped(report):
+        print()
+        render.lines(skipped)
+    failed = [result for result in report.results if result.status == "failed"]
+    for result in failed:
+        print(f"\n{result.check} failed: {result.detail}\n")
+        render.lines([f"What to do: {result.remedy}"])
+    print()
+    render.lines([report.statement])
+    if failed:
+        render.lines([_verdict(failed)])
+
+
+def _short(check: str) -> str:
+    return check.removeprefix("check_")
+
+
+def _found(result: Result, width: int) -> str:
+    """Return the name of a check, and below it the first line of what it found, in lines of a width.
+
+    What failed is printed in full below the table.
+    """
+    import textwrap
+
+    if result.status == "failed":
+        return f"{_short(result.check)}\n  see below"
+    found = textwrap.wrap(result.detail.partition("\n")[0], max(width, 20))
+    return "\n".join([_short(result.check), *(f"  {line}" for line in found)])
+
+
+def _skipped(report: Report) -> list[str]:
+    """Return a sentence for each reason why checks were skipped, with their names."""
+    checks: dict[str, list[str]] = {}
+    for result in report.results:
+        if result.status == "skipped":
+            checks.setdefault(result.detail, []).append(_short(result.check))
+    return [f"Skipped ({reason}): {', '.join(names)}" for reason, names in checks.items()]
+
+
+def _verdict(failed: Sequence[Result]) -> str:
+    """Return the last sentence of a report: all that a log cut to its end still shows."""
+    names = ", ".join(_short(result.check) for result in failed)
+    again = "; --witness FILE keeps the tables, to be tried again with --replay FILE"
+    kept = again if any(result.scene for result in failed) else ""
+    return f"FAILED: {names}. What failed and what to do is above{kept}."

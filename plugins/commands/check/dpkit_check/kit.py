@@ -1,0 +1,405 @@
+"""The conformance kit: which checks a kind of part has, how they are run, and what a run proves."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import attrs
+import numpy as np
+
+from dpkit_check.check import GROUPS, Check, CheckFunction
+from dpkit_check.checks import (
+    accountants,
+    accounts,
+    batches,
+    digits,
+    iterates,
+    parts,
+    regressors,
+    releases,
+    samples,
+    scorers,
+    selectors,
+    sums,
+)
+from dpkit_check.checks.parts import PROTOCOLS, class_of, kind_of
+from dpkit_check.drive import UNCLAIMED
+from dpkit_check.options import options_of
+from dpkit_check.scene import Replay, again
+from dpkit_check.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial
+from dpkit_core.text import number_of
+
+KINDS = tuple(PROTOCOLS)
+
+FALSE_ALARM = 1e-3
+"""Probability that a run fails a faultless part: shared evenly by its statistical checks (Bonferroni)."""
+
+WORKERS = 1e-5
+"""What of it is left to the check of forked workers, whose noise is the system's and follows from no seed."""
+
+THOROUGH = 10
+"""How many times the pairs, evaluations and samples of a default run a thorough run has."""
+
+LIMITS = (
+    "Passing proves no privacy. Not found this way: pure guarantees of several joint picks that fail only in "
+    "far tails (below about 10 / runs), errors of a few percent in epsilon or delta, neighbors that no "
+    "structured table comes near, budget spent on tuning before the release, and public facts that are not "
+    "public."
+)
+
+PROTOCOL = "check_protocol"
+"""What a part has to pass before anything is asked of it that its protocol promises."""
+
+NOT_RUN = "not run: protocol first"
+"""Why the checks were skipped that need what a part lacks."""
+
+Status = Literal["passed", "failed", "xfail", "skipped"]
+Progress = Callable[[Check, int, int], None]
+"""Called before each check with the checks done and the checks in all."""
+
+
+@attrs.frozen
+class Result:
+    """How one check ended.
+
+    Attributes
+    ----------
+    check
+        Its name.
+    group
+        Its group.
+    status
+        ``passed``, ``failed``, ``xfail`` (failed as expected) or ``skipped``.
+    detail
+        The strongest finding, the witness of the failure, or the reason for skipping.
+    remedy
+        What to do about a failure; empty otherwise.
+    seconds
+        Time taken.
+    samples
+        Pairs, laws or runs examined.
+    confidence
+        1 - probability of a false alarm.
+    scene
+        Of a failure: its tables, options and seeds, for a witness; None where only the check finds it.
+    level
+        Sum of the levels of its tests: with which probability it might have failed a faultless part.
+    """
+
+    check: str
+    group: str
+    status: Status
+    detail: str
+    remedy: str
+    seconds: float
+    samples: int
+    confidence: float
+    scene: Mapping[str, Any] | None = None
+    level: float = 0.0
+
+
+@attrs.frozen
+class Report:
+    """What was tried on a part, and what came out.
+
+    Attributes
+    ----------
+    part
+        Qualified name of its class.
+    kind
+        scorer, selector, accountant or regressor.
+    results
+        One for each check that the kind has, in order.
+    thorough
+        Whether the thorough effort was made.
+    seed
+        Seed of everything drawn.
+    options
+        With which the part was made, others than its defaults.
+    """
+
+    part: str
+    kind: str
+    results: tuple[Result, ...]
+    thorough: bool
+    seed: int
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed."""
+        return all(result.status != "failed" for result in self.results)
+
+    @property
+    def seconds(self) -> float:
+        """Time taken by all checks."""
+        return sum(result.seconds for result in self.results)
+
+    def count(self, status: Status) -> int:
+        """Return how many checks ended so."""
+        return sum(result.status == status for result in self.results)
+
+    @property
+    def forecast(self) -> float:
+        """Seconds that the thorough run of the same part will take, roughly: static checks do no more."""
+        again = sum(r.seconds for r in self.results if r.group != "static")
+        once = self.seconds - again
+        # A check that only the thorough run makes costs about as much as the others do on average.
+        left = sum(check.thorough_only for check in checks_for(self.kind))
+        return once + THOROUGH * again * len(self.results) / (len(self.results) - left)
+
+    @property
+    def statement(self) -> str:
+        """What was tried, with which confidence, and what cannot be found this way."""
+        effort = "thorough" if self.thorough else "default"
+        return (
+            f"{number_of(len(self.results), 'check')} of kind {self.kind} ({effort} effort, seed "
+            f"{self.seed}): "
+            f"{self.count('passed')} passed, {self.count('failed')} failed, {self.count('xfail')} failed as "
+            f"expected, {self.count('skipped')} skipped, in {self.seconds:.1f} s. {self._made}"
+            f"{self._not_run}{self._unclaimed}"
+            f"A faultless part fails such a run with probability at most {FALSE_ALARM:g}. {LIMITS}"
+        )
+
+    @property
+    def _made(self) -> str:
+        if not self.options:
+            return ""
+        options = ", ".join(f"{name} = {value!r}" for name, value in self.options.items())
+        return f"Attacked with {options}, and not with the defaults alone. "
+
+    @property
+    def _not_run(self) -> str:
+        spared = sum(r.status == "skipped" and r.detail == NOT_RUN for r in self.results)
+        if not spared:
+            return ""
+        return f"{spared} of the skipped were not run, as the class lacks what check_protocol names. "
+
+    @property
+    def _unclaimed(self) -> str:
+        spared = sum(r.status == "skipped" and r.detail.startswith(UNCLAIMED) for r in self.results)
+        if not spared:
+            return ""
+        return f"{spared} of the skipped attacked nothing, as every plan they asked for claims no privacy. "
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the report as plain data that ``json`` can write."""
+        return {
+            "part": self.part,
+            "kind": self.kind,
+            "ok": self.ok,
+            "thorough": self.thorough,
+            "seed": self.seed,
+            "options": {name: _plain(value) for name, value in self.options.items()},
+            "seconds": self.seconds,
+            "checks": len(self.results),
+            "statement": self.statement,
+            "results": [attrs.asdict(result, filter=_told) for result in self.results],
+        }
+
+
+_MODULES = (
+    parts,
+    scorers,
+    selectors,
+    iterates,
+    accountants,
+    accounts,
+    regressors,
+    digits,
+    batches,
+    sums,
+    samples,
+    releases,
+)
+
+
+def _found() -> tuple[Check, ...]:
+    """Return every check of the modules of checks: by group, then as they are defined."""
+    checks = (
+        thing
+        for module in _MODULES
+        for thing in vars(module).values()
+        if isinstance(thing, Check) and thing.run.__module__ == module.__name__
+    )
+    return tuple(sorted(checks, key=lambda check: GROUPS.index(check.group)))
+
+
+_CHECKS: Mapping[str, tuple[Check, ...]] = {
+    kind: tuple(check for check in _found() if kind in check.kinds) for kind in KINDS
+}
+
+
+_REPLAYS: Mapping[str, Replay] = {
+    replay.__name__: replay
+    for module in (scorers, selectors, regressors, batches, samples, digits)
+    for replay in module.REPLAYS
+}
+
+
+def checks_for(kind: str) -> tuple[Check, ...]:
+    """Return every check that a kind of part has, in the order in which they run.
+
+    >>> [check.group for check in checks_for("scorer")][:2]
+    ['static', 'static']
+    """
+    if kind not in _CHECKS:
+        raise ValueError(f"there is no kind of part called {kind!r}; the kinds are {', '.join(_CHECKS)}")
+    return _CHECKS[kind]
+
+
+def trial_for(kind: str, *, thorough: bool = False, seed: int = 0) -> Trial:
+    """Return how hard each check of ``kind`` tries, and which share of the false alarms it may have."""
+    if seed < 0:
+        raise ValueError(f"seed is {seed}; it must be a whole number of at least 0")
+    tried = [check for check in checks_for(kind) if thorough or not check.thorough_only]
+    statistical = sum(check.statistical for check in tried)
+    return Trial(seed, THOROUGH if thorough else 1, (FALSE_ALARM - WORKERS) / max(statistical, 1))
+
+
+def run_checks(
+    make: Factory[AnyPart],
+    kind: str | None = None,
+    *,
+    expected_failures: Mapping[str, str] | None = None,
+    thorough: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+    only: Sequence[str] = (),
+    scenes: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Report:
+    """Return how a part fares in every check of its kind.
+
+    Parameters
+    ----------
+    make
+        The part's class, or a function that makes it. Accountants are made with ``neighboring=``.
+    kind
+        What it claims to be; told from its methods by default.
+    expected_failures
+        Check -> reason why the part fails it and is published all the same. A check that passes though it was
+        expected to fail counts as a failure.
+    thorough
+        Whether to try ten times as hard, on larger tables too, which takes more than ten times as long.
+    seed
+        Seed of everything drawn: the same seed gives the same report.
+    progress
+        Called before each check.
+    only
+        Names of the checks to make, all by default: what one of them finds by a seed, it finds again by it.
+    scenes
+        Check -> what it failed on before, to be looked at again instead of the check.
+
+    Raises
+    ------
+    ValueError
+        If an expected failure has no reason, or names a check that the kind does not have; if the seed is
+        negative.
+    """
+    kind = kind or kind_of(make)
+    checks = checks_for(kind)
+    expected = dict(expected_failures or {})
+    _require_reasons(expected, checks)
+    if unknown := set(only) - {check.name for check in checks}:
+        raise ValueError(f"no check of kind {kind} is called {min(unknown)!r}")
+    checks = tuple(check for check in checks if not only or check.name in only)
+    trial = trial_for(kind, thorough=thorough, seed=seed)
+    results: list[Result] = []
+    for number, check in enumerate(checks):
+        if progress is not None:
+            progress(check, number, len(checks))
+        run = check.run
+        if scenes and check.name in scenes:
+            run = partial(_again, scenes[check.name])
+        if needs_protocol(check) and results and _lacks_members(results[0]):
+            run = _not_run
+        results.append(_run(check, run, make, trial, expected.get(check.name)))
+    # Fewer results than checks would be a report on something else than was promised.
+    assert len(results) == len(checks)
+    cls = class_of(make)
+    name = f"{cls.__module__}:{cls.__qualname__}"
+    return Report(name, kind, tuple(results), thorough, seed, options_of(make))
+
+
+def needs_protocol(check: Check) -> bool:
+    """Return whether a check asks a part for what its protocol promises, rather than look at its class."""
+    return check.group != "static"
+
+
+def _lacks_members(first: Result) -> bool:
+    return first.check == PROTOCOL and first.status == "failed"
+
+
+def _not_run(make: Factory[AnyPart], trial: Trial) -> Evidence:
+    raise NotApplicable(NOT_RUN)
+
+
+def _told(field: attrs.Attribute[Any], value: Any) -> bool:
+    return field.name != "scene"  # a table of a thousand records belongs into a witness
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | None) else repr(value)
+
+
+def _require_reasons(expected: Mapping[str, str], checks: Sequence[Check]) -> None:
+    names = [check.name for check in checks]
+    for name, reason in expected.items():
+        if name not in names:
+            raise ValueError(f"no check is called {name!r}; the checks are {', '.join(names)}")
+        if not reason.strip():
+            raise ValueError(f"{name} is expected to fail but no reason is given; say why in a sentence")
+
+
+def _again(scene: Mapping[str, Any], make: Factory[AnyPart], trial: Trial) -> Evidence:
+    return again(_REPLAYS, make, scene)
+
+
+def _run(
+    check: Check, run: CheckFunction, make: Factory[AnyPart], trial: Trial, expected: str | None
+) -> Result:
+    start = time.perf_counter()
+    trial = attrs.evolve(trial, spent=[])
+    status, evidence = _outcome(check, run, make, trial)
+    level = sum(trial.spent)
+    # Tests that nobody counted would break the promise of the run.
+    assert level <= (trial.error if check.statistical else 0.0) * (1 + 1e-9), (check.name, trial.spent)
+    detail = evidence.detail
+    if expected is not None and status == "failed":
+        status, detail = "xfail", f"expected: {expected}"
+    elif expected is not None and status == "passed":
+        status, detail = "failed", f"passed, though it was expected to fail: {expected}"
+    return Result(
+        check.name,
+        check.group,
+        status,
+        detail,
+        check.remedy if status == "failed" else "",
+        time.perf_counter() - start,
+        evidence.samples,
+        evidence.confidence,
+        evidence.scene,
+        level,
+    )
+
+
+def _outcome(
+    check: Check, run: CheckFunction, make: Factory[AnyPart], trial: Trial
+) -> tuple[Status, Evidence]:
+    if check.thorough_only and trial.effort == 1:
+        return "skipped", Evidence("left to the thorough run")
+    try:
+        # Overflow inside a part is the part's affair: what it returns is judged.
+        with np.errstate(all="ignore"):
+            return "passed", run(make, trial)
+    except NotApplicable as reason:
+        return "skipped", Evidence(str(reason))
+    except CheckFailed as failure:
+        return "failed", Evidence(str(failure), failure.samples, failure.confidence, failure.scene)
+    except Exception as error:
+        where = "".join(traceback.format_exception(error)[-3:]).rstrip()
+        return "failed", Evidence(f"raised {type(error).__name__}: {error}\n{where}")

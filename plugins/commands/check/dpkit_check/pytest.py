@@ -1,0 +1,98 @@
+"""The kit under pytest: one test item for each check of each part.
+
+A plugin's whole conformance test::
+
+    from dpkit_check.pytest import parametrize_with_checks
+
+    @parametrize_with_checks([KendallScorer])
+    def test_conforms(check):
+        check()
+
+The fixture ``site`` is a folder into which a test installs distributions of its own; ``conftest.py`` takes it
+by ``from dpkit_check import pytest as kit`` and ``site = kit.site``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpkit_check.check import Check
+from dpkit_check.checks.parts import check_protocol, class_of, kind_of
+from dpkit_check.kit import NOT_RUN, PROTOCOL, checks_for, needs_protocol, trial_for
+from dpkit_check.site import Site
+from dpkit_check.trial import AnyPart, CheckFailed, Factory, NotApplicable, Trial
+
+
+def parametrize_with_checks(
+    parts: Iterable[Factory[AnyPart]],
+    *,
+    expected_failures: Mapping[str, str] | None = None,
+    thorough: bool = False,
+    seed: int = 0,
+) -> pytest.MarkDecorator:
+    """Return a decorator that gives a test each check of each part, as the argument ``check``.
+
+    Parameters
+    ----------
+    parts
+        Classes, or functions that make parts.
+    expected_failures
+        Check -> reason. Marked as strict xfail, so that an unexpected pass fails.
+    thorough, seed
+        As in ``run_checks``.
+    """
+    expected = dict(expected_failures or {})
+    items = []
+    for make in parts:
+        kind = kind_of(make)
+        trial = trial_for(kind, thorough=thorough, seed=seed)
+        for check in checks_for(kind):
+            marks = _marks(expected.get(check.name))
+            name = f"{class_of(make).__name__}-{check.name.removeprefix('check_')}"
+            first = needs_protocol(check) and PROTOCOL not in expected
+            items.append(pytest.param(_bound(check, make, trial, first), id=name, marks=marks))
+    return pytest.mark.parametrize("check", items)
+
+
+def _marks(reason: str | None) -> list[Any]:
+    return [] if reason is None else [pytest.mark.xfail(strict=True, reason=reason)]
+
+
+def _bound(check: Check, make: Factory[AnyPart], trial: Trial, protocol_first: bool) -> Callable[[], None]:
+    def run() -> None:
+        if protocol_first and not _has_members(make, trial):
+            pytest.skip(NOT_RUN)
+        if check.thorough_only and trial.effort == 1:
+            pytest.skip("left to the thorough run")
+        try:
+            with np.errstate(all="ignore"):
+                check.run(make, trial)
+        except NotApplicable as reason:
+            pytest.skip(str(reason))
+        except CheckFailed as failure:
+            failure.add_note(f"If this fails: {check.remedy}")
+            raise
+
+    return run
+
+
+def _has_members(make: Factory[AnyPart], trial: Trial) -> bool:
+    try:
+        check_protocol.run(make, trial)
+    except CheckFailed:
+        return False
+    return True
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """Give an empty folder on the search path; what is imported from it is forgotten after the test."""
+    monkeypatch.syspath_prepend(tmp_path)
+    site = Site(tmp_path)
+    yield site
+    site.forget()

@@ -1,0 +1,237 @@
+"""``dpkit check``: finds the part, reports what was tried, and exits with 2 where a check failed."""
+
+import json
+from pathlib import Path
+
+import pytest
+from dpkit_check import checks_for
+
+PART = '''
+from typing import ClassVar
+
+import attrs
+import numpy as np
+
+from dpkit_core import FixedScores, Neighboring, Scorer, Sensitivity
+
+
+@attrs.frozen
+class Sums:
+    """Column sums of values clipped to [0, 1]."""
+
+    api: ClassVar[int] = 2
+    proof: ClassVar[str] = "one record adds at most 1"
+    reference: ClassVar[str] = "folklore"
+    adaptive: ClassVar[bool] = False
+
+    def sensitivity(self, schema, round, /):
+        moves = 2 if schema.neighboring is Neighboring.REPLACE_ONE else 1
+        return Sensitivity.general(FACTOR * moves, schema.neighboring)
+
+    def prepare(self, data, /):
+        print("preparing")
+        return FixedScores(np.clip(data.X, 0, 1).sum(axis=0))
+
+
+_: type[Scorer] = Sums
+'''
+
+
+@pytest.fixture
+def honest(folder):
+    (folder / "honest.py").write_text(PART.replace("FACTOR", "1.0"))
+    return "honest.py"
+
+
+@pytest.fixture
+def liar(folder):
+    (folder / "liar.py").write_text(PART.replace("FACTOR", "0.5"))
+    return "liar.py"
+
+
+def test_an_honest_part_passes(dpkit, honest):
+    result = dpkit("check", honest)
+    assert result.exit_code == 0, result.output
+    for name in ("sensitivity_add_remove", "scores_are_finite_vectors"):
+        assert name in result.stdout
+    assert "0 failed" in " ".join(result.stdout.split())
+
+
+def test_half_the_sensitivity_is_found_and_ends_with_2(dpkit, liar):
+    result = dpkit("check", liar)
+    assert result.exit_code == 2
+    table, _, told = result.stdout.partition("check_sensitivity_add_remove failed: ")
+    assert "declared 0.5" in told
+    assert "declared 0.5" not in table
+    assert "What to do:" in result.stdout
+
+
+@pytest.mark.slow
+def test_json_is_the_report_and_nothing_else_is_on_standard_output(dpkit, liar):
+    result = dpkit("check", liar, "--format", "json")
+    document = json.loads(result.stdout)  # though the part prints while it is checked
+    assert result.exit_code == 2
+    assert document["ok"] is False
+    assert document["checks"] == len(document["results"]) == len(checks_for("scorer"))
+    # Half of the declared 2 happens to be right for replacing a record.
+    failed = {r["check"] for r in document["results"] if r["status"] == "failed"}
+    assert failed == {"check_sensitivity_add_remove", "check_sensitivity_in_corners"}
+
+
+@pytest.mark.slow
+def test_what_failed_is_written_and_replayed(dpkit, liar, folder):
+    assert dpkit("check", liar, "--witness", "found.json").exit_code == 2
+    told = json.loads((folder / "found.json").read_text())
+    assert told["checks"] == ["check_sensitivity_add_remove", "check_sensitivity_in_corners"]
+    result = dpkit("check", "--replay", "found.json", "--format", "json")
+    again = json.loads(result.stdout)
+    assert result.exit_code == 2
+    assert [r["check"] for r in again["results"]] == told["checks"]
+    for replayed, found in zip(again["results"], told["found"], strict=True):
+        # The same tables and no others: what the search found, without the search.
+        assert replayed["detail"].splitlines()[1:] == found["detail"][1:]
+        assert "linf change 1, declared 0.5" in replayed["detail"]
+    (folder / "liar.py").write_text(PART.replace("FACTOR", "1.0"))
+    assert dpkit("check", "--replay", "found.json").exit_code == 0
+
+
+def test_a_file_that_is_no_witness_is_refused(dpkit, folder):
+    (folder / "none.json").write_text('{"format": "something"}')
+    result = dpkit("check", "--replay", "none.json")
+    assert result.exit_code != 0
+    assert "witness" in result.stderr
+
+
+@pytest.mark.slow
+def test_a_report_page_is_written(dpkit, honest, folder):
+    assert dpkit("check", honest, "--report", "out.html").exit_code == 0
+    page = (folder / "out.html").read_text()
+    for words in ("check_sensitivity_add_remove", "proves no privacy", "$"):
+        assert (words in page) is (words != "$")
+
+
+@pytest.mark.parametrize(
+    ("report", "words"), [("none/out.html", "there is no folder none"), ("honest.py", "it is also an input")]
+)
+def test_a_report_that_cannot_be_written_is_said_before_anything_is_tried(dpkit, honest, report, words):
+    before = Path(honest).read_text(encoding="utf-8")
+    result = dpkit("check", honest, "--report", report)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert result.stdout == ""
+    assert Path(honest).read_text(encoding="utf-8") == before
+
+
+@pytest.mark.slow
+def test_an_installed_name_is_found_and_a_class_in_a_module(dpkit, parts):
+    for spelling in ("dpkit-tiny:large", "tiny_parts:Large"):
+        document = json.loads(dpkit("check", spelling, "--format", "json").stdout)
+        assert (document["part"], document["kind"]) == ("tiny_parts:Large", "scorer")
+        # It counts values, which all move one way under add/remove and both ways under replace-one.
+        failed = [r["check"] for r in document["results"] if r["status"] == "failed"]
+        assert set(failed) == {"check_sensitivity_in_corners", "check_sensitivity_replace_one"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nothing",), ["'nothing'", "installed", "module:Class"]),
+        (("kendal",), ["'kendal' of any kind", "Did you mean 'kendall'?"]),
+        (("kendal", "--kind", "scorer"), ["'kendal' among the scorers", "Did you mean 'kendall'?"]),
+        (("no_module:Part",), ["no_module", "cannot import"]),
+        (("missing.py",), ["no Python file missing.py"]),
+        (("honest.py", "--kind", "teapot"), ["no kind", "teapot", "scorers"]),
+        (("honest.py", "--seed", "-1"), ["--seed", "x>=0"]),
+        (("honest.py:Nobody",), ["honest.py", "honest.py:Class"]),
+    ],
+)
+def test_what_cannot_be_found_is_a_sentence_and_exit_2(dpkit, honest, arguments, words):
+    result = dpkit("check", *arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.stderr
+    for word in words:
+        assert word in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["sensitivity_add_remove", pytest.param("check_sensitivity_add_remove", marks=pytest.mark.slow)]
+)
+def test_an_expected_failure_has_a_reason_and_must_fail(dpkit, liar, honest, name):
+    reason = "replacing only, by plan"
+    corners = ("--expect-failure", f"sensitivity_in_corners={reason}")
+    expected = ("--expect-failure", f"{name}={reason}", *corners, "--format", "json")
+    document = json.loads(dpkit("check", liar, *expected).stdout)
+    (found,) = (r for r in document["results"] if r["check"] == "check_sensitivity_add_remove")
+    assert document["ok"] is True
+    assert (found["status"], found["detail"]) == ("xfail", "expected: replacing only, by plan")
+    surprise = dpkit("check", honest, *expected)
+    assert surprise.exit_code == 2
+    assert "passed, though it was expected to fail" in surprise.stdout
+
+
+@pytest.mark.parametrize("option", ["sensitivity_add_remove", "sensitivity_add_remove= ", "nothing=known"])
+def test_an_expected_failure_without_check_or_reason_is_said(dpkit, honest, option):
+    result = dpkit("check", honest, "--expect-failure", option)
+    assert result.exit_code == 2
+    assert "CHECK=REASON" in result.stderr
+    assert "sensitivity_replace_one" in result.stderr
+
+
+@pytest.mark.slow
+def test_thorough_says_beforehand_how_long_it_will_take(dpkit, honest):
+    result = dpkit("check", honest, "--thorough", "--format", "json")
+    assert result.exit_code == 0
+    assert "the thorough run will take about" in result.stderr
+    assert json.loads(result.stdout)["thorough"] is True
+
+
+def test_a_replay_reads_the_tables_of_the_witness_and_searches_for_none(dpkit, liar, folder):
+    scene = {
+        "again": "move_again",
+        "options": {},
+        "schema": {
+            "neighboring": "add-remove",
+            "target": "y",
+            "columns": {
+                "a": {"kind": "numeric", "lower": 0.0, "upper": 1.0},
+                "y": {"kind": "numeric", "lower": 0.0, "upper": 1.0},
+            },
+        },
+        "tables": [[[0.75, 0.0], [0.0, 0.0]], [[0.0, 0.0]]],
+        "seed": 0,
+        "selected": [],
+        "norm": "linf",
+    }
+    witness = {
+        "format": "dpkit-witness",
+        "part": liar,
+        "kind": "scorer",
+        "seed": 0,
+        "thorough": True,
+        "options": {},
+        "checks": ["check_sensitivity_in_corners"],
+        "scenes": {"check_sensitivity_in_corners": scene},
+    }
+    (folder / "found.json").write_text(json.dumps(witness))
+    result = dpkit("check", "--replay", "found.json")
+    assert result.exit_code == 2
+    assert "linf change 0.75, declared 0.5" in result.stdout
+    scene["tables"] = [[[0.25, 0.0], [0.0, 0.0]], [[0.0, 0.0]]]  # which refute nothing
+    (folder / "found.json").write_text(json.dumps(witness))
+    assert dpkit("check", "--replay", "found.json").exit_code == 0
+
+
+@pytest.mark.slow
+def test_an_option_is_set_and_said(dpkit, folder):
+    option = "adaptive: ClassVar[bool] = False\n\n    factor: float = 1.0"
+    text = PART.replace("adaptive: ClassVar[bool] = False", option).replace("FACTOR", "self.factor")
+    (folder / "optional.py").write_text(text)
+    result = dpkit("check", "optional.py", "--set", "factor=0.5", "--witness", "found.json")
+    assert result.exit_code == 2
+    assert "Attacked with factor = 0.5" in " ".join(result.stdout.split())
+    assert json.loads((folder / "found.json").read_text())["options"] == {"factor": 0.5}
+    assert dpkit("check", "--replay", "found.json").exit_code == 2
+    unknown = dpkit("check", "optional.py", "--set", "faktor=0.5")
+    assert unknown.exit_code == 2
+    assert "it has factor" in " ".join(unknown.stderr.split())

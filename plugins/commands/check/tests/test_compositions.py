@@ -1,0 +1,214 @@
+"""The audit of a whole composition refutes a part that draws half its noise, and lets an honest one pass."""
+
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pytest
+from dpkit_accountant_basic import BasicAccountant
+from dpkit_check import ReferenceAccountant
+from dpkit_check.compositions import CompositionAudit, Suspects, audit_composition, find_suspects
+from dpkit_check.worlds import box
+from dpkit_selector_peel import PeelSelector
+
+from dpkit_core import (
+    Budget,
+    FixedScores,
+    LinearModel,
+    Neighboring,
+    Refusal,
+    Schema,
+    Sensitivity,
+    StagePlan,
+    compose,
+)
+from dpkit_core.errors import InvalidRelease
+from dpkit_core.pipeline.plan import Plan
+from dpkit_core.privacy.events import Gaussian, Laplace, NonPrivate
+
+AR, RO = Neighboring
+
+
+@attrs.frozen
+class Total:
+    """The sum of the target within its bounds; draws ``noise`` times the noise that it declares."""
+
+    api: ClassVar[int] = 2
+    noise: float = 1.0
+    refuse: bool = False
+
+    def plan(self, request: Any, /) -> StagePlan:
+        low, high = request.schema.target.bounds
+        moved = high - low if request.neighboring is RO else max(abs(low), abs(high))
+        event = Laplace(
+            1 / request.budget.epsilon, request.neighboring, sensitivity=self.noise * moved, shape=()
+        )
+        return StagePlan((event,), refusals={"never": "never", "few": "too few records"})
+
+    def fit(self, data: Any, plan: Any, meter: Any, /) -> LinearModel | Refusal:
+        (event,) = plan.events
+        total = meter.laplace(
+            np.clip(data.y, *data.target_bounds).sum(),
+            sensitivity=event.sensitivity,
+            noise_multiplier=event.noise_multiplier,
+        )
+        if self.refuse:
+            return Refusal("never")
+        return LinearModel(data.names, (0.0,) * len(data.names), float(total))
+
+
+@attrs.frozen
+class Sums:
+    """Sums of products within [-1, 1]: they move by 1, apart by 2; declares ``declared`` of that."""
+
+    api: ClassVar[int] = 2
+    adaptive: ClassVar[bool] = False
+    declared: float = 1.0
+
+    def sensitivity(self, schema: Schema, round: int, /) -> Sensitivity:
+        return Sensitivity.general(self.declared, schema.neighboring)
+
+    def prepare(self, data: Any, /) -> Any:
+        return FixedScores(np.clip(data.X, -1, 1).T @ np.clip(data.y, -1, 1))
+
+
+def planned(epsilon: float, neighboring: Neighboring = AR, features: int = 1, **parts: Any) -> Plan:
+    pipeline = compose(**parts, accountant=BasicAccountant(neighboring))
+    k = 1 if "selector" in parts else None
+    return pipeline.plan(box(features, neighboring), Budget(epsilon), k=k)
+
+
+def audited(plan: Plan, samples: int) -> CompositionAudit:
+    return audit_composition(plan, find_suspects(plan, sizes=(3,), seed=1), samples=samples)
+
+
+@pytest.fixture(scope="module")
+def suspects() -> Suspects:
+    """The pair for a total under add/remove, whatever its noise."""
+    return find_suspects(planned(2.0, regressor=Total()), sizes=(3,), seed=1)
+
+
+# The bounds hold with confidence 99.9%, so an honest composition fails its test with probability below 0.001,
+# and far below it here: intervals for events that were chosen in advance are wider than they need be.
+
+
+@pytest.mark.slow
+def test_a_regressor_with_half_the_noise_is_refuted(suspects: Suspects) -> None:
+    # Epsilon 4 in truth: probabilities 1/2 and 0.009. Of 1000 runs each, 9.2 hits are expected where only
+    # from 25 on the bound could fall to 2: probability below 1e-5.
+    outcome = audit_composition(planned(2.0, regressor=Total(noise=0.5)), suspects, samples=2000)
+    assert outcome.finding.violated
+    assert 2.0 < outcome.finding.epsilon < 4.0
+    assert "REFUTED" in outcome.statement
+
+
+@pytest.mark.slow
+def test_an_honest_regressor_is_not_and_half_of_its_epsilon_is_found(suspects: Suspects) -> None:
+    outcome = audit_composition(planned(2.0, regressor=Total()), suspects, samples=2000)
+    assert not outcome.finding.violated
+    assert 1.0 < outcome.finding.epsilon < 2.0
+    assert outcome.finding.claimed.epsilon == pytest.approx(2.0, rel=1e-3)
+    assert "proves nothing" in outcome.statement
+
+
+@pytest.mark.slow
+def test_refusals_are_counted_and_said(suspects: Suspects) -> None:
+    outcome = audit_composition(planned(1.0, regressor=Total(refuse=True)), suspects, samples=100)
+    assert outcome.refused == 1
+    assert outcome.finding.epsilon == 0
+    assert "Every run was refused" in outcome.statement
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("noise", "violated"), [(0.5, True), (1.0, False)])
+def test_claims_under_replace_one_are_tried_too(noise: float, violated: bool) -> None:
+    outcome = audited(planned(2.0, RO, regressor=Total(noise=noise)), 2000)
+    assert outcome.finding.violated is violated
+
+
+@pytest.mark.parametrize(
+    ("declared", "violated"),
+    [
+        pytest.param(0.5, True, marks=pytest.mark.slow),
+        pytest.param(1.0, False, marks=pytest.mark.exhaustive),  # half a minute
+    ],
+)
+def test_a_scorer_that_moves_twice_as_far_as_declared_is_refuted(declared: float, violated: bool) -> None:
+    plan = planned(2.0, features=2, scorer=Sums(declared), selector=PeelSelector())
+    outcome = audited(plan, 20_000)
+    assert outcome.finding.violated is violated
+
+
+@pytest.mark.slow
+def test_one_stage_that_lies_is_found_in_the_composition() -> None:
+    parts: dict[str, Any] = {"scorer": Sums(), "selector": PeelSelector(), "regressor": Total(noise=0.5)}
+    outcome = audited(planned(2.0, features=2, **parts), 8000)
+    assert outcome.finding.violated
+
+
+@pytest.mark.slow
+def test_the_suspects_are_neighbors_of_the_schema_that_strain_the_claim() -> None:
+    pipeline = compose(regressor=Total(), accountant=BasicAccountant(RO))
+    schema = attrs.evolve(box(2, RO), records=5)
+    suspects = find_suspects(pipeline.plan(schema, Budget(1.0)))
+    first, second = suspects.pair
+    assert suspects.records == (5, 5)
+    assert first.features == second.features == schema.features
+    assert (
+        np.sum(np.any(np.column_stack((first.X, first.y)) != np.column_stack((second.X, second.y)), axis=1))
+        == 1
+    )
+    # From one bound of the target to the other, the most that a total can move.
+    assert abs(np.clip(first.y, -1, 1).sum() - np.clip(second.y, -1, 1).sum()) == 2
+
+
+@pytest.mark.slow
+def test_larger_tables_are_tried_where_small_ones_are_refused() -> None:
+    @attrs.frozen
+    class Shy(Total):
+        def fit(self, data: Any, plan: Any, meter: Any, /) -> LinearModel | Refusal:
+            outcome = super().fit(data, plan, meter)
+            return outcome if len(data.y) > 200 else Refusal("few")
+
+    pipeline = compose(regressor=Shy(), accountant=BasicAccountant(RO))
+    assert find_suspects(pipeline.plan(box(1, RO), Budget(1.0))).records == (300, 300)
+
+
+@pytest.mark.slow
+def test_few_runs_are_made_where_each_takes_long(suspects: Suspects) -> None:
+    assert attrs.evolve(suspects, seconds=1.0).affordable(60.0) == 1000
+    assert attrs.evolve(suspects, seconds=0.01).affordable(60.0) == 3000
+    assert attrs.evolve(suspects, seconds=1e-6).affordable(60.0) == 10_000
+
+
+@pytest.mark.slow
+def test_gaussian_noise_is_held_to_its_mu(suspects: Suspects) -> None:
+    @attrs.frozen
+    class Smooth(Total):
+        def plan(self, request: Any, /) -> StagePlan:
+            return StagePlan((Gaussian(4.0, request.neighboring, sensitivity=self.noise, shape=()),))
+
+        def fit(self, data: Any, plan: Any, meter: Any, /) -> LinearModel:
+            total = meter.gaussian(np.clip(data.y, -1, 1).sum(), sensitivity=self.noise, noise_multiplier=4.0)
+            return LinearModel(data.names, (0.0,) * len(data.names), float(total))
+
+    def found(noise: float) -> CompositionAudit:
+        pipeline = compose(regressor=Smooth(noise), accountant=ReferenceAccountant(AR))
+        return audit_composition(pipeline.plan(box(1, AR), Budget(1.5, 1e-6)), suspects, samples=2000)
+
+    honest, liar = found(1.0), found(1 / 4)
+    assert honest.finding.claimed_mu == pytest.approx(1 / 4)
+    assert not honest.finding.violated
+    assert liar.finding.violated
+    assert "mu 0.25, which its Gaussian noise claims" in liar.statement
+
+
+def test_a_plan_that_claims_nothing_cannot_be_refuted() -> None:
+    @attrs.frozen
+    class Open(Total):
+        def plan(self, request: Any, /) -> StagePlan:
+            return StagePlan((NonPrivate("a demonstration", request.neighboring),))
+
+    plan = compose(regressor=Open(), accountant=BasicAccountant(AR)).plan(box(1, AR), Budget(1.0))
+    with pytest.raises(InvalidRelease, match="claims no epsilon, because a demonstration"):
+        find_suspects(plan)

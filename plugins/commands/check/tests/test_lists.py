@@ -1,0 +1,91 @@
+"""Laws of lists of picks: those that are read off chosen noise are the closed forms."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from dpkit_check.probe import LIST_PRECISION, NotProbed, OneDraw, law_of_lists
+
+SCORES = np.array([0.0, 1.5, -0.5, 1.5])
+LISTS = list(itertools.permutations(range(4), 2))
+
+
+def best_list(script, law="gumbel"):
+    noise = script.give(law, 1.0, len(LISTS))
+    return LISTS[
+        int(np.argmax([SCORES[list(picks)] @ (1.0, 0.6) + x for picks, x in zip(LISTS, noise, strict=True)]))
+    ]
+
+
+def best_candidates(script, law="gumbel"):
+    return tuple(np.argsort(-(SCORES + script.give(law, 1.0, 4)))[:2].tolist())
+
+
+def test_one_gumbel_variable_for_each_list_is_the_softmax_of_the_utilities():
+    weights = {picks: np.exp(SCORES[list(picks)] @ (1.0, 0.6)) for picks in LISTS}
+    found = law_of_lists(best_list, 4)
+    assert found == pytest.approx(
+        {p: w / sum(weights.values()) for p, w in weights.items()}, rel=LIST_PRECISION
+    )
+
+
+def test_the_best_of_one_gumbel_variable_for_each_candidate_are_picked_as_if_in_turn():
+    weights = np.exp(SCORES)
+    expected = {
+        (i, j): weights[i] * weights[j] / weights.sum() / (weights.sum() - weights[i]) for i, j in LISTS
+    }
+    assert law_of_lists(best_candidates, 4) == pytest.approx(expected, rel=LIST_PRECISION)
+
+
+def test_exponential_noise_flips_a_coin_between_two_lists():
+    """Permute-and-flip of a gap g: the worse one wins with exp(-g) / 2 (McKenna and Sheldon 2020)."""
+
+    def select(script):
+        return [(0, 1), (1, 0)][int(np.argmax(np.array([0.0, -1.0]) + script.give("exponential", 1.0, 2)))]
+
+    assert law_of_lists(select, 3) == pytest.approx(
+        {(0, 1): 1 - np.exp(-1) / 2, (1, 0): np.exp(-1) / 2}, rel=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        lambda script: best_list(script, "laplace"),
+        lambda script: best_candidates(script, "exponential"),
+        lambda script: (script.give("gumbel", 1.0, 4), best_candidates(script))[1],
+        lambda script: (0, 1),
+        lambda script: (int(script.give("gumbel", 1.0, 4)[0] > Fraction(1, 2)), 2),
+    ],
+    ids=["another law", "no law of turns", "drawn twice", "nothing drawn", "not the best"],
+)
+def test_what_draws_in_another_way_is_not_probed(select):
+    with pytest.raises(NotProbed):
+        law_of_lists(select, 4)
+
+
+def best_of_some(script, size=2, candidates=4):
+    taken = script.take(np.arange(candidates), size)
+    return (int(taken[np.argmax(SCORES[taken % 4] + script.give("gumbel", 1.0, size))]),)
+
+
+def test_a_pick_from_a_sample_of_the_candidates_has_the_mean_of_the_laws_of_all_samples():
+    weights, expected = np.exp(SCORES), dict.fromkeys(((i,) for i in range(4)), 0.0)
+    for i, j in itertools.combinations(range(4), 2):
+        expected[i,] += weights[i] / (weights[i] + weights[j]) / 6
+        expected[j,] += weights[j] / (weights[i] + weights[j]) / 6
+    assert law_of_lists(best_of_some, 4) == pytest.approx(expected, rel=LIST_PRECISION)
+
+
+def test_of_very_many_samples_and_of_two_nothing_is_said():
+    with pytest.raises(NotProbed):
+        law_of_lists(lambda script: best_of_some(script, 4, 8), 8)
+    with pytest.raises(NotProbed):
+        law_of_lists(lambda script: best_of_some(script) + best_of_some(script), 4)
+
+
+def test_a_script_says_how_much_was_asked_for():
+    script = OneDraw()
+    assert script.give("gumbel", 1.0, 7).tolist() == [0.0] * 7
+    assert (script.size, script.law) == (7, "gumbel")
