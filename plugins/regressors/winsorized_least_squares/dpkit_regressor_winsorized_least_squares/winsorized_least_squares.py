@@ -86,7 +86,7 @@ median test R^2 moved by less than .004 for shares of fences from .08 to .3, rid
 whole of the spectral norm, and ranks of the radius from 3/4 to 15/16; all noise together costs .004 there.
 The share .3 is what tables of 500 records want. There, on eleven other tables, the mean of the medians was
 .20 for selections of the target with twice the epsilon of the others, .19 for 1.5 times, .15 for three times.
-Those of refits were set on synthetic tables alone (decisions 0043 and 0066 under ``docs/decisions``).
+Those of refits were set on synthetic tables alone (decision 0066 under ``docs/decisions``).
 """
 
 from __future__ import annotations
