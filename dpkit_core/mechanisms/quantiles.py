@@ -121,7 +121,8 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from dpkit_core.data.sums import Block, Integers, Sum, Summable
+from dpkit_core.arrays import Integers
+from dpkit_core.data.sums import Block, Sum, Summable
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import ExponentialMechanism, Repeated, Sequence
 from dpkit_core.protocols import Refusal, Scores
@@ -129,7 +130,7 @@ from dpkit_core.protocols import Refusal, Scores
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.protocols import Meter
 
 #: Magnitudes from 2^-50 to 2^50, about 1e-15 to 1e15.

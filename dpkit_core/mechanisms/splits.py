@@ -50,7 +50,7 @@ from dpkit_core.privacy.events import ExponentialMechanism
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.protocols import Meter
 
 #: Cells of a feature between its bounds.

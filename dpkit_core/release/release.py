@@ -37,7 +37,7 @@ from dpkit_core.release.words import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpkit_core.data.arrays import Vector
+    from dpkit_core.arrays import Vector
     from dpkit_core.protocols import Model
     from dpkit_core.release.intervals import Intervals
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from dpkit_core.plugins.kinds import role_of
 from dpkit_core.scaffold.checkout import members, registration
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +29,7 @@ def root() -> dict[str, Any]:
 
 
 def singular(folder: Path) -> str:
-    return role_of(folder.parent.name)
+    return folder.parent.name.removesuffix("s")
 
 
 def distribution(folder: Path) -> str:

@@ -68,7 +68,8 @@ from dpkit_core import (
     WinsorizedLinearModel,
     calibrate_events,
 )
-from dpkit_core.data.sums import Integers, SparseBlock
+from dpkit_core.arrays import Integers
+from dpkit_core.data.sums import SparseBlock
 from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.quantiles import Fences, Values, fences_event, private_fences
 from dpkit_core.privacy.events import (
