@@ -125,6 +125,7 @@ from dpkit_core import (
 from dpkit_core.data.sums import rows_of
 from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.cells import Cells, cells_events, counts_sensitivity, private_cells
+from dpkit_core.mechanisms.fences import LEAST_WIDTH, MISSED_TARGET, Fences
 from dpkit_core.mechanisms.moments import (
     LARGEST,
     MOST_RECORDS,
@@ -136,7 +137,6 @@ from dpkit_core.mechanisms.moments import (
     second_moment_event,
     second_moment_sensitivity,
 )
-from dpkit_core.mechanisms.quantiles import LEAST_WIDTH, MISSED_TARGET, Fences
 from dpkit_core.mechanisms.sums import group_sums
 from dpkit_core.mechanisms.trees import (
     DEEPEST,
