@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from dpkit_core.data.arrays import Matrix, Vector
 from dpkit_core.data.features import Feature, wanted
-from dpkit_core.data.fields import told
 from dpkit_core.data.frames import (
     ArrowSource,
     column_feature,
@@ -47,6 +46,7 @@ from dpkit_core.errors import InvalidData
 from dpkit_core.text import some_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from scipy import sparse
 
     from dpkit_core.data.source import Source
@@ -600,18 +600,17 @@ def dataset_of(source: Source, schema: Schema, forms: Sequence[str]) -> AnyDatas
 
 def _read(source: Source, schema: Schema, features: Sequence[Feature]) -> Generator[Block, None, None]:
     """Yield the records of a source in blocks of these features, not transformed, missing values as NaN."""
-    from dpkit_core.data.encode import Unreadable, encode  # noqa: PLC0415 - a source has pyarrow
+    from dpkit_core.data.encode import encode, encoded  # noqa: PLC0415 - a source has pyarrow
 
     require_columns(source, schema)
     columns = wanted((*features, schema.outcome))
     widest = max(len(columns), len(features) + 1)
-    start = 0
-    for batch in source.batches(columns, max(1, BLOCK // (8 * widest))):
-        try:
-            yield Block(encode(batch, features), encode(batch, [schema.outcome])[:, 0])
-        except Unreadable as error:
-            raise told(error, source.called, start, schema.target.name) from None
-        start += batch.num_rows
+    batches = source.batches(columns, max(1, BLOCK // (8 * widest)))
+
+    def block(batch: pa.RecordBatch, start: int) -> Block:
+        return Block(encode(batch, features), encode(batch, [schema.outcome])[:, 0])
+
+    return encoded(batches, block, source.called, schema.target.name)
 
 
 def _in_memory(blocks: list[Block], columns: int) -> Block:
