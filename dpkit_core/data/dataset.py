@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from dpkit_core.data.arrays import Matrix, Vector
 from dpkit_core.data.features import Feature, wanted
+from dpkit_core.data.fields import numbered
 from dpkit_core.data.frames import (
     ArrowSource,
     column_feature,
@@ -46,7 +47,6 @@ from dpkit_core.errors import InvalidData
 from dpkit_core.text import some_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from scipy import sparse
 
     from dpkit_core.data.source import Source
@@ -600,17 +600,17 @@ def dataset_of(source: Source, schema: Schema, forms: Sequence[str]) -> AnyDatas
 
 def _read(source: Source, schema: Schema, features: Sequence[Feature]) -> Generator[Block, None, None]:
     """Yield the records of a source in blocks of these features, not transformed, missing values as NaN."""
-    from dpkit_core.data.encode import encode, encoded  # noqa: PLC0415 - a source has pyarrow
+    from dpkit_core.data.encode import encode  # noqa: PLC0415 - a source has pyarrow
 
     require_columns(source, schema)
     columns = wanted((*features, schema.outcome))
     widest = max(len(columns), len(features) + 1)
-    batches = source.batches(columns, max(1, BLOCK // (8 * widest)))
-
-    def block(batch: pa.RecordBatch, start: int) -> Block:
-        return Block(encode(batch, features), encode(batch, [schema.outcome])[:, 0])
-
-    return encoded(batches, block, source.called, schema.target.name)
+    start = 0
+    for batch in source.batches(columns, max(1, BLOCK // (8 * widest))):
+        with numbered(source.called, start, schema.target.name):
+            block = Block(encode(batch, features), encode(batch, [schema.outcome])[:, 0])
+        yield block
+        start += batch.num_rows
 
 
 def _in_memory(blocks: list[Block], columns: int) -> Block:

@@ -22,8 +22,8 @@ import datetime
 import functools
 import math
 import re
-from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 import numpy as np
@@ -32,13 +32,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpkit_core.data.features import EPOCH, Feature, Written
-from dpkit_core.data.fields import told
 from dpkit_core.errors import InvalidData
 
 if TYPE_CHECKING:
     from dpkit_core.data.arrays import Matrix, Vector
-
-T = TypeVar("T")
 
 #: Texts that mean a missing number or date. A category is missing only if it is empty.
 NOTHING = (
@@ -217,38 +214,6 @@ def encode(batch: pa.RecordBatch, features: Sequence[Feature], out: Matrix | Non
             _made(read(feature.column, kind, written), feature, kind, written), 0.0, out=X[:, j]
         )  # one zero
     return X
-
-
-def encoded(
-    batches: Iterable[pa.RecordBatch],
-    make: Callable[[pa.RecordBatch, int], T],
-    called: str,
-    target: str | None = None,
-) -> Generator[T, None, None]:
-    """Yield what ``make`` makes of each batch and the number of records before it.
-
-    Parameters
-    ----------
-    batches
-        The records of a source.
-    make
-        Calls ``encode``.
-    called, target
-        What messages call the source, and its target.
-
-    Raises
-    ------
-    InvalidData
-        If an entry is not what its feature says, with the number of its record.
-    """
-    start = 0
-    for batch in batches:
-        try:
-            made = make(batch, start)
-        except Unreadable as error:
-            raise told(error, called, start, target) from None
-        yield made
-        start += batch.num_rows
 
 
 def _made(values: Vector, feature: Feature, kind: str, written: Written) -> Vector:

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.data.features import Feature, Written, wanted
-from dpkit_core.data.fields import find, require_kind, type_of
+from dpkit_core.data.fields import find, numbered, require_kind, type_of
 from dpkit_core.data.once import HELD, spooled
 from dpkit_core.data.rules import filled
 from dpkit_core.data.source import UNTYPED, ReadOptions, is_untyped, tried
@@ -417,7 +417,7 @@ def column_feature(values: npt.NDArray[Any], feature: Feature) -> Vector:
 
 def _encoded(source: ArrowSource, features: Sequence[Feature]) -> Matrix:
     """Return n x d features of a table, column by column in memory: each is written and read as a whole."""
-    from dpkit_core.data.encode import encode, encoded  # noqa: PLC0415 - arrays are used without pyarrow
+    from dpkit_core.data.encode import encode  # noqa: PLC0415 - arrays are used without pyarrow
 
     columns, names = wanted(features), source.fields.names
     for name, written in columns.items():
@@ -431,12 +431,11 @@ def _encoded(source: ArrowSource, features: Sequence[Feature]) -> Matrix:
         require_kind(find(source, name), written.kind)
     batches = list(source.read(list(columns)))
     matrix = np.empty((sum(batch.num_rows for batch in batches), len(features)), order="F")
-
-    def write(batch: pa.RecordBatch, start: int) -> Matrix:
-        return encode(batch, features, matrix[start : start + batch.num_rows])
-
-    for _ in encoded(batches, write, source.called):
-        pass
+    start = 0
+    for batch in batches:
+        with numbered(source.called, start):
+            encode(batch, features, matrix[start : start + batch.num_rows])
+        start += batch.num_rows
     return matrix
 
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from dpkit_core.data.arrays import Matrix, Vector
 from dpkit_core.data.features import Feature, Written, wanted
-from dpkit_core.data.fields import find, require_kind
+from dpkit_core.data.fields import find, numbered, require_kind
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.data.source import ReadOptions, Source
 from dpkit_core.errors import InvalidData, InvalidOption, InvalidRelease
@@ -137,14 +137,9 @@ def predictions(
     """Yield what ``Release.predictions`` does, which predicts from these features."""
     import pyarrow as pa  # noqa: PLC0415 - a release is read without it
 
-    from dpkit_core.data.encode import encode, encoded  # noqa: PLC0415 - likewise
+    from dpkit_core.data.encode import encode  # noqa: PLC0415 - likewise
 
     source, read = open_source(data, options), 0
-
-    def predicted(batch: pa.RecordBatch, start: int) -> pa.RecordBatch:
-        X = encode(batch, features)
-        _require_finite(X, features)
-        return batch_of([batch.column(name) for name in keep], X)
 
     def batch_of(kept: list[pa.Array], X: Matrix) -> pa.RecordBatch:
         made = columns.filled(predict(X))
@@ -157,8 +152,11 @@ def predictions(
             require_kind(find(source, name), written.kind)
         # What is kept is asked for as it is written, and so as the features read it that it is for, too.
         asked |= {name: attrs.evolve(asked.get(name, Written()), kind="categorical") for name in keep}
-        for batch in encoded(source.batches(asked, ROWS), predicted, source.called):
-            yield batch
+        for batch in source.batches(asked, ROWS):
+            with numbered(source.called, read):
+                X = encode(batch, features)
+            _require_finite(X, features)
+            yield batch_of([batch.column(name) for name in keep], X)
             read += batch.num_rows
         if not read:
             none = [pa.nulls(0, source.fields.field(name).type) for name in keep]
