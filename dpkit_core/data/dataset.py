@@ -122,6 +122,17 @@ class AnyDataset(Protocol):
         ...
 
 
+def _sum(data: AnyDataset, what: Sum, /) -> Integers:
+    """Return the total over all records, exactly, by one pass over the columns in use."""
+    blocks = data.blocks(what.records_at_once(len(data.features)))
+    return total(what, data.records, ((len(block), what.of(block)) for block in blocks))
+
+
+def _mapped(data: AnyDataset, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
+    """Return the records with ``columns`` other features, made anew for each sum."""
+    return MappedRecords(data, rows)
+
+
 def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
     array: Matrix | None = None
     with contextlib.suppress(TypeError, ValueError, OverflowError):
@@ -308,10 +319,7 @@ class Dataset:
         """How many records there are."""
         return len(self.y)
 
-    def sum(self, what: Sum, /) -> Integers:
-        """Return the total over all records, exactly."""
-        blocks = self.blocks(what.records_at_once(self.X.shape[1]))
-        return total(what, self.records, ((len(block), what.of(block)) for block in blocks))
+    sum = _sum
 
     def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
         """Return the records with ``columns`` other features, computed once and kept."""
@@ -401,14 +409,11 @@ class SparseDataset:
     def sum(self, what: Sum, /) -> Integers:
         """Return the total over all records, exactly; dense blocks are made where zeros cannot be skipped."""
         if (of := what.of_sparse) is None:
-            blocks = self.blocks(what.records_at_once(self.X.shape[1]))
-            return total(what, self.records, ((len(block), what.of(block)) for block in blocks))
+            return _sum(self, what)
         pieces = self._pieces(what.most_records)
         return total(what, self.records, ((len(piece), of(piece)) for piece in pieces))
 
-    def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
-        """Return the records with ``columns`` other features, made anew for each sum."""
-        return MappedRecords(self, rows)
+    map = _mapped
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """Yield all records, at most ``rows`` at a time, which are dense for that time."""
@@ -473,9 +478,8 @@ class StreamedDataset:
             columns = [position[feature] for feature in features]
             for X, y in blocks():
                 matrix = _numbers(X, "a block of X", 2)
-                _require_columns(matrix.shape[1], schema)
                 target = _target(y, schema)
-                _require_equal(len(matrix), len(target), schema)
+                _require_shape(matrix.shape, len(target), schema, least=0)
                 matrix = filled(matrix, schema.features)
                 matrix, target = complete(matrix, target, schema.features, schema.outcome)
                 everything = columns == list(range(len(position)))
@@ -545,14 +549,7 @@ class StreamedDataset:
         """The names of the features, in order."""
         return tuple(feature.name for feature in self.features)
 
-    def sum(self, what: Sum, /) -> Integers:
-        """Return the total over all records, exactly, by one pass that reads the columns in use."""
-        blocks = self.blocks(what.records_at_once(len(self.features)))
-        return total(what, self.records, ((len(block), what.of(block)) for block in blocks))
-
-    def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
-        """Return the records with ``columns`` other features, made anew for each sum."""
-        return MappedRecords(self, rows)
+    sum, map = _sum, _mapped
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """Yield all records, at most ``rows`` at a time, by one pass."""
@@ -643,24 +640,16 @@ def _require_records(records: int, source: Source, schema: Schema) -> None:
 
 def _require_shape(shape: tuple[int, ...], targets: int, schema: Schema, least: int = 1) -> None:
     rows, columns = shape
-    _require_columns(columns, schema)
-    _require_equal(rows, targets, schema)
-    _require_rows(rows, least)
-
-
-def _require_columns(columns: int, schema: Schema) -> None:
     if columns != len(schema.features):
         raise InvalidData(
             f"X has {columns} columns but the schema has {len(schema.features)} features "
             "(after one-hot encoding); give one column for each"
         )
-
-
-def _require_equal(rows: int, targets: int, schema: Schema) -> None:
     if rows != targets:
         raise InvalidData(
             f"X has {rows} rows but target {schema.target.name!r} has {targets}; they must be equal"
         )
+    _require_rows(rows, least)
 
 
 def _require_rows(rows: int, least: int = 1) -> None:

@@ -154,9 +154,7 @@ def test_models_find_their_columns_by_name(model):
     with pytest.raises(InvalidData, match="no column 'a'"):
         model.predict(table.drop("a"))
     for wrong in (np.zeros((2, 3)), np.zeros(2)):
-        with pytest.raises(
-            InvalidData, match="the model uses 2 features; give one column for each of 'a', 'b'"
-        ):
+        with pytest.raises(InvalidData, match="uses 2 features; give one column for each of 'a', 'b'"):
             model.predict(wrong)
 
 
