@@ -112,6 +112,18 @@ def commands() -> str:
     return "\n".join(sections)
 
 
+def falsehoods() -> str:
+    """Return the published falsehoods of the zoo as a Markdown table."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests/zoo/claims"))
+    return "\n".join(
+        [
+            "| bug | published in | caught by | samples |",
+            "|---|---|---|---|",
+            *__import__("falsehoods").rows(),
+        ]
+    )
+
+
 myst_enable_extensions = ["deflist", "dollarmath", "substitution"]
 sys.path.insert(0, str(Path(__file__).parent))
 notebook = __import__("notebook_page").page()
@@ -121,6 +133,7 @@ myst_substitutions = {
     "parts_table": parts_table(),
     "plugins_table": plugins_table(),
     "proofs": proofs(),
+    "falsehoods": falsehoods(),
 }
 
 

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 
 from dpkit_core.data.features import Feature
-from dpkit_core.mechanisms.quantiles import Fences
+from dpkit_core.mechanisms.fences import Fences
 from dpkit_core.validators import frozen_tuple
 
 if TYPE_CHECKING:

@@ -152,7 +152,9 @@ def quantize(values: Vector, limit: float, units: int) -> Integers:
     return np.trunc(np.clip(values * (units / limit), -units, units)).astype(np.int64)
 
 
-def group_sums(values: Integers, groups: npt.NDArray[np.intp], count: int) -> Integers:
+def group_sums(
+    values: Integers, groups: npt.NDArray[np.intp] | npt.NDArray[np.uint8], count: int
+) -> Integers:
     """Return the sum of integers in each of ``count`` groups, exactly.
 
     Added up in float64, where all partial sums are whole numbers below 2^53: exact in any order.

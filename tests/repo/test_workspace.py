@@ -13,8 +13,10 @@ from dpkit_core.scaffold.checkout import members, registration
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
 KINDS = {"accountants", "commands", "estimators", "ledgers", "regressors", "scorers", "selectors", "sources"}
-# Imported by name: no entry point announces them, and their names do without the kind.
+# No entry point announces them.
 LIBRARIES = {"estimators"}
+# Imported by name, which does without the kind.
+SHORT = {"check", "sklearn"}
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -31,7 +33,7 @@ def singular(folder: Path) -> str:
 
 
 def distribution(folder: Path) -> str:
-    if folder.parent.name in LIBRARIES:
+    if folder.name in SHORT:
         return f"dpkit-{folder.name}"
     return f"dpkit-{singular(folder)}-{folder.name}".replace("_", "-")
 

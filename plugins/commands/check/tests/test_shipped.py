@@ -15,7 +15,7 @@ from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.events import PureDP
 
 REGISTRY = Registry()
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 SHIPPED = [ref for ref in REGISTRY.refs() if ref.distribution.startswith("dpkit-")]
 # The kit was written against these; every later part runs it in its own tests.
 FIRST = {"basic", "kendall", "peel", "rdp", "tukey"}
