@@ -102,7 +102,8 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from dpkit_core.data.sums import Integers, Sum
+from dpkit_core.arrays import Integers
+from dpkit_core.data.sums import Sum
 from dpkit_core.mechanisms.quantiles import (
     EXPONENTS,
     LOCATIONS_PER_OCTAVE,
