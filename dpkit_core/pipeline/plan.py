@@ -20,8 +20,7 @@ from dpkit_core.pipeline.forecasts import StageForecast, forecasts_of
 from dpkit_core.pipeline.parts import Assembly, Component, Part
 from dpkit_core.pipeline.stages import Stage
 from dpkit_core.privacy.budget import Budget, rounded_up, vacuous
-from dpkit_core.privacy.events import NonPrivate, walk
-from dpkit_core.privacy.words import events_in_short
+from dpkit_core.privacy.events import NonPrivate, events_in_short, walk
 from dpkit_core.protocols import Accountant, IterateFacts
 from dpkit_core.release.certificate import PartRecord, StageEvent
 from dpkit_core.release.release import Release
