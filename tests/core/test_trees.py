@@ -21,8 +21,7 @@ from dpkit_core.mechanisms.trees import (
     split_contrasts,
     splits_of,
 )
-from dpkit_core.release.kinds import canonical, read_model, rebuilt
-from dpkit_core.release.words import shown
+from dpkit_core.release.kinds import canonical, read_model, rebuilt, shown
 
 SHAPES = pytest.mark.parametrize("oblivious", [True, False], ids=["oblivious", "complete"])
 
