@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.arrays import Integers, Matrix, Vector
 from dpkit_core.data.features import Feature, wanted
 from dpkit_core.data.fields import numbered
 from dpkit_core.data.frames import (
@@ -34,7 +34,6 @@ from dpkit_core.data.rules import complete, filled, transformed
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.sums import (
     Block,
-    Integers,
     MappedRecords,
     SparseBlock,
     Sum,

@@ -34,7 +34,7 @@ from dpkit_core.text import some_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
 
 CALLED = "the table"
 

@@ -49,7 +49,7 @@ from dpkit_core.release.models import INTERCEPT, NoisyMoments, WinsorizedLinearM
 from dpkit_core.text import Shown, number_of
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.protocols import Model
 
 #: How many times the typical noise has to fit into the smallest eigenvalue of the matrix.

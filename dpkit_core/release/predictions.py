@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.features import Feature, Written, wanted
 from dpkit_core.data.fields import find, numbered, require_kind
 from dpkit_core.data.schema import Column, Schema

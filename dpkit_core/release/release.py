@@ -39,7 +39,7 @@ from dpkit_core.text import Section, Shown
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpkit_core.data.arrays import Vector
+    from dpkit_core.arrays import Vector
     from dpkit_core.release.intervals import Intervals
 
 FORMAT = "dpkit-release"
