@@ -22,7 +22,7 @@ from dpkit_core.files.documents import (
 )
 from dpkit_core.files.writing import write_whole
 from dpkit_core.release.certificate import Certificate
-from dpkit_core.release.kinds import CORE_KINDS, OpaqueModel, canonical, read_model
+from dpkit_core.release.kinds import CORE_KINDS, OWN_KINDS, OpaqueModel, canonical, read_model
 from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
 from dpkit_core.release.signing import Signature
 from dpkit_core.release.words import (
@@ -277,7 +277,7 @@ class Release:
         )
         fields.close()
         written = release.to_document()
-        if model is not None and model["kind"] not in CORE_KINDS:
+        if model is not None and model["kind"] not in {*CORE_KINDS, *OWN_KINDS}:
             written["model"] = model  # whose form is up to the distribution of its kind
         if (place := first_difference(document, written)) is not None:
             raise InvalidRelease(

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import attrs
 
 from dpkit_core import markup
 from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
-from dpkit_core.release.trees import ClassTreesModel, TreesModel
-from dpkit_core.text import columns, indented, number_of
+from dpkit_core.text import columns, indented
 
 if TYPE_CHECKING:
     from dpkit_core.protocols import Model
 
 INTERCEPT = "(intercept)"
-
-#: So many features of a model are listed where a model has no coefficients.
-LISTED = 20
 
 
 @attrs.frozen
@@ -60,37 +56,35 @@ def sections_as_html(sections: Iterable[Section]) -> str:
 
 
 def shown(model: Model) -> Shown:
-    """Return what a person reads of a model.
+    """Return what a person reads of a model: of other than linear ones, what their ``in_words`` returns.
 
     >>> shown(LinearModel(("carat",), (7000.0,), -2000.0)).rows
     (('carat', '7000'), ('(intercept)', '-2000'))
     """
     match model:
         case LinearModel():
-            rows = [*zip(model.features, map(_number, model.coefficients), strict=True)]
-            return Shown(("feature", "coefficient"), (*rows, (INTERCEPT, _number(model.intercept))))
+            rows = [*zip(model.features, map(shown_number, model.coefficients), strict=True)]
+            return Shown(("feature", "coefficient"), (*rows, (INTERCEPT, shown_number(model.intercept))))
         case WinsorizedLinearModel():
             return _winsorized(model)
         case RowClippedLinearModel():
             return _row_clipped(model)
-        case TreesModel():
-            return _trees(model)
-        case ClassTreesModel():
-            return _class_trees(model)
         case _:
-            return Shown(sentences=(f"{model.to_document()['kind']}; see the release file",))
+            return _own_words(model) or Shown(
+                sentences=(f"{model.to_document()['kind']}; see the release file",)
+            )
 
 
 def _winsorized(model: WinsorizedLinearModel) -> Shown:
     columns = zip(model.features, model.slopes, model.centers, model.widths, strict=True)
     rows = [
-        (name, *map(_number, (slope, center - width, center + width)))
+        (name, *map(shown_number, (slope, center - width, center + width)))
         for name, slope, center, width in columns
     ]
-    low, high = map(_number, model.bounds)
+    low, high = map(shown_number, model.bounds)
     return Shown(
         ("feature", "coefficient", "clipped from", "to"),
-        (*rows, (INTERCEPT, _number(model.level), "", "")),
+        (*rows, (INTERCEPT, shown_number(model.level), "", "")),
         (
             "Features are clipped first. On a scale on which the clips are -1 and 1, records longer than "
             f"{model.radius:.4g} are shrunk to that length. Predictions are kept from {low} to {high}.",
@@ -100,56 +94,28 @@ def _winsorized(model: WinsorizedLinearModel) -> Shown:
 
 def _row_clipped(model: RowClippedLinearModel) -> Shown:
     columns = zip(model.features, model.slopes, model.centers, model.widths, strict=True)
-    rows = [(name, *map(_number, numbers)) for name, *numbers in columns]
+    rows = [(name, *map(shown_number, numbers)) for name, *numbers in columns]
     return Shown(
         ("feature", "coefficient", "center", "width"),
-        (*rows, (INTERCEPT, _number(model.level), "", "")),
+        (*rows, (INTERCEPT, shown_number(model.level), "", "")),
         (
             "This line is for short records. With z = (feature - center) / width, where the length L of "
-            f"(z, 1) is above {model.norm:.4g}, the prediction is {_number(model.offset)} plus "
+            f"(z, 1) is above {model.norm:.4g}, the prediction is {shown_number(model.offset)} plus "
             f"{model.norm:.4g} / L times what the line has beyond that.",
         ),
     )
 
 
-def _trees(model: TreesModel) -> Shown:
-    rows, others = _ranked(model.importances)
-    parts = ["a start", *(["a line"] if model.linear is not None else [])]
-    said = {
-        "identity": "The prediction is the sum of",
-        "logistic": "The prediction is the probability whose log odds are the sum of",
-        "log": "The prediction is the exponential of the sum of",
-    }[model.link]
-    trees = f"{number_of(len(model.splits), f'{model.shape} tree')} of depth {model.depth}"
-    sentences = [f"{said} {', '.join(parts)} and {trees}."]
-    sentences.append(
-        "The importance of a feature is the standard deviation of what it alone adds to that sum." + others
-    )
-    if model.bounds is not None:
-        low, high = map(_number, model.bounds)
-        sentences.append(f"Predictions are kept from {low} to {high}.")
-    return Shown(("feature", "importance"), rows, (" ".join(sentences),))
+def _own_words(model: Model) -> Shown | None:
+    in_words = getattr(model, "in_words", None)
+    found = in_words() if callable(in_words) else None
+    return found if isinstance(found, Shown) else None
 
 
-def _class_trees(model: ClassTreesModel) -> Shown:
-    rows, others = _ranked(model.importances)
-    trees = number_of(len(model.splits), f"{model.shape} tree")
-    sentences = (
-        f"The predictions are the probabilities of {', '.join(model.classes)}: in proportion to the "
-        f"exponentials of sums, one for each, of a start and {trees} of depth "
-        f"{model.depth}. The importance of a feature is the standard deviation of what it alone adds "
-        f"to these sums, the root of its mean square over the classes.{others}",
-    )
-    return Shown(("feature", "importance"), rows, sentences)
+def shown_number(value: float) -> str:
+    """Return a number of a model as a person reads it.
 
-
-def _ranked(importances: Mapping[str, float]) -> tuple[tuple[tuple[str, str], ...], str]:
-    """Return the most important features, and a sentence about the others."""
-    ranked = sorted(importances.items(), key=lambda item: -item[1])
-    rows = tuple((name, _number(importance)) for name, importance in ranked[:LISTED])
-    others = len(ranked) - len(rows)
-    return rows, f" {others} less important features are not shown." if others else ""
-
-
-def _number(value: float) -> str:
+    >>> shown_number(1234567.8)
+    '1.23457e+06'
+    """
     return f"{value:.6g}"
