@@ -13,6 +13,7 @@ import attrs
 
 from dpkit_core._version import __version__
 from dpkit_core.errors import InvalidRelease
+from dpkit_core.files.documents import as_document
 from dpkit_core.pipeline.compose import compose
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.planfile import other_events
@@ -84,7 +85,7 @@ def replan(release: Release, *, select_share: float | None = None) -> Replanned:
 def _may_lack_its_share(certificate: Certificate) -> bool:
     """Return whether a selection had a share of the budget that is not recorded."""
     roles = {part.role for part in certificate.parts}
-    return {"selector", "regressor"} <= roles and "select_share" not in certificate.plan.to_document()
+    return {"selector", "regressor"} <= roles and "select_share" not in as_document(certificate.plan)
 
 
 def _plan(release: Release, select_share: float | None) -> Plan:

@@ -448,7 +448,7 @@ class _Run:
             else:
                 model = outcome
         self._require_same_process()
-        release = Release(selected, model, refusal, self.certificate(refusal), code)
+        release = Release(selected, model, refusal, self.certificate(refusal), refusal_code=code)
         self.observers.before_release(release)
         self.payment.release(release)
         self.observers.released(release)
