@@ -26,7 +26,7 @@ from dpkit_core.files.documents import (
 from dpkit_core.files.writing import write_whole
 from dpkit_core.protocols import Model
 from dpkit_core.release.certificate import Certificate
-from dpkit_core.release.kinds import CORE_KINDS, OpaqueModel, canonical, read_model, shown
+from dpkit_core.release.kinds import CORE_KINDS, OWN_KINDS, OpaqueModel, canonical, read_model, shown
 from dpkit_core.release.models import (
     INTERCEPT,
     LinearModel,
@@ -263,7 +263,7 @@ class Release:
         release = from_document(cls, fields.rest(), "the release", InvalidRelease)
         written = release.to_document()
         model = document["model"]
-        if model is not None and model["kind"] not in CORE_KINDS:
+        if model is not None and model["kind"] not in {*CORE_KINDS, *OWN_KINDS}:
             written["model"] = model  # whose form is up to the distribution of its kind
         if (place := first_difference(document, written)) is not None:
             raise InvalidRelease(

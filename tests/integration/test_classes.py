@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from dpkit_check.forms import streamed
+from dpkit_model_trees import ClassTreesModel
 from scipy import sparse
 
 from dpkit_core import (
     Budget,
-    ClassTreesModel,
     Column,
     Dataset,
     Randomness,

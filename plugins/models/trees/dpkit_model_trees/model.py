@@ -1,7 +1,7 @@
 """Released sums of trees: what they predict, how they are written, and what their features are worth.
 
 A tree of depth D has 2^D leaves, from left to right, and splits that are either one a level (``oblivious``)
-or one a place, level by level from the root (``complete``); ``dpkit_core.mechanisms.trees`` says how they are
+or one a place, level by level from the root (``complete``); ``dpkit_model_trees.drawing`` says how they are
 numbered. A split is a feature and a threshold. Values above the threshold go to the right; missing ones go to
 the left. A split without a threshold asks whether there is a value: missing ones go left, and all others
 right.
@@ -21,8 +21,8 @@ from dpkit_core.text import Shown, number_of
 from dpkit_core.validators import exact_text, frozen_floats
 
 if TYPE_CHECKING:
-    from dpkit_core.arrays import Matrix, Vector
-    from dpkit_core.mechanisms.trees import Trees
+    from dpkit_core import Matrix, Vector
+    from dpkit_model_trees.drawing import Trees
 
 Split: TypeAlias = tuple[int, float | None]
 """A feature, by its place in the model, and the threshold; None asks whether there is a value."""
@@ -163,7 +163,7 @@ class TreesModel:
         """Return the sums, one per row of ``X``, before link and bounds."""
         import numpy as np  # noqa: PLC0415 - a model is read and shown without it
 
-        from dpkit_core.mechanisms.trees import add_trees, code  # noqa: PLC0415 - likewise
+        from dpkit_model_trees.drawing import add_trees, code  # noqa: PLC0415 - likewise
 
         X = model_matrix(X, self.features)
         thresholds = self._thresholds()
@@ -182,7 +182,7 @@ class TreesModel:
         """
         import numpy as np  # noqa: PLC0415 - a model is read and shown without it
 
-        from dpkit_core.mechanisms.trees import MISSING, split_contrasts  # noqa: PLC0415 - likewise
+        from dpkit_model_trees.drawing import MISSING, split_contrasts  # noqa: PLC0415 - likewise
 
         # A feature that no tree asks about is cut at the center of the line, between whose fences it lies.
         thresholds = self._thresholds()
@@ -225,7 +225,7 @@ class TreesModel:
     def _trees(self, thresholds: list[Vector]) -> Trees:
         import numpy as np  # noqa: PLC0415 - a model is read and shown without it
 
-        from dpkit_core.mechanisms.trees import MISSING, Trees, splits_of  # noqa: PLC0415 - likewise
+        from dpkit_model_trees.drawing import MISSING, Trees, splits_of  # noqa: PLC0415 - likewise
 
         shape = (len(self.splits), splits_of(self.depth, oblivious=self.shape == "oblivious"))
         splits = [split for tree in self.splits for split in tree]
