@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_check.check import check
-from dpkit_check.trial import Evidence, Factory, NotApplicable, Trial, require
+from dpkit_check.trial import Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.privacy.accounts import TICKS
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Filtered, Gaussian, PoissonSampled
@@ -30,7 +29,7 @@ _PARTS = 16
 _BEYOND = (TICKS + 1, 2 * TICKS, 9 * TICKS)
 
 
-@check("privacy", kinds=("accountant",))
+@attack("privacy", kinds=("accountant",))
 def check_no_record_overspends(make: Factory[Accountant], trial: Trial) -> Evidence:
     """Whatever records contribute, and whenever they come, what each spent is within what the event claims.
 
@@ -60,7 +59,7 @@ def check_no_record_overspends(make: Factory[Accountant], trial: Trial) -> Evide
     )
 
 
-@check("composition", kinds=("accountant",))
+@attack("composition", kinds=("accountant",))
 def check_accounts_are_separate(make: Factory[Accountant], trial: Trial) -> Evidence:
     """Whether a record takes part depends on its own costs alone; who is left out is not charged.
 
