@@ -18,7 +18,7 @@ from dpkit_check import (
     same_law,
     schemas,
 )
-from dpkit_check.exact import (
+from dpkit_check.laws import (
     MOST_SEQUENCES,
     NotEnumerable,
     enumerate_law,

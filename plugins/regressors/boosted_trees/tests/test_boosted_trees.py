@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 from dpkit_accountant_tight import TightAccountant
 from dpkit_check import StageMeter
+from dpkit_check.attacks.draws import check_draws_are_covered
 from dpkit_check.audit import Audit, audit
-from dpkit_check.checks.regressors import check_draws_are_covered
 from dpkit_check.pytest import parametrize_with_checks
 from dpkit_check.trial import CheckFailed, Trial
 from dpkit_regressor_boosted_trees.boosted_trees import (
