@@ -36,7 +36,7 @@ from dpkit_check.reference import (
 )
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, require
 from dpkit_check.worlds import Population, box, classified, lattice, schemas, takes_classes
-from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import AnyDataset, Dataset
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import (
@@ -54,7 +54,6 @@ from dpkit_core.pipeline.meter import Draw
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.parts import option_fields
 from dpkit_core.pipeline.plan import Plan
-from dpkit_core.plugins import kinds
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import Event, Filtered, NonPrivate, expand, walk
@@ -96,9 +95,6 @@ _REFUSALS = (Unsuitable, CalibrationFailed, UnsupportedEvent)
 
 # Kinds
 
-# Kind -> protocol; a kind is called by the role of one part.
-PROTOCOLS: Mapping[str, type[object]] = {role: kinds.PROTOCOLS[kind] for role, kind in kinds.ROLES.items()}
-
 # The method that no other kind has.
 _SIGNS = {"scorer": "prepare", "selector": "select", "accountant": "compose", "regressor": "fit"}
 
@@ -136,11 +132,6 @@ def kinds_of(cls: type[object]) -> list[str]:
     found = [kind for kind, method in _SIGNS.items() if callable(getattr(cls, method, None))]
     of_iterates = callable(getattr(cls, _ITERATES, None)) and "scorer" not in found
     return ["scorer", *found] if of_iterates else found
-
-
-def protocol_of(kind: str, cls: type[object]) -> type[object]:
-    """Return the protocol that a class of this kind is to keep."""
-    return kinds.protocol_of(kinds.ROLES[kind], cls)
 
 
 # Partners

@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dpkit_check.instrument import Answers, Floats, QuickSampler
+from dpkit_check.instrument import Answers, QuickSampler
 from dpkit_check.laws import exponential_law, gumbel_law, ordered_law
+from dpkit_core.arrays import Floats
 
 #: Noise is chosen between these, in units of its scale: what lies beyond has probability below 1e-26.
 REACH = {

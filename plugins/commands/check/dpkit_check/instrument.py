@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import attrs
 import numpy as np
@@ -25,15 +25,13 @@ import numpy.typing as npt
 
 from dpkit_check.climb import NORMS, ROUNDING
 from dpkit_check.trial import CheckFailed, NotApplicable
-from dpkit_core.data.arrays import Matrix
+from dpkit_core.arrays import Floats, Matrix
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Event
 from dpkit_core.protocols import Accountant, Custom, Scores, StagePlan
-
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 # Values are clamped at this many sensitivities, as on the grid of a real meter: never below.
 _CLAMP = 2.0**45

@@ -28,7 +28,7 @@ from dpkit_check.attacks import (
     shapes,
     totals,
 )
-from dpkit_check.cases import PROTOCOLS, UNCLAIMED, again, class_of, kind_of
+from dpkit_check.cases import UNCLAIMED, again, class_of, kind_of
 from dpkit_check.options import options_of
 from dpkit_check.trial import (
     GROUPS,
@@ -41,9 +41,10 @@ from dpkit_check.trial import (
     NotApplicable,
     Trial,
 )
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.text import number_of
 
-KINDS = tuple(PROTOCOLS)
+KINDS = tuple(PARTS)
 
 FALSE_ALARM = 1e-3
 """Probability that a run fails a faultless part: shared evenly by its statistical checks (Bonferroni)."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import scipy
 
 from dpkit_check.instrument import Answers
-from dpkit_core.data.arrays import Vector
+from dpkit_core.arrays import Vector
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.privacy.events import Event, ExponentialMechanism
 from dpkit_core.protocols import Scores

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 import attrs
 import numpy as np
 
-from dpkit_core.plugins.kinds import ROLES
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.protocols import Accountant, Regressor, Scorer, TopKSelector
 
 AnyPart: TypeAlias = Scorer | TopKSelector | Regressor | Accountant
@@ -153,7 +153,7 @@ class Check:
 def attack(
     group: Group,
     *,
-    kinds: tuple[str, ...] = tuple(ROLES),
+    kinds: tuple[str, ...] = tuple(PARTS),
     statistical: bool = False,
     thorough_only: bool = False,
 ) -> Callable[[CheckFunction], Check]:

@@ -20,7 +20,7 @@ import attrs
 import numpy as np
 
 from dpkit_check.trial import NotApplicable, require
-from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import AnyDataset, Dataset, SparseDataset, StreamedDataset
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.privacy.budget import Neighboring

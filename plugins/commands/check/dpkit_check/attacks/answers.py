@@ -23,7 +23,7 @@ from dpkit_check.cases import (
 )
 from dpkit_check.instrument import Answers, Transcript, given, opened, plain
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
-from dpkit_core.data.arrays import Vector
+from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Gaussian

@@ -8,10 +8,11 @@ import pickle
 import attrs
 
 from dpkit_check.attacks.elsewhere import SLOW_TO_IMPORT, imported
-from dpkit_check.cases import class_of, kinds_of, protocol_of
+from dpkit_check.cases import class_of, kinds_of
 from dpkit_check.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.pipeline.parts import option_fields
-from dpkit_core.plugins.signatures import departures
+from dpkit_core.plugins.kinds import PARTS
+from dpkit_core.plugins.signatures import departures, is_supported
 from dpkit_core.protocols import API, API_FLOOR
 
 
@@ -24,10 +25,8 @@ def check_protocol(make: Factory[AnyPart], trial: Trial) -> Evidence:
     """
     cls = class_of(make)
     api = getattr(cls, "api", None)
-    require(
-        isinstance(api, int) and API_FLOOR <= api <= API, f"api is {api!r}; it must be {API_FLOOR} to {API}"
-    )
-    faults = [fault for kind in kinds_of(cls) for fault in departures(cls, protocol_of(kind, cls))]
+    require(is_supported(api), f"api is {api!r}; it must be {API_FLOOR} to {API}")
+    faults = [fault for kind in kinds_of(cls) for fault in departures(cls, PARTS[kind].protocol_of(cls))]
     require(not faults, "; ".join(faults))
     return Evidence(f"plugin API {api}")
 

@@ -20,7 +20,7 @@ from dpkit_check.cases import FIT_BUDGETS, RegressorCase, denial, judged, served
 from dpkit_check.instrument import Answers
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack
 from dpkit_check.worlds import Pair, box
-from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.noise.sampler import Sampler

@@ -38,7 +38,7 @@ from dpkit_check.climb import jumps, repeating
 from dpkit_check.instrument import Transcript, given
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_check.worlds import Pair, Population
-from dpkit_core.data.arrays import Matrix
+from dpkit_core.arrays import Matrix
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.privacy import events
 from dpkit_core.privacy.budget import Neighboring

@@ -16,7 +16,7 @@ from typing import Any, Self
 import attrs
 
 from dpkit_check import elsewhere
-from dpkit_check.cases import PROTOCOLS, class_of, kind_of, kinds_of
+from dpkit_check.cases import class_of, kind_of, kinds_of
 from dpkit_check.trial import AnyPart, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.text import number_of
 
@@ -95,8 +95,8 @@ class _Request:
             part = base64.b64encode(pickle.dumps(make)).decode()
         except (pickle.PicklingError, AttributeError, TypeError):
             part = ""
-        kinds = [kind for kind in kinds_of(class_of(make)) if kind in PROTOCOLS]
-        return cls(module, getattr(sys.modules.get(module), "__file__", None) or "", part, kinds[0])
+        kind = kinds_of(class_of(make))[0]
+        return cls(module, getattr(sys.modules.get(module), "__file__", None) or "", part, kind)
 
 
 def _told(make: Factory[AnyPart]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dpkit_check.cases import ScorerCase, class_of, fitted, kind_of, released_nu
 from dpkit_check.instrument import Answers
 from dpkit_check.trial import CheckFailed, Evidence, Factory, Trial, attack, require
 from dpkit_check.worlds import FORMS, accepted_forms
-from dpkit_core.data.arrays import Vector
+from dpkit_core.arrays import Vector
 from dpkit_core.protocols import Regressor, Scorer
 from dpkit_core.text import number_of
 

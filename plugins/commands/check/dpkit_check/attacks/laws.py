@@ -46,7 +46,7 @@ from dpkit_check.chances import (
 from dpkit_check.instrument import Answers
 from dpkit_check.laws import hockey_stick, max_log_ratio
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
-from dpkit_core.data.arrays import Vector
+from dpkit_core.arrays import Vector
 from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.privacy.events import Event, ExponentialMechanism, PermuteAndFlip, PureDP, expand
 from dpkit_core.protocols import TopKSelector

@@ -26,7 +26,7 @@ from dpkit_check.cases import (
 from dpkit_check.instrument import Answers
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_check.worlds import Population
-from dpkit_core.data.arrays import Matrix
+from dpkit_core.arrays import Matrix
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.features import Feature
 from dpkit_core.data.schema import Schema
