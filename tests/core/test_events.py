@@ -66,11 +66,11 @@ PLACES = {
         GROUPS | {"NonPrivate"},
     ),
     "plugins/commands/check/dpkit_check/products.py law_of": ("a mechanism that it describes", set()),
-    "plugins/commands/check/dpkit_check/checks/accountants.py events": (
+    "plugins/commands/check/dpkit_check/attacks/totals.py events": (
         "an example, which accountants are asked about",
         {"Filtered", "NonPrivate"},
     ),
-    "plugins/commands/check/dpkit_check/checks/accountants.py _exact_laws": (
+    "plugins/commands/check/dpkit_check/attacks/totals.py _exact_laws": (
         "the exact delta of a mechanism that it describes, which accountants are attacked with",
         {"Repeated", "Sequence", "NonPrivate"},
     ),
