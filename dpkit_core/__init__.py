@@ -99,8 +99,8 @@ _HOMES = {
     "plugins.sources": "open_source",
     "privacy.budget": "Budget Neighboring Sensitivity",
     "protocols": (
-        "API API_FLOOR Accountant Forecast Iterate Iterates Meter Model Refusal Regressor Request Round Scorer "
-        "Scores SelectionRequest StagePlan TopKSelector"
+        "API API_FLOOR Accountant Forecast Iterate Iterates Meter Model Refusal Regressor Request Round "
+        "Scorer Scores SelectionRequest StagePlan TopKSelector"
     ),
     "release.certificate": "Certificate",
     "release.models": "LinearModel NoisyMoments RowClippedLinearModel WinsorizedLinearModel",

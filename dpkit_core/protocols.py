@@ -146,14 +146,15 @@ class Request:
     schema
         Public facts about the whole table.
     k
-        Of a scorer: how many features will be picked. Of a regressor: how many columns the data will have, out
-        of the schema's features; not known which, unless all.
+        Of a scorer: how many features will be picked. Of a regressor: how many columns the data will have,
+        out of the schema's features; not known which, unless all.
     budget
         What the events may cost under ``accountant``.
     accountant
         An accountant that has composed nothing yet.
     batches
-        How many batches the records will come in; above 1 only for a regressor with ``"batches"`` in ``forms``.
+        How many batches the records will come in; above 1 only for a regressor that has ``"batches"`` in
+        ``forms``.
     iterates
         What the regressor said of its iterates, where a scorer and a selector will screen them: it must then
         show them to ``Meter.screen`` as planned. None otherwise.
@@ -211,8 +212,8 @@ class Round:
     def __attrs_post_init__(self) -> None:
         if self.picks is not None and self.picks > self.candidates:
             raise Unsuitable(
-                f"{self.picks} picks from {self.candidates} features; each feature can be picked once, so ask "
-                "for fewer"
+                f"{self.picks} picks from {self.candidates} features; each feature can be picked once, so "
+                "ask for fewer"
             )
         if self.scores > CANDIDATE_LIMIT:
             raise Unsuitable(
@@ -434,7 +435,7 @@ class Meter(Protocol):
 
 
 class Scorer(Protocol):
-    """How relevant is each feature? Or, for a scorer of iterates, how well can each be dropped?
+    """Scores how relevant each feature is; or, in an iterate of a regressor, how well it can be dropped.
 
     Scores stay inside the run, and a selector releases what follows from them. Optional members:
 
@@ -562,7 +563,7 @@ class TopKSelector(Protocol):
         ...
 
     def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
-        """Return the indices of ``scores.round.picks`` distinct candidates; of those above 0 where it is None.
+        """Return the indices of ``scores.round.picks`` distinct candidates; None means all above 0.
 
         Called once in each round.
 
@@ -637,7 +638,7 @@ class Accountant(Protocol):
 
 
 def keeps_accounts(accountant: Accountant) -> bool:
-    """Return whether an accountant allows ``Filtered``: a fact of its own, whatever events it ``supports``."""
+    """Return whether an accountant allows ``Filtered``: a separate fact from the events it ``supports``."""
     return getattr(type(accountant), "keeps_accounts", False) is True
 
 
@@ -682,7 +683,9 @@ class Refusal:
 
 
 class Regressor(Protocol):
-    """Fit a model to the selected columns. Optional members:
+    """Fit a model to the selected columns.
+
+    Optional members:
 
     ``forms``
         Class-level fact: which of ``"dense"``, ``"sparse"``, ``"streamed"`` data the regressor accepts; dense

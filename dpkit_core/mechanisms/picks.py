@@ -54,7 +54,6 @@ def plan_picks(request: SelectionRequest, mechanism: type[Pick]) -> StagePlan:
     CalibrationFailed
         If the accountant finds no epsilon within the budget.
     """
-
     counts = request.picks
 
     def events(epsilon: float) -> list[Event]:
@@ -84,9 +83,7 @@ def select_picks(
     return meter.select(scores, scores.round.picks or 0, event=event, constant_work=constant_work)
 
 
-def rounds_of(
-    features: int, picks: Sequence[int], sensitivities: Sequence[Sensitivity]
-) -> tuple[Round, ...]:
+def rounds_of(features: int, picks: Sequence[int], sensitivities: Sequence[Sensitivity]) -> tuple[Round, ...]:
     """Return the rounds of a selection that picks each feature at most once.
 
     Parameters
@@ -121,8 +118,8 @@ def fixed_scores(values: npt.ArrayLike) -> Callable[[Sequence[int]], Vector]:
     Parameters
     ----------
     values
-        One finite score per feature, larger is more relevant, shape (d,). They are copied, and the copy cannot
-        be written to.
+        One finite score per feature, larger is more relevant, shape (d,). They are copied, and the copy
+        cannot be written to.
 
     Examples
     --------

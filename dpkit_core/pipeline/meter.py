@@ -206,7 +206,9 @@ class Window(Uncopyable):
 
     def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Sampler]:
         """As ``Meter.custom`` says."""
-        block: AbstractContextManager[Sampler] = self._ask("custom", event, proof=proof, arithmetic=arithmetic)
+        block: AbstractContextManager[Sampler] = self._ask(
+            "custom", event, proof=proof, arithmetic=arithmetic
+        )
         return block
 
     def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:

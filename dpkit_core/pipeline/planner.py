@@ -389,9 +389,7 @@ class Planner:
     def _rounds(self, selection: Selection) -> tuple[Round, ...]:
         """Return the rounds of a selection before the regression; one a pick where scores depend on picks."""
         picks = (1,) * self.k if selection.scorer.instance.adaptive else (self.k,)
-        sensitivities = [
-            self._declared(selection.scorer, self.schema, index) for index in range(len(picks))
-        ]
+        sensitivities = [self._declared(selection.scorer, self.schema, index) for index in range(len(picks))]
         return rounds_of(self.features, picks, sensitivities)
 
     def _loop_rounds(self, iteration: Iteration, budget: Budget) -> tuple[Round, ...]:

@@ -361,7 +361,7 @@ class _Run:
                 with meter.custom(event, proof="none", arithmetic=UNPROTECTED):
                     pass
         empty = self.meters["scoring"], self.meters["reading"]
-        screening = Screening(self._call, iteration, picking, facts, meter, empty)
+        screening = Screening(self._call, iteration, picking, facts, meter=meter, unplanned=empty)
         meter.screen_by(screening.screen)
         try:
             outcome = self._call(stage.part, lambda: regressor.fit(data, stage.plan, meter.window), meter)
@@ -370,9 +370,7 @@ class _Run:
             raise
         screening.require_kept()
         if not isinstance(outcome, Refusal) and screening.rounds != len(facts.after):
-            raise PlanViolation(
-                f"{stage.part} did not show the iterates of its plan. Nothing is released"
-            )
+            raise PlanViolation(f"{stage.part} did not show the iterates of its plan. Nothing is released")
         return self._checked(stage, outcome, self.data.names, meter)
 
     def _checked(

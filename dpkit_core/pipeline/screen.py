@@ -12,7 +12,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
-import attrs
 import numpy as np
 
 from dpkit_core.data.arrays import Vector
@@ -92,6 +91,7 @@ class Screening:
         iteration: Iteration,
         stage: Stage,
         facts: Iterates,
+        *,
         meter: StageMeter,
         unplanned: tuple[StageMeter, StageMeter],
     ) -> None:
@@ -146,12 +146,12 @@ class Screening:
             or iterate.facts != facts
         ):
             raise PlanViolation(
-                f"{regressor} showed something else than an iterate of {number_of(facts.features, 'feature')} "
-                "with the facts of its plan. Nothing is released"
+                f"{regressor} showed something else than an iterate of "
+                f"{number_of(facts.features, 'feature')} with the facts of its plan. Nothing is released"
             )
 
     def _scores(self, iterate: Iterate, round_: Round) -> Scores:
-        """Return the scores of an iterate as the selector sees them: none is the last, but for a threshold."""
+        """Return the scores of an iterate as the selector sees them; none is the last if one is picked."""
         iteration, facts = self._iteration, self._facts
         count = self._components or facts.features
         prepared = self._prepared(iteration.scorer.instance, iterate, self._unplanned[0])
@@ -189,8 +189,10 @@ class Screening:
             part, lambda: [int(i) for i in part.instance.select(scores, plan, window)], self._meter
         )
         right_number = scores.round.picks in (None, len(chosen))
-        if not right_number or len(chosen) != len(set(chosen)) or not all(
-            0 <= i < len(scores.candidates) and scores.candidates[i] for i in chosen
+        if (
+            not right_number
+            or len(chosen) != len(set(chosen))
+            or not all(0 <= i < len(scores.candidates) and scores.candidates[i] for i in chosen)
         ):
             raise PlanViolation(
                 f"{part} did not return distinct candidates among the {number_of(d, 'feature')} of an "

@@ -75,24 +75,7 @@ from typing import ClassVar, Self
 
 import attrs
 
-from dpkit_core import (
-    Accountant,
-    Budget,
-    Dataset,
-    FixedScores,
-    LinearModel,
-    Meter,
-    Neighboring,
-    RegressionRequest,
-    Regressor,
-    Schema,
-    Scorer,
-    Scores,
-    SelectionRequest,
-    Sensitivity,
-    StagePlan,
-    TopKSelector,
-)
+from dpkit_core import Accountant, Budget, Dataset, FixedScores, LinearModel, Meter, Neighboring, Regressor, Request, Schema, Scorer, Scores, SelectionRequest, Sensitivity, StagePlan, TopKSelector
 from dpkit_core.privacy.events import Event
 
 
@@ -149,7 +132,7 @@ class SilentRegressor:
 
     api: ClassVar[int] = 2
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         return StagePlan(())
 
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> LinearModel | None:

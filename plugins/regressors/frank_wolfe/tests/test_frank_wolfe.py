@@ -29,7 +29,7 @@ from dpkit_core import (
     IterateState,
     Neighboring,
     Randomness,
-    RegressionRequest,
+    Request,
     Schema,
     SparseDataset,
     StagePlan,
@@ -77,7 +77,7 @@ def test_what_is_quick_to_check_holds_for_all_forms(name: str, options: dict[str
 def planned(regressor: FrankWolfeRegressor, schema: Schema, epsilon: float = 1.0) -> StagePlan:
     budget = Budget(epsilon, 1e-5)
     accountant = ReferenceAccountant(schema.neighboring)
-    return regressor.plan(RegressionRequest(schema, len(schema.features), budget, accountant))
+    return regressor.plan(Request(schema, len(schema.features), budget, accountant))
 
 
 def without_noise(regressor: FrankWolfeRegressor, schema: Schema) -> StagePlan:
@@ -303,7 +303,7 @@ def test_a_logistic_model_is_read_again() -> None:
 
 def test_more_vertices_than_selections_are_proved_for_are_refused() -> None:
     schema = box(2, Neighboring.ADD_OR_REMOVE_ONE)
-    request = RegressionRequest(schema, 2**23, Budget(1.0), ReferenceAccountant(schema.neighboring))
+    request = Request(schema, 2**23, Budget(1.0), ReferenceAccountant(schema.neighboring))
     with pytest.raises(Unsuitable, match="2\\^24"):
         FrankWolfeRegressor().plan(attrs.evolve(request))
 

@@ -18,8 +18,8 @@ from dpkit_core import (
     Neighboring,
     Randomness,
     Registry,
-    RegressionRequest,
     Release,
+    Request,
     Sampler,
     Schema,
     compose,
@@ -84,7 +84,7 @@ def table(n, seed=0, schema=SCHEMA):
 
 def request(accountant=None, budget=BUDGET, schema=SCHEMA, batches=1):
     accountant = accountant or named("rdp")(schema.neighboring)
-    return RegressionRequest(schema, len(schema.features), budget, accountant, batches)
+    return Request(schema, len(schema.features), budget, accountant, batches)
 
 
 def exactly(regressor, data, asked=None):

@@ -21,8 +21,8 @@ from dpkit_core import (
     Dataset,
     Neighboring,
     Randomness,
+    Request,
     Schema,
-    ScoringRequest,
     Sensitivity,
     SparseDataset,
     StreamedDataset,
@@ -59,7 +59,7 @@ def released(data, plan, scorer, seed=0):
 
 def plan_of(scorer, schema, epsilon=1.0):
     accountant = ReferenceAccountant(schema.neighboring)
-    return scorer.plan(ScoringRequest(schema, 2, Budget(epsilon), accountant))
+    return scorer.plan(Request(schema, 2, Budget(epsilon), accountant))
 
 
 @pytest.mark.slow
@@ -378,7 +378,7 @@ def test_an_accountant_that_does_not_know_the_median_is_named_in_the_remedy():
         def supports(self, event, /):
             return False
 
-    request = ScoringRequest(box(2, AR), 2, Budget(1.0), Ignorant(AR))
+    request = Request(box(2, AR), 2, Budget(1.0), Ignorant(AR))
     with pytest.raises(Unsuitable, match="use one that does"):
         CorrelationScorer(center="private").plan(request)
 

@@ -15,7 +15,7 @@ from dpkit_scorer_lasso_votes.lasso_votes import elect, lasso
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpkit_core import Budget, Dataset, Neighboring, Randomness, Schema, ScoringRequest
+from dpkit_core import Budget, Dataset, Neighboring, Randomness, Request, Schema
 from dpkit_core.errors import Unsuitable
 from dpkit_core.privacy.events import Laplace
 
@@ -35,7 +35,7 @@ def schema(d, neighboring=AR):
 
 def plan_of(scorer, facts, k=2, epsilon=1.0):
     accountant = ReferenceAccountant(facts.neighboring)
-    return scorer.plan(ScoringRequest(facts, k, Budget(epsilon), accountant))
+    return scorer.plan(Request(facts, k, Budget(epsilon), accountant))
 
 
 def votes(scorer, X, y, facts, *, k=2, epsilon=1.0):
@@ -362,4 +362,4 @@ def test_an_accountant_that_does_not_know_the_count_is_refused():
             return False
 
     with pytest.raises(Unsuitable, match="does not support Laplace"):
-        LassoVotesScorer().plan(ScoringRequest(schema(2), 2, Budget(1.0), Ignorant(AR)))
+        LassoVotesScorer().plan(Request(schema(2), 2, Budget(1.0), Ignorant(AR)))
