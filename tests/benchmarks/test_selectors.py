@@ -15,6 +15,7 @@ from dpkit_selector_oneshot_laplace import OneshotLaplaceSelector
 from dpkit_selector_peel import PeelSelector
 from dpkit_selector_permute_and_flip import PermuteAndFlipSelector
 
+from dpkit_core.mechanisms.picks import rounds_of
 from dpkit_core import Budget, Neighboring, Randomness, Scores, SelectionRequest, Sensitivity
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
@@ -27,11 +28,11 @@ def values(d):
 
 def selection(selector, d, k):
     """Return a function that makes one selection."""
-    request = SelectionRequest(d, (k,), (SENSITIVITY,), Budget(1.0, 1e-6), ReferenceAccountant(AR))
+    request = SelectionRequest(rounds_of(d, (k,), (SENSITIVITY,)), Budget(1.0, 1e-6), ReferenceAccountant(AR))
     plan = selector.plan(request)
-    scores = Scores(values(d), SENSITIVITY, np.ones(d, dtype=bool))
+    scores = Scores(values(d), request.rounds[0], np.ones(d, dtype=bool))
     randomness = Randomness.from_os()
-    return lambda: selector.select(scores, k, plan, StageMeter("selection", plan, AR, randomness))
+    return lambda: selector.select(scores, plan, StageMeter("selection", plan, AR, randomness))
 
 
 def gumbel_seconds(d, k):

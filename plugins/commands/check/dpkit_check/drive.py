@@ -22,20 +22,20 @@ from dpkit_check.trial import CheckFailed, Evidence, NotApplicable, require
 from dpkit_core.data.arrays import Matrix, Vector
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidRelease, PlanViolation
+from dpkit_core.mechanisms.picks import rounds_of
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.pipeline.meter import Draw, StageMeter
+from dpkit_core.plugins.kinds import Planning
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import Event, NonPrivate, expand, walk
 from dpkit_core.protocols import (
     Accountant,
-    PreparedScores,
     Refusal,
     Regressor,
-    ReleasingScorer,
+    Request,
     Scorer,
     Scores,
-    ScoringRequest,
     StagePlan,
     TopKSelector,
 )
@@ -263,27 +263,25 @@ def scoring_plan(scorer: Scorer, schema: Schema, picks: int = PICKS) -> StagePla
 
     It is told that so many features are going to be picked, or all where there are fewer.
     """
-    if not isinstance(scorer, ReleasingScorer):
+    if not isinstance(scorer, Planning):
         return None
     accountant = ReferenceAccountant(schema.neighboring)
     k = min(picks, len(schema.features))
-    plan = scorer.plan(ScoringRequest(schema, k, Budget(1.0, 1e-6), accountant))
+    plan = scorer.plan(Request(schema, k, Budget(1.0, 1e-6), accountant))
     return plan if plan.events or plan.settings is not None else None
 
 
-def preparer(scorer: Scorer, schema: Schema, seed: int = 0) -> Callable[[Any], PreparedScores]:
+def preparer(
+    scorer: Scorer, schema: Schema, seed: int = 0
+) -> Callable[[Any], Callable[[Sequence[int]], Vector]]:
     """Return what prepares ``scorer`` for a dataset, with the same release of its own for every dataset."""
-    plan = scoring_plan(scorer, schema)
-    if plan is None or not isinstance(scorer, ReleasingScorer):
-        return scorer.prepare
-    releasing, fixed = scorer, plan
-
+    plan = scoring_plan(scorer, schema) or StagePlan(())
     randomness = Randomness.from_seed(0)  # never drawn from
 
-    def prepare(data: Any) -> PreparedScores:
-        meter = BlindMeter(np.random.default_rng(seed), randomness, fixed, schema.neighboring)
+    def prepare(data: Any) -> Callable[[Sequence[int]], Vector]:
+        meter = BlindMeter(np.random.default_rng(seed), randomness, plan, schema.neighboring)
         meter.arrive(data.records)
-        return releasing.prepare_released(data, fixed, meter.window)
+        return scorer.prepare(data, plan, meter.window)
 
     return prepare
 
@@ -302,12 +300,12 @@ def pick(
     window = meter.window
     candidates = np.ones(len(rounds.values[0]), dtype=bool)
     picked: list[int] = []
-    shown = zip(rounds.values, rounds.picks, rounds.sensitivities, strict=True)
-    for r, (values, count, sensitivity) in enumerate(shown):
-        scores = Scores(values.copy(), sensitivity, candidates.copy(), r)
-        meter.offer(sensitivity)
+    planned = rounds_of(len(rounds.values[0]), rounds.picks, rounds.sensitivities)
+    for r, (values, round_) in enumerate(zip(rounds.values, planned, strict=True)):
+        scores, count = Scores(values.copy(), round_, candidates.copy()), round_.picks
+        meter.offer(round_.sensitivity)
         with keeping_plan():
-            chosen = [int(i) for i in selector.select(scores, count, plan, window)]
+            chosen = [int(i) for i in selector.select(scores, plan, window)]
         if len(set(chosen)) != count or not all(0 <= i < len(values) and candidates[i] for i in chosen):
             raise CheckFailed(
                 f"round {r} returned {chosen}; it must return {count} distinct indices among the candidates "
