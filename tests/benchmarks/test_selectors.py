@@ -15,8 +15,8 @@ from dpkit_selector_oneshot_laplace import OneshotLaplaceSelector
 from dpkit_selector_peel import PeelSelector
 from dpkit_selector_permute_and_flip import PermuteAndFlipSelector
 
-from dpkit_core.mechanisms.picks import rounds_of
 from dpkit_core import Budget, Neighboring, Randomness, Scores, SelectionRequest, Sensitivity
+from dpkit_core.mechanisms.picks import rounds_of
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 SENSITIVITY = Sensitivity.general(1.0, AR)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from doubles import BestSelector, MeanRegressor, PureAccountant, SumScorer
 
-from dpkit_core import Budget, Dataset, fixed_scores, LinearModel, Schema, Sensitivity, StagePlan, compose
+from dpkit_core import Budget, Dataset, LinearModel, Schema, Sensitivity, StagePlan, compose, fixed_scores
 from dpkit_core.errors import CannotCompose, InvalidOption
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.parts import option_fields
@@ -118,11 +118,11 @@ def test_what_lacks_a_member_is_refused_by_name(parts, words):
         compose(**parts)
 
 
-@pytest.mark.parametrize("api", [1, None, "2", True, 3])
-def test_a_part_for_another_api_is_refused_with_the_page_that_says_what_to_change(api):
+@pytest.mark.parametrize("api", [2, None, "3", True, 4])
+def test_a_part_for_another_api_is_refused_and_told_where_to_read_what_changed(api):
     class Old(SumScorer):
         pass
 
     Old.api = api
-    with pytest.raises(InvalidOption, match=r"plugin API 2.*move-to-api-2"):
+    with pytest.raises(InvalidOption, match=r"plugin API 3.*changelog"):
         compose(scorer=Old(), selector=BestSelector())

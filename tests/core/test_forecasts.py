@@ -145,7 +145,7 @@ def test_events_without_candidates_foretell_nothing():
 
     plan = planned(schema(), scorer="kendall", selector="peel")
     blank = attrs.evolve(plan.stages[0].plan, events=[ExponentialMechanism(1.0, plan.schema.neighboring)])
-    assert list(forecasts_of(attrs.evolve(plan.stages[0], plan=blank), plan.schema, 5)) == []
+    assert list(forecasts_of(attrs.evolve(plan.stages[0], plan=blank))) == []
 
 
 @pytest.mark.parametrize("records", [math.inf, math.nan, -1.0])

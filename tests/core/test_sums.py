@@ -2,9 +2,7 @@
 
 import itertools
 import math
-from typing import ClassVar
 
-import attrs
 import numpy as np
 import pytest
 
@@ -20,7 +18,7 @@ from dpkit_core.mechanisms.sums import (
     tick_costs,
 )
 from dpkit_core.pipeline.meter import StageMeter
-from dpkit_core.privacy.accounts import TICKS, PrecisionAccounts
+from dpkit_core.privacy.accounts import TICKS
 from dpkit_core.privacy.events import Filtered, Gaussian, Laplace, PoissonSampled, Repeated
 
 ADD_REMOVE, REPLACE = Neighboring

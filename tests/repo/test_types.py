@@ -14,6 +14,7 @@ from dpkit_core.plugins.kinds import PROTOCOLS
 
 ROOT = Path(__file__).parents[2]
 
+
 def parts() -> Iterator[tuple[str, str, Path]]:
     """Yield kind, class name and module of each part in the workspace."""
     for kind in PROTOCOLS:

@@ -44,7 +44,7 @@ class OpenDPMeanRegressor:
     bounds under replace-one. Events: one ``PureDP``, by OpenDP's privacy map.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = PROOF
     reference: ClassVar[str] = "opendp.org"
 

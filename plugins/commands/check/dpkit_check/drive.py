@@ -134,7 +134,7 @@ class QuickMeter(StageMeter):
         *,
         accountant: Accountant | None = None,
     ) -> None:
-        super().__init__("kit", plan, neighboring, randomness, accountant=accountant)
+        super().__init__("kit", plan, neighboring, randomness)
         self._generator = generator
         self._sampler = QuickSampler(generator)
 

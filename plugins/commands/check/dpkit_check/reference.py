@@ -183,9 +183,7 @@ class ReferenceSelector:
 
 def _pick(epsilon: float, round_: Round) -> ExponentialMechanism:
     moves = round_.sensitivity
-    return ExponentialMechanism(
-        epsilon, moves.neighboring, sensitivity=moves.range, candidates=round_.scores
-    )
+    return ExponentialMechanism(epsilon, moves.neighboring, sensitivity=moves.range, candidates=round_.scores)
 
 
 @attrs.frozen
