@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.data.arrays import Vector
+from dpkit_core.arrays import Vector
 from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.calibration import calibrate_events
 from dpkit_core.privacy.budget import Sensitivity

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 import numpy as np
 
-from dpkit_core.data.arrays import Vector
+from dpkit_core.arrays import Vector
 from dpkit_core.errors import PartFailed, PlanViolation
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.pipeline.parts import Component, Iteration, Part

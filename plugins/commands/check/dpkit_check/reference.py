@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dpkit_core.data.arrays import Vector
+from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import UnsupportedEvent
