@@ -1,17 +1,14 @@
-r"""The four kinds of parts and what each promises.
+r"""The four kinds of parts, and everything that the author of a part may use, on one page.
 
-A release is assembled from parts::
+A release is assembled from parts, and every published method is one combination, such as ``kendall`` +
+``peel`` + ``tukey`` for DPKendall::
 
     Scorer --scores--> TopKSelector --columns--> Regressor --model
         \_________________ | _____________________/
                           Meter    draws the noise and records the event, in one call
 
-and every published method is one combination: DPKendall with the Tukey mechanism is ``kendall`` + ``peel`` +
-``tukey``; the two-stage method of Kifer et al. is ``lasso_votes`` + ``peel``; DP-SIS is ``correlation`` +
-``canonical_lipschitz``.
-
-Parts are frozen attrs classes, or dataclasses, whose fields are their options. They inherit from nothing: a
-class that has these members is a part. Rules that all parts keep:
+A part is a frozen attrs class or a dataclass, whose fields are its options, or a plain class. It inherits
+from nothing. Rules that all parts keep:
 
 1. Planning (``sensitivity``, ``plan``) sees public facts only and raises ``Unsuitable`` with a sentence when
    the part cannot serve; running sees the data. Every sentence that can appear in a release or certificate
@@ -22,10 +19,122 @@ class that has these members is a part. Rules that all parts keep:
    given data, an error is a failed run, charged, without its text.
 4. A part never changes its input and keeps no state between calls.
 
-Class-level facts: ``api`` is the plugin API that the class was written for; ``proof`` says where the argument
-for its privacy claim is; ``reference`` names the paper. Optional: ``most_records``, the largest number of
-records for which the proof holds as computed. Larger tables are refused before any part is given data, and
-the certificate names the assumption.
+Class-level facts: ``api`` is the plugin API that the class was written for, ``proof`` says where the argument
+for its privacy claim is, ``reference`` names the paper. Optional: ``forms``, some of ``"dense"``,
+``"sparse"``, ``"streamed"``, ``"batches"`` and ``"iterates"``; ``takes_classes``; ``uses_features``; and
+``most_records``, the largest number of records for which the proof holds as computed: larger tables are
+refused before any part is given data, and the certificate names the assumption.
+
+The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units and errors::
+
+    class Request:                  # what a scorer or a regressor is to plan for
+        schema: Schema
+        k: int                      # features to be picked; columns that the regressor will be given
+        budget: Budget              # what the events may cost, as composed by ``accountant``
+        accountant: Accountant      # has composed nothing yet; its relation is ``neighboring``
+        batches: int = 1            # above 1 for "batches" in ``forms`` only
+        iterates: Iterates | None = None    # the regressor's, where they are screened
+        neighboring -> Neighboring
+        keeps_accounts -> bool      # whether Filtered may be planned
+
+    class SelectionRequest:         # what a selector is to plan for; no schema, so no names
+        rounds: tuple[Round, ...]
+        budget: Budget
+        accountant: Accountant
+        neighboring -> Neighboring
+        picks -> tuple[int, ...]    # of each round; Unsuitable where there is a threshold
+
+    class Round:                    # one round of a selection
+        scores: int                 # how many numbers the selector is given
+        candidates: int             # how many of them may still be picked, at most
+        picks: int | None           # None: release every candidate above 0
+        sensitivity: Sensitivity
+        index: int = 0
+
+    class StagePlan:                # what a part will emit, and every sentence that it can release
+        events: tuple[Event, ...]
+        settings: object = None     # calibrated numbers, read back by ``settings_as(kind)``
+        assumptions: tuple[str, ...] = ()
+        refusals: Mapping[str, str] = {}    # code -> sentence
+        arithmetic: tuple[str, ...] = ()
+        foreign: tuple[str, ...] = ()
+
+    class Forecast:                 # what to expect of a run, from public facts
+        sentence: str
+        records: float | None = None
+        remedy: str = ""
+
+    class Scores:                   # one round, as its selector sees it
+        values: Vector              # shape (d,), larger is better; private
+        round: Round
+        candidates: NDArray[bool]   # shape (d,); public
+        read: Callable[[Vector, float], Vector] | None = None   # noisy values, deviation -> scores
+
+    class Meter:                    # the only source of noise; an unplanned event voids the run
+        coins -> Generator          # public randomness
+        laplace(value, *, sensitivity, noise_multiplier) -> Matrix
+        gaussian(value, *, sensitivity, noise_multiplier) -> Matrix
+        select(scores, k, *, event, constant_work=False) -> tuple[int, ...]
+        sums(contributions, groups, *, limits, event) -> Matrix
+        custom(event, *, proof, arithmetic) -> ContextManager[Sampler]
+        foreign(event, *, whose, proof) -> ContextManager[None]
+        screen(iterate, /) -> tuple[int, ...]   # features to drop, only for a request with iterates
+
+    class Scorer:                   # how relevant is each feature?
+        adaptive -> bool            # whether scores depend on earlier picks
+        sensitivity(facts: Schema, round_index: int, /) -> Sensitivity
+        prepare(data: Dataset, plan: StagePlan, meter: Meter, /) -> Callable[[Sequence[int]], Vector]
+        plan(request: Request, /) -> StagePlan          # optional: it releases something itself
+        components(facts: Iterates, /) -> int           # optional, for "iterates" in ``forms``; also
+        none, not_private                               # class-level facts of a scorer of iterates
+
+    class TopKSelector:             # given scores of declared sensitivity, release the best candidates
+        plan(request: SelectionRequest, /) -> StagePlan
+        select(scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]
+        reads                       # optional class-level fact: it asks ``Scores.read``
+
+    class Accountant:               # composes events into (epsilon, delta), rounded up; immutable
+        neighboring -> Neighboring
+        supports(event: Event, /) -> bool
+        compose(event: Event, count: int = 1, /) -> Self
+        epsilon(delta: float, /) -> float
+        delta(epsilon: float, /) -> float
+        keeps_accounts              # optional class-level fact: Filtered may be planned
+
+    class Regressor:                # fits a model to the selected columns
+        plan(request: Request, /) -> StagePlan
+        fit(data: Dataset, plan: StagePlan, meter: Meter, /) -> Model | Refusal
+        iterates(schema: Schema, /) -> Iterates         # optional: it can be screened while it fits
+
+    forecast(plan, request, /) -> Sequence[Forecast]    # optional member of any of these but accountants
+
+    class Model:                    # a released model: what leaves the run is its document
+        features -> tuple[str, ...]
+        predict(X: Matrix, /) -> Vector
+        to_document() -> Mapping[str, Any]
+
+    class Refusal:                  # no model, because a private test said no
+        code: str                   # one of ``StagePlan.refusals``
+
+    class Iterates:                 # public facts about the iterates of a fit
+        loss: str
+        radius: float
+        clip: float | None
+        features: int
+        after: tuple[int, ...]      # how many events precede each
+        neighboring: Neighboring
+        records: int | None = None
+
+    class Iterate:                  # ``facts`` to ``length`` are public, all that follows is private
+        facts: Iterates
+        step: int
+        weights: Vector
+        length: float
+        gradient: Vector
+        steepest: float
+        inner: float | None = None
+        square: float | None = None
+        squares: Vector | None = None
 """
 
 from __future__ import annotations
@@ -63,6 +172,9 @@ S = TypeVar("S")
 
 API = 3
 API_FLOOR = 3
+
+#: ``help`` of this module is the page above; each class below has a longer one of its own.
+__all__ = ["API", "API_FLOOR"]
 
 
 @attrs.frozen
