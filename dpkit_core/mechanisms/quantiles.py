@@ -124,7 +124,7 @@ import numpy as np
 from dpkit_core.data.sums import Block, Integers, Sum, Summable
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import ExponentialMechanism, Repeated, Sequence
-from dpkit_core.protocols import Refusal, Scores
+from dpkit_core.protocols import Refusal, Round, Scores
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -738,7 +738,7 @@ def _select(
     event = ExponentialMechanism(
         epsilon, sensitivity.neighboring, sensitivity=sensitivity.range, candidates=scores.size
     )
-    shown = Scores(scores, sensitivity, candidates)
+    shown = Scores(scores, Round(scores.size, scores.size, 1, sensitivity), candidates)
     (pick,) = meter.select(shown, 1, event=event, constant_work=constant_work)
     return pick
 

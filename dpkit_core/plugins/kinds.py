@@ -6,19 +6,19 @@ plays in a pipeline by the singular.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
+from dpkit_core.data.schema import Schema
 from dpkit_core.errors import UnknownName
-from dpkit_core.plugins.signatures import departures
 from dpkit_core.protocols import (
     Accountant,
-    ComponentScorer,
-    IterateScorer,
-    IterativeRegressor,
+    Forecast,
+    Iterates,
     Regressor,
-    ReleasingScorer,
+    Request,
     Scorer,
-    ThresholdSelector,
+    StagePlan,
     TopKSelector,
 )
 
@@ -29,15 +29,49 @@ PROTOCOLS: Mapping[str, type[object]] = {
     "regressors": Regressor,
 }
 
-#: What a part of the kind may offer besides; one that has the names must have the signatures too.
-CAPABILITIES: Mapping[str, tuple[type[object], ...]] = {
-    "scorers": (ReleasingScorer, IterateScorer, ComponentScorer),
-    "selectors": (ThresholdSelector,),
-    "regressors": (IterativeRegressor,),
-}
 
-#: Protocols of which a part of the kind may keep one instead of that of ``PROTOCOLS``.
-ALTERNATIVES: Mapping[str, tuple[type[object], ...]] = {"scorers": (IterateScorer,)}
+@runtime_checkable
+class Planning(Protocol):
+    """A scorer that plans before it scores, see ``Scorer``."""
+
+    def plan(self, request: Request, /) -> StagePlan:
+        """Return the events of its own release, and what it will read back."""
+        ...
+
+
+@runtime_checkable
+class Reading(Protocol):
+    """A scorer of iterates whose scores are read off noisy numbers, see ``Scorer``."""
+
+    def components(self, facts: Iterates, /) -> int:
+        """Return how many numbers there are for each iterate; 0 where they are scores."""
+        ...
+
+
+@runtime_checkable
+class Iterating(Protocol):
+    """A regressor that can be screened while it fits, see ``Regressor``."""
+
+    def iterates(self, schema: Schema, /) -> Iterates:
+        """Return what is public about the iterates of a fit to all features."""
+        ...
+
+
+@runtime_checkable
+class Forecasting(Protocol):
+    """A part that says from public facts what its plan is good for, see ``Regressor``."""
+
+    def forecast(self, plan: StagePlan, request: Any, /) -> Sequence[Forecast]:
+        """Return what is expected of a run of ``plan``."""
+        ...
+
+
+#: The methods that a part of the kind may have besides; one that has the name must have the signature too.
+OPTIONAL: Mapping[str, tuple[type[object], ...]] = {
+    "scorers": (Planning, Reading, Forecasting),
+    "selectors": (Forecasting,),
+    "regressors": (Iterating, Forecasting),
+}
 
 KINDS = tuple(PROTOCOLS)
 
@@ -55,17 +89,6 @@ def role_of(kind: str) -> str:
 ROLES: Mapping[str, str] = {
     role_of(kind): kind for kind in ("scorers", "selectors", "regressors", "accountants")
 }
-
-
-def protocol_of(kind: str, component: type[object]) -> type[object]:
-    """Return the protocol that a class of a kind is to keep: an alternative, where it has that one's names.
-
-    >>> protocol_of("scorers", object).__name__
-    'Scorer'
-    """
-    main = PROTOCOLS[kind]
-    others = (other for other in ALTERNATIVES.get(kind, ()) if issubclass(component, other))
-    return next(others, main) if departures(component, main) else main
 
 
 def kind_named(word: str) -> str:

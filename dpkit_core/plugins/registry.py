@@ -35,14 +35,14 @@ import attrs
 
 from dpkit_core._version import __version__
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, IncompatiblePlugin, UnknownName, install
-from dpkit_core.plugins.kinds import CAPABILITIES, KINDS, kind_named, protocol_of, role_of
+from dpkit_core.plugins.kinds import KINDS, OPTIONAL, PROTOCOLS, kind_named, role_of
 from dpkit_core.plugins.signatures import departures
 from dpkit_core.protocols import API, API_FLOOR
 
 _UNKNOWN = "unknown"
 
 #: What an author reads who has written for an older plugin API.
-MOVING = "The how-to guide move-to-api-2 says what to change"
+MOVING = "The changelog says what to change"
 
 
 def _canonical(distribution: str) -> str:
@@ -322,8 +322,8 @@ def admit(ref: ComponentRef, target: object) -> type[Any]:
             "to its class"
         )
     _require_api(ref, getattr(target, "api", None))
-    protocol = protocol_of(ref.kind, target)
-    offered = [capability for capability in CAPABILITIES.get(ref.kind, ()) if issubclass(target, capability)]
+    protocol = PROTOCOLS[ref.kind]
+    offered = [member for member in OPTIONAL.get(ref.kind, ()) if issubclass(target, member)]
     faults = [fault for promise in (protocol, *offered) for fault in departures(target, promise)]
     if faults:
         raise IncompatiblePlugin(

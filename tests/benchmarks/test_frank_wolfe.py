@@ -15,7 +15,7 @@ from dpkit_regressor_frank_wolfe import FrankWolfeRegressor
 from dpkit_regressor_frank_wolfe.frank_wolfe import Columns, Gram
 from scipy import sparse
 
-from dpkit_core import Budget, Dataset, Neighboring, RegressionRequest, SparseDataset
+from dpkit_core import Budget, Dataset, Neighboring, Request, SparseDataset
 from dpkit_core.mechanisms.quantiles import Fences
 
 N, D, T = 50_000, 280, 1000
@@ -42,7 +42,7 @@ def naive(dense):
 
 def plan_of(regressor, schema):
     accountant = ReferenceAccountant(schema.neighboring)
-    return regressor.plan(RegressionRequest(schema, len(schema.features), Budget(5.0, 1e-5), accountant))
+    return regressor.plan(Request(schema, len(schema.features), Budget(5.0, 1e-5), accountant))
 
 
 def test_a_step_by_the_gram_matrix(benchmark, dense):

@@ -21,7 +21,7 @@ class MyScorer:
     api = {api}
     adaptive = False
     def sensitivity(self, schema, round, /): ...
-    def prepare(self, data, /): ...
+    def prepare(self, data, plan, meter, /): ...
 """
 
 
@@ -245,7 +245,7 @@ def test_a_target_that_is_no_class_is_refused():
 
 def test_an_extra_after_the_target_is_ignored(site):
     points = {"dpkit.scorers": {"mine": "mine:MyScorer [fast]"}}
-    site.install("mine", entry_points=points, modules={"mine": SCORER.format(api=2)})
+    site.install("mine", entry_points=points, modules={"mine": SCORER.format(api=3)})
     assert load("scorer", "mine").__name__ == "MyScorer"
 
 
@@ -255,23 +255,23 @@ def test_an_extra_after_the_target_is_ignored(site):
 def test_a_part_of_a_newer_api_is_refused_with_both_sides_and_the_remedy(site):
     site.install_zoo("wrong_api")
     sentence = (
-        r"scorer 'wrong_api' \(zoo-wrong-api 0\.3\) targets plugin API 99; this dpkit \S+ accepts 2\. "
+        r"scorer 'wrong_api' \(zoo-wrong-api 0\.3\) targets plugin API 99; this dpkit \S+ accepts 3\. "
         "Upgrade dpkit, or install an older zoo-wrong-api"
     )
     with pytest.raises(IncompatiblePlugin, match=sentence):
         load("scorer", "wrong_api")
 
 
-@pytest.mark.parametrize(("api", "fits"), [(1, False), (2, True), (3, True), (4, False)])
+@pytest.mark.parametrize(("api", "fits"), [(2, False), (3, True), (4, True), (5, False)])
 def test_the_api_window_includes_both_ends(api, fits, site, monkeypatch):
-    monkeypatch.setattr(registry_module, "API", 3)
-    monkeypatch.setattr(registry_module, "API_FLOOR", 2)
+    monkeypatch.setattr(registry_module, "API", 4)
+    monkeypatch.setattr(registry_module, "API_FLOOR", 3)
     points = {"dpkit.scorers": {"mine": "mine:MyScorer"}}
     site.install("mine", entry_points=points, modules={"mine": SCORER.format(api=api)})
     if fits:
         assert load("scorer", "mine").api == api
     else:
-        with pytest.raises(IncompatiblePlugin, match=f"API {api}; .* accepts 2-3. Upgrade"):
+        with pytest.raises(IncompatiblePlugin, match=f"API {api}; .* accepts 3-4. Upgrade"):
             load("scorer", "mine")
 
 
@@ -279,7 +279,7 @@ def test_the_api_window_includes_both_ends(api, fits, site, monkeypatch):
 def test_a_part_that_does_not_state_its_api_is_told_the_line_to_add(declaration, site):
     source = SCORER.replace("api = {api}", declaration)
     site.install("mine", entry_points={"dpkit.scorers": {"mine": "mine:MyScorer"}}, modules={"mine": source})
-    with pytest.raises(IncompatiblePlugin, match=r"needs `api: ClassVar\[int\] = 2`"):
+    with pytest.raises(IncompatiblePlugin, match=r"needs `api: ClassVar\[int\] = 3`"):
         load("scorer", "mine")
 
 
@@ -293,16 +293,14 @@ def test_every_member_that_departs_from_the_protocol_is_named(site):
     message = str(caught.value)
     assert "is no Scorer" in message
     assert "adaptive is a method and must be a property" in message
-    assert "sensitivity(schema) cannot be called as sensitivity(schema, round_index)" in message
-    assert "prepare(X, y) cannot be called as prepare(data)" in message
+    assert "sensitivity(schema) cannot be called as sensitivity(facts, round_index)" in message
+    assert "prepare(X, y) cannot be called as prepare(data, plan, meter)" in message
 
 
-def test_a_capability_with_other_signatures_is_refused(site):
-    source = (
-        SCORER.format(api=2) + "    def plan(self, request): ...\n    def prepare_released(self, data): ...\n"
-    )
+def test_an_optional_method_with_another_signature_is_refused(site):
+    source = SCORER.format(api=3) + "    def plan(self): ...\n"
     site.install("mine", entry_points={"dpkit.scorers": {"mine": "mine:MyScorer"}}, modules={"mine": source})
-    with pytest.raises(IncompatiblePlugin, match=r"called as prepare_released\(data, plan, meter\)"):
+    with pytest.raises(IncompatiblePlugin, match=r"called as plan\(request\)"):
         load("scorer", "mine")
 
 
@@ -311,7 +309,7 @@ class Fitting:
 
     def sensitivity(self, schema, round): ...
 
-    def prepare(self, data): ...
+    def prepare(self, data, plan, meter): ...
 
 
 def scorer(**members):
@@ -331,7 +329,7 @@ class Annotated:
 
 
 class Inheriting(Scorer):
-    def prepare(self, data, /): ...
+    def prepare(self, data, plan, meter, /): ...
 
 
 @pytest.mark.parametrize(
@@ -340,30 +338,33 @@ class Inheriting(Scorer):
         (Fitting, ()),
         (Computed, ()),
         (Annotated, ()),
-        (scorer(prepare=lambda self, table, extra=None: ...), ()),
+        (scorer(prepare=lambda self, table, plan, meter, extra=None: ...), ()),
         (scorer(prepare=lambda self, *tables: ...), ()),
-        (scorer(prepare=staticmethod(lambda data: ...)), ()),
-        (scorer(prepare=classmethod(lambda cls, data: ...)), ()),
+        (scorer(prepare=staticmethod(lambda data, plan, meter: ...)), ()),
+        (scorer(prepare=classmethod(lambda cls, data, plan, meter: ...)), ()),
         (scorer(prepare=None), ("prepare is a NoneType and must be a method",)),
         (
             type("Mine", (), {"adaptive": None, "prepare": Fitting.prepare}),
-            ("method sensitivity(schema, round_index) is missing",),
+            ("method sensitivity(facts, round_index) is missing",),
         ),
         (scorer(prepare=3), ("prepare is a int and must be a method",)),
-        (scorer(prepare=lambda self: ...), ("method prepare() cannot be called as prepare(data)",)),
         (
-            scorer(prepare=lambda self, data, *, rng: ...),
-            ("method prepare(data, rng) cannot be called as prepare(data)",),
+            scorer(prepare=lambda self: ...),
+            ("method prepare() cannot be called as prepare(data, plan, meter)",),
         ),
         (
-            scorer(prepare=staticmethod(lambda self, data: ...)),
-            ("method prepare(self, data) cannot be called as prepare(data)",),
+            scorer(prepare=lambda self, data, plan, meter, *, rng: ...),
+            ("method prepare(data, plan, meter, rng) cannot be called as prepare(data, plan, meter)",),
+        ),
+        (
+            scorer(prepare=staticmethod(lambda self, data, plan, meter: ...)),
+            ("method prepare(self, data, plan, meter) cannot be called as prepare(data, plan, meter)",),
         ),
         (
             Inheriting,
             (
                 "property adaptive is missing",
-                "method sensitivity(schema, round_index) is missing",
+                "method sensitivity(facts, round_index) is missing",
             ),
         ),
     ],

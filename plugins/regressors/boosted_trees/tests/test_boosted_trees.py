@@ -37,8 +37,8 @@ from dpkit_core import (
     Neighboring,
     Randomness,
     Refusal,
-    RegressionRequest,
     Release,
+    Request,
     Schema,
     StagePlan,
     TreesModel,
@@ -73,7 +73,7 @@ def planned(
     facts: Schema, regressor: BoostedTreesRegressor | None = None, epsilon: float = 1.0, delta: float = 1e-5
 ) -> StagePlan:
     accountant = TightAccountant(neighboring=facts.neighboring)
-    request = RegressionRequest(facts, len(facts.features), Budget(epsilon, delta), accountant)
+    request = Request(facts, len(facts.features), Budget(epsilon, delta), accountant)
     return (regressor or Few()).plan(request)
 
 

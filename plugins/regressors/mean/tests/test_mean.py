@@ -7,17 +7,7 @@ from dpkit_check.pytest import parametrize_with_checks
 from dpkit_regressor_mean import MeanRegressor
 from dpkit_regressor_mean.mean import MeanSettings
 
-from dpkit_core import (
-    Budget,
-    Dataset,
-    Neighboring,
-    Randomness,
-    Refusal,
-    RegressionRequest,
-    Schema,
-    StagePlan,
-    compose,
-)
+from dpkit_core import Budget, Dataset, Neighboring, Randomness, Refusal, Request, Schema, StagePlan, compose
 from dpkit_core.mechanisms.quantiles import Fences
 from dpkit_core.privacy.events import ExponentialMechanism, Laplace, expand
 
@@ -32,7 +22,7 @@ def schema(bounds=(0.0, 10.0), relation=AR):
 
 
 def plan(bounds=(0.0, 10.0), budget=BUDGET, relation=AR):
-    request = RegressionRequest(schema(bounds, relation), 1, budget, ReferenceAccountant(relation))
+    request = Request(schema(bounds, relation), 1, budget, ReferenceAccountant(relation))
     return MeanRegressor().plan(request)
 
 
