@@ -48,33 +48,31 @@ from dpkit_core.errors import (
     Unsuitable,
     UnsupportedEvent,
 )
+from dpkit_core.mechanisms.picks import rounds_of
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.compose import compose
 from dpkit_core.pipeline.meter import Draw
 from dpkit_core.pipeline.observers import Observers
-from dpkit_core.pipeline.parts import option_fields
+from dpkit_core.pipeline.parts import BATCHES, FORMS, ITERATES, forms_of, option_fields
 from dpkit_core.pipeline.plan import Plan
+from dpkit_core.pipeline.screen import public
+from dpkit_core.plugins.kinds import Iterating, Planning, Reading
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import Event, Filtered, NonPrivate, expand, walk
 from dpkit_core.protocols import (
     Accountant,
-    ComponentScorer,
-    IterateFacts,
-    IterateScorer,
-    IterateState,
-    IterativeRegressor,
+    Iterate,
+    Iterates,
+    Meter,
     Refusal,
-    RegressionRequest,
     Regressor,
-    ReleasingScorer,
+    Request,
+    Round,
     Scorer,
     Scores,
-    ScoringRequest,
     SelectionRequest,
     StagePlan,
-    StreamRegressor,
-    ThresholdSelector,
     TopKSelector,
 )
 from dpkit_core.release.kinds import canonical, rebuilt
@@ -97,9 +95,6 @@ _REFUSALS = (Unsuitable, CalibrationFailed, UnsupportedEvent)
 
 # The method that no other kind has.
 _SIGNS = {"scorer": "prepare", "selector": "select", "accountant": "compose", "regressor": "fit"}
-
-# And that of a scorer of iterates, which need not be a scorer of tables.
-_ITERATES = "iterate_scores"
 
 
 def class_of(make: Factory[object]) -> type[object]:
@@ -129,9 +124,7 @@ def kind_of(make: Factory[object]) -> str:
 
 def kinds_of(cls: type[object]) -> list[str]:
     """Return the kinds of whose parts a class has the methods."""
-    found = [kind for kind, method in _SIGNS.items() if callable(getattr(cls, method, None))]
-    of_iterates = callable(getattr(cls, _ITERATES, None)) and "scorer" not in found
-    return ["scorer", *found] if of_iterates else found
+    return [kind for kind, method in _SIGNS.items() if callable(getattr(cls, method, None))]
 
 
 # Partners
@@ -367,11 +360,11 @@ class ScorerCase:
     @functools.cached_property
     def plan(self) -> StagePlan | None:
         """What it releases before it scores; None where it asks for nothing."""
-        if not isinstance(self.part, ReleasingScorer):
+        if not isinstance(self.part, Planning):
             return None
         accountant = ReferenceAccountant(self.schema.neighboring)
         k = min(self.picks, len(self.schema.features))
-        plan = self.part.plan(ScoringRequest(self.schema, k, Budget(1.0, 1e-6), accountant))
+        plan = self.part.plan(Request(self.schema, k, Budget(1.0, 1e-6), accountant))
         return plan if plan.events or plan.settings is not None else None
 
     @property
@@ -403,8 +396,6 @@ class ScorerCase:
 
     def scoring(self, data: Any, seed: int = 0) -> Callable[[Sequence[int]], Vector]:
         """Return what scores a table, with the same release of its own for every table."""
-        if self.plan is None:
-            return self.part.prepare(data).scores
         scores: Callable[[Sequence[int]], Vector] = self.run(data, Blind(seed))[0]
         return scores
 
@@ -412,15 +403,14 @@ class ScorerCase:
         self, data: Any, by: Answers | Randomness, *, finish: bool = False
     ) -> tuple[Any, tuple[Draw, ...]]:
         """Return what scores a table after the release of the scorer's own, and the draws made."""
-        assert self.plan is not None
-        assert isinstance(self.part, ReleasingScorer)
-        meter = opened(by, self.plan, self.schema.neighboring)
+        plan = self.plan or StagePlan(())
+        meter = opened(by, plan, self.schema.neighboring)
         meter.arrive(data.records)
         with keeping_plan():
-            prepared = self.part.prepare_released(data, self.plan, meter.window)
+            scored = self.part.prepare(data, plan, meter.window)
             if finish:
                 meter.finish()
-        return prepared.scores, meter.draws
+        return scored, meter.draws
 
     def ask(self, data: Dataset, transcript: Transcript) -> None:
         """Keep what the release of the scorer's own asks."""
@@ -460,9 +450,9 @@ class ScorerCase:
 
 def scorer_of_tables(make: Factory[Scorer]) -> Scorer:
     """Return the scorer, if it scores tables; raise ``NotApplicable`` where it scores iterates alone."""
-    if not callable(getattr(class_of(make), "prepare", None)):
-        raise NotApplicable("it scores the iterates of a regressor, and no tables")
     scorer: Scorer = make()
+    if not set(forms_of(scorer)) & set(FORMS):
+        raise NotApplicable("it scores the iterates of a regressor, and no tables")
     return scorer
 
 
@@ -492,7 +482,7 @@ def releasing(make: Factory[Scorer]) -> Iterator[ScorerCase]:
     places = itertools.cycle((2, 1, 5))
     for one in each_variant(make):
         scorer = scorer_of_tables(one)
-        if not isinstance(scorer, ReleasingScorer):
+        if not isinstance(scorer, Planning):
             return
         for neighboring in Neighboring:
             classes = classified(neighboring) if takes_classes(scorer) else {}
@@ -514,31 +504,39 @@ _CLIPS = (0.25, None)
 _KNOWN = (2, 8)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class IterateCase:
     """A scorer of iterates, what is public of them, and the schema of tables that they are about."""
 
-    part: IterateScorer
-    facts: IterateFacts
+    part: Any
+    facts: Iterates
     schema: Schema
+
+    @functools.cached_property
+    def _meter(self) -> Meter:
+        """A meter without an event."""
+        return opened(Blind(0), StagePlan(()), self.facts.neighboring).window
 
     def sensitivity(self) -> Sensitivity:
         """Return what it declares."""
-        return self.part.iterate_sensitivity(self.facts)
+        declared: Sensitivity = self.part.sensitivity(self.facts, 0)
+        return declared
 
-    def scores(self, state: IterateState) -> Vector:
+    def scores(self, iterate: Iterate) -> Vector:
         """Return the scores of an iterate, or the components that it releases instead."""
-        return self.part.iterate_scores(state, self.facts)
+        scores: Vector = self.part.prepare(iterate, StagePlan(()), self._meter)(())
+        return scores
 
     @property
     def components(self) -> int:
         """How many components it reads its scores off; 0 where it reads none."""
-        return self.part.components(self.facts) if isinstance(self.part, ComponentScorer) else 0
+        return self.part.components(self.facts) if isinstance(self.part, Reading) else 0
 
-    def read(self, noisy: Vector, deviation: float, state: IterateState) -> Vector:
-        """Return the scores that it reads off noisy components."""
-        assert isinstance(self.part, ComponentScorer)
-        return self.part.read_components(noisy, deviation, state, self.facts)
+    def read(self, noisy: Vector, deviation: float, iterate: Iterate) -> Vector:
+        """Return the scores that it reads off noisy components of an iterate, of which it is told no more."""
+        reader = self.part.prepare(public(iterate), StagePlan(()), self._meter)
+        scores: Vector = reader.read(noisy, deviation)
+        return scores
 
     def weights(self, rng: np.random.Generator) -> Iterator[tuple[Vector, float]]:
         """Yield coefficients and intercepts in the ball: none, a vertex, some inside."""
@@ -551,15 +549,15 @@ class IterateCase:
 
 def iterate_scorings(make: Factory[Scorer]) -> Iterator[IterateCase]:
     """Yield facts that the scorer does not call unsuitable, with the schema of tables that they are about."""
-    scorer: object = make()
-    if not isinstance(scorer, IterateScorer):
+    scorer = make()
+    if ITERATES not in forms_of(scorer):
         raise NotApplicable("it scores no iterates")
     reasons: list[str] = []
     accepted = 0
     choices = itertools.product(Neighboring, ("squared", "logistic"), _CLIPS, _RADII)
     for relation, loss, clip, radius in choices:
         for records in _KNOWN if relation is Neighboring.REPLACE_ONE else (None,):
-            facts = IterateFacts(loss, radius, clip, ITERATE_FEATURES, (1,), relation, records)
+            facts = Iterates(loss, radius, clip, ITERATE_FEATURES, (1,), relation, records)
             case = IterateCase(scorer, facts, attrs.evolve(box(ITERATE_FEATURES, relation), records=records))
             try:
                 case.sensitivity()
@@ -572,8 +570,8 @@ def iterate_scorings(make: Factory[Scorer]) -> Iterator[IterateCase]:
         raise NotApplicable(f"the scorer calls all iterates of the kit unsuitable: {reasons[0]}")
 
 
-def reference_state(data: Dataset, weights: Vector, intercept: float, facts: IterateFacts) -> IterateState:
-    """Return the iterate of a table in [-1, 1], by the definitions of ``IterateFacts`` and nothing else."""
+def reference_state(data: Dataset, weights: Vector, intercept: float, facts: Iterates) -> Iterate:
+    """Return the iterate of a table in [-1, 1], by the definitions of ``Iterates`` and nothing else."""
     X, y = np.clip(data.X, -1, 1), np.clip(data.y, -1, 1)
     u = X @ weights + intercept
     r = 1 / (1 + np.exp(-u)) - (y + 1) / 2 if facts.loss == "logistic" else u - y
@@ -581,7 +579,8 @@ def reference_state(data: Dataset, weights: Vector, intercept: float, facts: Ite
         r = np.clip(r, -facts.clip, facts.clip)
     gradient = X.T @ r
     exact = facts.clip is None
-    return IterateState(
+    return Iterate(
+        facts,
         1,
         weights,
         float(np.abs(weights).sum() + abs(intercept)),
@@ -609,7 +608,7 @@ MOVES = ((1.0, 2.0), (1.0, 1.0), (30.0, 50.0))
 GAPS = (0.0, 0.5, 1.0, 2.0, 4.0)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class SelectorCase:
     """One plan of a selector: what was asked for, and what it answered."""
 
@@ -620,17 +619,17 @@ class SelectorCase:
     @property
     def features(self) -> int:
         """How many candidates there are at first."""
-        return self.request.features
+        return self.request.rounds[0].scores
 
-    @property
+    @functools.cached_property
     def picks(self) -> tuple[int, ...]:
         """How many are picked in each round."""
         return self.request.picks
 
-    @property
+    @functools.cached_property
     def sensitivities(self) -> tuple[Sensitivity, ...]:
         """Those of the scores of each round."""
-        return self.request.sensitivities
+        return tuple(round_.sensitivity for round_ in self.request.rounds)
 
     @property
     def moves(self) -> list[tuple[float, float]]:
@@ -666,19 +665,18 @@ class SelectorCase:
         window = meter.window
         candidates = np.ones(self.features, dtype=bool)
         picked: list[int] = []
-        rounds = zip(values, self.picks, self.sensitivities, strict=True)
-        for r, (shown, count, sensitivity) in enumerate(rounds):
+        for shown, round_ in zip(values, self.request.rounds, strict=True):
             if before is not None:
-                before(r)
-            scores = Scores(shown.copy(), sensitivity, candidates.copy(), r)
-            meter.offer(sensitivity)
+                before(round_.index)
+            scores = Scores(shown.copy(), round_, candidates.copy())
+            meter.offer(round_.sensitivity)
             with keeping_plan():
-                chosen = [int(i) for i in self.part.select(scores, count, self.plan, window)]
-            inside = all(0 <= i < self.features and candidates[i] for i in chosen)
-            if len(set(chosen)) != count or not inside:
+                chosen = [int(i) for i in self.part.select(scores, self.plan, window)]
+            inside = all(0 <= i < len(candidates) and candidates[i] for i in chosen)
+            if not len(set(chosen)) == len(chosen) == round_.picks or not inside:
                 raise CheckFailed(
-                    f"round {r} returned {chosen}; it must return {count} distinct indices among the "
-                    f"candidates {np.flatnonzero(candidates).tolist()}"
+                    f"round {round_.index} returned {chosen}; it must return {round_.picks} distinct indices "
+                    f"among the candidates {np.flatnonzero(candidates).tolist()}"
                 )
             candidates[chosen] = False
             picked += chosen
@@ -787,7 +785,8 @@ class SelectorCase:
         )
         accountant = _accountant_of(facts, sensitivities[0].neighboring)
         budget, picks = Budget(*facts.pop("budget")), tuple(facts.pop("picks"))
-        request = SelectionRequest(facts.pop("features"), picks, sensitivities, budget, accountant)
+        rounds = rounds_of(facts.pop("features"), picks, sensitivities)
+        request = SelectionRequest(rounds, budget, accountant)
         del facts["accountant"]
         first, second = (
             [np.array(scores, dtype=np.float64) for scores in side] for side in facts.pop("scores")
@@ -875,7 +874,7 @@ def _selection(  # noqa: PLR0917 - what is kept is known by them
     """Return the plan for a request, calibrated once for all checks; or why there is none."""
     selector: TopKSelector = make()
     accountant = maker(sensitivities[0].neighboring)
-    request = SelectionRequest(features, picks, sensitivities, budget, accountant)
+    request = SelectionRequest(rounds_of(features, picks, sensitivities), budget, accountant)
     try:
         return SelectorCase(selector, request, selector.plan(request))
     except _REFUSALS as error:
@@ -904,9 +903,8 @@ class ThresholdCase(SelectorCase):
         counts = []
         meter = opened(by, self.plan, self.request.neighboring)
         with keeping_plan():
-            for r, sensitivity in enumerate(self.sensitivities):
-                scores = Scores(values.copy(), sensitivity, candidates.copy(), r)
-                chosen = self.above(scores, meter)
+            for round_ in self.request.rounds:
+                chosen = self.above(Scores(values.copy(), round_, candidates.copy()), meter)
                 counts.append(float(len(chosen)))
                 require(
                     len(set(chosen)) == len(chosen)
@@ -918,28 +916,23 @@ class ThresholdCase(SelectorCase):
 
     def above(self, scores: Scores, meter: Any) -> list[int]:
         """Return what is released of one round."""
-        assert isinstance(self.part, ThresholdSelector)
-        meter.offer(scores.sensitivity)
-        return [int(i) for i in self.part.select_above(scores, self.plan, meter.window)]
+        meter.offer(scores.round.sensitivity)
+        return [int(i) for i in self.part.select(scores, self.plan, meter.window)]
 
 
 def thresholds(make: Factory[TopKSelector]) -> Iterator[ThresholdCase]:
     """Yield plans to release, round by round, what is above a threshold."""
     selector: TopKSelector = make()
-    if not isinstance(selector, ThresholdSelector):
-        raise NotApplicable("it has no threshold")
     found = False
     for neighboring, features, apart in itertools.product(Neighboring, (1, 30), (0.1, 2.0)):
-        moves, rounds = Sensitivity(1.5, 1.5 * apart, neighboring), _THRESHOLD_ROUNDS
-        accountant = ReferenceAccountant(neighboring)
-        request = SelectionRequest(
-            features, (1,) * rounds, (moves,) * rounds, _THRESHOLD_BUDGET, accountant, returning=True
-        )
+        moves = Sensitivity(1.5, 1.5 * apart, neighboring)
+        rounds = [Round(features, features, None, moves, i) for i in range(_THRESHOLD_ROUNDS)]
+        request = SelectionRequest(rounds, _THRESHOLD_BUDGET, ReferenceAccountant(neighboring))
         with suppress(*_REFUSALS):
-            yield ThresholdCase(selector, request, selector.plan_above(request))
+            yield ThresholdCase(selector, request, selector.plan(request))
             found = True
     if not found:
-        raise NotApplicable("the selector calls every request of the kit unsuitable")
+        raise NotApplicable("it has no threshold, or calls every request of the kit unsuitable")
 
 
 # Regressors
@@ -964,7 +957,7 @@ class RegressorCase:
     """
 
     part: Regressor
-    request: RegressionRequest
+    request: Request
     plan: StagePlan
     sizes: tuple[int, ...] = ()
     often: bool = False
@@ -1030,15 +1023,15 @@ class RegressorCase:
             If the events emitted are not those planned, the reason for a refusal is not in the plan, or the
             model has no document of plain data that it can be made of again.
         """
-        meter = opened(by, self.plan, self.schema.neighboring, self.request.accountant)
+        meter = opened(by, self.plan, self.schema.neighboring)
         with keeping_plan():
+            shown: Any = world
             if isinstance(world, Sequence):
-                assert isinstance(self.part, StreamRegressor)
-                outcome = self.part.fit_batches(self._arriving(world, meter), self.plan, meter.window)
+                shown = self._arriving(world, meter)
             else:
                 meter.arrive(world.records)
-                shown: Any = world.select(self.columns) if self.columns else world
-                outcome = self.part.fit(shown, self.plan, meter.window)
+                shown = world.select(self.columns) if self.columns else world
+            outcome = self.part.fit(shown, self.plan, meter.window)
             meter.finish(refused=isinstance(outcome, Refusal))
         if isinstance(outcome, Refusal):
             require(
@@ -1122,7 +1115,7 @@ class RegressorCase:
             facts.pop("batches", 1),
         )
         accountant, budget = _accountant_of(facts, schema.neighboring), Budget(*facts.pop("budget"))
-        request = RegressionRequest(schema, k, budget, accountant, batches)
+        request = Request(schema, k, budget, accountant, batches)
         del facts["accountant"]
         case = cls(part, request, part.plan(request), columns=tuple(facts.pop("columns", ())))
         if "streams" not in facts:
@@ -1267,7 +1260,7 @@ def _regression(  # noqa: PLR0917 - what is kept is known by them
 ) -> RegressorCase | str:
     """Return the plan for a request, calibrated once for all checks; or why there is none."""
     regressor: Regressor = make()
-    request = RegressionRequest(schema, k, budget, maker(schema.neighboring), batches)
+    request = Request(schema, k, budget, maker(schema.neighboring), batches)
     try:
         return RegressorCase(regressor, request, regressor.plan(request))
     except _REFUSALS as error:
@@ -1306,7 +1299,7 @@ STREAM_SIZES = {3: ((5, 9, 4), (6, 0, 7), (0, 12, 3)), 2: ((1, 30), (8, 0))}
 
 def streams(make: Factory[Any]) -> Iterator[RegressorCase]:
     """Yield plans for batches, by the larger budget; of one schema where a fit takes long."""
-    if not callable(getattr(class_of(make), "fit_batches", None)):
+    if BATCHES not in forms_of(make()):
         raise NotApplicable("it learns from one table, not from batches")
     reasons: list[str] = []
     found = 0
@@ -1330,25 +1323,26 @@ def streams(make: Factory[Any]) -> Iterator[RegressorCase]:
 class IteratingCase:
     """One plan of a regressor that shows its iterates."""
 
-    part: IterativeRegressor
+    part: Regressor
     schema: Schema
     plan: StagePlan
-    facts: IterateFacts
+    facts: Iterates
 
-    def iterates(self, data: Dataset, seed: int) -> list[tuple[int, IterateState]]:
+    def iterates(self, data: Dataset, seed: int) -> list[tuple[int, Iterate]]:
         """Return after how many draws each iterate came, and it; releases hold no data."""
         meter = opened(Blind(seed), self.plan, self.schema.neighboring)
         meter.arrive(data.records)
         coins = np.random.default_rng([seed, 1])
-        shown: list[tuple[int, IterateState]] = []
+        shown: list[tuple[int, Iterate]] = []
 
-        def screen(state: IterateState) -> tuple[int, ...]:
-            shown.append((len(meter.draws), state))
-            support = np.flatnonzero(state.weights)
+        def screen(iterate: Iterate) -> tuple[int, ...]:
+            shown.append((len(meter.draws), iterate))
+            support = np.flatnonzero(iterate.weights)
             return tuple(int(j) for j in support[coins.random(support.size) < 0.3])
 
+        meter.screen_by(screen)
         with keeping_plan():
-            self.part.fit_iterates(data, self.plan, meter.window, screen)
+            self.part.fit(data, self.plan, meter.window)
             meter.finish()
         return shown
 
@@ -1356,7 +1350,7 @@ class IteratingCase:
 def iterating(make: Factory[Regressor]) -> Iterator[IteratingCase]:
     """Yield plans of a regressor that shows its iterates, for both kinds of targets."""
     regressor: Regressor = make()
-    if not isinstance(regressor, IterativeRegressor):
+    if not isinstance(regressor, Iterating):
         raise NotApplicable("it shows no iterates")
     for neighboring in Neighboring:
         numeric = box(ITERATE_FEATURES, neighboring)
@@ -1364,8 +1358,8 @@ def iterating(make: Factory[Regressor]) -> Iterator[IteratingCase]:
         for schema in (numeric, attrs.evolve(numeric, target=category)):
             accountant = ReferenceAccountant(neighboring)
             try:
-                facts = regressor.iterate_facts(schema)
-                request = RegressionRequest(schema, ITERATE_FEATURES, Budget(2.0, 1e-5), accountant)
+                facts = regressor.iterates(schema)
+                request = Request(schema, ITERATE_FEATURES, Budget(2.0, 1e-5), accountant, iterates=facts)
                 plan = regressor.plan(request)
             except _REFUSALS:
                 continue

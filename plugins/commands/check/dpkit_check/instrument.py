@@ -31,7 +31,7 @@ from dpkit_core.noise.sampler import Sampler
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Event
-from dpkit_core.protocols import Accountant, Custom, Scores, StagePlan
+from dpkit_core.protocols import Scores, StagePlan
 
 # Values are clamped at this many sensitivities, as on the grid of a real meter: never below.
 _CLAMP = 2.0**45
@@ -127,10 +127,8 @@ class Instrument(StageMeter):
         answers: Answers,
         plan: StagePlan,
         neighboring: Neighboring,
-        *,
-        accountant: Accountant | None = None,
     ) -> None:
-        super().__init__("kit", plan, neighboring, _NEVER_DRAWN, accountant=accountant)
+        super().__init__("kit", plan, neighboring, _NEVER_DRAWN)
         self._answers = answers
         self._sampler = answers.sampler
 
@@ -164,7 +162,7 @@ class Instrument(StageMeter):
         draw = partial(super().sums, groups=groups, **options)
         return self._answers.summed(contributions, groups, draw)
 
-    def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Custom]:
+    def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Sampler]:
         """Open a mechanism by the sampler that is answered."""
         self._sampler = self._answers.custom(event)
         opened = super().custom(event, proof=proof, arithmetic=arithmetic)
@@ -186,13 +184,11 @@ class Instrument(StageMeter):
             raise AllAsked
 
 
-def opened(
-    by: Answers | Randomness, plan: StagePlan, neighboring: Neighboring, accountant: Accountant | None = None
-) -> StageMeter:
+def opened(by: Answers | Randomness, plan: StagePlan, neighboring: Neighboring) -> StageMeter:
     """Return the meter of one run: an instrument, or a real one where randomness is given."""
     if isinstance(by, Randomness):
-        return StageMeter("kit", plan, neighboring, by, accountant=accountant)
-    return Instrument(by, plan, neighboring, accountant=accountant)
+        return StageMeter("kit", plan, neighboring, by)
+    return Instrument(by, plan, neighboring)
 
 
 class Blind(Answers):

@@ -12,7 +12,6 @@ import attrs
 import numpy as np
 
 from dpkit_check.attacks import (
-    accounts,
     answers,
     budget,
     claims,
@@ -227,7 +226,6 @@ _ATTACKS = (
     samples,
     outcomes,
     digits,
-    accounts,
     budget,
 )
 

@@ -102,7 +102,9 @@ class _Scripted(Answers):
         k = len(draw(scores))
         if self._script:
             return self._script.pop(0)
-        scaled = np.asarray(scores.values, dtype=np.float64) / (scores.sensitivity.range / event.epsilon)
+        scaled = np.asarray(scores.values, dtype=np.float64) / (
+            scores.round.sensitivity.range / event.epsilon
+        )
         scaled[~np.asarray(scores.candidates, dtype=bool)] = -np.inf
         law = gumbel_law if isinstance(event, ExponentialMechanism) else exponential_law
         raise _Branch(ordered_law(scaled, k, law))

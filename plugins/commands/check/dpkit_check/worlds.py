@@ -23,6 +23,7 @@ from dpkit_check.trial import NotApplicable, require
 from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import AnyDataset, Dataset, SparseDataset, StreamedDataset
 from dpkit_core.data.schema import Column, Schema
+from dpkit_core.pipeline.parts import BATCHES, ITERATES
 from dpkit_core.privacy.budget import Neighboring
 
 SIZES = (*range(2, 10), 16, 40)
@@ -591,21 +592,22 @@ FORMS: Mapping[str, Callable[[Dataset, Schema], AnyDataset]] = {"sparse": sparse
 
 
 def accepted_forms(part: type) -> list[str]:
-    """Return the forms beside dense that a class of parts says it accepts.
+    """Return the forms of tables beside dense that a class of parts says it accepts.
 
     Raises
     ------
     CheckFailed
-        If ``forms`` lacks ``dense`` or names another form.
+        If ``forms`` lacks ``dense``, for another part than a scorer of iterates, or names another form.
     NotApplicable
         If there are none.
     """
     forms = tuple(getattr(part, "forms", ("dense",)))
+    known = {"dense", *FORMS, ITERATES, BATCHES}
     require(
-        "dense" in forms and set(forms) <= {"dense", *FORMS},
+        ("dense" in forms or forms == (ITERATES,)) and set(forms) <= known,
         f"forms is {forms}; it must hold dense, and may hold {' and '.join(FORMS)}",
     )
-    others = [form for form in forms if form != "dense"]
+    others = [form for form in forms if form in FORMS]
     if not others:
         raise NotApplicable("it accepts dense data only")
     return others

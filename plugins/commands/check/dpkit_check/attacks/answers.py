@@ -118,7 +118,7 @@ def check_scores_are_read_off_releases(make: Factory[TopKSelector], trial: Trial
         meter = opened(Answers((trial.seed, number)), case.plan, case.request.neighboring)
         values = np.arange(float(case.features))
         with keeping_plan():
-            for r, sensitivity in enumerate(case.sensitivities[:READINGS]):
+            for r, round_ in enumerate(case.request.rounds[:READINGS]):
                 answer = np.array([1.0, 1.0, -1.0, 0.0])
                 asked: list[tuple[Vector, float, int]] = []
 
@@ -126,7 +126,7 @@ def check_scores_are_read_off_releases(make: Factory[TopKSelector], trial: Trial
                     asked.append((np.array(noisy), float(deviation), len(meter.draws)))  # noqa: B023 - used at once
                     return answer  # noqa: B023 - likewise
 
-                shown = Scores(values.copy(), sensitivity, np.array([True, False, True, True]), r, read)
+                shown = Scores(values.copy(), round_, np.array([True, False, True, True]), read)
                 chosen = case.above(shown, meter)
                 samples += 1
                 require(chosen == [0], f"chose {chosen} of scores {answer} where candidate 1 is closed")

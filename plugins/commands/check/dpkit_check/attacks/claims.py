@@ -12,7 +12,7 @@ from dpkit_check.cases import class_of, kinds_of
 from dpkit_check.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.pipeline.parts import option_fields
 from dpkit_core.plugins.kinds import PARTS
-from dpkit_core.plugins.signatures import departures, is_supported
+from dpkit_core.plugins.signatures import is_supported
 from dpkit_core.protocols import API, API_FLOOR
 
 
@@ -26,7 +26,7 @@ def check_protocol(make: Factory[AnyPart], trial: Trial) -> Evidence:
     cls = class_of(make)
     api = getattr(cls, "api", None)
     require(is_supported(api), f"api is {api!r}; it must be {API_FLOOR} to {API}")
-    faults = [fault for kind in kinds_of(cls) for fault in departures(cls, PARTS[kind].protocol_of(cls))]
+    faults = [fault for kind in kinds_of(cls) for fault in PARTS[kind].faults_of(cls)]
     require(not faults, "; ".join(faults))
     return Evidence(f"plugin API {api}")
 

@@ -43,7 +43,7 @@ from dpkit_core.data.dataset import Dataset
 from dpkit_core.privacy import events
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Disjoint, Event
-from dpkit_core.protocols import IterateState, Regressor, Scorer, StagePlan, TopKSelector
+from dpkit_core.protocols import Iterate, Regressor, Scorer, StagePlan, TopKSelector
 from dpkit_core.text import number_of
 
 # By how many scales the noise of each draw is moved, on tables of one record and two: answers that are rare.
@@ -444,10 +444,11 @@ def check_iterates_are_what_is_said_of_them(make: Factory[Regressor], trial: Tri
 
 
 def _iterates_moved(
-    case: IteratingCase, pair: tuple[Dataset, Dataset], one: IterateState, other: IterateState
+    case: IteratingCase, pair: tuple[Dataset, Dataset], one: Iterate, other: Iterate
 ) -> float:
     """Return by how much of what it may the gradient moves between neighbors; fail where it is wrong."""
     facts = case.facts
+    require(one.facts == facts, f"an iterate has the facts {one.facts}, where {facts} was planned")
     public = [(s.step, s.length, s.weights.tolist()) for s in (one, other)]
     require(public[0] == public[1], f"neighbors with the same releases have iterates {public}")
     length = float(np.abs(one.weights).sum())

@@ -450,7 +450,7 @@ def check_thresholds_keep_their_budget(make: Factory[TopKSelector], trial: Trial
             accountant = accountant.compose(event)
         spent = accountant.epsilon(delta)
         require(spent <= request.budget.epsilon * (1 + 1e-9), f"the plan costs epsilon {spent:.6g}")
-        require(len(case.plan.events) == len(case.picks), "there is not one event for each round")
+        require(len(case.plan.events) == len(request.rounds), "there is not one event for each round")
         single = request.accountant.compose(case.plan.events[0]).epsilon(delta)
         moved = np.full(case.features, linf / 2)
         runs = [

@@ -31,7 +31,7 @@ from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.features import Feature
 from dpkit_core.data.schema import Schema
 from dpkit_core.noise.randomness import Randomness
-from dpkit_core.protocols import IterateState, Refusal, Regressor, Scorer, TopKSelector
+from dpkit_core.protocols import Iterate, Refusal, Regressor, Scorer, TopKSelector
 from dpkit_core.text import number_of
 
 # Tables for each iterate of a scorer of iterates.
@@ -159,7 +159,7 @@ def check_scores_are_read_off_any_noise(make: Factory[Scorer], trial: Trial) -> 
             continue
         for weights, intercept in case.weights(rng):
             length = float(np.abs(weights).sum() + abs(intercept))
-            state = IterateState(1, weights, length, np.zeros(facts.features), 0.0)
+            state = Iterate(facts, 1, weights, length, np.zeros(facts.features), 0.0)
             for size in (0.0, 1.0, 1e6, 1e12):
                 noisy = size * rng.standard_normal(case.components)
                 kept = noisy.copy()
@@ -177,7 +177,7 @@ def check_scores_are_read_off_any_noise(make: Factory[Scorer], trial: Trial) -> 
     return Evidence(f"{number_of(samples, 'release')} of components", samples)
 
 
-def _private(state: IterateState, rng: np.random.Generator) -> IterateState:
+def _private(state: Iterate, rng: np.random.Generator) -> Iterate:
     """Return an iterate of the same public facts with some private ones."""
     gradient = rng.standard_normal(len(state.weights))
     steepest = float(np.abs(gradient).max()) + 1.0
