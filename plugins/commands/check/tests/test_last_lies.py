@@ -17,7 +17,7 @@ from dpkit_core.privacy.events import Disjoint, ExponentialMechanism, Gaussian, 
 from dpkit_core.protocols import Refusal, Scores
 
 AR, RO = Neighboring
-UNSEEN = Path(__file__).parents[1] / "zoo/unseen"
+UNSEEN = Path(__file__).parents[4] / "tests/zoo/unseen"
 
 
 def run_one(make, name):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import attrs
+import pytest
 
 
 @attrs.frozen
 class Site:
     """A folder into which distributions are installed as an installer would do it.
 
-    It has to be on the search path; the fixture ``site`` of ``dpkit_check.pytest`` puts it there.
+    It has to be on the search path; the fixture ``site`` puts it there.
     """
 
     folder: Path
@@ -45,3 +46,12 @@ class Site:
         for name, module in list(sys.modules.items()):
             if str(self.folder) in (getattr(module, "__file__", None) or ""):
                 del sys.modules[name]
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """An empty folder on the search path; what is imported from it is forgotten after the test."""
+    monkeypatch.syspath_prepend(tmp_path)
+    site = Site(tmp_path)
+    yield site
+    site.forget()
