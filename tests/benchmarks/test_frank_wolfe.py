@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from dpkit_check import ReferenceAccountant
-from dpkit_check.drive import quick_meters
+from dpkit_check.instrument import Answers, opened
 from dpkit_check.worlds import box
 from dpkit_regressor_frank_wolfe import FrankWolfeRegressor
 from dpkit_regressor_frank_wolfe.frank_wolfe import Columns, Gram
@@ -64,7 +64,7 @@ def test_a_step_by_the_gram_matrix_with_its_draw(benchmark, dense, monkeypatch):
     monkeypatch.setattr(Gram, "of", lambda *_: Gram(made.columns, made.b, made.whole))
 
     def steps():
-        meter = quick_meters()(0)(plan, schema.neighboring)
+        meter = opened(Answers(0), plan, schema.neighboring)
         regressor._iterate(columns, Fences(0.0, 1.0), plan.settings, meter.window, None)
 
     benchmark.pedantic(steps, rounds=5)
@@ -79,7 +79,7 @@ def test_a_whole_fit(benchmark, dense, form):
     plan = plan_of(regressor, schema)
 
     def fit():
-        meter = quick_meters()(0)(plan, schema.neighboring)
+        meter = opened(Answers(0), plan, schema.neighboring)
         regressor.fit(dense, plan, meter.window)
 
     benchmark.pedantic(fit, rounds=2)
@@ -100,7 +100,7 @@ def test_a_million_sparse_columns(benchmark):
     settings = plan.settings
 
     def steps():
-        meter = quick_meters()(0)(plan, schema.neighboring)
+        meter = opened(Answers(0), plan, schema.neighboring)
         regressor._iterate(columns_of, Fences(0.0, 1.0), settings, meter.window, None)
 
     tracemalloc.start()

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import pytest
 from dpkit_check import ReferenceAccountant, StageMeter
-from dpkit_check.exact import exponential_law, gumbel_law
+from dpkit_check.laws import exponential_law, gumbel_law
 from dpkit_check.pytest import parametrize_with_checks
 from dpkit_selector_canonical_lipschitz import CanonicalLipschitzSelector
 from dpkit_selector_canonical_lipschitz.classes import Utilities, UtilityClass
