@@ -39,7 +39,7 @@ from dpkit_core.files.documents import parse_toml
 from dpkit_core.plugins.kinds import KINDS
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.plugins.resources import KINDS as RESOURCES
-from dpkit_core.plugins.resources import resources
+from dpkit_core.plugins.resources import require_resource, resources
 
 
 class Format(enum.StrEnum):
@@ -197,6 +197,17 @@ def names_of(kind: str) -> Callable[[str], list[str]]:
         return [ref.name for ref in refs if ref.name.startswith(incomplete)]
 
     return complete
+
+
+def keys(option: str) -> Any:
+    """Return the module with the classes of keys, for an option that needs one.
+
+    Raises
+    ------
+    MissingDependency
+        If the distribution that has it is not installed.
+    """
+    return require_resource("signers", "ed25519", of="dpkit-command-sign", purpose=option, extra="signing")
 
 
 def require_elsewhere(path: Path, inputs: Iterable[Path | str | None]) -> None:
