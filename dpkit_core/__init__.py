@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from dpkit_core._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Matrix as Matrix
-    from dpkit_core.data.arrays import Vector as Vector
+    from dpkit_core.arrays import Integers as Integers
+    from dpkit_core.arrays import Matrix as Matrix
+    from dpkit_core.arrays import Vector as Vector
     from dpkit_core.data.dataset import AnyDataset as AnyDataset
     from dpkit_core.data.dataset import Dataset as Dataset
     from dpkit_core.data.dataset import SparseDataset as SparseDataset
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from dpkit_core.data.source import ReadOptions as ReadOptions
     from dpkit_core.data.source import Source as Source
     from dpkit_core.data.sums import Block as Block
-    from dpkit_core.data.sums import Integers as Integers
     from dpkit_core.data.sums import SparseBlock as SparseBlock
     from dpkit_core.data.sums import Sum as Sum
     from dpkit_core.data.sums import Summable as Summable
@@ -86,18 +86,16 @@ if TYPE_CHECKING:
     from dpkit_core.release.models import RowClippedLinearModel as RowClippedLinearModel
     from dpkit_core.release.models import WinsorizedLinearModel as WinsorizedLinearModel
     from dpkit_core.release.release import Release as Release
-    from dpkit_core.release.trees import ClassTreesModel as ClassTreesModel
-    from dpkit_core.release.trees import TreesModel as TreesModel
     from dpkit_core.release.verify import Verification as Verification
     from dpkit_core.release.verify import verify as verify
 
 _HOMES = {
-    "data.arrays": "Matrix Vector",
+    "arrays": "Integers Matrix Vector",
     "data.dataset": "AnyDataset Dataset SparseDataset StreamedDataset",
     "data.features": "Feature",
     "data.schema": "Column Schema",
     "data.source": "ReadOptions Source",
-    "data.sums": "Block Integers SparseBlock Sum Summable",
+    "data.sums": "Block SparseBlock Sum Summable",
     "ledger.accounts": "Account",
     "ledger.ledger": "Ledger",
     "mechanisms.calibration": "calibrate calibrate_events",
@@ -119,7 +117,6 @@ _HOMES = {
     "release.certificate": "Certificate",
     "release.models": "LinearModel NoisyMoments RowClippedLinearModel WinsorizedLinearModel",
     "release.release": "Release",
-    "release.trees": "ClassTreesModel TreesModel",
     "release.verify": "Verification verify",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -9,11 +9,19 @@ from typing import Any
 import pytest
 from dpkit_command_new.checkout import members, registration
 
-from dpkit_core.plugins.kinds import role_of
-
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
-KINDS = {"accountants", "commands", "estimators", "ledgers", "regressors", "scorers", "selectors", "sources"}
+KINDS = {
+    "accountants",
+    "commands",
+    "estimators",
+    "ledgers",
+    "models",
+    "regressors",
+    "scorers",
+    "selectors",
+    "sources",
+}
 # No entry point announces them.
 LIBRARIES = {"estimators"}
 # Groups of what a distribution offers besides what it is named for.
@@ -32,7 +40,7 @@ def root() -> dict[str, Any]:
 
 
 def singular(folder: Path) -> str:
-    return role_of(folder.parent.name)
+    return folder.parent.name.removesuffix("s")
 
 
 def distribution(folder: Path) -> str:

@@ -40,6 +40,7 @@ import attrs
 import numpy as np
 
 from dpkit_core import Accountant, Neighboring
+from dpkit_core.arrays import Floats
 from dpkit_core.privacy import profiles
 from dpkit_core.privacy.composition import (
     counted,
@@ -48,7 +49,6 @@ from dpkit_core.privacy.composition import (
     require_delta,
     require_epsilon,
     require_supported,
-    round_up,
 )
 from dpkit_core.privacy.events import (
     ApproxDP,
@@ -60,8 +60,8 @@ from dpkit_core.privacy.events import (
     PureDP,
     Renyi,
 )
-from dpkit_core.privacy.profiles import Floats
 from dpkit_core.privacy.renyi import RenyiCurve, curve_of_all, unbounded
+from dpkit_core.privacy.rounding import round_up
 
 if TYPE_CHECKING:
     from dp_accounting.pld import PrivacyLossDistribution

@@ -15,11 +15,11 @@ from dpkit_command_ledger.moving import move_to
 from dpkit_ledger_sqlite import promises as suite
 
 from dpkit_core import Budget
+from dpkit_core.files.documents import as_document, digest
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import Charge, Entry, planned
 from dpkit_core.ledger.ledger import Ledger
 from dpkit_core.privacy.filters import FILTERS, filter_for
-from dpkit_core.release.canonical import digest
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def released(ledger, name, *, settle=True, model=0.0):
     reservation = ledger.reserve(charge)
     document = {
         "model": {"intercept": model},
-        "certificate": certificate | {"witness": reservation.witness.to_document()},
+        "certificate": certificate | {"witness": as_document(reservation.witness)},
     }
     if settle:
         ledger.settle(reservation, "released", digest(document))

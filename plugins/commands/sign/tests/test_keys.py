@@ -14,8 +14,8 @@ from dpkit_command_sign.keys import InvalidKey, SigningKey, VerifyingKey
 
 from dpkit_core import Budget, Dataset, Ledger, Release, Schema, compose
 from dpkit_core.errors import InvalidRelease
+from dpkit_core.files.documents import canonical_bytes
 from dpkit_core.ledger.accounts import Account
-from dpkit_core.release.canonical import canonical_bytes
 from dpkit_core.release.signing import PREFIX, Signature, signed_bytes
 
 SCHEMA = Schema.numeric(["a", "b"], target="y", bounds={"y": (-1, 1)})

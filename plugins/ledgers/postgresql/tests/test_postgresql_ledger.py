@@ -18,6 +18,7 @@ from dpkit_ledger_sqlite import promises as suite
 from sqlalchemy import text
 
 from dpkit_core.errors import InvalidLedger, LedgerUnavailable, OverBudget
+from dpkit_core.files.documents import as_document
 from dpkit_core.ledger.ledger import Ledger
 from dpkit_core.ledger.store import InDoubt
 
@@ -264,7 +265,7 @@ def test_a_database_that_was_restored_is_refused_by_whoever_saw_more(server, led
         seen.reserve(suite.charge())
     forgetful = Ledger.open(ledger.url)
     assert audit(forgetful).sound
-    document = {"certificate": {"witness": witness.to_document()}}
+    document = {"certificate": {"witness": as_document(witness)}}
     assert [finding.fault for finding in audit(forgetful, [("r", document)]).findings] == ["cut short"]
 
 
