@@ -10,6 +10,7 @@ from sphinx.application import Sphinx
 from typer.testing import CliRunner
 
 from dpkit_core.cli.app import app as cli
+from dpkit_core.commands.installed import InstalledCommands
 from dpkit_core.plugins.kinds import KINDS
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.plugins.resources import resources
@@ -106,7 +107,7 @@ def commands() -> str:
     runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
     sections = []
     built_in = [str(command.name) for command in cli.registered_commands]
-    for name in (*built_in, *(ref.name for ref in resources("commands"))):
+    for name in (*built_in, *InstalledCommands(built_in).names()):
         shown = runner.invoke(cli, [name, "--help"], prog_name="dpkit").stdout.strip()
         sections.append(f"## dpkit {name}\n\n```text\n{shown}\n```\n")
     return "\n".join(sections)

@@ -724,7 +724,7 @@ def test_numbers_that_overflow_before_they_are_clipped_are_tried():
     ],
 )
 def test_a_wrong_factor_in_the_scaffold_is_found_by_its_draws(sensitivity, caught, tmp_path):
-    template = files("dpkit_core.scaffold") / "templates/regressor/module.py.template"
+    template = files("dpkit_command_new") / "templates/regressor/module.py.template"
     text = Template(template.read_text(encoding="utf-8")).safe_substitute(class_name="Sums", package="sums")
     assert text.count("sensitivity = sums * records_changed") == 1
     text = text.replace("sensitivity = sums * records_changed", f"sensitivity = {sensitivity}")
