@@ -74,8 +74,6 @@ if TYPE_CHECKING:
     from dpkit_core.release.models import RowClippedLinearModel as RowClippedLinearModel
     from dpkit_core.release.models import WinsorizedLinearModel as WinsorizedLinearModel
     from dpkit_core.release.release import Release as Release
-    from dpkit_core.release.trees import ClassTreesModel as ClassTreesModel
-    from dpkit_core.release.trees import TreesModel as TreesModel
     from dpkit_core.release.verify import Verification as Verification
     from dpkit_core.release.verify import verify as verify
 
@@ -105,7 +103,6 @@ _HOMES = {
     "release.certificate": "Certificate",
     "release.models": "LinearModel NoisyMoments RowClippedLinearModel WinsorizedLinearModel",
     "release.release": "Release",
-    "release.trees": "ClassTreesModel TreesModel",
     "release.verify": "Verification verify",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -110,9 +110,7 @@ def prepare(plan: Plan, data: Dataset) -> Callable[[Sequence[int]], Vector]:
     return plan.assembly.scorer.instance.prepare(data, planned, meter)
 
 
-def select(
-    plan: Plan, prepared: Callable[[Sequence[int]], Vector], seed: int
-) -> list[int]:
+def select(plan: Plan, prepared: Callable[[Sequence[int]], Vector], seed: int) -> list[int]:
     """Return what the plan's selector picks from scores that are prepared, as the composer does."""
     stage, pipeline = plan.stage("selection"), plan.assembly
     assert stage is not None

@@ -33,8 +33,8 @@ from dpkit_core.privacy.events import (
     PoissonSampled,
     PureDP,
     Renyi,
+    events_in_words,
 )
-from dpkit_core.privacy.words import events_in_words
 from dpkit_core.protocols import Accountant, Iterates, Request, SelectionRequest, StagePlan
 
 EXAMPLE = "10 columns, k = 5, epsilon 1, delta 1e-6"

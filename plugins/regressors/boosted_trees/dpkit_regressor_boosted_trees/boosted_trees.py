@@ -33,7 +33,7 @@ any tree, and a leaf with few records moves little, as it should. For the logist
 by p (1 - p) of the start, at least 1/10: a Newton step. Values are whole steps, too, so that residuals stay
 whole numbers. Features whose past splits had contrasts beyond their noise are drawn more often, which is
 post-processing; before, the m categories of a column sqrt(m) times as often as a number
-(``mechanisms.trees.feature_weights``).
+(``dpkit_model_trees.drawing``).
 
 *Classes* and *Counts*: ``losses.softmax`` and ``losses.poisson`` say what is different under these losses.
 
@@ -79,23 +79,22 @@ from typing import ClassVar
 
 import attrs
 import numpy as np
+from dpkit_model_trees import ClassTreesModel, TreesModel
+from dpkit_model_trees.drawing import DEEPEST, Trees, feature_weights
 
 from dpkit_core import (
     AnyDataset,
     Block,
-    ClassTreesModel,
     Meter,
     Refusal,
     Regressor,
     Request,
     StagePlan,
-    TreesModel,
     Vector,
     calibrate_events,
 )
 from dpkit_core.mechanisms.fences import MISSED_TARGET
 from dpkit_core.mechanisms.moments import MOST_RECORDS
-from dpkit_core.mechanisms.trees import DEEPEST, Trees, feature_weights
 from dpkit_core.privacy.events import Event
 from dpkit_core.validators import positive, whole_number
 from dpkit_regressor_boosted_trees.cells import (

@@ -13,6 +13,7 @@ from dpkit_check.attacks.draws import check_draws_are_covered
 from dpkit_check.audit import Audit, audit
 from dpkit_check.pytest import parametrize_with_checks
 from dpkit_check.trial import CheckFailed, Trial
+from dpkit_model_trees import TreesModel
 from dpkit_regressor_boosted_trees import BoostedTreesRegressor
 from dpkit_regressor_boosted_trees.line import solve
 from dpkit_regressor_boosted_trees.losses.logistic import LogisticResiduals
@@ -41,7 +42,6 @@ from dpkit_core import (
     Request,
     Schema,
     StagePlan,
-    TreesModel,
     Vector,
     compose,
     verify,

@@ -10,7 +10,7 @@ ensemble costs what one of its trees costs (``Disjoint``). Assigned by position,
 records would move others.
 
 *3. Trees.* Gradients r = s - F are clipped to [-1, 1]; with ``filter_gradients``, records beyond that take no
-part. Level by level, each place splits its records by their gain (``mechanisms.splits``). A record is in one
+part. Level by level, each place splits its records by their gain (``splits``). A record is in one
 place of a level, so a level costs one split. Then the values of the leaves,
 
     V = sum / (n + ridge),        clipped to [-b, b], b = 2 (1 - eta)^t in the t-th tree,
@@ -37,6 +37,7 @@ from typing import ClassVar
 import attrs
 import numpy as np
 import numpy.typing as npt
+from dpkit_model_trees import TreesModel
 
 from dpkit_core import (
     Block,
@@ -50,7 +51,6 @@ from dpkit_core import (
     Request,
     StagePlan,
     Sum,
-    TreesModel,
     Vector,
     calibrate_events,
 )
@@ -65,7 +65,9 @@ from dpkit_core.mechanisms.fences import (
     refusal_forecast,
     target_fences,
 )
-from dpkit_core.mechanisms.splits import (
+from dpkit_core.privacy.events import Disjoint, Event, Laplace, Repeated, Sequence
+from dpkit_core.validators import fraction, positive, whole_number
+from dpkit_regressor_dpboost.splits import (
     ARITHMETIC,
     UNITS,
     positions,
@@ -74,8 +76,6 @@ from dpkit_core.mechanisms.splits import (
     split_event,
     threshold_value,
 )
-from dpkit_core.privacy.events import Disjoint, Event, Laplace, Repeated, Sequence
-from dpkit_core.validators import fraction, positive, whole_number
 
 #: Sums are of whole multiples of 2^-30, as in regressor mean; covers their rounding to float64.
 STEPS = 2**30
@@ -159,7 +159,7 @@ class DpboostRegressor:
     api: ClassVar[int] = 3
     most_records: ClassVar[int] = 2**26
     proof: ClassVar[str] = (
-        "dpkit_regressor_dpboost.dpboost, dpkit_core.mechanisms.splits, dpkit_core.mechanisms.fences; "
+        "dpkit_regressor_dpboost.dpboost, dpkit_regressor_dpboost.splits, dpkit_core.mechanisms.fences; "
         "McSherry 2009, Theorem 4"
     )
     reference: ClassVar[str] = (

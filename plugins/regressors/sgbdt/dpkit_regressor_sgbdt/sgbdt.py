@@ -14,7 +14,7 @@ clipped to [-c, c]. c is a private 4/5-quantile of |r| at the initial score.
 
 *4. Rounds.* Trees of depth D are drawn from public coins, oblivious or complete, so that their shape tells
 nothing; D follows from what has been released, and the m categories of a column are drawn sqrt(m) times as
-often as a number (``mechanisms.trees.feature_weights``). A round releases one noisy sum of clipped gradients
+often as a number (``dpkit_model_trees.drawing``). A round releases one noisy sum of clipped gradients
 a leaf, over all records or a Poisson sample of rate q, and
 
     F <- F + eta c 2^D sum / (q n)        in each leaf (four times that for logistic loss),
@@ -58,6 +58,17 @@ from typing import ClassVar, Literal
 import attrs
 import numpy as np
 import numpy.typing as npt
+from dpkit_model_trees import TreesModel
+from dpkit_model_trees.drawing import (
+    DEEPEST,
+    Codes,
+    Trees,
+    add_trees,
+    code,
+    draw_trees,
+    feature_weights,
+    leaves_of_tree,
+)
 
 from dpkit_core import (
     Block,
@@ -71,7 +82,6 @@ from dpkit_core import (
     Regressor,
     Request,
     StagePlan,
-    TreesModel,
     Vector,
     calibrate_events,
 )
@@ -88,16 +98,6 @@ from dpkit_core.mechanisms.fences import (
 )
 from dpkit_core.mechanisms.quantiles import private_quantile, quantile_event
 from dpkit_core.mechanisms.sums import Sums, noise_of, quantize, sums_event
-from dpkit_core.mechanisms.trees import (
-    DEEPEST,
-    Codes,
-    Trees,
-    add_trees,
-    code,
-    draw_trees,
-    feature_weights,
-    leaves_of_tree,
-)
 from dpkit_core.privacy.events import Disjoint, Event, Filtered, Repeated, Sequence
 from dpkit_core.validators import fraction, positive, probability, rate, whole_number
 

@@ -28,8 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from dpkit_core.arrays import Matrix, Vector
-    from dpkit_core.data.features import Feature
+    from dpkit_core import Feature, Matrix, Vector
 
 Codes: TypeAlias = npt.NDArray[Any]
 """Unsigned integers, one row a feature (d x n): a split reads one row, which lies in one piece."""

@@ -42,16 +42,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dpkit_core import Neighboring
 from dpkit_core.mechanisms.fences import LEAST_WIDTH
 from dpkit_core.noise.selection import GAP_LIMIT, class_slack
-from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import ExponentialMechanism
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpkit_core.arrays import Matrix, Vector
-    from dpkit_core.protocols import Meter
+    from dpkit_core import Matrix, Meter, Vector
 
 #: Cells of a feature between its bounds.
 POSITIONS = 2**16
@@ -63,7 +62,7 @@ UNITS = 2**20
 MARGIN = 2.0**-20
 
 PROOF = (
-    "dpkit_core.mechanisms.splits (range of the gain), dpkit_core.noise.selection.class_slack (arithmetic)"
+    "dpkit_regressor_dpboost.splits (range of the gain), dpkit_core.noise.selection.class_slack (arithmetic)"
 )
 ARITHMETIC = "float64 noise of classes of equal scores, its rounding covered by a wider scale"
 

@@ -5,10 +5,8 @@ import json
 import attrs
 import numpy as np
 import pytest
-
-from dpkit_core import TreesModel, WinsorizedLinearModel
-from dpkit_core.errors import InvalidRelease
-from dpkit_core.mechanisms.trees import (
+from dpkit_model_trees import TreesModel
+from dpkit_model_trees.drawing import (
     DEEPEST,
     MISSING,
     Trees,
@@ -21,8 +19,10 @@ from dpkit_core.mechanisms.trees import (
     split_contrasts,
     splits_of,
 )
-from dpkit_core.release.kinds import canonical, read_model, rebuilt
-from dpkit_core.release.words import shown
+
+from dpkit_core import WinsorizedLinearModel
+from dpkit_core.errors import InvalidRelease
+from dpkit_core.release.kinds import canonical, read_model, rebuilt, shown
 
 SHAPES = pytest.mark.parametrize("oblivious", [True, False], ids=["oblivious", "complete"])
 

@@ -4,10 +4,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-
-from dpkit_core import Neighboring, Randomness, StagePlan
-from dpkit_core.mechanisms import splits
-from dpkit_core.mechanisms.splits import (
+from dpkit_regressor_dpboost import splits
+from dpkit_regressor_dpboost.splits import (
     ARITHMETIC,
     UNITS,
     buckets,
@@ -17,6 +15,8 @@ from dpkit_core.mechanisms.splits import (
     split_event,
     threshold_value,
 )
+
+from dpkit_core import Neighboring, Randomness, StagePlan
 from dpkit_core.pipeline.meter import StageMeter
 
 ADD_REMOVE, REPLACE = Neighboring

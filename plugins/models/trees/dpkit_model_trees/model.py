@@ -1,7 +1,7 @@
 """Released sums of trees: what they predict, how they are written, and what their features are worth.
 
 A tree of depth D has 2^D leaves, from left to right, and splits that are either one a level (``oblivious``)
-or one a place, level by level from the root (``complete``); ``dpkit_core.mechanisms.trees`` says how they are
+or one a place, level by level from the root (``complete``); ``dpkit_model_trees.drawing`` says how they are
 numbered. A split is a feature and a threshold. Values above the threshold go to the right; missing ones go to
 the left. A split without a threshold asks whether there is a value: missing ones go left, and all others
 right.
@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import attrs
 
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.release.models import WinsorizedLinearModel, interval, model_matrix
+from dpkit_core.release.models import WinsorizedLinearModel, digits, interval, model_matrix
+from dpkit_core.text import Shown, number_of
 from dpkit_core.validators import exact_text, frozen_floats
 
 if TYPE_CHECKING:
-    from dpkit_core.arrays import Matrix, Vector
-    from dpkit_core.mechanisms.trees import Trees
+    from dpkit_core import Matrix, Vector
+    from dpkit_model_trees.drawing import Trees
 
 Split: TypeAlias = tuple[int, float | None]
 """A feature, by its place in the model, and the threshold; None asks whether there is a value."""
@@ -30,6 +31,9 @@ SHAPES = ("oblivious", "complete")
 
 #: From a sum over trees to a prediction.
 LINKS = ("identity", "logistic", "log")
+
+#: The number of features that are listed where a model has no coefficients.
+LISTED = 20
 
 # Beyond this, exp and its inverse have nothing more to say in float64.
 _LARGEST_EXPONENT = 700.0
@@ -159,7 +163,7 @@ class TreesModel:
         """Return the sums, one per row of ``X``, before link and bounds."""
         import numpy as np  # noqa: PLC0415 - a model is read and shown without it
 
-        from dpkit_core.mechanisms.trees import add_trees, code  # noqa: PLC0415 - likewise
+        from dpkit_model_trees.drawing import add_trees, code  # noqa: PLC0415 - likewise
 
         X = model_matrix(X, self.features)
         thresholds = self._thresholds()
@@ -178,7 +182,7 @@ class TreesModel:
         """
         import numpy as np  # noqa: PLC0415 - a model is read and shown without it
 
-        from dpkit_core.mechanisms.trees import MISSING, split_contrasts  # noqa: PLC0415 - likewise
+        from dpkit_model_trees.drawing import MISSING, split_contrasts  # noqa: PLC0415 - likewise
 
         # A feature that no tree asks about is cut at the center of the line, between whose fences it lies.
         thresholds = self._thresholds()
@@ -221,7 +225,7 @@ class TreesModel:
     def _trees(self, thresholds: list[Vector]) -> Trees:
         import numpy as np  # noqa: PLC0415 - a model is read and shown without it
 
-        from dpkit_core.mechanisms.trees import MISSING, Trees, splits_of  # noqa: PLC0415 - likewise
+        from dpkit_model_trees.drawing import MISSING, Trees, splits_of  # noqa: PLC0415 - likewise
 
         shape = (len(self.splits), splits_of(self.depth, oblivious=self.shape == "oblivious"))
         splits = [split for tree in self.splits for split in tree]
@@ -229,6 +233,26 @@ class TreesModel:
         place = [{value: i + 1 for i, value in enumerate(column.tolist())} for column in thresholds]
         cuts = [MISSING if threshold is None else place[feature][threshold] for feature, threshold in splits]
         return Trees(features.reshape(shape), np.array(cuts, dtype=np.intp).reshape(shape), self.depth)
+
+    def shown(self) -> Shown:
+        """Return the most important features, and what the prediction is."""
+        rows, others = _ranked(self.importances)
+        parts = ["a start", *(["a line"] if self.linear is not None else [])]
+        said = {
+            "identity": "The prediction is the sum of",
+            "logistic": "The prediction is the probability whose log odds are the sum of",
+            "log": "The prediction is the exponential of the sum of",
+        }[self.link]
+        trees = f"{number_of(len(self.splits), f'{self.shape} tree')} of depth {self.depth}"
+        sentences = [
+            f"{said} {', '.join(parts)} and {trees}.",
+            "The importance of a feature is the standard deviation of what it alone adds to that sum."
+            + others,
+        ]
+        if self.bounds is not None:
+            low, high = map(digits, self.bounds)
+            sentences.append(f"Predictions are kept from {low} to {high}.")
+        return Shown(("feature", "importance"), rows, (" ".join(sentences),))
 
     def to_document(self) -> dict[str, Any]:
         """Return the model as plain data."""
@@ -340,6 +364,18 @@ class ClassTreesModel:
         of = [self.of_class(k).importances for k in range(len(self.classes))]
         return {name: math.hypot(*(one[name] for one in of)) / math.sqrt(len(of)) for name in self.features}
 
+    def shown(self) -> Shown:
+        """Return the most important features, and what the predictions are."""
+        rows, others = _ranked(self.importances)
+        trees = number_of(len(self.splits), f"{self.shape} tree")
+        sentence = (
+            f"The predictions are the probabilities of {', '.join(self.classes)}: in proportion to the "
+            f"exponentials of sums, one for each, of a start and {trees} of depth "
+            f"{self.depth}. The importance of a feature is the standard deviation of what it alone adds "
+            f"to these sums, the root of its mean square over the classes.{others}"
+        )
+        return Shown(("feature", "importance"), rows, (sentence,))
+
     def to_document(self) -> dict[str, Any]:
         """Return the model as plain data."""
         return {
@@ -379,3 +415,11 @@ def _line_between(thresholds: Vector, line: WinsorizedLinearModel, j: int) -> Ve
     ends = np.concatenate([[-1.0], inner, [1.0]])
     middles: Vector = line.coefficients[j] * (ends[:-1] + ends[1:]) / 2
     return middles
+
+
+def _ranked(importances: Mapping[str, float]) -> tuple[tuple[tuple[str, str], ...], str]:
+    """Return the most important features, and a sentence about the others."""
+    ranked = sorted(importances.items(), key=lambda item: -item[1])
+    rows = tuple((name, digits(importance)) for name, importance in ranked[:LISTED])
+    others = len(ranked) - len(rows)
+    return rows, f" {others} less important features are not shown." if others else ""
