@@ -193,6 +193,7 @@ class Case(Protocol):
 
 
 C = TypeVar("C", bound=Case)
+T = TypeVar("T")
 
 _JUDGES: dict[str, Callable[..., Any]] = {}
 
@@ -338,6 +339,26 @@ def keeping_plan() -> Iterator[None]:
         raise CheckFailed("; ".join([str(error), *getattr(error, "__notes__", ())])) from error
 
 
+def offered(cases: Iterable[T | str], nothing: str) -> Iterator[T]:
+    """Yield the cases, of which some are reasons why there is none instead.
+
+    Raises
+    ------
+    NotApplicable
+        After the last, where there was no case: ``nothing``, and the first reason.
+    """
+    reasons: list[str] = []
+    found = False
+    for case in cases:
+        if isinstance(case, str):
+            reasons.append(case)
+        else:
+            found = True
+            yield case
+    if not found:
+        raise NotApplicable(f"{nothing}: {reasons[0]}")
+
+
 def each_variant(make: Factory[Any]) -> tuple[Factory[Any], ...]:
     """Return what makes the part, and what makes it with another value of one option."""
     return (make, *(other for _, other in variants(make)))
@@ -459,19 +480,15 @@ def scorer_of_tables(make: Factory[Scorer]) -> Scorer:
 def scorings(make: Factory[Scorer], *relations: Neighboring) -> Iterator[ScorerCase]:
     """Yield the scorer with each schema that it does not call unsuitable, of all relations by default."""
     scorer = scorer_of_tables(make)
-    reasons: list[str] = []
-    accepted = 0
-    for neighboring in relations or Neighboring:
-        classes = [classified(neighboring)["three classes"]] if takes_classes(scorer) else []
-        for schema in (*schemas(neighboring).values(), *classes):
-            case = ScorerCase(scorer, schema)
-            if reason := case.served():
-                reasons.append(reason)
-            else:
-                accepted += 1
-                yield case
-    if not accepted:
-        raise NotApplicable(f"the scorer calls every schema of the kit unsuitable: {reasons[0]}")
+
+    def asked() -> Iterator[ScorerCase | str]:
+        for neighboring in relations or Neighboring:
+            classes = [classified(neighboring)["three classes"]] if takes_classes(scorer) else []
+            for schema in (*schemas(neighboring).values(), *classes):
+                case = ScorerCase(scorer, schema)
+                yield case.served() or case
+
+    return offered(asked(), "the scorer calls every schema of the kit unsuitable")
 
 
 def releasing(make: Factory[Scorer]) -> Iterator[ScorerCase]:
@@ -552,22 +569,22 @@ def iterate_scorings(make: Factory[Scorer]) -> Iterator[IterateCase]:
     scorer = make()
     if ITERATES not in forms_of(scorer):
         raise NotApplicable("it scores no iterates")
-    reasons: list[str] = []
-    accepted = 0
-    choices = itertools.product(Neighboring, ("squared", "logistic"), _CLIPS, _RADII)
-    for relation, loss, clip, radius in choices:
-        for records in _KNOWN if relation is Neighboring.REPLACE_ONE else (None,):
-            facts = Iterates(loss, radius, clip, ITERATE_FEATURES, (1,), relation, records)
-            case = IterateCase(scorer, facts, attrs.evolve(box(ITERATE_FEATURES, relation), records=records))
-            try:
-                case.sensitivity()
-            except Unsuitable as error:
-                reasons.append(str(error))
-                continue
-            accepted += 1
-            yield case
-    if not accepted:
-        raise NotApplicable(f"the scorer calls all iterates of the kit unsuitable: {reasons[0]}")
+
+    def asked() -> Iterator[IterateCase | str]:
+        choices = itertools.product(Neighboring, ("squared", "logistic"), _CLIPS, _RADII)
+        for relation, loss, clip, radius in choices:
+            for records in _KNOWN if relation is Neighboring.REPLACE_ONE else (None,):
+                facts = Iterates(loss, radius, clip, ITERATE_FEATURES, (1,), relation, records)
+                schema = attrs.evolve(box(ITERATE_FEATURES, relation), records=records)
+                case = IterateCase(scorer, facts, schema)
+                try:
+                    case.sensitivity()
+                except Unsuitable as error:
+                    yield str(error)
+                else:
+                    yield case
+
+    return offered(asked(), "the scorer calls all iterates of the kit unsuitable")
 
 
 def reference_state(data: Dataset, weights: Vector, intercept: float, facts: Iterates) -> Iterate:
@@ -801,22 +818,16 @@ def selections(
     shapes: Sequence[tuple[int, tuple[int, ...]]] = SHAPES,
 ) -> Iterator[SelectorCase]:
     """Yield every plan that the selector agrees to make: accountants, budgets, rounds, sensitivities."""
-    reasons: list[str] = []
-    plans = 0
-    for neighboring in relations:
-        choices = itertools.product(accountants(), budgets, shapes, range(len(MOVES)))
-        for maker, budget, (features, picks), first in choices:
+
+    def asked() -> Iterator[SelectorCase | str]:
+        choices = itertools.product(relations, accountants(), budgets, shapes, range(len(MOVES)))
+        for neighboring, maker, budget, (features, picks), first in choices:
             sensitivities = tuple(
                 Sensitivity(*MOVES[(first + r) % len(MOVES)], neighboring) for r in range(len(picks))
             )
-            case = _selection(make, maker, features, picks, sensitivities, budget)
-            if isinstance(case, str):
-                reasons.append(case)
-            else:
-                plans += 1
-                yield case
-    if not plans:
-        raise NotApplicable(f"the selector calls every request of the kit unsuitable: {reasons[0]}")
+            yield _selection(make, maker, features, picks, sensitivities, budget)
+
+    return offered(asked(), "the selector calls every request of the kit unsuitable")
 
 
 def edges(
@@ -1165,32 +1176,32 @@ def regressions(
     make: Factory[Regressor], *, every_schema: bool = False, no_budget: bool = False, off_center: bool = False
 ) -> Iterator[RegressorCase]:
     """Yield a plan for each relation, schema and budget, with the first accountant that can serve it."""
-    reasons: list[str] = []
-    plans = 0
-    for neighboring in Neighboring:
-        # Under replace-one both worlds must have one size, and any two sizes do under add/remove.
-        far = (20, 20) if neighboring is Neighboring.REPLACE_ONE else (20, 40)
-        budgets = ((NO_BUDGET, far),) if no_budget else FIT_BUDGETS
-        worlds = [box(2, neighboring), *(schemas(neighboring).values() if every_schema else ())]
-        classes = lattice(neighboring)["a target that is a category"]
-        if every_schema:
-            worlds += [classes, *_first_served(make, FIT_BUDGETS[1][0], neighboring)]
-        if off_center and neighboring is ADD_REMOVE:
-            # An added record counts by its largest value, here thrice the width of its bounds.
-            worlds.append(Schema.numeric("ab", "y", {"a": (2, 3), "b": (-3, -2), "y": (2, 3)}, neighboring))
-        for schema in worlds:
-            for budget, sizes in budgets[-1:] if schema is classes else budgets:
-                case = served(make, schema, budget)
-                if isinstance(case, str):
-                    reasons.append(case)
-                    continue
-                plans += 1
-                case = attrs.evolve(case, sizes=sizes)
-                yield case
-                if schema is worlds[0]:
-                    yield from _filtered(make, case)
-    if not plans:
-        raise NotApplicable(f"the regressor calls every request of the kit unsuitable: {reasons[0]}")
+
+    def asked() -> Iterator[RegressorCase | str]:
+        for neighboring in Neighboring:
+            # Under replace-one both worlds must have one size, and any two sizes do under add/remove.
+            far = (20, 20) if neighboring is Neighboring.REPLACE_ONE else (20, 40)
+            budgets = ((NO_BUDGET, far),) if no_budget else FIT_BUDGETS
+            worlds = [box(2, neighboring), *(schemas(neighboring).values() if every_schema else ())]
+            classes = lattice(neighboring)["a target that is a category"]
+            if every_schema:
+                worlds += [classes, *_first_served(make, FIT_BUDGETS[1][0], neighboring)]
+            if off_center and neighboring is ADD_REMOVE:
+                # An added record counts by its largest value, here thrice the width of its bounds.
+                bounds = {"a": (2.0, 3.0), "b": (-3.0, -2.0), "y": (2.0, 3.0)}
+                worlds.append(Schema.numeric("ab", "y", bounds, neighboring))
+            for schema in worlds:
+                for budget, sizes in budgets[-1:] if schema is classes else budgets:
+                    case = served(make, schema, budget)
+                    if isinstance(case, str):
+                        yield case
+                        continue
+                    case = attrs.evolve(case, sizes=sizes)
+                    yield case
+                    if schema is worlds[0]:
+                        yield from _filtered(make, case)
+
+    return offered(asked(), "the regressor calls every request of the kit unsuitable")
 
 
 def every_regression(make: Factory[Regressor]) -> Iterator[RegressorCase]:
@@ -1301,19 +1312,16 @@ def streams(make: Factory[Any]) -> Iterator[RegressorCase]:
     """Yield plans for batches, by the larger budget; of one schema where a fit takes long."""
     if BATCHES not in forms_of(make()):
         raise NotApplicable("it learns from one table, not from batches")
-    reasons: list[str] = []
-    found = 0
-    for neighboring in Neighboring:
-        for schema in schemas(neighboring).values():
-            planned = [served(make, schema, FIT_BUDGETS[1][0], batches=batches) for batches in STREAM_SIZES]
-            cases = [case for case in planned if isinstance(case, RegressorCase)]
-            reasons += [reason for reason in planned if isinstance(reason, str)]
-            found += len(cases)
-            yield from cases
-            if any(draws(case.plan) > EASY_DRAWS for case in cases):
-                break  # one schema takes so long that it has to do
-    if not found:
-        raise NotApplicable(f"the regressor calls every stream of the kit unsuitable: {reasons[0]}")
+
+    def asked() -> Iterator[RegressorCase | str]:
+        for neighboring in Neighboring:
+            for schema in schemas(neighboring).values():
+                cases = [served(make, schema, FIT_BUDGETS[1][0], batches=count) for count in STREAM_SIZES]
+                yield from cases
+                if any(isinstance(case, RegressorCase) and draws(case.plan) > EASY_DRAWS for case in cases):
+                    break  # one schema takes so long that it has to do
+
+    return offered(asked(), "the regressor calls every stream of the kit unsuitable")
 
 
 # Regressors that show iterates
@@ -1457,25 +1465,25 @@ def composed(make: Factory[Any], trial: Trial) -> Iterator[Composition]:
     """Yield plans with the kit's parts under both relations, the first budget and accountant that serve."""
     kind = kind_of(make)
     makers = [lambda relation: make(neighboring=relation)] if kind == "accountant" else accountants()
-    problems: list[str] = []
-    found = 0
-    for neighboring in Neighboring:
-        others = schemas(neighboring)
-        for schema in (box(4, neighboring), others["unbounded"], others["categorical"]):
-            for (budget, records), maker in itertools.product(_COMPOSED, makers):
-                parts = {role: partner() for role, partner in _PARTNERS.items()}
-                accountant = maker(neighboring)
-                if kind != "accountant":
-                    parts[kind] = make()
-                try:
-                    pipeline = compose(**parts, accountant=accountant, registry=installed())
-                    plan = pipeline.plan(schema, budget, k=PICKS)
-                except CannotCompose as error:
-                    problems.append(str(error))
-                    continue
-                found += 1
-                population, rng = Population(schema), np.random.default_rng(trial.seed)
-                yield Composition(plan, accountant, population.datasets(population.pair(rng, records)))
-                break
-    if not found:
-        raise NotApplicable(f"it composes with none of the kit's parts: {problems[0]}")
+
+    def asked() -> Iterator[Composition | str]:
+        for neighboring in Neighboring:
+            others = schemas(neighboring)
+            for schema in (box(4, neighboring), others["unbounded"], others["categorical"]):
+                for (budget, records), maker in itertools.product(_COMPOSED, makers):
+                    parts = {role: partner() for role, partner in _PARTNERS.items()}
+                    accountant = maker(neighboring)
+                    if kind != "accountant":
+                        parts[kind] = make()
+                    try:
+                        pipeline = compose(**parts, accountant=accountant, registry=installed())
+                        plan = pipeline.plan(schema, budget, k=PICKS)
+                    except CannotCompose as error:
+                        yield str(error)
+                        continue
+                    population, rng = Population(schema), np.random.default_rng(trial.seed)
+                    pair = population.datasets(population.pair(rng, records))
+                    yield Composition(plan, accountant, pair)
+                    break
+
+    return offered(asked(), "it composes with none of the kit's parts")
