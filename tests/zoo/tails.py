@@ -22,6 +22,7 @@ from zoo.twins import (
     Flips,
     Gumbels,
     Peel,
+    Picks,
     SparseVector,
     Spent,
     changed,
@@ -92,16 +93,15 @@ class SparseVectorSelector(SparseVector):
 
 
 @whole("ties_are_broken_evenly")
-class AscendingSparseVector:
+class AscendingSparseVector(Picks):
     """A sparse vector of noise for one pick asks features by index, so that the first of equals is found."""
 
-    api = 2
     proof = "what fails costs nothing (Lee and Clifton 2014)"
     reference = "Lee and Clifton 2014, Top-k Frequent Itemsets"
 
     plan, event = SparseVector.plan, SparseVector.event
 
-    def select(self, scores, k, plan, meter, /):
+    def picked(self, scores, k, plan, meter):
         epsilon = plan.settings_as(Spent).epsilon
         scale = 4 * scores.sensitivity.linf / epsilon
         left = np.flatnonzero(scores.candidates)
@@ -202,10 +202,9 @@ class RelevantPeelSelector(Peel):
 
 
 @whole("ties_are_broken_evenly")
-class StableSelector:
+class StableSelector(Picks):
     """The true best are released if a noisy gap is above R; R + R log(1 / delta) / epsilon is needed."""
 
-    api = 2
     proof = "where the gap is above the range sensitivity the best k are the same in all neighbors"
     reference = "Dwork and Lei 2009, Differential Privacy and Robust Statistics"
 
@@ -220,7 +219,7 @@ class StableSelector:
         epsilon = calibrate_events(events, request)
         return StagePlan(events(epsilon), settings=epsilon, arithmetic=(FULL_TAILS,))
 
-    def select(self, scores, k, plan, meter, /):
+    def picked(self, scores, k, plan, meter):
         reach, left = scores.sensitivity.range, np.flatnonzero(scores.candidates)
         best = left[np.argsort(-scores.values[left], kind="stable")]
         with meter.custom(plan.events[scores.round], proof=self.proof, arithmetic=FULL_TAILS) as sampler:

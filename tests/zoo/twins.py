@@ -409,11 +409,13 @@ class Centered(Products):
 
     def prepare_released(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Any:
         """Return the scores around the released center."""
-        u, v = table(data)
-        upper, lower = plan.settings_as(Noise).draw(meter, self.sums(data))
-        center = float(np.clip((upper - lower) / max(upper + lower, 1.0), -1.0, 1.0))
-        scores = np.abs(np.rint(self.around(v, center) * STEPS) @ u) / STEPS
+        scores = self.ranked(data, plan.settings_as(Noise).draw(meter, self.sums(data)))
         return SimpleNamespace(scores=lambda selected: scores)
+
+    def ranked(self, data: Dataset, noisy: Vector) -> Vector:
+        """Return the scores, given what was released."""
+        u, v = table(data)
+        return np.abs(np.rint(self.around(v, ratio(noisy)) * STEPS) @ u) / STEPS
 
     def sums(self, data: Dataset) -> Vector:
         """Return what is released, with noise."""
@@ -444,6 +446,11 @@ def rounds_of(request: SelectionRequest) -> list[tuple[Sensitivity, int]]:
     return list(zip(request.sensitivities, request.picks, strict=True))
 
 
+def scores_of(request: SelectionRequest) -> int:
+    """Return how many scores a round has."""
+    return request.features
+
+
 def plan_rounds(
     request: SelectionRequest, event: Callable[[float, int, Sensitivity, int], Event], arithmetic: str
 ) -> StagePlan:
@@ -451,7 +458,7 @@ def plan_rounds(
     rounds = rounds_of(request)
 
     def events(epsilon: float) -> list[Event]:
-        return [event(epsilon, count, scores, request.features) for scores, count in rounds]
+        return [event(epsilon, count, scores, scores_of(request)) for scores, count in rounds]
 
     epsilon = calibrate_events(events, request)
     settings = Spent(epsilon, rounds[0][0], len(rounds))
@@ -463,11 +470,25 @@ def an_exponential(epsilon: float, scores: Sensitivity, features: int) -> Expone
     return ExponentialMechanism(epsilon, scores.neighboring, sensitivity=scores.range, candidates=features)
 
 
-@honest
-class Peel:
-    """The exponential mechanism, pick after pick."""
+@attrs.frozen
+class Picks:
+    """A selector that picks ``k`` candidates of each round."""
 
     api: ClassVar[int] = 2
+
+    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return ``k`` picks."""
+        return self.picked(scores, k, plan, meter)
+
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
+        """Return ``k`` picks."""
+        raise NotImplementedError
+
+
+@honest
+class Peel(Picks):
+    """The exponential mechanism, pick after pick."""
+
     proof: ClassVar[str] = "dpkit_core.mechanisms.picks; Durfee and Rogers 2019, Lemma 4.2"
     reference: ClassVar[str] = "McSherry and Talwar 2007, Mechanism Design via Differential Privacy"
 
@@ -475,7 +496,7 @@ class Peel:
         """Return one event a round."""
         return plan_picks(request, ExponentialMechanism)
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return ``k`` picks."""
         picks = select_picks(self.seen(scores, k, plan), k, plan, meter)
         return self.told(picks, scores)
@@ -490,10 +511,9 @@ class Peel:
 
 
 @honest
-class Gumbels:
+class Gumbels(Picks):
     """The k best of one draw of Gumbel noise."""
 
-    api: ClassVar[int] = 2
     proof: ClassVar[str] = PICKS
     reference: ClassVar[str] = "Durfee and Rogers 2019, Practical Differentially Private Top-k Selection"
 
@@ -505,7 +525,7 @@ class Gumbels:
         """Return one event a round."""
         return plan_rounds(request, self.event, FULL_TAILS)
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return the ``k`` best by noisy scores."""
         spent = plan.settings_as(Spent)
         event = self.event(spent.epsilon, k, scores.sensitivity, scores.values.size)
@@ -535,7 +555,7 @@ class Flips(Gumbels):
 
     reference: ClassVar[str] = "McKenna and Sheldon 2020, Permute-and-Flip"
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return ``k`` picks."""
         spent = plan.settings_as(Spent)
         event = self.event(spent.epsilon, k, scores.sensitivity, scores.values.size)
@@ -559,10 +579,9 @@ class Flips(Gumbels):
 
 
 @honest
-class FlipsInTurn:
+class FlipsInTurn(Picks):
     """Permute-and-flip as published: candidates in a secret order, each accepted by a coin."""
 
-    api: ClassVar[int] = 2
     proof: ClassVar[str] = "McKenna and Sheldon 2020, Theorem 1"
     reference: ClassVar[str] = "McKenna and Sheldon 2020, Permute-and-Flip"
 
@@ -570,7 +589,7 @@ class FlipsInTurn:
         """Return one event a round."""
         return attrs.evolve(plan_picks(request, PermuteAndFlip), arithmetic=(GRID,))
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return the first that its coin accepts, ``k`` times."""
         settings = plan.settings_as(PickSettings)
         pick = settings.event(scores.sensitivity, scores.values.size)
@@ -592,10 +611,9 @@ class FlipsInTurn:
 
 
 @honest
-class Trials:
+class Trials(Picks):
     """Draws each pick twice by the exponential mechanism, pays for both, and releases the second."""
 
-    api: ClassVar[int] = 2
     proof: ClassVar[str] = "which of the draws is released does not depend on the scores"
     reference: ClassVar[str] = "Liu and Talwar 2019, Private Selection from Private Candidates"
 
@@ -607,7 +625,7 @@ class Trials:
         """Return the event of a round."""
         return Repeated(an_exponential(epsilon, scores, features), 2 * k)
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return ``k`` picks."""
         event = an_exponential(plan.settings_as(Spent).epsilon, scores.sensitivity, scores.values.size)
         left, picks = scores.candidates.copy(), []
@@ -624,10 +642,9 @@ class Trials:
 
 
 @honest
-class GaussianScores:
+class GaussianScores(Picks):
     """The k largest of all scores with Gaussian noise."""
 
-    api: ClassVar[int] = 2
     proof: ClassVar[str] = "the noise is for all scores, and picks are read off the noisy ones"
     reference: ClassVar[str] = "Zhu and Wang 2022, Adaptive Private-K-Selection with Adaptive K"
 
@@ -644,7 +661,7 @@ class GaussianScores:
         """Return the noise of each round."""
         return plan_rounds(request, self.event, "")
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return the ``k`` best noisy scores."""
         event = self.event(plan.settings_as(Spent).epsilon, k, scores.sensitivity, scores.values.size)
         noisy = meter.gaussian(
@@ -655,13 +672,12 @@ class GaussianScores:
 
 
 @honest
-class SparseVector:
+class SparseVector(Picks):
     """Asks candidate by candidate, in random order, whether a score is above 0, until k are found.
 
     The threshold has Laplace noise of scale 2 s / e, each score of scale 4 k s / e (Lyu, Su and Li 2017).
     """
 
-    api: ClassVar[int] = 2
     proof: ClassVar[str] = "Lyu, Su and Li 2017, Theorem 4"
     reference: ClassVar[str] = "Lyu, Su and Li 2017, Understanding the Sparse Vector Technique"
 
@@ -673,7 +689,7 @@ class SparseVector:
         """Return one event a round."""
         return plan_rounds(request, self.event, FULL_TAILS)
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return those found, and others in random order where they are fewer than ``k``."""
         epsilon = plan.settings_as(Spent).epsilon
         unit = scores.sensitivity.linf / epsilon
@@ -1034,14 +1050,22 @@ class Batches(Means):
         require_target(request.schema)
         if request.batches > 1:
             require_added(request.neighboring)
+        return self.released(request)
+
+    def released(self, request: RegressionRequest) -> StagePlan:
+        """Return a release of each batch."""
         return planned(request, Laplace, self.reach(request), (2,), around=_disjoint(request.batches))
 
-    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Curve:
-        """Return the curve of one batch."""
-        return self.fit_batches(iter([data]), plan, meter)
+    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Any:
+        """Return the model of one batch."""
+        return self.streamed(iter([data]), plan, meter)
 
-    def fit_batches(self, batches: Iterator[Dataset], plan: StagePlan, meter: Meter, /) -> Curve:
-        """Return the curve of a stream."""
+    def fit_batches(self, batches: Iterator[Dataset], plan: StagePlan, meter: Meter, /) -> Any:
+        """Return the model of a stream."""
+        return self.streamed(batches, plan, meter)
+
+    def streamed(self, batches: Iterator[Dataset], plan: StagePlan, meter: Meter) -> Any:
+        """Return the model of several batches, or one."""
         noise = plan.settings_as(Noise)
         earlier: list[Vector] = []
         history: list[Vector] = []
@@ -1049,8 +1073,11 @@ class Batches(Means):
             v = scaled(batch.y, batch.target_bounds)
             history.append(noise.draw(meter, halves(self.counted(v, earlier))))
             earlier.append(v)
-        level = constant(batch, self.level(history)).intercept
-        return Curve(batch.names, level, history)
+        return self.finished(batch, history)
+
+    def finished(self, batch: Dataset, history: list[Vector]) -> Any:
+        """Return the model, given the last batch and all noisy halves."""
+        return Curve(batch.names, constant(batch, self.level(history)).intercept, history)
 
     def counted(self, v: Vector, earlier: list[Vector]) -> Vector:
         """Return the values that are added up after a batch, given those of the batches before."""
