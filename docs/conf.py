@@ -10,9 +10,8 @@ from sphinx.application import Sphinx
 from typer.testing import CliRunner
 
 from dpkit_core.cli.app import app as cli
-from dpkit_core.plugins.kinds import KINDS, role_of
+from dpkit_core.plugins.kinds import KINDS
 from dpkit_core.plugins.registry import Registry
-from dpkit_core.plugins.resources import KINDS as RESOURCES
 from dpkit_core.plugins.resources import resources
 
 project = "dpkit"
@@ -69,20 +68,17 @@ def parts_table() -> str:
     """Return a Markdown table of the installed parts."""
     rows = [
         f"| {ref.role} | `{ref.name}` | {ref.summary} | `{ref.distribution}` {ref.version} |"
-        for kind in KINDS
-        for ref in Registry().refs(kind)
+        for ref in Registry().refs()
     ]
     return "\n".join(["| kind | name | what it is | distribution |", "|---|---|---|---|", *rows])
 
 
 def plugins_table() -> str:
     """Return a Markdown table of the installed distributions that offer something to dpkit."""
-    kinds = (*KINDS, *(kind for kind in RESOURCES if kind != "reports"), "ledgers")
     offered: dict[str, list[str]] = {}
-    for kind in kinds:
-        refs = Registry().refs(kind) if kind in KINDS else resources(kind)
-        for ref in refs:
-            offered.setdefault(ref.distribution, []).append(f"{role_of(kind)} `{ref.name}`")
+    for kind in KINDS:
+        for ref in resources(kind.name) if kind.name != "report" else ():
+            offered.setdefault(ref.distribution, []).append(f"{kind.name} `{ref.name}`")
     offered.setdefault("dpkit-sklearn", []).append("estimators, imported as `dpkit_sklearn`")
     rows = [
         f"| `{name}` | {importlib.metadata.metadata(name)['Summary']} | {', '.join(what)} |"
@@ -94,7 +90,7 @@ def plugins_table() -> str:
 def proofs() -> str:
     """Return where the argument for each installed part is, and the text of the parts' own, as Markdown."""
     registry = Registry()
-    parts = [(ref, registry.load(ref)) for kind in KINDS for ref in registry.refs(kind)]
+    parts = [(ref, registry.load(ref)) for ref in registry.refs()]
     rows = [f"| {ref.role} | `{ref.name}` | {part.proof} | {part.reference} |" for ref, part in parts]
     # "place (what), place; citations": see the test of this page.
     named = [re.findall(r"dpkit_[\w.]+", part.proof.partition(";")[0]) for _, part in parts]
@@ -116,6 +112,18 @@ def commands() -> str:
     return "\n".join(sections)
 
 
+def falsehoods() -> str:
+    """Return the published falsehoods of the zoo as a Markdown table."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests/zoo/claims"))
+    return "\n".join(
+        [
+            "| bug | published in | caught by | samples |",
+            "|---|---|---|---|",
+            *__import__("falsehoods").rows(),
+        ]
+    )
+
+
 myst_enable_extensions = ["deflist", "dollarmath", "substitution"]
 sys.path.insert(0, str(Path(__file__).parent))
 notebook = __import__("notebook_page").page()
@@ -125,6 +133,7 @@ myst_substitutions = {
     "parts_table": parts_table(),
     "plugins_table": plugins_table(),
     "proofs": proofs(),
+    "falsehoods": falsehoods(),
 }
 
 

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from dpkit_core._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Matrix as Matrix
-    from dpkit_core.data.arrays import Vector as Vector
+    from dpkit_core.arrays import Integers as Integers
+    from dpkit_core.arrays import Matrix as Matrix
+    from dpkit_core.arrays import Vector as Vector
     from dpkit_core.data.dataset import AnyDataset as AnyDataset
     from dpkit_core.data.dataset import Dataset as Dataset
     from dpkit_core.data.dataset import SparseDataset as SparseDataset
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from dpkit_core.data.source import ReadOptions as ReadOptions
     from dpkit_core.data.source import Source as Source
     from dpkit_core.data.sums import Block as Block
-    from dpkit_core.data.sums import Integers as Integers
     from dpkit_core.data.sums import SparseBlock as SparseBlock
     from dpkit_core.data.sums import Sum as Sum
     from dpkit_core.data.sums import Summable as Summable
@@ -92,12 +92,12 @@ if TYPE_CHECKING:
     from dpkit_core.release.verify import verify as verify
 
 _HOMES = {
-    "data.arrays": "Matrix Vector",
+    "arrays": "Integers Matrix Vector",
     "data.dataset": "AnyDataset Dataset SparseDataset StreamedDataset",
     "data.features": "Feature",
     "data.schema": "Column Schema",
     "data.source": "ReadOptions Source",
-    "data.sums": "Block Integers SparseBlock Sum Summable",
+    "data.sums": "Block SparseBlock Sum Summable",
     "ledger.accounts": "Account",
     "ledger.ledger": "Ledger",
     "mechanisms.calibration": "calibrate calibrate_events",

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.data.dataset import Dataset
 
 S = TypeVar("S")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -84,6 +85,16 @@ def whole_number(
 
     # What an option accepts is shown to users by the words of its validator.
     validator.__doc__ = f"Accept {accepted}."
+    return validator
+
+
+def hexadecimal(count: int) -> Callable[[object, attrs.Attribute[Any], str], None]:
+    """Return a validator that accepts ``count`` hexadecimal digits, in lower case."""
+
+    def validator(instance: object, attribute: attrs.Attribute[Any], value: str) -> None:
+        if not re.fullmatch(f"[0-9a-f]{{{count}}}", value):
+            raise ValueError(f"{attribute.name} is {value!r}; it must be {count} hexadecimal digits")
+
     return validator
 
 

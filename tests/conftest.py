@@ -5,9 +5,8 @@ import signal
 import tomllib
 from pathlib import Path
 
-import attrs
 import pytest
-from dpkit_check.site import Site
+from distributions import Site
 
 # A shell ignores ctrl-C for what it starts in the background; the processes that tests interrupt must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -15,7 +14,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 ZOO = Path(__file__).parent / "zoo" / "plugins"
 
 
-@attrs.frozen
 class ZooSite(Site):
     """A site that also takes plugins of the zoo."""
 

@@ -16,7 +16,7 @@ import attrs
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import DpkitError
 from dpkit_core.pipeline.parts import Option, option_fields
-from dpkit_core.plugins.kinds import protocol_of
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.registry import ComponentRef, Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
@@ -171,7 +171,7 @@ def _asked(ask: Callable[[Neighboring, Budget, Schema], Any], what: str) -> Fact
 
 def _scorer(component: type[Any]) -> Facts:
     scorer = component()
-    if protocol_of("scorers", component) is IterateScorer:
+    if PARTS["scorer"].protocol_of(component) is IterateScorer:
         return _scorer_of_iterates(scorer)
 
     def sensitivity(relation: Neighboring, budget: Budget, schema: Schema) -> Facts:

@@ -8,7 +8,7 @@ import typer
 
 from dpkit_core.commands.options import Format, FormatOption, note
 from dpkit_core.errors import install
-from dpkit_core.plugins.kinds import KINDS
+from dpkit_core.plugins.kinds import PARTS
 
 if TYPE_CHECKING:
     from dpkit_core.doctor.examine import Diagnosis
@@ -28,7 +28,7 @@ def doctor(
 
     group: Any = ctx.find_root().command
     diagnoses = examine(built_in=group.commands)
-    parts = any(diagnosis.ref.kind in KINDS for diagnosis in diagnoses)
+    parts = any(diagnosis.ref.role in PARTS for diagnosis in diagnoses)
     if format is Format.JSON:
         print(json.dumps([_document(diagnosis) for diagnosis in diagnoses], indent=2))
     for diagnosis in diagnoses if format is Format.TABLE else ():

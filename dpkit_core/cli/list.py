@@ -14,20 +14,18 @@ from typing import Annotated
 import typer
 
 from dpkit_core._version import __version__
-from dpkit_core.commands.options import Format, FormatOption, kinds
-from dpkit_core.errors import UnknownName, install
-from dpkit_core.plugins.kinds import role_of
+from dpkit_core.commands.options import Format, FormatOption
+from dpkit_core.errors import install
+from dpkit_core.plugins.kinds import KINDS, kind_named
 from dpkit_core.plugins.registry import ComponentRef, Registry, first_party
-from dpkit_core.plugins.resources import KINDS as RESOURCES
 from dpkit_core.plugins.resources import described, resources
 
 # Columns that a summary has on the narrowest of terminals.
 _NARROWEST = 24
-_SYNONYMS = {"observers": "hooks"}
 
 
 def _kinds(incomplete: str) -> list[str]:
-    return kinds(incomplete) + [kind for kind in (*RESOURCES, *_SYNONYMS) if kind.startswith(incomplete)]
+    return [word for kind in KINDS if (word := f"{kind.name}s").startswith(incomplete)]
 
 
 def list_parts(
@@ -43,17 +41,18 @@ def list_parts(
     format: FormatOption = Format.TABLE,
 ) -> None:
     """List the installed parts, or what else distributions offer, such as recipes; nothing is imported."""
-    named = kind if kind is None else _SYNONYMS.get(kind, kind)
-    if named is not None and not _kinds(named):
-        known = ", ".join((*kinds(""), *RESOURCES))
-        raise UnknownName(f"there is no kind called {kind!r}; `dpkit list` knows {known}")
-    refs = tuple(map(described, resources(named))) if named in RESOURCES else Registry().refs(named)
+    named = None if kind is None else kind_named(kind)
+    others = named is not None and named.protocol is None
+    if named is None or not others:
+        refs = Registry().refs(kind)
+    else:
+        refs = tuple(map(described, resources(named.name)))
     if format is Format.JSON:
         print(json.dumps([_document(ref) for ref in refs], indent=2))
         return
     if refs:
         print(*_listing(refs, _width()), sep="\n")
-    elif named in RESOURCES:
+    elif others:
         print(f"no {kind} installed")
     else:
         print(f"no {kind or 'parts'} installed; this installs the first ones: {install('[starter]')}")
@@ -88,7 +87,7 @@ def _listing(refs: Sequence[ComponentRef], width: int | None) -> Iterator[str]:
     own = first_party()
     indent = 2 + max(len(ref.name) for ref in refs) + 2
     for kind, members in itertools.groupby(refs, key=lambda ref: ref.kind):
-        yield f"{role_of(kind)}s"
+        yield f"{kind_named(kind).name}s"
         if kind == "sources":
             yield from _sources(members, width)
             continue

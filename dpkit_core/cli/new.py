@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from dpkit_core.commands.options import kinds
-from dpkit_core.plugins.kinds import role_of
+from dpkit_core.plugins.kinds import PARTS
 
 _STANDING_ALONE = """\
 wrote {folder}
@@ -46,8 +45,7 @@ def _installer() -> tuple[str, str]:
 
 
 def _roles(incomplete: str) -> list[str]:
-    roles = [role_of(kind) for kind in kinds(incomplete)]
-    return [*roles, "source"] if "source".startswith(incomplete) else roles
+    return [role for role in (*PARTS, "source") if role.startswith(incomplete)]
 
 
 def new(

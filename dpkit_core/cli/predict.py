@@ -129,7 +129,15 @@ def predict(
     chosen = _format_of(output, format)
     if chosen is FileFormat.PARQUET and output == STANDARD and sys.stdout.isatty():
         raise InvalidOption("Parquet is not readable on a terminal; name a file with --output")
-    options = ReadOptions(table, delimiter, encoding, decimal, thousands, missing or (), spool)
+    options = ReadOptions(
+        table=table,
+        delimiter=delimiter,
+        encoding=encoding,
+        decimal=decimal,
+        thousands=thousands,
+        missing=missing or (),
+        spool=spool,
+    )
     count = without = 0
 
     def pieces() -> Iterator[bytes]:

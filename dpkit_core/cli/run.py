@@ -66,7 +66,15 @@ def run(
     from dpkit_core.data.source import ReadOptions
     from dpkit_core.pipeline.request import agreed_in
 
-    reading = ReadOptions(table, delimiter, encoding, decimal, thousands, missing or (), spool)
+    reading = ReadOptions(
+        table=table,
+        delimiter=delimiter,
+        encoding=encoding,
+        decimal=decimal,
+        thousands=thousands,
+        missing=missing or (),
+        spool=spool,
+    )
     paid_by = _execute.payer(ledger, account, charge)
     with outputs(output, force=force, inputs=(plan, *data)) as files:
         with _execute.aside():

@@ -101,7 +101,15 @@ def schema(
     from dpkit_core.files.writing import reserved
     from dpkit_core.plugins.sources import open_source
 
-    options = ReadOptions(table, delimiter, encoding, decimal, thousands, missing or (), spool)
+    options = ReadOptions(
+        table=table,
+        delimiter=delimiter,
+        encoding=encoding,
+        decimal=decimal,
+        thousands=thousands,
+        missing=missing or (),
+        spool=spool,
+    )
     with contextlib.closing(open_source(data, options)) as source:
         text = draft(source, target, guesses(source, options.written))
     if str(output) == "-":

@@ -10,22 +10,18 @@ import typer
 
 from dpkit_core.commands.options import Format, FormatOption, kinds, names_of
 from dpkit_core.errors import UnknownName
-from dpkit_core.plugins.kinds import KINDS, role_of
+from dpkit_core.plugins.kinds import kind_named
 from dpkit_core.plugins.registry import Registry
-
-_FILES = ("recipe", "suite")
+from dpkit_core.plugins.resources import FILES
 
 
 def _names(ctx: typer.Context, incomplete: str) -> list[str]:
-    kind = role_of(str(ctx.params.get("kind")))
-    if kind in _FILES:
-        return names_of(f"{kind}s")(incomplete)
-    return [ref.name for ref in Registry().refs(kind) if ref.name.startswith(incomplete)]
+    return names_of(str(ctx.params.get("kind")))(incomplete)
 
 
 def _named(name: str) -> str:
     """Return the kind of the one part of this name, for a name that is given alone."""
-    roles = sorted({ref.role for kind in KINDS for ref in Registry().refs(kind) if ref.answers_to(name)})
+    roles = sorted({ref.role for ref in Registry().refs() if ref.answers_to(name)})
     if len(roles) == 1:
         return roles[0]
     if not roles:
@@ -55,8 +51,8 @@ def show(
     """Show one part: options, needs, sensitivity, events, proof, distribution. Or one recipe or suite."""
     if name is None:
         kind, name = _named(kind), kind
-    if role_of(kind) in _FILES:
-        _show_file(f"{role_of(kind)}s", name, format)
+    if kind_named(kind).plural in FILES:
+        _show_file(kind, name, format)
         return
     import contextlib
     import json

@@ -36,9 +36,7 @@ import typer
 
 from dpkit_core.errors import InvalidOption
 from dpkit_core.files.documents import parse_toml
-from dpkit_core.plugins.kinds import KINDS
-from dpkit_core.plugins.registry import Registry
-from dpkit_core.plugins.resources import KINDS as RESOURCES
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.resources import resources
 
 
@@ -193,8 +191,7 @@ def names_of(kind: str) -> Callable[[str], list[str]]:
     """
 
     def complete(incomplete: str) -> list[str]:
-        refs = resources(kind) if kind in RESOURCES else Registry().refs(kind)
-        return [ref.name for ref in refs if ref.name.startswith(incomplete)]
+        return [ref.name for ref in resources(kind) if ref.name.startswith(incomplete)]
 
     return complete
 
@@ -238,7 +235,7 @@ def print_no_more(stream: TextIO) -> None:
 
 def kinds(incomplete: str) -> list[str]:
     """Return the kinds of parts that complete a word."""
-    return [kind for kind in KINDS if kind.startswith(incomplete)]
+    return [kind.plural for kind in PARTS.values() if kind.plural.startswith(incomplete)]
 
 
 def split_names(texts: Sequence[str], option: str = "--features") -> list[str] | None:

@@ -277,11 +277,6 @@ class Column:
     def _flagged_category(self) -> bool:
         return self.kind == "categorical" and self.missing == "indicator"
 
-    @property
-    def written(self) -> Written:
-        """How its text entries are read."""
-        return self.written_by(Written())
-
     def written_by(self, defaults: Written) -> Written:
         """Return how its entries are read where ``defaults`` says how numbers and missing values are written.
 

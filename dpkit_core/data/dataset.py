@@ -18,9 +18,9 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.arrays import Integers, Matrix, Vector
 from dpkit_core.data.features import Feature, wanted
-from dpkit_core.data.fields import told
+from dpkit_core.data.fields import numbered
 from dpkit_core.data.frames import (
     ArrowSource,
     column_feature,
@@ -34,7 +34,6 @@ from dpkit_core.data.rules import complete, filled, transformed
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.sums import (
     Block,
-    Integers,
     MappedRecords,
     SparseBlock,
     Sum,
@@ -120,6 +119,17 @@ class AnyDataset(Protocol):
     def dense(self) -> Dataset:
         """Return the records in memory, as a matrix."""
         ...
+
+
+def _sum(data: AnyDataset, what: Sum, /) -> Integers:
+    """Return the total over all records, exactly, by one pass over the columns in use."""
+    blocks = data.blocks(what.records_at_once(len(data.features)))
+    return total(what, data.records, ((len(block), what.of(block)) for block in blocks))
+
+
+def _mapped(data: AnyDataset, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
+    """Return the records with ``columns`` other features, made anew for each sum."""
+    return MappedRecords(data, rows)
 
 
 def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
@@ -308,10 +318,7 @@ class Dataset:
         """How many records there are."""
         return len(self.y)
 
-    def sum(self, what: Sum, /) -> Integers:
-        """Return the total over all records, exactly."""
-        blocks = self.blocks(what.records_at_once(self.X.shape[1]))
-        return total(what, self.records, ((len(block), what.of(block)) for block in blocks))
+    sum = _sum
 
     def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
         """Return the records with ``columns`` other features, computed once and kept."""
@@ -401,14 +408,11 @@ class SparseDataset:
     def sum(self, what: Sum, /) -> Integers:
         """Return the total over all records, exactly; dense blocks are made where zeros cannot be skipped."""
         if (of := what.of_sparse) is None:
-            blocks = self.blocks(what.records_at_once(self.X.shape[1]))
-            return total(what, self.records, ((len(block), what.of(block)) for block in blocks))
+            return _sum(self, what)
         pieces = self._pieces(what.most_records)
         return total(what, self.records, ((len(piece), of(piece)) for piece in pieces))
 
-    def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
-        """Return the records with ``columns`` other features, made anew for each sum."""
-        return MappedRecords(self, rows)
+    map = _mapped
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """Yield all records, at most ``rows`` at a time, which are dense for that time."""
@@ -473,9 +477,8 @@ class StreamedDataset:
             columns = [position[feature] for feature in features]
             for X, y in blocks():
                 matrix = _numbers(X, "a block of X", 2)
-                _require_columns(matrix.shape[1], schema)
                 target = _target(y, schema)
-                _require_equal(len(matrix), len(target), schema)
+                _require_shape(matrix.shape, len(target), schema, least=0)
                 matrix = filled(matrix, schema.features)
                 matrix, target = complete(matrix, target, schema.features, schema.outcome)
                 everything = columns == list(range(len(position)))
@@ -545,14 +548,7 @@ class StreamedDataset:
         """The names of the features, in order."""
         return tuple(feature.name for feature in self.features)
 
-    def sum(self, what: Sum, /) -> Integers:
-        """Return the total over all records, exactly, by one pass that reads the columns in use."""
-        blocks = self.blocks(what.records_at_once(len(self.features)))
-        return total(what, self.records, ((len(block), what.of(block)) for block in blocks))
-
-    def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
-        """Return the records with ``columns`` other features, made anew for each sum."""
-        return MappedRecords(self, rows)
+    sum, map = _sum, _mapped
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """Yield all records, at most ``rows`` at a time, by one pass."""
@@ -600,17 +596,16 @@ def dataset_of(source: Source, schema: Schema, forms: Sequence[str]) -> AnyDatas
 
 def _read(source: Source, schema: Schema, features: Sequence[Feature]) -> Generator[Block, None, None]:
     """Yield the records of a source in blocks of these features, not transformed, missing values as NaN."""
-    from dpkit_core.data.encode import Unreadable, encode  # noqa: PLC0415 - a source has pyarrow
+    from dpkit_core.data.encode import encode  # noqa: PLC0415 - a source has pyarrow
 
     require_columns(source, schema)
     columns = wanted((*features, schema.outcome))
     widest = max(len(columns), len(features) + 1)
     start = 0
     for batch in source.batches(columns, max(1, BLOCK // (8 * widest))):
-        try:
-            yield Block(encode(batch, features), encode(batch, [schema.outcome])[:, 0])
-        except Unreadable as error:
-            raise told(error, source.called, start, schema.target.name) from None
+        with numbered(source.called, start, schema.target.name):
+            block = Block(encode(batch, features), encode(batch, [schema.outcome])[:, 0])
+        yield block
         start += batch.num_rows
 
 
@@ -644,24 +639,16 @@ def _require_records(records: int, source: Source, schema: Schema) -> None:
 
 def _require_shape(shape: tuple[int, ...], targets: int, schema: Schema, least: int = 1) -> None:
     rows, columns = shape
-    _require_columns(columns, schema)
-    _require_equal(rows, targets, schema)
-    _require_rows(rows, least)
-
-
-def _require_columns(columns: int, schema: Schema) -> None:
     if columns != len(schema.features):
         raise InvalidData(
             f"X has {columns} columns but the schema has {len(schema.features)} features "
             "(after one-hot encoding); give one column for each"
         )
-
-
-def _require_equal(rows: int, targets: int, schema: Schema) -> None:
     if rows != targets:
         raise InvalidData(
             f"X has {rows} rows but target {schema.target.name!r} has {targets}; they must be equal"
         )
+    _require_rows(rows, least)
 
 
 def _require_rows(rows: int, least: int = 1) -> None:

@@ -35,7 +35,7 @@ from dpkit_core.data.features import EPOCH, Feature, Written
 from dpkit_core.errors import InvalidData
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
 
 #: Texts that mean a missing number or date. A category is missing only if it is empty.
 NOTHING = (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dpkit_core.data.source import Source
@@ -12,8 +14,6 @@ from dpkit_core.text import some_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from dpkit_core.data.encode import Unreadable
 
 WAY_OUT = (
     "list its categories in a schema (`dpkit schema DATA > schema.toml` drafts one), declare dates there by "
@@ -112,12 +112,24 @@ def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
     raise InvalidData(f"{role} {field.name!r} holds {held_in(field)}, not {_KINDS[wanted]}; {remedy}")
 
 
-def told(error: Unreadable, called: str, read: int, target: str | None = None) -> InvalidData:
-    """Return the error for an unreadable entry, in a batch with ``read`` records before it."""
-    role = "target" if error.column == target else "column"
-    dated = error.wanted.startswith("a date in")
-    remedy = _DATES if error.wanted == "a date" else _FORMAT if dated else remedy_for(role)
-    return InvalidData(
-        f"{called}, record {read + error.row + 1}: {role} {error.column!r} holds something that is not "
-        f"{error.wanted}; {remedy}"
-    )
+@contextmanager
+def numbered(called: str, read: int, target: str | None = None) -> Iterator[None]:
+    """Give an unreadable entry the number of its record, in a batch with ``read`` records before it.
+
+    Raises
+    ------
+    InvalidData
+        In place of ``Unreadable``, with what to do.
+    """
+    from dpkit_core.data.encode import Unreadable  # noqa: PLC0415 - likewise
+
+    try:
+        yield
+    except Unreadable as error:
+        role = "target" if error.column == target else "column"
+        dated = error.wanted.startswith("a date in")
+        remedy = _DATES if error.wanted == "a date" else _FORMAT if dated else remedy_for(role)
+        raise InvalidData(
+            f"{called}, record {read + error.row + 1}: {role} {error.column!r} holds something that is not "
+            f"{error.wanted}; {remedy}"
+        ) from None

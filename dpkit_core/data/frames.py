@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import difflib
 import functools
 import math
 import numbers
@@ -25,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.data.features import Feature, Written, wanted
-from dpkit_core.data.fields import require_kind, told, type_of
+from dpkit_core.data.fields import find, numbered, require_kind, type_of
 from dpkit_core.data.once import HELD, spooled
 from dpkit_core.data.rules import filled
 from dpkit_core.data.source import UNTYPED, ReadOptions, is_untyped, tried
@@ -35,12 +34,9 @@ from dpkit_core.text import some_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
 
 CALLED = "the table"
-
-# A message that lists more names than this helps nobody.
-_SHOWN = 20
 
 
 def is_frame(X: object) -> bool:
@@ -331,7 +327,7 @@ def matrix_of(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()
     if matrix.ndim != 2 or matrix.shape[1] != len(features):
         raise InvalidData(
             f"X has shape {matrix.shape} and the model uses {len(features)} features; give one column for "
-            f"each of {_listed([feature.name for feature in features])}, in this order, or a table with "
+            f"each of {some_of([feature.name for feature in features])}, in this order, or a table with "
             "these names"
         )
     return matrix
@@ -358,7 +354,7 @@ def frame_matrix(X: Any, features: Sequence[Feature], *, beside: Sequence[str] =
     matrix = _encoded(source, found)
     unused = [name for name in names if name not in {*(feature.column for feature in found), *beside}]
     if unused:
-        warnings.warn(f"columns of X that are not used: {_listed(unused)}", UnusedColumns, stacklevel=3)
+        warnings.warn(f"columns of X that are not used: {some_of(unused)}", UnusedColumns, stacklevel=3)
     return matrix
 
 
@@ -389,7 +385,7 @@ def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
 
     others = [] if hasattr(X, "column_names") else getattr(X, "columns", ())
     if others := [name for name in others if not isinstance(name, str)]:
-        raise InvalidData(f"the columns of X are named {_listed(others)}; column names must be text")
+        raise InvalidData(f"the columns of X are named {some_of(others)}; column names must be text")
     kinds = {field.name: (kind_of(field.type), field) for field in frame_source(X).fields}
     typed = {
         name: kind
@@ -411,10 +407,6 @@ def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
     return {name: known.get(name) or typed[name] for name in kinds}
 
 
-def _listed(names: Sequence[object]) -> str:
-    return ", ".join(map(str, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
-
-
 def column_feature(values: npt.NDArray[Any], feature: Feature) -> Vector:
     """Return the feature that a single column of text or dates makes."""
     import pyarrow as pa  # noqa: PLC0415 - likewise
@@ -425,21 +417,24 @@ def column_feature(values: npt.NDArray[Any], feature: Feature) -> Vector:
 
 def _encoded(source: ArrowSource, features: Sequence[Feature]) -> Matrix:
     """Return n x d features of a table, column by column in memory: each is written and read as a whole."""
-    from dpkit_core.data.encode import Unreadable, encode  # noqa: PLC0415 - arrays are used without pyarrow
+    from dpkit_core.data.encode import encode  # noqa: PLC0415 - arrays are used without pyarrow
 
     columns, names = wanted(features), source.fields.names
     for name, written in columns.items():
-        if names.count(name) != 1:
-            raise InvalidData(_absent(name, names))
-        require_kind(source.fields.field(name), written.kind)
+        if names.count(name) > 1:
+            raise InvalidData(f"{source.called} has two columns {name!r}; rename or remove one of them")
+        if not names:
+            raise InvalidData(
+                f"no column of {source.called} has a name that is text, and {name!r} is needed; name them as "
+                "the schema does, or give a matrix whose columns are in the schema's order"
+            )
+        require_kind(find(source, name), written.kind)
     batches = list(source.read(list(columns)))
     matrix = np.empty((sum(batch.num_rows for batch in batches), len(features)), order="F")
     start = 0
     for batch in batches:
-        try:
+        with numbered(source.called, start):
             encode(batch, features, matrix[start : start + batch.num_rows])
-        except Unreadable as error:
-            raise told(error, source.called, start) from None
         start += batch.num_rows
     return matrix
 
@@ -447,18 +442,3 @@ def _encoded(source: ArrowSource, features: Sequence[Feature]) -> Matrix:
 def _of_its_own(feature: Feature) -> Feature:
     """Return a feature that is a column by itself, although it may stand for a category."""
     return feature if feature.name == feature.column else Feature(feature.name, feature.name)
-
-
-def _absent(name: str, names: Sequence[str]) -> str:
-    if name in names:
-        return f"X has two columns {name!r}; rename or remove one of them"
-    if not names:
-        return (
-            f"no column of X has a name that is text, and {name!r} is needed; name them as the schema does, "
-            "or give a matrix whose columns are in the schema's order"
-        )
-    near = difflib.get_close_matches(name, names, n=1)
-    guess = f"did you mean {near[0]!r}? Its" if near else "its"
-    return (
-        f"X has no column {name!r}, which is needed; {guess} columns are {some_of(names)}. Add or rename it"
-    )

@@ -10,7 +10,7 @@ import numpy as np
 from dpkit_core.data.features import Feature
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
 
 
 def filled(matrix: Matrix, features: Sequence[Feature]) -> Matrix:

@@ -105,7 +105,7 @@ from dpkit_core.data.schema_file import read_facts, table_of
 from dpkit_core.data.source import ReadOptions
 from dpkit_core.data.transforms import Transform
 from dpkit_core.errors import InvalidSchema
-from dpkit_core.files.documents import read_toml
+from dpkit_core.files.documents import read_toml, spelled
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.text import some_of
 from dpkit_core.validators import frozen_tuple
@@ -444,3 +444,6 @@ def _problems_of_magnitude(about: object, records: int | None) -> Iterator[str]:
             f"records_about is {about}, which may be a count; give its order of magnitude, one digit and "
             f"zeros, such as {about // magnitude * magnitude}, and only if that is public"
         )
+
+
+spelled(Schema, Schema.to_document, Schema.from_document)

@@ -100,7 +100,7 @@ def _character(named: str | None) -> str | None:
     return "\t" if named in {"tab", "\\t"} else named
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class ReadOptions:
     """How a table is read, as the user says; nothing here depends on the records.
 

@@ -41,10 +41,7 @@ from dpkit_core.validators import frozen_tuple
 if TYPE_CHECKING:
     from scipy import sparse
 
-    from dpkit_core.data.arrays import Matrix, Vector
-
-Integers = npt.NDArray[Any]
-"""Whole numbers: int64, or Python's where int64 might not hold a total; float64 inside one block."""
+    from dpkit_core.arrays import Integers, Matrix, Vector
 
 #: Up to here, every whole number is a float64.
 EXACT = 2**53

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Vector
+    from dpkit_core.arrays import Vector
 
 #: What is larger after a power counts as this.
 LARGEST = sys.float_info.max

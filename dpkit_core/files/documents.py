@@ -3,7 +3,10 @@
     document = read_json(path, "release", InvalidRelease)      plain data, or one sentence about what is wrong
     fields = Fields(document, "the release", InvalidRelease)
     selected = fields.texts("selected")                        each field by its type
-    fields.close()                                             nothing may be left that nobody knows
+    fields.close()                                             nothing may be left that is not known
+
+An attrs class whose document is its fields needs no code for that: ``as_document`` writes it, and
+``from_document`` reads it, by the types that the class declares.
 
 Whoever reads a file may not have written it. So it may be no larger and no deeper than such files are, name
 nothing twice, where one reader takes the first and another one the last, hold no number that float64 does not
@@ -18,15 +21,18 @@ import math
 import reprlib
 import sys
 import tomllib
+import types
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeVar, overload
+from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
+import attrs
 import tomli_w
 
 from dpkit_core.errors import DpkitError
 from dpkit_core.files.slips import slip_in
+from dpkit_core.validators import thawed
 
 #: Bytes of a file. A million columns are less.
 LARGEST_TOML, LARGEST_JSON = 2**26, 2**30
@@ -43,6 +49,7 @@ _SURROGATES = range(0xD800, 0xE000)
 _MISSING: Any = object()
 E = TypeVar("E", bound=enum.Enum)
 D = TypeVar("D")
+T = TypeVar("T")
 
 
 def read_toml(path: Path | str, what: str, error: type[DpkitError]) -> dict[str, Any]:
@@ -230,8 +237,8 @@ def require_version(what: str, version: int, known: int, error: type[DpkitError]
 class Fields:
     """The fields of one mapping, each asked for by its type; what nobody has asked for is a fault.
 
-    Each method returns the field ``key``, or ``default`` where that is given and the field is not; a field
-    that is ``nullable`` may be null. Else it raises ``error`` with one sentence.
+    Each method returns the field ``key``, or ``default`` where that is given and the field is not. Otherwise
+    it raises ``error`` with one sentence.
 
     >>> from dpkit_core.errors import InvalidRelease
     >>> fields = Fields({"epsilon": "1"}, "the budget", InvalidRelease)
@@ -248,15 +255,10 @@ class Fields:
         self._document = document
         self._asked: set[str] = set()
 
-    @overload
-    def text(self, key: str, default: D = ..., *, nullable: Literal[False] = False) -> str | D: ...
-
-    @overload
-    def text(self, key: str, default: D = ..., *, nullable: Literal[True]) -> str | D | None: ...
-
-    def text(self, key: str, default: Any = _MISSING, *, nullable: bool = False) -> Any:
+    def text(self, key: str, default: D = _MISSING) -> str | D:
         """Return text."""
-        return self._typed(key, default, _is_text, "text", nullable=nullable)
+        value: str | D = self._typed(key, default, _is_text, "text")
+        return value
 
     def choice(self, key: str, among: type[E]) -> E:
         """Return a member of an enumeration, which is written by its value."""
@@ -273,15 +275,10 @@ class Fields:
         value: bool | D = self._typed(key, default, _is_truth, "true or false")
         return value
 
-    @overload
-    def number(self, key: str, default: D = ..., *, nullable: Literal[False] = False) -> float | D: ...
-
-    @overload
-    def number(self, key: str, default: D = ..., *, nullable: Literal[True]) -> float | D | None: ...
-
-    def number(self, key: str, default: Any = _MISSING, *, nullable: bool = False) -> Any:
+    def number(self, key: str, default: D = _MISSING) -> float | D:
         """Return a finite number."""
-        return self._typed(key, default, _is_number, "a finite number", nullable=nullable)
+        value: float | D = self._typed(key, default, _is_number, "a finite number")
+        return value
 
     def whole(self, key: str, default: D = _MISSING) -> int | D:
         """Return a whole number."""
@@ -297,19 +294,14 @@ class Fields:
         fits = _listed(lambda value: _is_number(value) or value in words)
         return tuple(self._typed(key, _MISSING, fits, "a list of finite numbers"))
 
-    @overload
-    def mapping(
-        self, key: str, default: D = ..., *, nullable: Literal[False] = False
-    ) -> Mapping[str, Any] | D: ...
-
-    @overload
-    def mapping(
-        self, key: str, default: D = ..., *, nullable: Literal[True]
-    ) -> Mapping[str, Any] | D | None: ...
-
-    def mapping(self, key: str, default: Any = _MISSING, *, nullable: bool = False) -> Any:
+    def mapping(self, key: str, default: D = _MISSING) -> Mapping[str, Any] | D:
         """Return a mapping, as it is."""
-        return self._typed(key, default, _is_mapping, "a mapping", nullable=nullable)
+        value: Mapping[str, Any] | D = self._typed(key, default, _is_mapping, "a mapping")
+        return value
+
+    def items(self, key: str) -> tuple[Any, ...]:
+        """Return a list of anything, as a tuple."""
+        return tuple(self._typed(key, _MISSING, _listed(_is_anything), "a list"))
 
     def mappings(self, key: str, default: Any = _MISSING) -> tuple[Mapping[str, Any], ...]:
         """Return a list of mappings, as a tuple."""
@@ -328,23 +320,29 @@ class Fields:
         self._asked.add(key)
         return self._document.get(key, default)
 
+    def rest(self) -> dict[str, Any]:
+        """Return the fields that have not been asked for."""
+        return {key: value for key, value in self._document.items() if key not in self._asked}
+
     def close(self) -> None:
         """Raise if there is a field that has not been asked for."""
-        unknown = sorted(set(self._document) - self._asked)
+        unknown = sorted(self.rest())
         if unknown:
             raise self.error(
                 f"{self.what}: there is no {_shown(unknown[0])}; it has {', '.join(sorted(self._asked))}"
             )
 
-    def _typed(
-        self, key: str, default: Any, fits: Callable[[object], bool], kind: str, *, nullable: bool = False
-    ) -> Any:
+    def _typed(self, key: str, default: Any, fits: Callable[[object], bool], kind: str) -> Any:
         value = self.value(key, default)
         if value is _MISSING:
             raise self.error(f"{self.what}: {key} is missing; it must be {kind}")
-        if not (value is default or (nullable and value is None) or fits(value)):
+        if not (value is default or fits(value)):
             raise self.error(f"{self.what}: {key} is {_shown(value)}; it must be {kind}")
         return value
+
+
+def _is_anything(value: object) -> bool:
+    return True
 
 
 def _is_text(value: object) -> bool:
@@ -377,3 +375,146 @@ def _listed(fits: Callable[[object], bool]) -> Callable[[object], bool]:
 def _shown(value: object) -> str:
     """Return a value as a message can show it, however long it is."""
     return reprlib.repr(value)
+
+
+#: Metadata of a field that is written, and must be given, although it has a default.
+REQUIRED: Mapping[str, Any] = types.MappingProxyType({"required": True})
+
+# Types with their own spelling: what writes a value of the type, and what reads one.
+_SPELLINGS: dict[Any, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
+
+# The fields of classes and their types, which take long to find out.
+_FIELDS: dict[type, tuple[tuple[attrs.Attribute[Any], Any], ...]] = {}
+
+_ASKED: Mapping[Any, Callable[[Fields, str], Any]] = {
+    bool: Fields.truth,
+    int: Fields.whole,
+    float: Fields.number,
+    str: Fields.text,
+    tuple[str, ...]: Fields.texts,
+    tuple[int, ...]: Fields.wholes,
+    tuple[float, ...]: Fields.numbers,
+    tuple[int | None, ...]: Fields.items,
+    Mapping[str, Any]: Fields.mapping,
+    tuple[Mapping[str, Any], ...]: Fields.mappings,
+}
+
+
+def spelled(kind: Any, write: Callable[[Any], Any], read: Callable[[Any], Any]) -> None:
+    """Declare the spelling of a type whose document is not simply its fields.
+
+    Parameters
+    ----------
+    kind
+        The type, as fields of other classes declare it.
+    write
+        Returns a value as plain data.
+    read
+        Returns the value of a mapping; raises a ``DpkitError`` where there is none.
+    """
+    _SPELLINGS[kind] = write, read
+
+
+def as_document(value: Any) -> dict[str, Any]:
+    """Return an object of an attrs class as plain data: its fields by name, without those at their defaults.
+
+    >>> @attrs.frozen
+    ... class Part:
+    ...     name: str
+    ...     options: Mapping[str, Any] = attrs.field(factory=dict)
+    ...     batches: int = 1
+    >>> as_document(Part("peel", {"mechanism": "gumbel"}))
+    {'name': 'peel', 'options': {'mechanism': 'gumbel'}}
+    """
+    return {
+        field.name: _plain(given, kind)
+        for field, kind in _fields_of(type(value))
+        if (given := getattr(value, field.name)) != field.default or "required" in field.metadata
+    }
+
+
+def from_document(kind: type[T], document: object, what: str, error: type[DpkitError], **given: object) -> T:
+    """Return the object that ``as_document`` wrote.
+
+    Parameters
+    ----------
+    kind
+        Its attrs class.
+    document
+        The plain data.
+    what
+        What messages call it, such as "the certificate".
+    error
+        What to raise where a field is missing, unknown, of another type, or refused by the class.
+    given
+        Fields that the document does not have.
+    """
+    fields = Fields(document, what, error)
+    values = dict(given)
+    for field, declared in _fields_of(kind):
+        optional = field.default is not attrs.NOTHING and "required" not in field.metadata
+        if field.name in given or (fields.value(field.name, _MISSING) is _MISSING and optional):
+            continue
+        values[field.name] = _field(fields, field.name, declared)
+    fields.close()
+    return _accepted(lambda: kind(**values), what, error)
+
+
+def _accepted(make: Callable[[], T], what: str, error: type[DpkitError]) -> T:
+    """Return what ``make`` returns; an error of what is inside becomes one of what is read."""
+    try:
+        return make()
+    except (TypeError, ValueError, DpkitError) as cause:
+        raise error(f"{what}: {cause}") from cause
+
+
+def _fields_of(kind: type) -> tuple[tuple[attrs.Attribute[Any], Any], ...]:
+    if kind not in _FIELDS:
+        hints = get_type_hints(kind)
+        _FIELDS[kind] = tuple((field, hints[field.name]) for field in attrs.fields(kind))
+    return _FIELDS[kind]
+
+
+def _plain(value: Any, declared: Any) -> Any:
+    kind = _not_none(declared)
+    if value is None or kind in _ASKED:
+        return thawed(value)
+    if kind in _SPELLINGS:
+        return _SPELLINGS[kind][0](value)
+    if isinstance(value, tuple):
+        return [_plain(item, get_args(kind)[0]) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _plain(item, get_args(kind)[1]) for key, item in value.items()}
+    return value.value if isinstance(value, enum.Enum) else as_document(value)
+
+
+def _field(fields: Fields, name: str, declared: Any) -> Any:
+    kind = _not_none(declared)
+    if kind is not declared and fields.value(name, _MISSING) is None:
+        return None
+    if kind in _ASKED:
+        return _ASKED[kind](fields, name)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return fields.choice(name, kind)
+    what = f"{fields.what}, {name}"
+    if get_origin(kind) is tuple:
+        items = enumerate(fields.mappings(name), 1)
+        return tuple(_inner(item, get_args(kind)[0], f"{what}, item {i}", fields.error) for i, item in items)
+    if get_origin(kind) is Mapping:
+        inner = fields.fields(name)
+        return {key: _field(inner, key, get_args(kind)[1]) for key in inner.names()}
+    return _inner(fields.mapping(name), kind, what, fields.error)
+
+
+def _inner(document: Mapping[str, Any], kind: Any, what: str, error: type[DpkitError]) -> Any:
+    if kind in _SPELLINGS:
+        return _accepted(lambda: _SPELLINGS[kind][1](document), what, error)
+    return from_document(kind, document, what, error)
+
+
+def _not_none(declared: Any) -> Any:
+    """Return a type without None, if it is a union of the two."""
+    if get_origin(declared) is types.UnionType:
+        kinds = [kind for kind in get_args(declared) if kind is not types.NoneType]
+        return kinds[0] if len(kinds) == 1 else declared
+    return declared

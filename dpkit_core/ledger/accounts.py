@@ -9,7 +9,8 @@ from typing import Any
 import attrs
 
 from dpkit_core.data.schema import Column, Schema
-from dpkit_core.errors import DpkitError, InvalidLedger
+from dpkit_core.errors import InvalidLedger
+from dpkit_core.files.documents import as_document, from_document, spelled
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.filters import Basic, Filter, Ticks, filter_from_document, frozen_ticks
 from dpkit_core.text import number_of
@@ -81,13 +82,10 @@ class Account:
         return f"its schema does not declare public that {unknown[0]}" if unknown else None
 
     def to_document(self) -> dict[str, Any]:
-        """Return the account as plain data."""
-        return {
-            "schema": self.schema.to_document(),
-            "budget": attrs.asdict(self.budget),
-            "measure": self.measure.to_document(),
-            "limits": list(self.limits),
-        }
+        """Return the account as plain data, without its name."""
+        document = as_document(self)
+        del document["name"]
+        return document
 
     @classmethod
     def from_document(cls, name: str, document: Mapping[str, Any]) -> Account:
@@ -98,16 +96,12 @@ class Account:
         InvalidLedger
             If something is missing or unknown.
         """
-        try:
-            return cls(
-                name,
-                Schema.from_document(document["schema"]),
-                Budget(**document["budget"]),
-                filter_from_document(document["measure"]),
-                limits=document["limits"],
-            )
-        except (KeyError, TypeError, DpkitError) as error:
-            raise InvalidLedger(f"cannot read account {name}: {error}") from error
+        # The entry that opens an account says when, too.
+        facts = {key: value for key, value in document.items() if key != "at"}
+        return from_document(cls, facts, f"account {name}", InvalidLedger, name=name)
+
+
+spelled(Filter, lambda measure: measure.to_document(), filter_from_document)
 
 
 def _brief(column: Column) -> str:

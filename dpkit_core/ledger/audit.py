@@ -20,6 +20,7 @@ from typing import Any, Literal
 import attrs
 
 from dpkit_core.errors import DpkitError, InvalidRelease
+from dpkit_core.files.documents import from_document
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import KINDS, NOTHING, Entry, planned
 from dpkit_core.ledger.ledger import Head, Ledger
@@ -313,7 +314,7 @@ class _Book:
             if certificate.get("witness") is None:
                 self._found("elsewhere", f"{name} was charged to no ledger", release=name)
                 return None
-            witness = Witness.from_document(certificate["witness"])
+            witness = from_document(Witness, certificate["witness"], "the witness", InvalidRelease)
             testimony = _Testimony(name, witness, digest(planned(certificate)), digest(unsigned(document)))
         except (KeyError, TypeError, ValueError, AttributeError, InvalidRelease) as error:
             self._found("altered", f"{name} cannot be read: {error}", release=name)

@@ -44,13 +44,14 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from dpkit_core.data.sums import Block, Integers, Sum, Summable
+from dpkit_core.arrays import Integers
+from dpkit_core.data.sums import Block, Sum, Summable
 from dpkit_core.mechanisms.quantiles import EXPONENTS
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Gaussian
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.protocols import Meter
 
 #: Cells that are split in each step, and parts of each.

@@ -12,11 +12,11 @@ import attrs
 import numpy as np
 
 from dpkit_core.data.features import Feature
-from dpkit_core.mechanisms.quantiles import Fences
+from dpkit_core.mechanisms.fences import Fences
 from dpkit_core.validators import frozen_tuple
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.data.dataset import AnyDataset
 
 _AS_IT_IS = Fences(0.0, 1.0)

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.data.arrays import Vector
+from dpkit_core.arrays import Vector
 
 
 def _frozen_vector(values: npt.ArrayLike) -> Vector:

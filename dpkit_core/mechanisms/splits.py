@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.mechanisms.quantiles import LEAST_WIDTH
+from dpkit_core.mechanisms.fences import LEAST_WIDTH
 from dpkit_core.noise.selection import GAP_LIMIT, class_slack
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import ExponentialMechanism
@@ -50,7 +50,7 @@ from dpkit_core.privacy.events import ExponentialMechanism
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.protocols import Meter
 
 #: Cells of a feature between its bounds.

@@ -32,14 +32,15 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dpkit_core.arrays import Booleans, Integers
 from dpkit_core.errors import Unsuitable
 from dpkit_core.noise.grid import SCALE_LIMIT
-from dpkit_core.privacy.accounts import TICKS, Booleans, Integers
+from dpkit_core.privacy.accounts import TICKS
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Gaussian, NonSphericalGaussian, PoissonSampled
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.noise.sampler import Sampler
 
 Sums: TypeAlias = Gaussian | NonSphericalGaussian | PoissonSampled
@@ -151,7 +152,9 @@ def quantize(values: Vector, limit: float, units: int) -> Integers:
     return np.trunc(np.clip(values * (units / limit), -units, units)).astype(np.int64)
 
 
-def group_sums(values: Integers, groups: npt.NDArray[np.intp], count: int) -> Integers:
+def group_sums(
+    values: Integers, groups: npt.NDArray[np.intp] | npt.NDArray[np.uint8], count: int
+) -> Integers:
     """Return the sum of integers in each of ``count`` groups, exactly.
 
     Added up in float64, where all partial sums are whole numbers below 2^53: exact in any order.

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.data.features import Feature
 
 Codes: TypeAlias = npt.NDArray[Any]

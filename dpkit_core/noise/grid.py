@@ -14,11 +14,9 @@ from typing import TypeAlias
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-Integers: TypeAlias = npt.NDArray[np.int64]
-Booleans: TypeAlias = npt.NDArray[np.bool_]
+from dpkit_core.arrays import Floats, Integers
+
 Shape: TypeAlias = int | tuple[int, ...]
 
 #: Noise saturates here, and released grid units at half of it, so their sum fits into int64.

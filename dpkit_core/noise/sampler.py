@@ -30,14 +30,12 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from dpkit_core.arrays import Booleans, Floats, Integers
 from dpkit_core.noise.grid import (
     GRID_LIMIT,
     NOISE_LIMIT,
     SCALE_LIMIT,
-    Booleans,
-    Floats,
     Grid,
-    Integers,
     Shape,
     gaussian_grid,
     laplace_grid,

@@ -12,7 +12,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.noise.grid import Booleans, Floats, Integers, check_range
+from dpkit_core.arrays import Booleans, Floats, Integers
+from dpkit_core.noise.grid import check_range
 from dpkit_core.noise.sampler import Sampler, finite
 from dpkit_core.privacy.events import CANDIDATE_LIMIT
 

@@ -25,7 +25,7 @@ from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.planner import Planner
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.recommend import AUTO, chosen_k
-from dpkit_core.plugins.kinds import ROLES
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.protocols import Accountant, Regressor, Scorer, TopKSelector
@@ -142,8 +142,8 @@ def compose(
     settings = _settings(options or {})
     for role, values in settings.items():
         instance = accountant if role == "accountant" else given.get(role)
-        if role not in ROLES:
-            raise InvalidOption(f"no part is called {role!r}; parts are {', '.join(ROLES)}")
+        if role not in PARTS:
+            raise InvalidOption(f"no part is called {role!r}; parts are {', '.join(PARTS)}")
         if values and not isinstance(instance, str) and (role, instance) != ("accountant", None):
             raise InvalidOption(
                 f"options {sorted(values)} are given for {role}, "

@@ -28,9 +28,10 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from dpkit_core.arrays import Booleans, Floats, Integers
 from dpkit_core.errors import PlanViolation, Unsuitable
 from dpkit_core.mechanisms.sums import LARGEST_LIMIT, Sums, noise_of, noisy_sums, sums_event
-from dpkit_core.noise.grid import Booleans, Floats, Integers, Shape
+from dpkit_core.noise.grid import Shape
 from dpkit_core.noise.randomness import Randomness, Stream, Uncopyable
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.noise.selection import LAZY_FROM, select

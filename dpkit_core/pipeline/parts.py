@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import inspect
 import math
 import numbers
 import reprlib
@@ -15,11 +14,11 @@ import attrs
 
 from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.policy import Policy
-from dpkit_core.plugins.kinds import ROLES, protocol_of
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.registry import MOVING, Registry
+from dpkit_core.plugins.signatures import is_supported, lacking, members
 from dpkit_core.protocols import (
     API,
-    API_FLOOR,
     Accountant,
     ComponentScorer,
     IterateFacts,
@@ -292,16 +291,15 @@ def make_part(
         If the site does not allow the component; it is not loaded then.
     """
     registry = registry or Registry()
-    kind = ROLES[role]
     _require_part(role, given)
     if isinstance(given, str):
-        ref = registry.find(kind, given)
+        ref = registry.find(role, given)
         Policy.of_site().require_part(role, ref.name, ref.distribution, ref.version)
         component = registry.load(ref)
         instance: C = _instantiate(component, f"{role} {ref.name}", dict(options or {}))
     else:
         instance = given
-        provenance = registry.provenance(type(instance), kind)
+        provenance = registry.provenance(type(instance), role)
         if provenance is None:
             return Part(role, instance, type(instance).__name__, "", "")
         ref = provenance
@@ -315,32 +313,19 @@ def _require_part(role: str, given: object) -> None:
         raise InvalidOption(
             f"{role} is the class {given.__name__}; give a part, such as {given.__name__}(), or its name"
         )
-    protocol = protocol_of(ROLES[role], type(given))
-    named = [name for name, member in vars(protocol).items() if _is_member(name, member)]
-    members = sorted(named, key=lambda name: isinstance(vars(protocol)[name], property))
-    missing = [name for name in members if not _has(given, name, vars(protocol)[name])]
+    protocol = PARTS[role].protocol_of(type(given))
+    missing = lacking(given, protocol)
     if missing:
         raise InvalidOption(
             f"{role} is {reprlib.repr(given)}, which lacks {' and '.join(missing)}; give the name of an "
-            f"installed {role}, or a part that has {' and '.join(members)}"
+            f"installed {role}, or a part that has {' and '.join(members(protocol))}"
         )
     api = getattr(given, "api", None)
-    if type(api) is not int or not API_FLOOR <= api <= API:
+    if not is_supported(api):
         raise InvalidOption(
             f"{role} {type(given).__name__} has api = {api!r}; this dpkit runs parts for plugin API {API}. "
             f"{MOVING}"
         )
-
-
-def _is_member(name: str, member: object) -> bool:
-    return not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
-
-
-def _has(given: object, name: str, member: object) -> bool:
-    found = inspect.getattr_static(given, name, _MISSING)
-    if isinstance(member, property):
-        return found is not _MISSING
-    return found is not _MISSING and callable(getattr(given, name, None))
 
 
 def _instantiate(component: type[Any], what: str, options: dict[str, Any]) -> Any:

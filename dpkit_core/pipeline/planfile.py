@@ -11,7 +11,7 @@ planning does not stand for. If the events come out differently, the file is ref
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import attrs
 from dpkit_core._version import __version__
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.files.documents import Fields, read_toml, require_version, to_toml
+from dpkit_core.files.documents import Fields, as_document, from_document, read_toml, require_version, to_toml
 from dpkit_core.files.writing import write_whole
 from dpkit_core.pipeline.compose import compose
 from dpkit_core.pipeline.forecasts import StageForecast
@@ -28,12 +28,11 @@ from dpkit_core.pipeline.observers import warn
 from dpkit_core.pipeline.parts import Component, Part
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.policy import Policy
-from dpkit_core.plugins.kinds import ROLES
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.events import UNPRICED, event_from_json, event_to_json, priced
 from dpkit_core.release.verify import RELATIVE_TOLERANCE
 from dpkit_core.text import number_of
-from dpkit_core.validators import thawed
 
 FORMAT = "dpkit-plan"
 FORMAT_VERSION = 1
@@ -44,6 +43,70 @@ def forecast_document(found: StageForecast) -> dict[str, Any]:
     return {"stage": found.stage, "part": found.part, **attrs.asdict(found.forecast)}
 
 
+@attrs.frozen
+class _SavedPart:
+    """What a plan file says of a part: which it is, and how it was made."""
+
+    component: str
+    version: str
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, part: Part[Component]) -> _SavedPart:
+        if not part.distribution:
+            raise InvalidRelease(
+                f"{part} is not an installed component, so a plan file could not name it; install it with an "
+                "entry point, or keep the plan in Python"
+            )
+        record = part.record
+        for name, value in record.options.items():
+            if value is None:
+                raise InvalidRelease(
+                    f"{part} has {name} = None, which TOML cannot hold; keep the plan in Python"
+                )
+        return cls(record.qualified, part.version, record.options)
+
+
+def _known(instance: object, attribute: attrs.Attribute[Any], parts: Mapping[str, _SavedPart]) -> None:
+    for role in parts:
+        if role not in ROLES:
+            raise ValueError(f"no part is called {role!r}; parts are {', '.join(ROLES)}")
+    if "accountant" not in parts:
+        raise ValueError("parts: accountant is missing; it must be a mapping")
+
+
+@attrs.frozen
+class _SavedPlan:
+    """The fields of a plan file besides its format; events as they are written."""
+
+    dpkit: str
+    k: int
+    select_share: float
+    batches: int = attrs.field(default=1, kw_only=True)
+    budget: Budget
+    parts: Mapping[str, _SavedPart] = attrs.field(validator=_known)
+    schema: Schema
+    events: tuple[Mapping[str, Any], ...]
+
+    @classmethod
+    def of(cls, plan: Plan) -> _SavedPlan:
+        parts = {part.role: _SavedPart.of(part) for part in plan.parts}
+        return cls(
+            __version__,
+            plan.k,
+            plan.select_share,
+            plan.budget,
+            parts,
+            plan.schema,
+            _events(plan),
+            batches=plan.batches,
+        )
+
+
+def _events(plan: Plan) -> tuple[Mapping[str, Any], ...]:
+    return tuple({"stage": item.stage, **event_to_json(item.event)} for item in plan.events)
+
+
 def plan_document(plan: Plan) -> dict[str, Any]:
     """Return the plan as plain data, the shape of its TOML file.
 
@@ -52,31 +115,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     InvalidRelease
         If a part is not an installed one, so that no name would find it again.
     """
-    return {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "dpkit": __version__,
-        "k": plan.k,
-        "select_share": plan.select_share,
-        **({} if plan.batches == 1 else {"batches": plan.batches}),
-        "budget": attrs.asdict(plan.budget),
-        "parts": {part.role: _part_document(part) for part in plan.parts},
-        "schema": plan.schema.to_document(),
-        "events": [{"stage": item.stage, **event_to_json(item.event)} for item in plan.events],
-    }
-
-
-def _part_document(part: Part[Component]) -> dict[str, Any]:
-    if not part.distribution:
-        raise InvalidRelease(
-            f"{part} is not an installed component, so a plan file could not name it; install it with an "
-            "entry point, or keep the plan in Python"
-        )
-    record = part.record
-    for name, value in record.options.items():
-        if value is None:
-            raise InvalidRelease(f"{part} has {name} = None, which TOML cannot hold; keep the plan in Python")
-    return {"component": record.qualified, "version": part.version, "options": thawed(record.options)}
+    return {"format": FORMAT, "format_version": FORMAT_VERSION, **as_document(_SavedPlan.of(plan))}
 
 
 def write_plan(plan: Plan, path: Path | str) -> None:
@@ -108,18 +147,17 @@ def read_plan(path: Path | str, *, report: Callable[[str], None] = warn) -> Plan
     fields = Fields(document, f"plan {path}", InvalidRelease)
     fields.value("format")
     require_version(fields.what, fields.whole("format_version"), FORMAT_VERSION, InvalidRelease)
-    written = {"dpkit": fields.text("dpkit")}
-    saved = [_event(event, fields.what) for event in fields.mappings("events")]
-    plan, versions = _replan(fields)
-    fields.close()
-    installed = {"dpkit": __version__, **{part.role: part.version for part in plan.parts}}
-    names = {"dpkit": "dpkit", **{part.role: str(part) for part in plan.parts}}
+    saved = from_document(_SavedPlan, fields.rest(), fields.what, InvalidRelease)
+    plan = _replan(saved)
     changed = [
-        f"{names[key]} {version}, now {installed[key]}"
-        for key, version in {**versions, **written}.items()
-        if version != installed[key]
+        f"{name} {before}, now {now}"
+        for name, before, now in (
+            *((str(part), saved.parts[part.role].version, part.version) for part in plan.parts),
+            ("dpkit", saved.dpkit, __version__),
+        )
+        if before != now
     ]
-    if (difference := other_events(saved, plan)) is not None:
+    if (difference := other_events(saved.events, plan)) is not None:
         raise InvalidRelease(
             f"{fields.what} is not what the installed parts plan: {difference}. "
             + (f"Written with {'; '.join(changed)}. " if changed else "The file may have been edited. ")
@@ -133,45 +171,27 @@ def read_plan(path: Path | str, *, report: Callable[[str], None] = warn) -> Plan
     return plan
 
 
-def _event(document: Mapping[str, Any], what: str) -> dict[str, Any]:
-    fields = Fields(document, f"{what}, an event", InvalidRelease)
-    return {**document, "stage": fields.text("stage")}
-
-
-def _replan(fields: Fields) -> tuple[Plan, dict[str, str]]:
-    """Return the plan that is made now, and role -> version of the part that it was made by."""
-    names: dict[str, Any] = {}
-    options, versions = {}, {}
-    for role in (parts := fields.fields("parts")).names():
-        part = parts.fields(role)
-        if role not in ROLES:
-            raise InvalidRelease(f"{parts.what}: no part is called {role!r}; parts are {', '.join(ROLES)}")
-        names[role], versions[role] = part.text("component"), part.text("version")
-        options[role] = part.mapping("options", {})
-        part.close()
-    limits = fields.fields("budget")
-    budget = Budget(limits.number("epsilon"), limits.number("delta"))
-    limits.close()
-    Policy.of_site().require_budget(budget)  # before a part is loaded
-    plan = compose(**names, options=options).plan(
-        Schema.from_document(fields.mapping("schema")),
-        budget,
-        k=fields.whole("k"),
-        select_share=fields.number("select_share"),
-        batches=fields.whole("batches", 1),
+def _replan(saved: _SavedPlan) -> Plan:
+    """Return the plan that the installed parts make now."""
+    Policy.of_site().require_budget(saved.budget)  # before a part is loaded
+    names: dict[str, Any] = {role: part.component for role, part in saved.parts.items()}
+    options = {role: part.options for role, part in saved.parts.items()}
+    return compose(**names, options=options).plan(
+        saved.schema,
+        saved.budget,
+        k=saved.k,
+        select_share=saved.select_share,
+        batches=saved.batches,
     )
-    if plan.accountant.role not in names:
-        raise InvalidRelease(f"{parts.what}: accountant is missing; it must be a mapping")
-    return plan, versions
 
 
-def other_events(saved: list[dict[str, Any]], plan: Plan) -> str | None:
+def other_events(saved: Sequence[Mapping[str, Any]], plan: Plan) -> str | None:
     """Return how events that were written, as plain data with their stages, are not those of a plan."""
-    now = [{"stage": item.stage, **event_to_json(item.event)} for item in plan.events]
+    now: Sequence[Mapping[str, Any]] = _events(plan)
     if _agree(saved, now):
         return None
     if not _says_facts(saved):  # of 0.1.0, whose events say what they cost and no more
-        saved, now = ([_priced(event) for event in events] for events in (saved, now))
+        saved, now = [tuple(map(_priced, events)) for events in (saved, now)]
         if _agree(saved, now):
             return None
     first = next((i for i, pair in enumerate(zip(saved, now, strict=False)) if not _agree(*pair)), None)
@@ -186,12 +206,12 @@ def _says_facts(document: object) -> bool:
     """Return whether an event in plain data says anything on which its cost does not depend."""
     if isinstance(document, Mapping):
         return not UNPRICED.isdisjoint(document) or any(map(_says_facts, document.values()))
-    return isinstance(document, list) and any(map(_says_facts, document))
+    return isinstance(document, list | tuple) and any(map(_says_facts, document))
 
 
 def _priced(event: Mapping[str, Any]) -> dict[str, Any]:
     fields = dict(event)
-    return {"stage": fields.pop("stage"), **event_to_json(priced(event_from_json(fields)))}
+    return {"stage": fields.pop("stage", None), **event_to_json(priced(event_from_json(fields)))}
 
 
 def _brief(event: Mapping[str, Any]) -> str:
@@ -205,6 +225,6 @@ def _agree(a: object, b: object) -> bool:
         return math.isclose(a, b, rel_tol=RELATIVE_TOLERANCE)
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return a.keys() == b.keys() and all(_agree(a[key], b[key]) for key in a)
-    if isinstance(a, list) and isinstance(b, list):
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(map(_agree, a, b))
     return bool(a == b)

@@ -31,7 +31,7 @@ from dpkit_core.pipeline.parts import Assembly, Component, Iteration, Part, Sele
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.runner import run
 from dpkit_core.pipeline.stages import UNPROTECTED, Stage, picks_of
-from dpkit_core.plugins.kinds import protocol_of
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
@@ -574,7 +574,7 @@ def _admitting(reasons: Sequence[str], neighboring: Neighboring, _: Budget) -> S
 
 
 def _needs_iterates(scorer: Part[Component]) -> bool:
-    return protocol_of("scorers", type(scorer.instance)) is IterateScorer
+    return PARTS["scorer"].protocol_of(type(scorer.instance)) is IterateScorer
 
 
 def _without_iterates(scorer: Part[Component], regressor: Part[Component] | None) -> str:

@@ -55,6 +55,7 @@ from dpkit_core.files.documents import read_toml
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.ledger import Ledger, Payer
 from dpkit_core.ledger.log import EventLog
+from dpkit_core.plugins.registry import canonical
 from dpkit_core.privacy.budget import Budget
 
 if TYPE_CHECKING:
@@ -269,13 +270,13 @@ def _exists(path: Path) -> bool:
 
 
 def _require_distribution(rules: Rules, what: str, distribution: str, version: str) -> None:
-    known = {_canonical(name): name for name in rules.tables["distributions"]}
-    if not distribution or _canonical(distribution) not in known:
+    known = {canonical(name): name for name in rules.tables["distributions"]}
+    if not distribution or canonical(distribution) not in known:
         raise AgainstPolicy(
             f"{rules.path} lists under [distributions] where parts may come from; {what} comes from "
             f"{distribution or 'none'}"
         )
-    key = known[_canonical(distribution)]
+    key = known[canonical(distribution)]
     allowed = rules.rule("distributions", key)
     if allowed == _ANY or version in allowed:
         return
@@ -322,7 +323,3 @@ def installed_digest(distribution: str) -> str:
 
 
 _BY_INSTALLERS = re.compile(r"\.dist-info/(?:RECORD|INSTALLER|REQUESTED|direct_url\.json|uv_cache\.json)$")
-
-
-def _canonical(distribution: str) -> str:
-    return re.sub(r"[-_.]+", "-", distribution).lower()

@@ -26,9 +26,9 @@ import attrs
 
 from dpkit_core.errors import InvalidRecipe
 from dpkit_core.files.documents import Fields, read_toml
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.resources import find_resource, read_resource
 
-ROLES = ("scorer", "selector", "regressor", "accountant")
 _KEYS = ("summary", "reference", "select_share", "parts", "options")
 
 
@@ -72,10 +72,10 @@ class Recipe:
                 raise InvalidRecipe(f"{what} has an unknown key {key!r}; it may have {', '.join(_KEYS)}")
         parts, options = document.get("parts"), document.get("options", {})
         if not isinstance(parts, Mapping) or not parts:
-            raise InvalidRecipe(f"{what} names no parts; it needs a table [parts] with {', '.join(ROLES)}")
+            raise InvalidRecipe(f"{what} names no parts; it needs a table [parts] with {', '.join(PARTS)}")
         for role, part in parts.items():
-            if role not in ROLES:
-                raise InvalidRecipe(f"{what} has a part {role!r}; parts are {', '.join(ROLES)}")
+            if role not in PARTS:
+                raise InvalidRecipe(f"{what} has a part {role!r}; parts are {', '.join(PARTS)}")
             if not isinstance(part, str):
                 raise InvalidRecipe(f"{what} has {role} = {part!r}; a part is named by text")
         if not isinstance(options, Mapping):

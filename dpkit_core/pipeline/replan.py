@@ -13,10 +13,11 @@ import attrs
 
 from dpkit_core._version import __version__
 from dpkit_core.errors import InvalidRelease
+from dpkit_core.files.documents import as_document
 from dpkit_core.pipeline.compose import compose
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.planfile import other_events
-from dpkit_core.plugins.kinds import ROLES
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.privacy.events import event_to_json
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.release import Release
@@ -84,13 +85,13 @@ def replan(release: Release, *, select_share: float | None = None) -> Replanned:
 def _may_lack_its_share(certificate: Certificate) -> bool:
     """Return whether a selection had a share of the budget that is not recorded."""
     roles = {part.role for part in certificate.parts}
-    return {"selector", "regressor"} <= roles and "select_share" not in certificate.plan.to_document()
+    return {"selector", "regressor"} <= roles and "select_share" not in as_document(certificate.plan)
 
 
 def _plan(release: Release, select_share: float | None) -> Plan:
     certificate = release.certificate
     parts = {part.role: part for part in certificate.parts}
-    if len(parts) < len(certificate.parts) or "accountant" not in parts or not parts.keys() <= ROLES.keys():
+    if len(parts) < len(certificate.parts) or "accountant" not in parts or not parts.keys() <= PARTS.keys():
         raise InvalidRelease("the release does not list the parts of a plan, so it cannot be planned again")
     for part in parts.values():
         if not part.distribution:

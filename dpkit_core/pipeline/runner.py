@@ -19,7 +19,7 @@ import attrs
 import numpy as np
 
 from dpkit_core._version import __version__
-from dpkit_core.data.arrays import Vector
+from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import AnyDataset, Dataset
 from dpkit_core.data.features import Feature
 from dpkit_core.data.schema import Schema
@@ -448,7 +448,7 @@ class _Run:
             else:
                 model = outcome
         self._require_same_process()
-        release = Release(selected, model, refusal, self.certificate(refusal), code)
+        release = Release(selected, model, refusal, self.certificate(refusal), refusal_code=code)
         self.observers.before_release(release)
         self.payment.release(release)
         self.observers.released(release)

@@ -35,8 +35,8 @@ import attrs
 
 from dpkit_core._version import __version__
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, IncompatiblePlugin, UnknownName, install
-from dpkit_core.plugins.kinds import CAPABILITIES, KINDS, kind_named, protocol_of, role_of
-from dpkit_core.plugins.signatures import departures
+from dpkit_core.plugins.kinds import PARTS, Kind, kind_named
+from dpkit_core.plugins.signatures import is_supported
 from dpkit_core.protocols import API, API_FLOOR
 
 _UNKNOWN = "unknown"
@@ -45,8 +45,12 @@ _UNKNOWN = "unknown"
 MOVING = "The how-to guide move-to-api-2 says what to change"
 
 
-def _canonical(distribution: str) -> str:
-    # Distribution names compare equal up to case and runs of "-_." (PEP 503).
+def canonical(distribution: str) -> str:
+    """Return a distribution's name as it is compared: without case, with ``-`` for runs of ``-_.`` (PEP 503).
+
+    >>> canonical("DPKit_Scorer.Kendall")
+    'dpkit-scorer-kendall'
+    """
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
@@ -57,7 +61,7 @@ class ComponentRef:
     Attributes
     ----------
     kind
-        One of ``KINDS``, or ``"hooks"`` for an observer.
+        As in the group of entry points, such as ``"scorers"``.
     name
         The entry point's name, which is the part's name.
     target
@@ -100,8 +104,8 @@ class ComponentRef:
 
     @property
     def role(self) -> str:
-        """The kind in the singular."""
-        return role_of(self.kind)
+        """The name of the kind, such as ``"scorer"``."""
+        return kind_named(self.kind).name
 
     @property
     def qualified(self) -> str:
@@ -128,7 +132,7 @@ class ComponentRef:
         """Return whether ``name``, plain or qualified, means this part."""
         distribution, _, plain = name.rpartition(":")
         return plain == self.name and (
-            not distribution or _canonical(distribution) == _canonical(self.distribution)
+            not distribution or canonical(distribution) == canonical(self.distribution)
         )
 
 
@@ -156,7 +160,7 @@ class Registry:
         self._refs = None
 
     def refs(self, kind: str | None = None) -> tuple[ComponentRef, ...]:
-        """Return every part, or those of one kind, in the order of ``KINDS`` and then by name.
+        """Return every part, or those of one kind, in the order of a pipeline and then by name.
 
         Nothing is imported. The environment is read once, at the first question.
         """
@@ -164,7 +168,7 @@ class Registry:
             self._refs = self._read()
         if kind is None:
             return self._refs
-        wanted = kind_named(kind)
+        wanted = _part(kind).plural
         return tuple(ref for ref in self._refs if ref.kind == wanted)
 
     def find(self, kind: str, name: str) -> ComponentRef:
@@ -177,14 +181,14 @@ class Registry:
         AmbiguousName
             If several distributions offer the name, with the spelling that means each.
         """
-        kind = kind_named(kind)
-        matches = [ref for ref in self.refs(kind) if ref.answers_to(name)]
+        role = _part(kind).name
+        matches = [ref for ref in self.refs(role) if ref.answers_to(name)]
         if not matches:
-            raise UnknownName(self._not_found(kind, name))
+            raise UnknownName(self._not_found(role, name))
         if len(matches) > 1:
             offers = ", ".join(f"{ref.qualified} ({ref.version}, {ref.target})" for ref in matches)
             raise AmbiguousName(
-                f"{role_of(kind)} {name!r} has {len(matches)} meanings: {offers}. Write the name with its "
+                f"{role} {name!r} has {len(matches)} meanings: {offers}. Write the name with its "
                 "distribution, or uninstall what you do not want"
             )
         return matches[0]
@@ -222,34 +226,35 @@ class Registry:
         if self._given is None:
             # One call: each reads every distribution's entry points again.
             installed = importlib.metadata.entry_points()
-            found = [point for kind in KINDS for point in installed.select(group=f"dpkit.{kind}")]
+            found = [point for kind in PARTS.values() for point in installed.select(group=kind.group)]
         else:
-            groups = {f"dpkit.{kind}" for kind in KINDS}
+            groups = {kind.group for kind in PARTS.values()}
             found = [point for point in self._given if point.group in groups]
+        order = tuple(PARTS)
         # A set, because a folder that is on sys.path twice offers its parts twice.
         return tuple(
             sorted(
                 {ComponentRef.from_entry_point(point) for point in found},
-                key=lambda ref: (KINDS.index(ref.kind), attrs.astuple(ref)),
+                key=lambda ref: (order.index(ref.role), attrs.astuple(ref)),
             )
         )
 
-    def _not_found(self, kind: str, name: str) -> str:
-        role, refs, plain = role_of(kind), self.refs(kind), name.rpartition(":")[2]
+    def _not_found(self, role: str, name: str) -> str:
+        refs, plain = self.refs(role), name.rpartition(":")[2]
         installed = ", ".join(sorted({ref.name for ref in refs})) or "none"
-        sentence = f"no {role} {name!r} is installed; installed {kind}: {installed}."
-        others = [ref.kind for ref in self.refs() if ref.answers_to(name)]
+        sentence = f"no {role} {name!r} is installed; installed {role}s: {installed}."
+        others = [ref for ref in self.refs() if ref.answers_to(name)]
         if others:
-            return f"{sentence} {name!r} is one of the {others[0]}: use it as the {role_of(others[0])}"
+            return f"{sentence} {name!r} is one of the {others[0].kind}: use it as the {others[0].role}"
         if any(ref.name == plain for ref in refs):
             spellings = ", ".join(ref.qualified for ref in refs if ref.name == plain)
             return f"{sentence} Did you mean {spellings}?"
-        own = first_party_names(kind)
+        own = first_party_names(role)
         if plain in own:
-            return f"{sentence} {_install(kind, plain)}"
+            return f"{sentence} {_install(role, plain)}"
         known = sorted({ref.name for ref in refs} | set(own))
         for near in difflib.get_close_matches(plain, known, n=1):
-            missing = "" if any(ref.name == near for ref in refs) else f" {_install(kind, near)}"
+            missing = "" if any(ref.name == near for ref in refs) else f" {_install(role, near)}"
             return f"{sentence} Did you mean {near!r}?{missing}"
         return f"{sentence} Install the distribution that offers it"
 
@@ -263,19 +268,23 @@ def first_party() -> frozenset[str]:
         required = importlib.metadata.requires("dpkit") or ()
     except importlib.metadata.PackageNotFoundError:
         return frozenset()
-    names = (_canonical(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in required)
+    names = (canonical(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in required)
     return frozenset(name for name in names if name.startswith("dpkit-"))
 
 
 def first_party_names(kind: str) -> tuple[str, ...]:
     """Return the names of the parts of one kind that come with dpkit as ``dpkit-<role>-<name>``."""
-    prefix = f"dpkit-{role_of(kind)}-"
+    prefix = f"dpkit-{_part(kind).name}-"
     own = (name.removeprefix(prefix) for name in first_party() if name.startswith(prefix))
     return tuple(sorted(name.replace("-", "_") for name in own))
 
 
-def _install(kind: str, name: str) -> str:
-    return f"Install {name!r} with: {install(f'/plugins/{kind}/{name}')}"
+def _part(kind: str) -> Kind:
+    return kind_named(kind, PARTS.values())
+
+
+def _install(role: str, name: str) -> str:
+    return f"Install {name!r} with: {install(f'/plugins/{PARTS[role].plural}/{name}')}"
 
 
 def load_target(ref: ComponentRef, printed: TextIO | None = None) -> Any:
@@ -322,13 +331,12 @@ def admit(ref: ComponentRef, target: object) -> type[Any]:
             "to its class"
         )
     _require_api(ref, getattr(target, "api", None))
-    protocol = protocol_of(ref.kind, target)
-    offered = [capability for capability in CAPABILITIES.get(ref.kind, ()) if issubclass(target, capability)]
-    faults = [fault for promise in (protocol, *offered) for fault in departures(target, promise)]
+    kind = _part(ref.kind)
+    faults = kind.faults_of(target)
     if faults:
         raise IncompatiblePlugin(
-            f"{ref} is no {protocol.__name__}: {'; '.join(faults)}. Upgrade {ref.distribution}, or tell its "
-            "authors"
+            f"{ref} is no {kind.protocol_of(target).__name__}: {'; '.join(faults)}. Upgrade "
+            f"{ref.distribution}, or tell its authors"
         )
     return target
 
@@ -338,7 +346,7 @@ def _require_api(ref: ComponentRef, api: object) -> None:
         raise IncompatiblePlugin(
             f"{ref} does not say which plugin API it targets; its class needs `api: ClassVar[int] = {API}`"
         )
-    if API_FLOOR <= api <= API:
+    if is_supported(api):
         return
     window = f"{API}" if API_FLOOR == API else f"{API_FLOOR}-{API}"
     old, new = (ref.distribution, "dpkit") if api < API_FLOOR else ("dpkit", ref.distribution)

@@ -48,16 +48,15 @@ import attrs
 
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, UnknownName
 from dpkit_core.files.documents import read_toml
-from dpkit_core.plugins.kinds import role_of
+from dpkit_core.plugins.kinds import kind_named
 from dpkit_core.plugins.registry import ComponentRef
 
 FILES = ("recipes", "suites")
-KINDS = (*FILES, "generators", "models", "commands", "hooks", "pages", "reports", "sources")
 
 
 def resources(kind: str) -> tuple[ComponentRef, ...]:
-    """Return what is installed of one of ``KINDS``, by name; nothing is imported."""
-    found = importlib.metadata.entry_points(group=f"dpkit.{kind}")
+    """Return what is installed of a kind, by name; nothing is imported."""
+    found = importlib.metadata.entry_points(group=kind_named(kind).group)
     # A set, because a folder that is on sys.path twice offers its files twice.
     return tuple(sorted({ComponentRef.from_entry_point(point) for point in found}, key=attrs.astuple))
 
@@ -68,7 +67,7 @@ def find_resource(kind: str, name: str, *, among: Sequence[ComponentRef] | None 
     Parameters
     ----------
     kind
-        One of ``KINDS``.
+        In the singular or plural, such as ``suite``.
     name
         As an entry point has it, or ``distribution:name``.
     among
@@ -81,6 +80,7 @@ def find_resource(kind: str, name: str, *, among: Sequence[ComponentRef] | None 
     AmbiguousName
         If several distributions offer the name.
     """
+    called = kind_named(kind).name
     refs = resources(kind) if among is None else among
     matches = [ref for ref in refs if ref.answers_to(name)]
     if len(matches) == 1:
@@ -91,7 +91,7 @@ def find_resource(kind: str, name: str, *, among: Sequence[ComponentRef] | None 
     names = sorted({ref.name for ref in refs})
     near = difflib.get_close_matches(name, names, n=1)
     raise UnknownName(
-        f"no {role_of(kind)} {name!r} is installed; installed {kind}: {', '.join(names) or 'none'}."
+        f"no {called} {name!r} is installed; installed {called}s: {', '.join(names) or 'none'}."
         + (f" Did you mean {near[0]!r}?" if near else " Install the distribution that offers it")
     )
 

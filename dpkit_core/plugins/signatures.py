@@ -1,4 +1,4 @@
-"""Where a class departs from a protocol, one sentence for each member.
+"""Whether something is a part: its plugin API, and where it departs from a protocol, member by member.
 
 ``isinstance`` with a runtime-checkable protocol compares names only: a class whose methods take other
 arguments passes it. Here every call that the protocol allows is tried against the signature, without calling
@@ -10,11 +10,35 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 
+from dpkit_core.protocols import API, API_FLOOR
+
 _MISSING = object()
 
 
+def is_supported(api: object) -> bool:
+    """Return whether this dpkit runs parts that were written for a plugin API."""
+    return type(api) is int and API_FLOOR <= api <= API
+
+
+def lacking(part: object, protocol: type[object]) -> list[str]:
+    """Return the members of a protocol that an object has not, whatever their signatures."""
+
+    def has(name: str, member: object) -> bool:
+        found = inspect.getattr_static(part, name, _MISSING)
+        return found is not _MISSING and (isinstance(member, property) or callable(getattr(part, name, None)))
+
+    return [name for name, member in members(protocol).items() if not has(name, member)]
+
+
+def members(protocol: type[object]) -> dict[str, object]:
+    """Return what a protocol asks for, methods before properties."""
+    public = {name: member for name, member in vars(protocol).items() if not name.startswith("_")}
+    methods = {name: member for name, member in public.items() if inspect.isfunction(member)}
+    return methods | {name: member for name, member in public.items() if isinstance(member, property)}
+
+
 def departures(cls: type[object], protocol: type[object]) -> tuple[str, ...]:
-    """Return what ``cls`` lacks or has otherwise than ``protocol``, in the protocol's order.
+    """Return what ``cls`` lacks or has otherwise than ``protocol``, methods before properties.
 
     A method of the protocol must be a method that accepts each number of positional arguments that the
     protocol's accepts; a property may also be a field or a class-level value. Parameter names are free. A
@@ -24,9 +48,7 @@ def departures(cls: type[object], protocol: type[object]) -> tuple[str, ...]:
 
 
 def _departures(cls: type[object], protocol: type[object]) -> Iterator[str]:
-    for name, member in vars(protocol).items():
-        if name.startswith("_"):
-            continue
+    for name, member in members(protocol).items():
         own = inspect.getattr_static(cls, name, _MISSING)
         if inspect.isfunction(member):
             yield from _method_departures(cls, name, own, member)

@@ -79,16 +79,16 @@ not depend on their order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from dpkit_core.arrays import Booleans, Integers
+
 if TYPE_CHECKING:
     from dpkit_core.privacy.events import Filtered
 
-Integers: TypeAlias = npt.NDArray[np.int64]
-Booleans: TypeAlias = npt.NDArray[np.bool_]
 
 #: Ticks of a round of the largest precision.
 TICKS = 2**32

@@ -66,8 +66,9 @@ import math
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from dpkit_core.arrays import Floats
 from dpkit_core.privacy.pairs import Pair
-from dpkit_core.privacy.profiles import Floats, bounded_range
+from dpkit_core.privacy.profiles import bounded_range
 
 #: The recursion takes so many picks at most; their cover by a Gaussian is within 1 % of it by then.
 PICKS_LIMIT = 100

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from dpkit_core.errors import InvalidBudget
+from dpkit_core.files.documents import REQUIRED
 from dpkit_core.text import number_of
 from dpkit_core.validators import positive
 
@@ -51,7 +52,7 @@ class Budget:
     """
 
     epsilon: float = attrs.field(converter=_number)
-    delta: float = attrs.field(default=0.0, converter=_number)
+    delta: float = attrs.field(default=0.0, converter=_number, metadata=REQUIRED)
 
     def __attrs_post_init__(self) -> None:
         if not 0 < self.epsilon < math.inf:

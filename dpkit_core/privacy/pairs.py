@@ -22,8 +22,8 @@ import attrs
 import numpy as np
 import scipy
 
+from dpkit_core.arrays import Floats
 from dpkit_core.privacy import profiles
-from dpkit_core.privacy.profiles import Floats
 
 # Tails below this are dropped, that is, charged as losing everything.
 _NEGLIGIBLE = 1e-22

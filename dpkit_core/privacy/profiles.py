@@ -120,13 +120,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
-Floats: TypeAlias = npt.NDArray[np.float64]
+from dpkit_core.arrays import Floats
 
 #: What the lemma leaves of the variance of discrete Gaussian noise, whose scale is at least 2^15 steps.
 VARIANCE = 1 - 2.0**-28

@@ -30,12 +30,12 @@ import itertools
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Self, TypeAlias
+from typing import Self
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
+from dpkit_core.arrays import Floats
 from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy.composition import add_up, amplified, require_delta, require_epsilon, round_up
 from dpkit_core.privacy.events import (
@@ -56,8 +56,6 @@ from dpkit_core.privacy.events import (
     Sequence,
     walk,
 )
-
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 #: Fine where large budgets convert, wide where small ones do; below 1.1 no budget of use converts.
 ORDERS = (

@@ -10,8 +10,8 @@ import attrs
 
 from dpkit_core import markup
 from dpkit_core.data.schema import Schema
-from dpkit_core.errors import InvalidBudget, InvalidRelease, InvalidSchema
-from dpkit_core.files.documents import Fields
+from dpkit_core.errors import InvalidRelease
+from dpkit_core.files.documents import Fields, as_document, from_document, spelled
 from dpkit_core.privacy.budget import Budget, Neighboring, attack_in_words, rounded_up, vacuous
 from dpkit_core.privacy.events import (
     Event,
@@ -22,7 +22,7 @@ from dpkit_core.privacy.events import (
 )
 from dpkit_core.release.witness import Witness
 from dpkit_core.text import indented
-from dpkit_core.validators import exact_text, fraction, frozen_mapping, frozen_texts, frozen_tuple, thawed
+from dpkit_core.validators import exact_text, fraction, frozen_mapping, frozen_texts, frozen_tuple
 
 #: Heads a guarantee that is proved and protects nobody.
 NOTHING_SAID = "NO MEANINGFUL PRIVACY"
@@ -69,15 +69,20 @@ class PartRecord:
         return f"{self.distribution}:{self.name}" if self.distribution else self.name
 
 
-_PART_TEXTS = ("role", "name", "distribution", "version", "proof", "reference")
-
-
 @attrs.frozen
 class StageEvent:
     """One event and the stage of the pipeline that emits it."""
 
     stage: str
     event: Event
+
+
+def _read_stage_event(document: Mapping[str, Any]) -> StageEvent:
+    fields = Fields(document, "the event", InvalidRelease)
+    return StageEvent(fields.text("stage"), event_from_json(fields.rest()))
+
+
+spelled(StageEvent, lambda item: {"stage": item.stage, **event_to_json(item.event)}, _read_stage_event)
 
 
 @attrs.frozen
@@ -99,29 +104,6 @@ class Settings:
     iterates: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
     )
-
-    def to_document(self) -> dict[str, Any]:
-        """Return the settings that are not at their defaults, as plain data."""
-        return attrs.asdict(self, filter=lambda field, value: bool(value != field.default))
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Settings:
-        """Return the settings that ``to_document`` wrote.
-
-        Raises
-        ------
-        InvalidRelease
-            If one is unknown, or not what it must be.
-        """
-        fields = Fields(document, "the plan of the certificate", InvalidRelease)
-        default = cls()
-        settings = cls(
-            fields.number("select_share", default.select_share),
-            fields.whole("batches", default.batches),
-            fields.whole("iterates", default.iterates),
-        )
-        fields.close()
-        return settings
 
 
 @attrs.frozen
@@ -156,10 +138,10 @@ class Certificate:
         ``released`` or ``refused``.
     dpkit
         Version of the core.
-    witness
-        Where the run was charged and what the account had spent after it; None where nobody had to pay.
     plan
-        What the plan was told besides; with it the release can be planned again.
+        What else the plan was made with; with it the release can be planned again.
+    witness
+        Where the run was charged and what the account had spent after it; None for a run without an account.
     """
 
     private: bool = attrs.field(validator=_is_truth)
@@ -177,8 +159,8 @@ class Certificate:
     budget: Budget
     outcome: str
     dpkit: str
-    witness: Witness | None = None
     plan: Settings = Settings()
+    witness: Witness | None = None
 
     def __str__(self) -> str:
         return "\n".join(["Certificate", *indented(self.in_words())])
@@ -235,25 +217,7 @@ class Certificate:
 
     def to_document(self) -> dict[str, Any]:
         """Return the certificate as plain data."""
-        return {
-            "private": self.private,
-            "reasons": list(self.reasons),
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "neighboring": self.neighboring.value,
-            "accountant": self.accountant,
-            "events": [{"stage": e.stage, **event_to_json(e.event)} for e in self.events],
-            "parts": [_part_document(part) for part in self.parts],
-            "assumptions": list(self.assumptions),
-            "randomness": self.randomness,
-            "arithmetic": list(self.arithmetic),
-            "schema": self.schema.to_document(),
-            "budget": attrs.asdict(self.budget),
-            "outcome": self.outcome,
-            "dpkit": self.dpkit,
-            **({"plan": settings} if (settings := self.plan.to_document()) else {}),
-            **({} if self.witness is None else {"witness": self.witness.to_document()}),
-        }
+        return as_document(self)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Certificate:
@@ -264,59 +228,7 @@ class Certificate:
         InvalidRelease
             If a field is missing, unknown, or not what it must be.
         """
-        fields = Fields(document, "the certificate", InvalidRelease)
-        witness = fields.mapping("witness", None)
-        plan = fields.mapping("plan", None)
-        try:
-            certificate = cls(
-                private=fields.truth("private"),
-                reasons=fields.texts("reasons"),
-                epsilon=fields.number("epsilon", nullable=True),
-                delta=fields.number("delta"),
-                neighboring=fields.choice("neighboring", Neighboring),
-                accountant=fields.text("accountant"),
-                events=tuple(map(_stage_event, fields.mappings("events"))),
-                parts=tuple(map(_part_record, fields.mappings("parts"))),
-                assumptions=fields.texts("assumptions"),
-                randomness=fields.text("randomness"),
-                arithmetic=fields.texts("arithmetic"),
-                schema=Schema.from_document(fields.mapping("schema")),
-                budget=_budget(fields.mapping("budget")),
-                outcome=fields.text("outcome"),
-                dpkit=fields.text("dpkit"),
-                witness=None if witness is None else Witness.from_document(witness),
-                plan=Settings() if plan is None else Settings.from_document(plan),
-            )
-        except (ValueError, InvalidBudget, InvalidSchema) as error:
-            raise InvalidRelease(f"the certificate: {error}") from error
-        fields.close()
-        return certificate
-
-
-def _stage_event(document: Mapping[str, Any]) -> StageEvent:
-    fields = Fields(document, "an event of the certificate", InvalidRelease)
-    stage = fields.text("stage")
-    return StageEvent(stage, event_from_json({k: v for k, v in document.items() if k != "stage"}))
-
-
-def _part_record(document: Mapping[str, Any]) -> PartRecord:
-    fields = Fields(document, "a part of the certificate", InvalidRelease)
-    texts = {key: fields.text(key) for key in _PART_TEXTS}
-    record = PartRecord(**texts, options=fields.mapping("options"))
-    fields.close()
-    return record
-
-
-def _budget(document: Mapping[str, Any]) -> Budget:
-    fields = Fields(document, "the budget of the certificate", InvalidRelease)
-    budget = Budget(fields.number("epsilon"), fields.number("delta"))
-    fields.close()
-    return budget
-
-
-def _part_document(part: PartRecord) -> dict[str, Any]:
-    fields = attrs.asdict(part, recurse=False)
-    return {name: thawed(value) if name == "options" else value for name, value in fields.items()}
+        return from_document(cls, document, "the certificate", InvalidRelease)
 
 
 def _count(event: Event) -> int:

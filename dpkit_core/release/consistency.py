@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 from dpkit_core.errors import DpkitError
-from dpkit_core.files.documents import first_difference
+from dpkit_core.files.documents import as_document, first_difference
 from dpkit_core.privacy.events import (
     Event,
     ExponentialMechanism,
@@ -172,7 +172,7 @@ def _of_run(release: Release) -> Iterator[str]:
 
 def _of_settings(certificate: Certificate, roles: Sequence[str]) -> Iterator[str]:
     """Yield which setting of the plan is of parts that the run does not have."""
-    given = certificate.plan.to_document()
+    given = as_document(certificate.plan)
     alone = sorted({"select_share", "iterates"} & given.keys())
     if alone and roles != RUNS[-1]:
         yield f"the plan has {alone[0]}, for a selector with a regressor; listed are {', '.join(roles)}"
@@ -240,7 +240,7 @@ def _of_search(release: Release) -> Iterator[str]:
         yield f"a search has scorers, selectors and regressors; listed are {', '.join(roles)}"
     if release.selected or release.model is not None or release.refusal is not None:
         yield "a search releases only its certificate, but this one has a selection, a model or a refusal"
-    if certificate.plan.to_document():
+    if as_document(certificate.plan):
         yield "a search has no plan settings, but this one gives some"
     stages = list(dict.fromkeys(e.stage for e in certificate.events))
     runs = [e.stage for e in certificate.events]

@@ -51,7 +51,7 @@ from dpkit_core.release.words import INTERCEPT
 from dpkit_core.text import columns, indented, number_of
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.protocols import Model
 
 #: How many times the typical noise has to fit into the smallest eigenvalue of the matrix.

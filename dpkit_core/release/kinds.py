@@ -29,7 +29,7 @@ from dpkit_core.release.trees import ClassTreesModel, TreesModel
 from dpkit_core.validators import exact_text, frozen_mapping, thawed
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.protocols import Model
 
 #: Documents of models are nested no deeper.

@@ -14,7 +14,7 @@ from dpkit_core.text import number_of
 from dpkit_core.validators import frozen_floats, frozen_tuple
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
 
 
 @attrs.frozen

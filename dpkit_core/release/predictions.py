@@ -18,9 +18,9 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.features import Feature, Written, wanted
-from dpkit_core.data.fields import find, require_kind, told
+from dpkit_core.data.fields import find, numbered, require_kind
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.data.source import ReadOptions, Source
 from dpkit_core.errors import InvalidData, InvalidOption, InvalidRelease
@@ -137,7 +137,7 @@ def predictions(
     """Yield what ``Release.predictions`` does, which predicts from these features."""
     import pyarrow as pa  # noqa: PLC0415 - a release is read without it
 
-    from dpkit_core.data.encode import Unreadable, encode  # noqa: PLC0415 - likewise
+    from dpkit_core.data.encode import encode  # noqa: PLC0415 - likewise
 
     source, read = open_source(data, options), 0
 
@@ -153,10 +153,8 @@ def predictions(
         # What is kept is asked for as it is written, and so as the features read it that it is for, too.
         asked |= {name: attrs.evolve(asked.get(name, Written()), kind="categorical") for name in keep}
         for batch in source.batches(asked, ROWS):
-            try:
+            with numbered(source.called, read):
                 X = encode(batch, features)
-            except Unreadable as error:
-                raise told(error, source.called, read) from None
             _require_finite(X, features)
             yield batch_of([batch.column(name) for name in keep], X)
             read += batch.num_rows

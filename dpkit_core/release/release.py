@@ -15,12 +15,16 @@ from dpkit_core.data.source import ReadOptions
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import (
     Fields,
+    as_document,
     first_difference,
+    from_document,
     read_json,
     require_plain,
     require_version,
+    spelled,
 )
 from dpkit_core.files.writing import write_whole
+from dpkit_core.protocols import Model
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.kinds import CORE_KINDS, OpaqueModel, canonical, read_model
 from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
@@ -37,12 +41,14 @@ from dpkit_core.release.words import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpkit_core.data.arrays import Vector
-    from dpkit_core.protocols import Model
+    from dpkit_core.arrays import Vector
     from dpkit_core.release.intervals import Intervals
 
 FORMAT = "dpkit-release"
 FORMAT_VERSION = 1
+
+spelled(Signature, Signature.to_document, Signature.from_document)
+spelled(Model, lambda model: canonical(model.to_document()), read_model)
 
 
 @attrs.frozen
@@ -58,10 +64,10 @@ class Release:
         The released model; None for a selection alone or a refusal.
     refusal
         Why no model was released, where a private test failed.
-    certificate
-        What it cost.
     refusal_code
         Which of the plan's refusals it was; None in files of 0.1.0.
+    certificate
+        What it cost.
     signature
         By whom it was signed, as ``dpkit_core.release.signing`` says; None where nobody has.
     """
@@ -69,8 +75,8 @@ class Release:
     selected: tuple[str, ...]
     model: Model | None
     refusal: str | None
+    refusal_code: str | None = attrs.field(default=None, kw_only=True)
     certificate: Certificate
-    refusal_code: str | None = None
     signature: Signature | None = None
 
     def __str__(self) -> str:
@@ -239,16 +245,7 @@ class Release:
 
     def to_document(self) -> dict[str, Any]:
         """Return the release as plain data."""
-        return {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "selected": list(self.selected),
-            "model": None if self.model is None else canonical(self.model.to_document()),
-            "refusal": self.refusal,
-            **({} if self.refusal_code is None else {"refusal_code": self.refusal_code}),
-            "certificate": self.certificate.to_document(),
-            **({} if self.signature is None else {"signature": self.signature.to_document()}),
-        }
+        return {"format": FORMAT, "format_version": FORMAT_VERSION, **as_document(self)}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Release:
@@ -265,18 +262,9 @@ class Release:
         if fields.value("format") != FORMAT:
             raise InvalidRelease("this is not a dpkit release; give a file written by dpkit compose or run")
         require_version("the release", fields.whole("format_version"), FORMAT_VERSION, InvalidRelease)
-        model = fields.mapping("model", nullable=True)
-        signature = fields.mapping("signature", None)
-        release = cls(
-            fields.texts("selected"),
-            None if model is None else read_model(model),
-            fields.text("refusal", nullable=True),
-            Certificate.from_document(fields.mapping("certificate")),
-            fields.text("refusal_code", None),
-            None if signature is None else Signature.from_document(signature),
-        )
-        fields.close()
+        release = from_document(cls, fields.rest(), "the release", InvalidRelease)
         written = release.to_document()
+        model = document["model"]
         if model is not None and model["kind"] not in CORE_KINDS:
             written["model"] = model  # whose form is up to the distribution of its kind
         if (place := first_difference(document, written)) is not None:

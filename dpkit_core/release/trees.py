@@ -20,7 +20,7 @@ from dpkit_core.release.models import WinsorizedLinearModel, interval, model_mat
 from dpkit_core.validators import exact_text, frozen_floats
 
 if TYPE_CHECKING:
-    from dpkit_core.data.arrays import Matrix, Vector
+    from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.mechanisms.trees import Trees
 
 Split: TypeAlias = tuple[int, float | None]

@@ -9,16 +9,14 @@ The releases together then testify to what the ledger must contain; ``dpkit_core
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.files.documents import Fields
 from dpkit_core.privacy.filters import Ticks, filter_from_document, frozen_ticks
-from dpkit_core.validators import frozen_mapping, thawed
+from dpkit_core.validators import frozen_mapping, hexadecimal
 
 
 @attrs.frozen
@@ -49,18 +47,18 @@ class Witness:
     account: str
     charge: str
     sequence: int
-    head: str
+    head: str = attrs.field(validator=hexadecimal(64))
     measure: Mapping[str, Any] = attrs.field(converter=frozen_mapping)
     total: Ticks = attrs.field(converter=frozen_ticks)
     limits: Ticks = attrs.field(converter=frozen_ticks)
 
     def __attrs_post_init__(self) -> None:
         if self.sequence < 1:
-            raise InvalidRelease(f"the witness: sequence is {self.sequence}; it must be at least 1")
+            raise ValueError(f"sequence is {self.sequence}; it must be at least 1")
         if not all(ticks is None or _is_count(ticks) for ticks in (*self.total, *self.limits)):
-            raise InvalidRelease("the witness: total and limits must be whole numbers of at least 0, or null")
+            raise ValueError("total and limits must be whole numbers of at least 0, or null")
         if len(self.total) != len(self.limits):
-            raise InvalidRelease("the witness: total and limits are not of the same units")
+            raise ValueError("total and limits are not of the same units")
 
     def in_words(self) -> str:
         """Return what the account has spent, for a person; or that its measure is not known here."""
@@ -70,51 +68,6 @@ class Witness:
             if len(measure.units) == len(self.total):
                 spent = measure.in_words(self.total, self.limits)
         return f"Charged to account {self.account}, entry {self.sequence} of ledger {self.ledger}: {spent}"
-
-    def to_document(self) -> dict[str, Any]:
-        """Return the witness as plain data."""
-        return {
-            **attrs.asdict(self, recurse=False),
-            "measure": thawed(self.measure),
-            "total": list(self.total),
-            "limits": list(self.limits),
-        }
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Witness:
-        """Return the witness that ``to_document`` wrote.
-
-        Raises
-        ------
-        InvalidRelease
-            If something is missing, unknown or of another type.
-        """
-        fields = Fields(document, "the witness", InvalidRelease)
-        witness = cls(
-            ledger=fields.text("ledger"),
-            account=fields.text("account"),
-            charge=fields.text("charge"),
-            sequence=fields.whole("sequence"),
-            head=_digest(fields),
-            measure=fields.mapping("measure"),
-            total=_ticks(fields, "total"),
-            limits=_ticks(fields, "limits"),
-        )
-        fields.close()
-        return witness
-
-
-def _digest(fields: Fields) -> str:
-    if not re.fullmatch("[0-9a-f]{64}", head := fields.text("head")):
-        raise InvalidRelease(f"the witness: head is {head!r}; it must be 64 hexadecimal digits")
-    return head
-
-
-def _ticks(fields: Fields, key: str) -> Ticks:
-    value = fields.value(key)
-    if not isinstance(value, list | tuple):
-        raise InvalidRelease(f"the witness: {key} is {value!r}; it must be a list")
-    return tuple(value)
 
 
 def _is_count(value: object) -> bool:

@@ -18,7 +18,7 @@ from string import Template
 import attrs
 
 from dpkit_core.errors import InvalidOption, UnknownName
-from dpkit_core.plugins.kinds import KINDS, role_of
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.registry import Registry, first_party_names
 from dpkit_core.plugins.resources import resources
 from dpkit_core.scaffold.checkout import Member, members, registration
@@ -62,7 +62,7 @@ _CHECK = "      - run: dpkit check {name} --kind {role}\n"
 _FLOORS = {"attrs": "attrs>=23.1", "numpy": "numpy>=2.0", "pyarrow": "pyarrow>=18"}
 
 #: What ``dpkit new`` writes: a part of any kind, or a source.
-ROLES = (*map(role_of, KINDS), "source")
+ROLES = (*PARTS, "source")
 
 
 @attrs.frozen
@@ -163,7 +163,7 @@ def blueprint(kind: str, name: str) -> Blueprint:
     UnknownName
         If there is no such kind.
     """
-    role = role_of(kind)
+    role = kind.removesuffix("s")
     if role not in ROLES:
         raise UnknownName(f"there is no kind of part called {kind!r}; `dpkit new` writes {', '.join(ROLES)}")
     kind = f"{role}s"

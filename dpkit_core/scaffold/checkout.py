@@ -17,7 +17,7 @@ from pathlib import Path
 import attrs
 
 from dpkit_core.errors import InvalidOption
-from dpkit_core.plugins.kinds import KINDS, role_of
+from dpkit_core.plugins.kinds import PARTS
 
 _STARTER = re.compile(r"(?<=^starter = \[\n)(?:.+\n)*?(?=^\])", re.MULTILINE)
 _SOURCES = re.compile(r"(?<=^\[tool\.uv\.sources\]\n)(?:.+\n)*", re.MULTILINE)
@@ -44,6 +44,11 @@ class Member:
             f"dpkit.{kind}", [project["name"].removeprefix("dpkit-")]
         )
         return cls(kind, name, project["name"], project["description"])
+
+    @property
+    def role(self) -> str:
+        """What one of the kind is called."""
+        return self.kind.removesuffix("s")
 
 
 def repository(start: Path) -> Path | None:
@@ -74,7 +79,7 @@ def registration(checkout: Path, plugins: Iterable[Member]) -> dict[Path, str]:
     """
     plugins = sorted(plugins)
     elsewhere = _in_other_extras(checkout)
-    parts = (plugin.distribution for plugin in plugins if plugin.kind in {*KINDS, "sources"})
+    parts = (plugin.distribution for plugin in plugins if plugin.role in {*PARTS, "source"})
     starter = sorted(distribution for distribution in parts if distribution not in elsewhere)
     sources = sorted(plugin.distribution for plugin in plugins)
     pyproject, readme = checkout / "pyproject.toml", checkout / "README.md"
@@ -105,10 +110,11 @@ def _in_other_extras(checkout: Path) -> set[str]:
 
 
 def _rows(plugins: Sequence[Member]) -> list[str]:
-    parts = (plugin for plugin in plugins if plugin.kind in KINDS)
+    order = tuple(PARTS)
+    parts = (plugin for plugin in plugins if plugin.role in PARTS)
     return [
-        f"| {role_of(part.kind)} | `{part.name}` | {part.summary} |\n"
-        for part in sorted(parts, key=lambda part: (KINDS.index(part.kind), part))
+        f"| {part.role} | `{part.name}` | {part.summary} |\n"
+        for part in sorted(parts, key=lambda part: (order.index(part.role), part))
     ]
 
 

@@ -16,7 +16,7 @@ from dpkit_regressor_frank_wolfe.frank_wolfe import Columns, Gram
 from scipy import sparse
 
 from dpkit_core import Budget, Dataset, Neighboring, RegressionRequest, SparseDataset
-from dpkit_core.mechanisms.quantiles import Fences
+from dpkit_core.mechanisms.fences import Fences
 
 N, D, T = 50_000, 280, 1000
 ENTRIES, MANY = 10**7, 10**6

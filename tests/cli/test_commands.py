@@ -13,7 +13,7 @@ import pytest
 from dpkit_core import Registry, Schema, __version__
 from dpkit_core.cli._describe import _options
 from dpkit_core.doctor.examine import Diagnosis
-from dpkit_core.plugins.kinds import KINDS
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.resources import resources
 from dpkit_core.validators import whole_number
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("parts")
 def test_list_has_a_heading_for_each_kind_and_says_where_a_part_is_from(dpkit, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)  # nothing is wrapped in a file
     lines = dpkit("list").stdout.splitlines()
-    assert [line for line in lines if not line.startswith(" ")] == [*KINDS]
+    assert [line for line in lines if not line.startswith(" ")] == [kind.plural for kind in PARTS.values()]
     place = lines.index("scorers")
     names = [line.split()[0] for line in lines[place + 1 : lines.index("selectors")]]
     assert names == ["correlation", "kendall", "large", "from", "lasso_votes", "screening", "spearman"]
@@ -59,7 +59,7 @@ def test_list_of_a_kind_as_json(dpkit, kind):
 def test_list_of_an_unknown_kind_names_the_kinds(dpkit):
     result = dpkit("list", "methods")
     assert result.exit_code == 2
-    assert "scorers, selectors, accountants, regressors, " in result.stderr
+    assert "scorers, selectors, regressors, accountants, " in result.stderr
     assert "sources" in result.stderr
 
 

@@ -3,16 +3,21 @@
 import io
 import json
 import zipfile
+from collections.abc import Mapping
 
+import attrs
 import numpy as np
 import pytest
 
-from dpkit_core import Budget, Dataset, Release, Schema, compose, open_source
+from dpkit_core import Budget, Dataset, Neighboring, Release, Schema, compose, open_source
 from dpkit_core.errors import InvalidData, InvalidRelease, InvalidSchema
 from dpkit_core.files.documents import (
     DEEPEST,
+    REQUIRED,
     Fields,
+    as_document,
     flaw_of,
+    from_document,
     parse_toml,
     read_json,
     read_toml,
@@ -120,7 +125,7 @@ def test_fields_are_asked_for_by_type_and_none_may_be_left():
         fields.text("absent")
     with pytest.raises(InvalidRelease, match="there is no 'z'"):
         fields.close()
-    assert fields.text("z", nullable=True) is None
+    assert (fields.rest(), fields.value("z")) == ({"z": None}, None)
     fields.close()
 
 
@@ -304,3 +309,67 @@ def test_a_mark_at_the_beginning_of_a_file_is_no_slip(tmp_path):
     path = tmp_path / "s.toml"
     path.write_text("a = 1", encoding="utf-8-sig")
     assert read_toml(path, "schema", InvalidSchema) == {"a": 1}
+
+
+@attrs.frozen
+class Inner:
+    size: int = attrs.field(validator=attrs.validators.ge(1))
+    share: float = attrs.field(default=0.5, metadata=REQUIRED)
+
+
+@attrs.frozen
+class Outer:
+    kind: Neighboring
+    title: str | None
+    inner: Inner
+    several: tuple[Inner, ...] = ()
+    named: Mapping[str, Inner] = attrs.field(factory=dict)
+    schema: Schema | None = None
+    given: str = "by hand"
+
+
+FULL = {
+    "kind": "add-remove",
+    "title": None,
+    "inner": {"size": 2, "share": 0.5},
+    "several": [{"size": 3, "share": 1.0}],
+    "named": {"a": {"size": 4, "share": 0.25}},
+    "schema": {
+        "neighboring": "add-remove",
+        "target": "y",
+        "columns": {"x": {"kind": "numeric"}, "y": {"kind": "numeric"}},
+    },
+}
+
+
+def test_attrs_classes_are_written_and_read_by_the_types_of_their_fields():
+    outer = from_document(Outer, FULL, "it", InvalidRelease)
+    assert (outer.kind, outer.title, outer.given) == (Neighboring.ADD_OR_REMOVE_ONE, None, "by hand")
+    assert (outer.several, outer.named) == ((Inner(3, 1.0),), {"a": Inner(4, 0.25)})
+    assert outer.schema.target.name == "y"
+    assert as_document(outer) == FULL
+    least = {key: FULL[key] for key in ("kind", "title", "inner")}
+    assert as_document(from_document(Outer, least, "it", InvalidRelease)) == least | {"named": {}}
+    assert from_document(Outer, least, "it", InvalidRelease, given="elsewhere").given == "elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        ({"kind": "both"}, "it: kind is 'both'; it must be one of"),
+        ({"title": 5}, "it: title is 5; it must be text"),
+        ({"inner": {"size": 1}}, "it, inner: share is missing"),
+        ({"inner": {"size": 0, "share": 0.5}}, "it, inner: 'size' must be >= 1"),
+        ({"inner": {"size": 1, "share": 0.5, "x": 1}}, "it, inner: there is no 'x'; it has share, size"),
+        ({"several": {}}, "it: several is {}; it must be a list"),
+        ({"several": [FULL["inner"], {}]}, "it, several, item 2: size is missing"),
+        ({"named": {"a": 1}}, "it, named: a is 1; it must be a mapping"),
+        ({"schema": {"target": "y"}}, "it, schema: "),
+        ({"other": 1}, "it: there is no 'other'; it has given, inner"),
+    ],
+)
+def test_an_edited_document_is_refused_with_the_place_and_by_the_error_of_the_whole(edit, words):
+    with pytest.raises(InvalidRelease) as caught:
+        from_document(Outer, FULL | edit, "it", InvalidRelease)
+    assert str(caught.value).startswith(words)
+    assert type(caught.value) is InvalidRelease

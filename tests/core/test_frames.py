@@ -70,7 +70,7 @@ def test_columns_are_found_by_name_in_any_order_and_categories_by_the_schema(lib
 @each_library
 def test_surplus_columns_are_left_out_with_a_note_and_the_target_without(library):
     table = LIBRARIES[library]({"id": [1, 2, 3, 4], **COLUMNS, "price": Y})
-    with pytest.warns(UnusedColumns, match="not used: id$"):
+    with pytest.warns(UnusedColumns, match="not used: 'id'$"):
         data = Dataset.from_arrays(table, Y, SCHEMA)
     assert data.X.tolist() == X.tolist()
     with warnings.catch_warnings():
@@ -81,9 +81,7 @@ def test_surplus_columns_are_left_out_with_a_note_and_the_target_without(library
 @each_library
 def test_a_missing_column_is_named_with_the_remedy(library):
     table = LIBRARIES[library]({"Carat": COLUMNS["carat"], "cut": COLUMNS["cut"], "depth": COLUMNS["depth"]})
-    with pytest.raises(
-        InvalidData, match=r"no column 'carat', .* did you mean 'Carat'\? Its .* Add or rename"
-    ):
+    with pytest.raises(InvalidData, match=r"no column 'carat'; did you mean 'Carat'\? Its columns are "):
         Dataset.from_arrays(table, Y, SCHEMA)
 
 
@@ -124,7 +122,8 @@ def test_numbers_of_every_kind_are_numbers():
 
 def test_columns_without_names_and_doubled_names_are_refused():
     with pytest.raises(
-        InvalidData, match=r"no column of X has a name that is text, and 'carat' is needed; .*schema's order"
+        InvalidData,
+        match=r"no column of the table has a name that is text, and 'carat' is needed; .*schema's order",
     ):
         Dataset.from_arrays(pd.DataFrame(X), Y, SCHEMA)
     doubled = pd.DataFrame(X, columns=["carat", "carat", "cut", "depth"])
@@ -155,7 +154,7 @@ def test_models_find_their_columns_by_name(model):
     with pytest.raises(InvalidData, match="no column 'a'"):
         model.predict(table.drop("a"))
     for wrong in (np.zeros((2, 3)), np.zeros(2)):
-        with pytest.raises(InvalidData, match="the model uses 2 features; give one column for each of a, b"):
+        with pytest.raises(InvalidData, match="uses 2 features; give one column for each of 'a', 'b'"):
             model.predict(wrong)
 
 
@@ -171,7 +170,7 @@ def test_a_release_predicts_for_raw_tables_in_any_order():
     expected = release.predict(data.X)
     assert np.corrcoef(expected, price)[0, 1] > 0.9
     everything = raw.assign(price=price, id=range(n))[["price", "cut", "id", "carat"]]
-    with pytest.warns(UnusedColumns, match="not used: id$"):
+    with pytest.warns(UnusedColumns, match="not used: 'id'$"):
         assert release.predict(everything).tolist() == expected.tolist()
     with pytest.raises(InvalidData, match="no column 'carat'"):
         release.predict(raw[["cut"]])

@@ -7,33 +7,36 @@ import numpy as np
 import pytest
 
 from dpkit_core import Dataset, Neighboring, Randomness, StagePlan, StreamedDataset
-from dpkit_core.mechanisms.quantiles import (
+from dpkit_core.mechanisms.fences import (
     FAILURE,
     FENCE_STEPS,
     HALVINGS,
+    RECORDS_PER_DOUBLING,
     SPREAD_RANK,
     WINDOWS,
     Fences,
     center_scores,
-    counts_around,
-    counts_beyond,
     counts_outside,
     fences_event,
     least_beyond,
-    location_grid,
     magnitudes,
     private_fences,
+    records_needed,
+    resolution,
+    spread_scores,
+    window_scores,
+    windows,
+)
+from dpkit_core.mechanisms.quantiles import (
+    counts_around,
+    counts_beyond,
+    location_grid,
     private_quantile,
     quantile_event,
     rank_scores,
     rank_sensitivity,
     reach_scores,
-    records_needed,
-    resolution,
     spread_grid,
-    spread_scores,
-    window_scores,
-    windows,
 )
 from dpkit_core.pipeline.meter import StageMeter
 
@@ -57,7 +60,7 @@ def ranks(values, grid, q):
 
 
 def reaches(values, reach, epsilon):
-    return reach_scores(column(values).sum(counts_beyond(target, reach)), epsilon)
+    return reach_scores(column(values).sum(counts_beyond(target, reach)), epsilon, RECORDS_PER_DOUBLING / 4)
 
 
 def fences(values, epsilon, neighboring=AR, seed=0, **options):

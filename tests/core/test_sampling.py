@@ -18,14 +18,13 @@ import numpy.typing as npt
 import pytest
 from scipy.special import chdtrc, kolmogorov, ndtr
 
+from dpkit_core.arrays import Floats
 from dpkit_core.noise.grid import Grid, gaussian_grid, laplace_grid
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.noise.selection import select
 
 FALSE_ALARM = 1e-4
-
-Floats = npt.NDArray[np.float64]
 
 
 def sampler(seed: int = 0) -> Sampler:

@@ -358,7 +358,7 @@ def test_a_schema_says_how_dates_and_numbers_are_written():
         "plain": Written(),
         "cut": Written("categorical", categories=("Fair", "Good")),
     }
-    assert WRITTEN["cost"].written == Written("numeric", None, "€", ",", ".")
+    assert WRITTEN["cost"].written_by(Written()) == Written("numeric", None, "€", ",", ".")
 
 
 def test_the_habits_of_a_file_hold_where_a_column_says_nothing():
@@ -437,12 +437,12 @@ def test_what_cannot_be_written_so_is_refused(facts, message):
     "format", ["%d.%m.%Y", "%m/%d/%y", "%Y%m%d", "%d %b %Y", "%Y-%jT%H:%M:%S%z", "%G-W%V-%u", "am %d.%m.%Y"]
 )
 def test_whatever_says_the_day_is_a_format(format):
-    assert Column("a", "date", format=format).written.format == format
+    assert Column("a", "date", format=format).written_by(Written()).format == format
 
 
 @pytest.mark.parametrize("symbol", ["€", "%", "kg", "US$", "Fr.", "m²", "°C"])
 def test_whatever_says_nothing_of_the_number_is_a_symbol(symbol):
-    assert Column("a", symbol=symbol).written.symbol == symbol
+    assert Column("a", symbol=symbol).written_by(Written()).symbol == symbol
 
 
 def test_null_is_no_fact():

@@ -12,7 +12,7 @@ PAGE = ROOT / "docs/architecture.md"
 
 
 def drawing(name: str = "architecture") -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location("drawing", ROOT / f"docs/{name}_picture.py")
+    spec = importlib.util.spec_from_file_location("drawing", next(ROOT.glob(f"docs/{name}_picture*.py")))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -24,6 +24,12 @@ def drawing(name: str = "architecture") -> types.ModuleType:
 def test_a_picture_is_drawn_from_the_code(name: str) -> None:
     drawn = (ROOT / f"docs/{name}.svg").read_text(encoding="utf-8")
     assert drawn == drawing(name).picture(), f"run docs/{name}_picture.py"
+
+
+@pytest.mark.parametrize("page", drawing("results").PICTURES)
+def test_a_picture_of_results_shows_their_table(page: str) -> None:
+    drawn = (ROOT / f"docs/results/{page}.svg").read_text(encoding="utf-8")
+    assert drawn == drawing("results").picture(page), "run docs/results_pictures.py"
 
 
 @pytest.mark.parametrize("page", ["reference/kit.md", "results/unseen-lies.md"])

@@ -13,6 +13,7 @@ import pytest
 from dpkit_check import ledger as suite
 
 from dpkit_core import Budget
+from dpkit_core.files.documents import as_document
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.audit import audit, divergence
 from dpkit_core.ledger.entries import Charge, Entry, planned
@@ -45,7 +46,7 @@ def released(ledger, name, *, settle=True, model=0.0):
     reservation = ledger.reserve(charge)
     document = {
         "model": {"intercept": model},
-        "certificate": certificate | {"witness": reservation.witness.to_document()},
+        "certificate": certificate | {"witness": as_document(reservation.witness)},
     }
     if settle:
         ledger.settle(reservation, "released", digest(document))

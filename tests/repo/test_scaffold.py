@@ -20,14 +20,14 @@ from dpkit_check.leftovers import leftovers
 from typer.testing import CliRunner
 
 from dpkit_core.cli.app import app
-from dpkit_core.plugins.kinds import KINDS, role_of
+from dpkit_core.plugins.kinds import PARTS, kind_named
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.scaffold import Blueprint, write
 from dpkit_core.scaffold.checkout import register
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
-ROLES = [role_of(kind) for kind in KINDS]
+ROLES = [*PARTS]
 # Long, with every kind of character, so that lines and classes show what they do.
 BLUEPRINTS = {role: Blueprint(role, f"long_{role}_name_2") for role in ROLES}
 
@@ -135,11 +135,13 @@ def test_a_new_distribution_has_the_standard_shape(role: str, made: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "folder", [folder for folder in FOLDERS if folder.parent.name in KINDS], ids=lambda folder: folder.name
+    "folder",
+    [folder for folder in FOLDERS if folder.parent.name[:-1] in PARTS],
+    ids=lambda folder: folder.name,
 )
 def test_the_plugins_of_this_repository_have_the_files_of_a_new_one(folder: Path) -> None:
     tracked = files(folder)
-    expected = set(Blueprint(role_of(folder.parent.name), folder.name).files())
+    expected = set(Blueprint(kind_named(folder.parent.name).name, folder.name).files())
     assert {path for path in expected if not path.startswith("tests/")} <= tracked
     assert any(path.startswith("tests/test_") and path.endswith(".py") for path in tracked)
 
@@ -455,4 +457,4 @@ def test_new_says_of_a_source_what_there_is_to_do_and_of_another_word_what_there
     assert "run its tests" in printed
     assert "dpkit check" not in printed
     assert "is installed already" in new("source", "csv", cwd=tmp_path).output
-    assert "accountant, regressor, source" in new("flavor", "bars", cwd=tmp_path).output
+    assert "regressor, accountant, source" in new("flavor", "bars", cwd=tmp_path).output

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpkit_core.plugins.kinds import ALTERNATIVES, PROTOCOLS
+from dpkit_core.plugins import kinds
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +26,7 @@ CAPABILITIES = {
 
 def parts() -> Iterator[tuple[str, str, Path]]:
     """Yield kind, class name and module of each part in the workspace."""
-    for kind in PROTOCOLS:
+    for kind in (kind.plural for kind in kinds.PARTS.values()):
         for project in sorted(ROOT.glob(f"plugins/{kind}/*/pyproject.toml")):
             document = tomllib.loads(project.read_text(encoding="utf-8"))
             for target in document["project"]["entry-points"][f"dpkit.{kind}"].values():
@@ -52,13 +52,14 @@ def proved(path: Path) -> set[str]:
 
 
 def test_there_are_parts() -> None:
-    assert {kind for kind, _, _ in PARTS.values()} == set(PROTOCOLS)
+    assert {kind for kind, _, _ in PARTS.values()} == {kind.plural for kind in kinds.PARTS.values()}
 
 
 @pytest.mark.parametrize(("kind", "name", "module"), PARTS.values(), ids=PARTS)
 def test_each_part_proves_that_it_keeps_its_protocol(kind: str, name: str, module: Path) -> None:
-    promised = {PROTOCOLS[kind], *ALTERNATIVES.get(kind, ())}
-    assert {f"{protocol.__name__} = {name}" for protocol in promised} & proved(module)
+    of = kinds.kind_named(kind)
+    promised = (of.protocol, *of.instead)
+    assert {f"{protocol.__name__} = {name}" for protocol in promised if protocol} & proved(module)
 
 
 @pytest.mark.parametrize(("kind", "name", "module"), PARTS.values(), ids=PARTS)

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpkit_core.plugins.kinds import KINDS, role_of
+from dpkit_core.plugins.kinds import PARTS, kind_named
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
 FIRST_OF = {folder.parent.name: folder for folder in reversed(FOLDERS)}
 
-ROLES = [role_of(kind) for kind in KINDS]
+ROLES = [*PARTS]
 
 
 def command(*words: object, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
@@ -76,11 +76,11 @@ def listed(scripts: Path) -> list[dict[str, Any]]:
             marks=pytest.mark.slow if folder == FIRST_OF[folder.parent.name] else pytest.mark.exhaustive,
         )
         for folder in FOLDERS
-        if folder.parent.name in KINDS
+        if folder.parent.name[:-1] in PARTS
     ],
 )
 def test_a_plugin_installs_alone_and_loads(folder: Path, wheels: Path, tmp_path: Path) -> None:
-    role = role_of(folder.parent.name)
+    role = kind_named(folder.parent.name).name
     distribution = f"dpkit-{role}-{folder.name}".replace("_", "-")
     scripts = install(tmp_path, wheels, "dpkit", distribution)
     assert [part["distribution"] for part in listed(scripts)] == [distribution]

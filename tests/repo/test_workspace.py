@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from dpkit_core.plugins.kinds import role_of
 from dpkit_core.scaffold.checkout import members, registration
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
 KINDS = {"accountants", "commands", "estimators", "ledgers", "regressors", "scorers", "selectors", "sources"}
-# Imported by name: no entry point announces them, and their names do without the kind.
+# No entry point announces them.
 LIBRARIES = {"estimators"}
+# Imported by name, which does without the kind.
+SHORT = {"check", "sklearn"}
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -28,11 +29,11 @@ def root() -> dict[str, Any]:
 
 
 def singular(folder: Path) -> str:
-    return role_of(folder.parent.name)
+    return folder.parent.name.removesuffix("s")
 
 
 def distribution(folder: Path) -> str:
-    if folder.parent.name in LIBRARIES:
+    if folder.name in SHORT:
         return f"dpkit-{folder.name}"
     return f"dpkit-{singular(folder)}-{folder.name}".replace("_", "-")
 

@@ -17,7 +17,6 @@ from dpkit_check.kit import _run
 from dpkit_check.options import with_options
 from dpkit_check.trial import Trial
 
-from dpkit_core.plugins.kinds import KINDS
 from dpkit_core.plugins.registry import Registry
 
 SEEDS = range(50)
@@ -72,7 +71,7 @@ def by_seeds(make, kind, seeds=SEEDS):
 def shipped():
     """Return the name and kind of each part that comes with dpkit, and what makes it for ``dpkit check``."""
     registry = Registry()
-    refs = [ref for kind in KINDS for ref in registry.refs(kind) if ref.distribution.startswith("dpkit-")]
+    refs = [ref for ref in registry.refs() if ref.distribution.startswith("dpkit-")]
     return [(ref.name, ref.role, with_options(registry.load(ref), {})) for ref in refs]
 
 

@@ -28,9 +28,9 @@ def test_the_corrected_twin_is_not(specimen):
     assert not finding.caught, finding.detail
 
 
-def test_the_documentation_lists_exactly_the_specimens():
-    _, _, table = PAGE.read_text(encoding="utf-8").partition("| caught by | samples |\n|---|---|---|---|\n")
-    assert table.partition("\n\n")[0].splitlines() == rows()
+def test_the_documentation_lists_the_specimens():
+    assert "{{ falsehoods }}" in PAGE.read_text(encoding="utf-8")  # from rows(), by docs/conf.py
+    assert all(row.count(" | ") == 3 for row in rows())
 
 
 def test_names_are_unique():

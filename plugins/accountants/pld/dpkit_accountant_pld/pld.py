@@ -40,6 +40,7 @@ import attrs
 import numpy as np
 
 from dpkit_core import Accountant, Neighboring
+from dpkit_core.arrays import Floats
 from dpkit_core.privacy import profiles
 from dpkit_core.privacy.composition import (
     counted,
@@ -60,7 +61,6 @@ from dpkit_core.privacy.events import (
     PureDP,
     Renyi,
 )
-from dpkit_core.privacy.profiles import Floats
 from dpkit_core.privacy.renyi import RenyiCurve, curve_of_all, unbounded
 
 if TYPE_CHECKING:

@@ -51,7 +51,8 @@ from dpkit_core import Neighboring, Registry
 from dpkit_core.errors import DpkitError
 from dpkit_core.files.documents import read_toml
 from dpkit_core.pipeline.default_accountant import FALLBACK, by_default
-from dpkit_core.pipeline.recipes import ROLES, Recipe, find_recipe
+from dpkit_core.pipeline.recipes import Recipe, find_recipe
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.resources import find_resource, resource_file
 
 FROM_DATA = "from-data"
@@ -281,9 +282,9 @@ class Suite:
         """
         if role == "recipe":
             return self._extended([find_recipe(name)])
-        if role not in ROLES:
+        if role not in PARTS:
             raise InvalidSuite(
-                f"--add {role}={name}: no part is called {role!r}; use {', '.join(ROLES)} or recipe"
+                f"--add {role}={name}: no part is called {role!r}; use {', '.join(PARTS)} or recipe"
             )
         ref = Registry().find(role, name)
         added = [
@@ -491,12 +492,12 @@ def _table(name: str, facts: Mapping[str, Any]) -> TableSpec:
 
 def _compositions(name: str, facts: Mapping[str, Any]) -> list[Recipe]:
     what = f"composition {name!r}"
-    _require_known(facts, ("recipe", *ROLES, "options", "select_share"), what)
+    _require_known(facts, ("recipe", *PARTS, "options", "select_share"), what)
     options = facts.get("options", {})
-    parts = {role: facts[role] for role in ROLES if role in facts}
+    parts = {role: facts[role] for role in PARTS if role in facts}
     if "recipe" not in facts and not parts:
         raise InvalidSuite(
-            f"{what} names neither a recipe nor parts; give recipe, or some of {', '.join(ROLES)}"
+            f"{what} names neither a recipe nor parts; give recipe, or some of {', '.join(PARTS)}"
         )
     if not isinstance(options, Mapping) or not all(isinstance(each, Mapping) for each in options.values()):
         raise InvalidSuite(f"{what} has options = {options!r}; write options.ROLE = {{OPTION = VALUE}}")

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dpkit_check import pytest as kit
+from distributions import site
 from dpkit_command_bench.results import Results
 from dpkit_command_bench.suite import Suite
 from typer.testing import CliRunner
@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from dpkit_core.cli.app import app
 from dpkit_core.files.documents import to_toml
 
-site = kit.site
+__all__ = ["site"]
 
 # A shell ignores ctrl-C for what it starts in the background; the processes that tests interrupt must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -25,10 +25,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from dpkit_core.arrays import Floats
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.privacy.budget import Budget
 
-Floats = npt.NDArray[np.float64]
 Outputs = Sequence[Hashable] | npt.NDArray[Any]
 Mechanism = Callable[[Dataset, np.random.Generator], Any]
 Merit = Callable[[Floats, Floats], Floats]

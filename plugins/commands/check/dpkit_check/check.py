@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import attrs
 
 from dpkit_check.trial import Evidence, Factory, Trial
-from dpkit_core.plugins.kinds import ROLES
+from dpkit_core.plugins.kinds import PARTS
 
 Group = Literal["static", "numerical", "randomness", "privacy", "composition"]
 
@@ -63,7 +63,7 @@ class Check:
 def check(
     group: Group,
     *,
-    kinds: tuple[str, ...] = tuple(ROLES),
+    kinds: tuple[str, ...] = tuple(PARTS),
     statistical: bool = False,
     thorough_only: bool = False,
 ) -> Callable[[CheckFunction], Check]:

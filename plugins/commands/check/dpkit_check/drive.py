@@ -19,7 +19,7 @@ import numpy as np
 
 from dpkit_check.reference import ReferenceAccountant
 from dpkit_check.trial import CheckFailed, Evidence, NotApplicable, require
-from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidRelease, PlanViolation
 from dpkit_core.noise.randomness import Randomness

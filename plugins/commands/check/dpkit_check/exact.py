@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dpkit_core.data.arrays import Vector
+from dpkit_core.arrays import Vector
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.privacy.budget import Neighboring

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from dpkit_check.trial import NotApplicable, require
-from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import AnyDataset, Dataset, SparseDataset, StreamedDataset
 from dpkit_core.data.schema import Schema
 

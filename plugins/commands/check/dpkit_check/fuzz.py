@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_check.worlds import SIZES, Pair, Population
-from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.privacy.budget import Sensitivity

@@ -26,14 +26,15 @@ from dpkit_check.checks import (
     selectors,
     sums,
 )
-from dpkit_check.checks.parts import PROTOCOLS, class_of, kind_of
+from dpkit_check.checks.parts import class_of, kind_of
 from dpkit_check.drive import UNCLAIMED
 from dpkit_check.options import options_of
 from dpkit_check.scene import Replay, again
 from dpkit_check.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.text import number_of
 
-KINDS = tuple(PROTOCOLS)
+KINDS = tuple(PARTS)
 
 FALSE_ALARM = 1e-3
 """Probability that a run fails a faultless part: shared evenly by its statistical checks (Bonferroni)."""

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from dpkit_core.plugins.kinds import KINDS, role_of
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.registry import ComponentRef, Registry
 from dpkit_core.scaffold import PLACEHOLDER, Blueprint
 
@@ -24,11 +24,11 @@ def leftovers(component: type[Any]) -> list[str]:
     be found.
     """
     registry = Registry()
-    found = [(kind, ref) for kind in KINDS if (ref := registry.provenance(component, kind)) is not None]
+    found = [ref for role in PARTS if (ref := registry.provenance(component, role)) is not None]
     if len(found) != 1:
         return []
-    kind, ref = found[0]
-    blueprint = Blueprint(role_of(kind), ref.name)
+    (ref,) = found
+    blueprint = Blueprint(ref.role, ref.name)
     try:
         source = inspect.getsource(sys.modules[component.__module__])
         metadata = importlib.metadata.metadata(ref.distribution)

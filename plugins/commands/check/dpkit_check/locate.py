@@ -12,7 +12,7 @@ from typing import Any
 
 from dpkit_check.checks.parts import kind_of
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, UnknownName
-from dpkit_core.plugins.kinds import KINDS, kind_named, role_of
+from dpkit_core.plugins.kinds import PARTS, kind_named
 from dpkit_core.plugins.registry import Registry, load_target
 from dpkit_core.plugins.resources import resources
 
@@ -39,7 +39,7 @@ def find_part(
     BrokenPlugin
         If it cannot be imported.
     """
-    role = role_of(kind_named(kind)) if kind else None
+    role = kind_named(kind, PARTS.values()).name if kind else None
     path, _, attribute = target.partition(".py:")
     if target.endswith(".py") or attribute:
         component = _in_file(Path(path if target.endswith(".py") else f"{path}.py"), attribute, role)
@@ -61,7 +61,7 @@ def _installed(name: str, role: str | None, registry: Registry) -> type[Any] | N
         names = sorted({ref.name for ref in registry.refs(role)})
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
-        what = f"among the {kind_named(role)}" if role else f"of any kind ({', '.join(KINDS)})"
+        what = f"among the {role}s" if role else f"of any kind ({', '.join(f'{each}s' for each in PARTS)})"
         raise UnknownName(
             f"no part {name!r} {what} is installed; installed: {', '.join(names) or 'none'}. "
             f"{hint}Write module:Class or path.py for a part that is not installed"

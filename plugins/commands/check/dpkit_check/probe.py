@@ -20,11 +20,10 @@ import scipy
 
 from dpkit_check.drive import QuickMeter, QuickSampler
 from dpkit_check.exact import exponential_law, gumbel_law, ordered_law
+from dpkit_core.arrays import Floats
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.protocols import StagePlan
-
-Floats = npt.NDArray[np.float64]
 
 #: Noise is chosen between these, in units of its scale: what lies beyond has probability below 1e-26.
 REACH = {

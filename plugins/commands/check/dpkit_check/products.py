@@ -14,9 +14,9 @@ from collections.abc import Iterable
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 import scipy
 
+from dpkit_core.arrays import Floats
 from dpkit_core.privacy.events import (
     ApproxDP,
     Disjoint,
@@ -34,8 +34,6 @@ from dpkit_core.privacy.events import (
     Repeated,
     Sequence,
 )
-
-Floats = npt.NDArray[np.float64]
 
 #: Outcomes of a product before similar ones are put together.
 OUTCOMES = 600

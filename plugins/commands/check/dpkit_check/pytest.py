@@ -7,15 +7,11 @@ A plugin's whole conformance test::
     @parametrize_with_checks([KendallScorer])
     def test_conforms(check):
         check()
-
-The fixture ``site`` is a folder into which a test installs distributions of its own; ``conftest.py`` takes it
-by ``from dpkit_check import pytest as kit`` and ``site = kit.site``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,7 +20,6 @@ import pytest
 from dpkit_check.check import Check
 from dpkit_check.checks.parts import check_protocol, class_of, kind_of
 from dpkit_check.kit import NOT_RUN, PROTOCOL, checks_for, needs_protocol, trial_for
-from dpkit_check.site import Site
 from dpkit_check.trial import AnyPart, CheckFailed, Factory, NotApplicable, Trial
 
 
@@ -87,12 +82,3 @@ def _has_members(make: Factory[AnyPart], trial: Trial) -> bool:
     except CheckFailed:
         return False
     return True
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """Give an empty folder on the search path; what is imported from it is forgotten after the test."""
-    monkeypatch.syspath_prepend(tmp_path)
-    site = Site(tmp_path)
-    yield site
-    site.forget()

@@ -20,13 +20,12 @@ import numpy.typing as npt
 from dpkit_check.drive import QuickMeter, QuickSampler
 from dpkit_check.fuzz import NORMS, ROUNDING, side_by_side
 from dpkit_check.trial import CheckFailed
+from dpkit_core.arrays import Floats
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Event
 from dpkit_core.protocols import Accountant, Custom, Scores, StagePlan
 from dpkit_core.text import number_of
-
-Floats = npt.NDArray[np.float64]
 
 
 @attrs.frozen(eq=False)

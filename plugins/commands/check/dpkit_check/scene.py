@@ -15,7 +15,7 @@ import numpy as np
 
 from dpkit_check.trial import CheckFailed, Evidence, Factory
 from dpkit_check.worlds import Population
-from dpkit_core.data.arrays import Vector
+from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidRelease

@@ -40,7 +40,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from dpkit_check.trial import CheckFailed, Evidence, require
-from dpkit_core.data.arrays import Matrix
+from dpkit_core.arrays import Matrix
 from dpkit_core.data.columns import Column
 from dpkit_core.data.encode import encode
 from dpkit_core.data.features import Feature, Written, wanted

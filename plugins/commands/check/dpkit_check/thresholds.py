@@ -16,7 +16,7 @@ import numpy as np
 
 from dpkit_check.replay import Transcript
 from dpkit_check.worlds import Pair, Population
-from dpkit_core.data.arrays import Matrix
+from dpkit_core.arrays import Matrix
 from dpkit_core.data.dataset import Dataset
 
 MOST = 1024

@@ -19,7 +19,7 @@ from types import MappingProxyType
 import attrs
 import numpy as np
 
-from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.privacy.budget import Neighboring

@@ -47,7 +47,6 @@ from typing import Any, ClassVar
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from dpkit_core import (
     Accountant,
@@ -69,6 +68,7 @@ from dpkit_core import (
     __version__,
     compose,
 )
+from dpkit_core.arrays import Booleans, Integers
 from dpkit_core.errors import CannotCompose, InvalidData
 from dpkit_core.pipeline.default_accountant import default_accountant, unknown_to
 from dpkit_core.pipeline.parts import Part, make_part
@@ -337,7 +337,7 @@ def fold_schema(schema: Schema) -> Schema:
     return attrs.evolve(schema, records=None)
 
 
-def drawn_folds(records: int, folds: int, randomness: Randomness) -> npt.NDArray[np.int64]:
+def drawn_folds(records: int, folds: int, randomness: Randomness) -> Integers:
     """Return the fold of each record, drawn independently of all others and of the data.
 
     Raises
@@ -353,7 +353,7 @@ def drawn_folds(records: int, folds: int, randomness: Randomness) -> npt.NDArray
     return Sampler(randomness.stream("folds")).integers(folds, size=records)
 
 
-def rows(data: Dataset, keep: npt.NDArray[np.bool_]) -> Dataset:
+def rows(data: Dataset, keep: Booleans) -> Dataset:
     """Return some records."""
     return attrs.evolve(data, X=data.X[keep], y=data.y[keep])
 

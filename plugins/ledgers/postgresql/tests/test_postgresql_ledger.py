@@ -15,6 +15,7 @@ from dpkit_ledger_postgresql import postgresql
 from sqlalchemy import text
 
 from dpkit_core.errors import InvalidLedger, LedgerUnavailable, OverBudget
+from dpkit_core.files.documents import as_document
 from dpkit_core.ledger.audit import audit, divergence
 from dpkit_core.ledger.ledger import Ledger
 from dpkit_core.ledger.store import InDoubt
@@ -262,7 +263,7 @@ def test_a_database_that_was_restored_is_refused_by_whoever_saw_more(server, led
         seen.reserve(suite.charge())
     forgetful = Ledger.open(ledger.url)
     assert audit(forgetful).sound
-    document = {"certificate": {"witness": witness.to_document()}}
+    document = {"certificate": {"witness": as_document(witness)}}
     assert [finding.fault for finding in audit(forgetful, [("r", document)]).findings] == ["cut short"]
 
 

@@ -13,19 +13,19 @@ from dpkit_check.audit import Audit, audit
 from dpkit_check.checks.regressors import check_draws_are_covered
 from dpkit_check.pytest import parametrize_with_checks
 from dpkit_check.trial import CheckFailed, Trial
-from dpkit_regressor_boosted_trees.boosted_trees import (
+from dpkit_regressor_boosted_trees import BoostedTreesRegressor
+from dpkit_regressor_boosted_trees.line import solve
+from dpkit_regressor_boosted_trees.losses.logistic import LogisticResiduals
+from dpkit_regressor_boosted_trees.losses.poisson import PoissonResiduals
+from dpkit_regressor_boosted_trees.losses.softmax import SoftmaxResiduals
+from dpkit_regressor_boosted_trees.losses.squared import SquaredResiduals
+from dpkit_regressor_boosted_trees.settings import (
     DEPTHS,
     LINE_SHARE,
     NORM,
     STEPS,
-    BoostedTreesRegressor,
     BoostedTreesSettings,
-    LogisticResiduals,
-    PoissonResiduals,
     Rule,
-    SoftmaxResiduals,
-    SquaredResiduals,
-    solve,
 )
 from scipy.special import xlogy
 

@@ -1,6 +1,6 @@
 r"""DPBoost, enhanced: trees whose splits are chosen privately, each tree on records of its own.
 
-*1. Beginning.* ``mechanisms.quantiles`` finds fences where the schema has no bounds, and the target becomes s
+*1. Beginning.* ``mechanisms.fences`` finds fences where the schema has no bounds, and the target becomes s
 in [-1, 1]. Two noisy sums, of (1 + s) / 2 and of (1 - s) / 2, which a record moves by 1 together, release the
 number of records and the mean, which all records begin with.
 
@@ -57,13 +57,15 @@ from dpkit_core import (
     calibrate_events,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.mechanisms.quantiles import (
+from dpkit_core.mechanisms.fences import (
     MISSED_TARGET,
     Fences,
-    fences_event,
+    about,
+    feature_fences,
+    fences_events,
     missed_target,
-    private_fences,
-    records_needed,
+    refusal_forecast,
+    target_fences,
 )
 from dpkit_core.mechanisms.splits import (
     ARITHMETIC,
@@ -96,7 +98,7 @@ RIDGE = 40.0
 
 @attrs.frozen
 class DpboostSettings:
-    """The calibrated epsilons: of each selection for a fence (0 where none is needed), and of each release.
+    """The calibrated epsilons of each selection and of each release.
 
     Attributes
     ----------
@@ -105,7 +107,7 @@ class DpboostSettings:
     features
         How many there are.
     fence_epsilon, target_epsilon
-        Of each selection for a feature, and for the target.
+        Of each selection for a feature, and for the target; None where its bounds are public.
     initial_epsilon
         Of the initial score.
     split_epsilon, leaf_epsilon
@@ -117,7 +119,7 @@ class DpboostSettings:
     columns: int
     features: int
     fence_epsilon: float
-    target_epsilon: float
+    target_epsilon: float | None
     initial_epsilon: float
     split_epsilon: float
     leaf_epsilon: float
@@ -159,7 +161,7 @@ class DpboostRegressor:
     api: ClassVar[int] = 2
     most_records: ClassVar[int] = 2**26
     proof: ClassVar[str] = (
-        "dpkit_regressor_dpboost.dpboost, dpkit_core.mechanisms.splits, dpkit_core.mechanisms.quantiles; "
+        "dpkit_regressor_dpboost.dpboost, dpkit_core.mechanisms.splits, dpkit_core.mechanisms.fences; "
         "McSherry 2009, Theorem 4"
     )
     reference: ClassVar[str] = (
@@ -216,7 +218,7 @@ class DpboostRegressor:
                 f"a split of epsilon {chosen.split_epsilon:.3g} is less than a hundred times its rounding, "
                 f"{slack(request.k):.2g}; give a larger budget"
             )
-        refusals = {} if chosen.target_epsilon == 0 else MISSED_TARGET
+        refusals = {} if chosen.target_epsilon is None else MISSED_TARGET
         return StagePlan(self._events(chosen), settings=chosen, refusals=refusals, arithmetic=[ARITHMETIC])
 
     def _settings(self, request: RegressionRequest, epsilon: float) -> DpboostSettings:
@@ -233,7 +235,7 @@ class DpboostRegressor:
             columns,
             request.k,
             each,
-            TARGET_WEIGHT * each * target,
+            TARGET_WEIGHT * each if target else None,
             initial,
             splits / self.ensembles / self.depth,
             leaves / self.ensembles,
@@ -242,17 +244,18 @@ class DpboostRegressor:
 
     def _events(self, settings: DpboostSettings) -> tuple[Event, ...]:
         relation = Neighboring.ADD_OR_REMOVE_ONE
-        events: list[Event] = []
-        if settings.columns:
-            events.append(fences_event(settings.fence_epsilon, relation, settings.columns))
-        if settings.target_epsilon:
-            events.append(fences_event(settings.target_epsilon, relation))
-        events.append(Laplace(1 / settings.initial_epsilon, relation, sensitivity=SENSITIVITY, shape=(2,)))
+        fences = fences_events(
+            relation,
+            epsilon=settings.fence_epsilon,
+            columns=settings.columns,
+            target_epsilon=settings.target_epsilon,
+        )
+        initial = Laplace(1 / settings.initial_epsilon, relation, sensitivity=SENSITIVITY, shape=(2,))
         split = split_event(settings.split_epsilon, relation, settings.features)
         levels = [Disjoint(split, 2**level) for level in range(self.depth)]
         leaves = Laplace(1 / settings.leaf_epsilon, relation, sensitivity=SENSITIVITY, shape=(2**self.depth,))
         tree = Disjoint(Sequence((*levels, leaves)), self.trees)
-        return (*events, Repeated(tree, self.ensembles))
+        return (*fences, initial, Repeated(tree, self.ensembles))
 
     def forecast(self, plan: StagePlan, schema: Schema, k: int, /) -> tuple[Forecast, ...]:
         """Return from how many records on the ridge leaves half of what leaves have to say.
@@ -261,55 +264,37 @@ class DpboostRegressor:
         ridge).
         """
         settings = plan.settings_as(DpboostSettings)
-        relation = Neighboring.ADD_OR_REMOVE_ONE
         records = self.trees * 2**self.depth * settings.ridge
-        found = [
-            Forecast(
-                f"a leaf keeps half of its mean from about {_rounded(records)} records on, and hardly "
-                "anything is learned with fewer",
-                records=records,
-                remedy="use the regressor mean, fewer trees, or a larger budget",
-            )
-        ]
-        if settings.target_epsilon:
-            needed = records_needed(settings.target_epsilon, relation)
-            found.append(
-                Forecast(
-                    f"below {_rounded(needed)} records, it refuses, because it cannot tell where the target "
-                    "lies",
-                    records=needed,
-                    remedy="give public bounds of the target in the schema, or a larger budget",
-                )
-            )
-        return tuple(found)
+        worthwhile = Forecast(
+            f"a leaf keeps half of its mean from about {about(records)} records on, and hardly anything is "
+            "learned with fewer",
+            records=records,
+            remedy="use the regressor mean, fewer trees, or a larger budget",
+        )
+        return (worthwhile, *refusal_forecast(settings.target_epsilon, Neighboring.ADD_OR_REMOVE_ONE))
 
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> TreesModel | Refusal:
         """Return trees, or a refusal where records are too few to find a center without bounds."""
         settings = plan.settings_as(DpboostSettings)
         relation = Neighboring.ADD_OR_REMOVE_ONE
-        order = sorted(range(len(data.features)), key=lambda j: data.features[j].bounds is not None)
-        private = {
-            j: private_fences(
-                meter, data.select([j]), _only_feature, epsilon=settings.fence_epsilon, neighboring=relation
-            )
-            for j in order[: settings.columns]
-        }
+        features = feature_fences(
+            meter, data, epsilon=settings.fence_epsilon, neighboring=relation, columns=settings.columns
+        )
         bounds = [
-            private[j].interval if feature.bounds is None else feature.bounds
-            for j, feature in enumerate(data.features)
+            fences.interval if feature.bounds is None else feature.bounds
+            for fences, feature in zip(features, data.features, strict=True)
         ]
-        target = _target_fences(data, settings, meter)
+        target = target_fences(meter, data, epsilon=settings.target_epsilon, neighboring=relation)
         count, total = _initial(data.select(()), target, settings, meter)
-        if settings.target_epsilon:
-            refusal = missed_target(
-                target,
-                records=count,
-                total=abs(total) - 10 / settings.initial_epsilon,
-                epsilon=settings.target_epsilon,
-                neighboring=relation,
-            )
-            if refusal is not None:
-                return refusal
+        refusal = missed_target(
+            target,
+            records=count,
+            total=abs(total) - 10 / settings.initial_epsilon,
+            epsilon=settings.target_epsilon,
+            neighboring=relation,
+        )
+        if refusal is not None:
+            return refusal
         start = float(np.clip(total / count, -1, 1)) if count > 4 / settings.initial_epsilon else 0.0
         cells, labels = positions(data.X, bounds), target.scale(data.y)
         splits, leaves = self._boosted(cells, labels, start, settings, meter)
@@ -375,31 +360,6 @@ class DpboostRegressor:
                     private_split(meter, cells[here], gradients[here], ridge=settings.ridge, event=event)
                 )
         return splits
-
-
-def _rounded(records: float) -> str:
-    return f"{float(f'{records:.2g}'):.0f}"
-
-
-def _only_feature(block: Block) -> Vector:
-    return block.X[:, 0]
-
-
-def _target(block: Block) -> Vector:
-    return block.y
-
-
-def _target_fences(data: Dataset, settings: DpboostSettings, meter: Meter) -> Fences:
-    if not settings.target_epsilon:
-        assert data.target_bounds is not None  # the plan was made for the same schema
-        return Fences.between(*data.target_bounds)
-    return private_fences(
-        meter,
-        data.select(()),
-        _target,
-        epsilon=settings.target_epsilon,
-        neighboring=Neighboring.ADD_OR_REMOVE_ONE,
-    )
 
 
 def _initial(data: Dataset, target: Fences, settings: DpboostSettings, meter: Meter) -> tuple[float, float]:

@@ -22,7 +22,7 @@ from dpkit_core import (
     verify,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.mechanisms.quantiles import records_needed
+from dpkit_core.mechanisms.fences import records_needed
 from dpkit_core.privacy.events import Disjoint, Laplace, Repeated, Sequence
 
 AR, RO = Neighboring

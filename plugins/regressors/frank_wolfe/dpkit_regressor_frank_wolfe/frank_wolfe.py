@@ -1,7 +1,7 @@
 r"""Frank-Wolfe on an L1 ball: T private choices of a vertex, and a model that is a public function of them.
 
 Features and target are moved to their bounds and scaled to [-1, 1], where bounds are not public between
-private fences (``mechanisms.quantiles``). The iterate w begins at 0. A step picks one of the 2 (d + 1) signed
+private fences (``mechanisms.fences``). The iterate w begins at 0. A step picks one of the 2 (d + 1) signed
 vertices of the ball of radius L, those of the intercept among them, and moves towards it,
 
     w <- (1 - g_t) w + g_t L s e_j.
@@ -68,9 +68,10 @@ from dpkit_core import (
     WinsorizedLinearModel,
     calibrate_events,
 )
-from dpkit_core.data.sums import Integers, SparseBlock
+from dpkit_core.arrays import Integers
+from dpkit_core.data.sums import SparseBlock
 from dpkit_core.errors import Unsuitable
-from dpkit_core.mechanisms.quantiles import Fences, Values, fences_event, private_fences
+from dpkit_core.mechanisms.fences import Fences, feature_fences, fences_events, target_fences
 from dpkit_core.privacy.events import (
     CANDIDATE_LIMIT,
     Event,
@@ -162,12 +163,12 @@ class FrankWolfeSettings:
     @property
     def fences(self) -> tuple[Event, ...]:
         """What is emitted before the first step."""
-        found: list[Event] = []
-        if self.columns:
-            found.append(fences_event(self.epsilon, self.neighboring, self.columns))
-        if self.target_epsilon is not None:
-            found.append(fences_event(self.target_epsilon, self.neighboring))
-        return tuple(found)
+        return fences_events(
+            self.neighboring,
+            epsilon=self.epsilon,
+            columns=self.columns,
+            target_epsilon=self.target_epsilon,
+        )
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -218,7 +219,7 @@ class FrankWolfeRegressor:
     api: ClassVar[int] = 2
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
     proof: ClassVar[str] = (
-        "dpkit_regressor_frank_wolfe.frank_wolfe, dpkit_core.mechanisms.quantiles, "
+        "dpkit_regressor_frank_wolfe.frank_wolfe, dpkit_core.mechanisms.fences, "
         "dpkit_core.noise.selection.select (arithmetic); Dong, Durfee and Rogers 2020 (bounded range)"
     )
     reference: ClassVar[str] = (
@@ -365,10 +366,7 @@ class FrankWolfeRegressor:
         self, data: AnyDataset, plan: StagePlan, meter: Meter, screen: Screen | None
     ) -> WinsorizedLinearModel | WinsorizedLogisticModel:
         settings = plan.settings_as(FrankWolfeSettings)
-        features, target = (
-            self._feature_fences(data, settings, meter),
-            self._target_fences(data, settings, meter),
-        )
+        features, target = self._fences(data, settings, meter)
         weights = self._iterate(Columns.of(data, features), target, settings, meter, screen)
         if self.loss == "logistic":
             margin = _linear(data.names, features, weights, Fences(0.0, 1.0), (-self.radius, self.radius))
@@ -434,49 +432,25 @@ class FrankWolfeRegressor:
             values = sampler.laplace_on_grid(values, sensitivity=scale, noise_multiplier=1.0)
         return int(np.where(scores.candidates, values, -np.inf).argmax())
 
-    def _feature_fences(self, data: AnyDataset, settings: FrankWolfeSettings, meter: Meter) -> list[Fences]:
-        """Return the fences of each column; the planned selections go to columns without bounds first."""
+    def _fences(
+        self, data: AnyDataset, settings: FrankWolfeSettings, meter: Meter
+    ) -> tuple[list[Fences], Fences]:
+        """Return the fences of the features, and of the target."""
         if isinstance(settings.vertex, NonPrivate):
-            return [
-                _largest(data.select([j]), _only_feature) if f.bounds is None else Fences.between(*f.bounds)
-                for j, f in enumerate(data.features)
-            ]
-        private: dict[int, Fences] = {}
-        if settings.columns:
-            columns = sorted(range(len(data.features)), key=lambda j: data.features[j].bounds is not None)
-            private = {
-                j: self._private_fences(data.select([j]), _only_feature, settings.epsilon, settings, meter)
-                for j in columns[: settings.columns]
-            }
-        return [
-            private[j] if feature.bounds is None else Fences.between(*feature.bounds)
-            for j, feature in enumerate(data.features)
-        ]
-
-    def _target_fences(self, data: AnyDataset, settings: FrankWolfeSettings, meter: Meter) -> Fences:
-        if isinstance(settings.vertex, NonPrivate) and data.target_bounds is None:
-            return _largest(data.select(()), _target)
-        if settings.target_epsilon is None:
-            assert data.target_bounds is not None  # the plan was made for the same schema
-            return Fences.between(*data.target_bounds)
-        return self._private_fences(data.select(()), _target, settings.target_epsilon, settings, meter)
-
-    def _private_fences(
-        self,
-        data: AnyDataset,
-        values: Values,
-        epsilon: float,
-        settings: FrankWolfeSettings,
-        meter: Meter,
-    ) -> Fences:
-        return private_fences(
+            return _fences_of_data(data)
+        neighboring, constant_work = settings.neighboring, self.constant_work
+        features = feature_fences(
             meter,
             data,
-            values,
-            epsilon=epsilon,
-            neighboring=settings.neighboring,
-            constant_work=self.constant_work,
+            epsilon=settings.epsilon,
+            neighboring=neighboring,
+            columns=settings.columns,
+            constant_work=constant_work,
         )
+        target = target_fences(
+            meter, data, epsilon=settings.target_epsilon, neighboring=neighboring, constant_work=constant_work
+        )
+        return features, target
 
 
 def _linear(
@@ -497,19 +471,18 @@ def _linear(
     )
 
 
-def _largest(data: AnyDataset, values: Values) -> Fences:
-    """Return fences at the least and the largest value of the data, for what is not private anyway."""
-    dense = data.dense()
-    found = values(Block(dense.X, dense.y))
-    return Fences.between(float(found.min()), float(found.max()))
+def _fences_of_data(data: AnyDataset) -> tuple[list[Fences], Fences]:
+    """Return fences at public bounds, else at the least and the largest value: for what is not private."""
+    features = [
+        Fences.between(*feature.bounds) if feature.bounds else _enclosing(data.select([j]).dense().X)
+        for j, feature in enumerate(data.features)
+    ]
+    bounds = data.target_bounds
+    return features, Fences.between(*bounds) if bounds else _enclosing(data.select(()).dense().y)
 
 
-def _only_feature(block: Block) -> Vector:
-    return block.X[:, 0]
-
-
-def _target(block: Block) -> Vector:
-    return block.y
+def _enclosing(values: Matrix) -> Fences:
+    return Fences.between(float(values.min()), float(values.max()))
 
 
 def score_sensitivity(neighboring: Neighboring) -> Sensitivity:

@@ -36,7 +36,7 @@ from dpkit_core import (
     WinsorizedLinearModel,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.mechanisms.quantiles import Fences
+from dpkit_core.mechanisms.fences import Fences
 from dpkit_core.privacy.events import ExponentialMechanism, expand
 
 # On the grid of features, so that nothing is truncated.

@@ -9,7 +9,7 @@ whose entries are at least 0 and add up to 1 for every record: L1 sensitivity 1,
 number). The sum of both entries is the number of records, their difference the sum of s. Under replace-one
 the number is public, and the first entry alone, of sensitivity 1, says all.
 
-*Without*, bounds are replaced by private fences (``mechanisms.quantiles``), and half of the budget is spent
+*Without*, bounds are replaced by private fences (``mechanisms.fences``), and half of the budget is spent
 on them. The sums are exact: (1 + s) / 2 is truncated to multiples of 2^-30 and added up as whole numbers
 (``dpkit_core.data.sums``).
 
@@ -37,7 +37,7 @@ from dpkit_core import (
     Sum,
     calibrate_events,
 )
-from dpkit_core.mechanisms.quantiles import MISSED_TARGET, Fences, fences_event, missed_target, private_fences
+from dpkit_core.mechanisms.fences import MISSED_TARGET, Fences, fences_event, missed_target, target_fences
 from dpkit_core.privacy.events import Event, Laplace
 from dpkit_core.validators import fraction
 
@@ -86,7 +86,7 @@ class MeanRegressor:
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
     uses_features: ClassVar[bool] = False
     most_records: ClassVar[int] = 2**32
-    proof: ClassVar[str] = "dpkit_regressor_mean.mean, dpkit_core.mechanisms.quantiles"
+    proof: ClassVar[str] = "dpkit_regressor_mean.mean, dpkit_core.mechanisms.fences"
     reference: ClassVar[str] = (
         "Dwork, McSherry, Nissim and Smith 2006, Calibrating Noise to Sensitivity in Private Data Analysis"
     )
@@ -119,34 +119,26 @@ class MeanRegressor:
         """Return a constant, or a refusal where records are too few to find a center without bounds."""
         settings = plan.settings_as(MeanSettings)
         targets = data.select(())  # a stream then reads no features
-        fences = self._fences(targets, settings, meter)
-        total, records = _sums(targets, fences, settings, meter)
-        if settings.fence_epsilon is not None:
-            refusal = missed_target(
-                fences,
-                records=records,
-                total=abs(total) - 10 * settings.noise_multiplier,  # ten scales of its noise
-                epsilon=settings.fence_epsilon,
-                neighboring=settings.neighboring,
-            )
-            if refusal is not None:
-                return refusal
-        # Below, the mean would be noise divided by noise: the middle of the fences is a better guess.
-        mean = np.clip(total / records, -1.0, 1.0) if records > 4 * settings.noise_multiplier else 0.0
-        return LinearModel(data.names, np.zeros(len(data.names)), fences.center + fences.width * mean)
-
-    def _fences(self, data: AnyDataset, settings: MeanSettings, meter: Meter) -> Fences:
-        if settings.fence_epsilon is None:
-            assert data.target_bounds is not None  # the plan was made for the same schema
-            return Fences.between(*data.target_bounds)
-        return private_fences(
+        fences = target_fences(
             meter,
-            data,
-            lambda block: block.y,
+            targets,
             epsilon=settings.fence_epsilon,
             neighboring=settings.neighboring,
             constant_work=self.constant_work,
         )
+        total, records = _sums(targets, fences, settings, meter)
+        refusal = missed_target(
+            fences,
+            records=records,
+            total=abs(total) - 10 * settings.noise_multiplier,  # ten scales of its noise
+            epsilon=settings.fence_epsilon,
+            neighboring=settings.neighboring,
+        )
+        if refusal is not None:
+            return refusal
+        # Below, the mean would be noise divided by noise: the middle of the fences is a better guess.
+        mean = np.clip(total / records, -1.0, 1.0) if records > 4 * settings.noise_multiplier else 0.0
+        return LinearModel(data.names, np.zeros(len(data.names)), fences.center + fences.width * mean)
 
 
 def _sums(data: AnyDataset, fences: Fences, settings: MeanSettings, meter: Meter) -> tuple[float, float]:

@@ -5,6 +5,7 @@ import pytest
 from dpkit_check import RecordingMeter, ReferenceAccountant, StageMeter
 from dpkit_check.pytest import parametrize_with_checks
 from dpkit_regressor_mean import MeanRegressor
+from dpkit_regressor_mean import mean as module
 from dpkit_regressor_mean.mean import MeanSettings
 
 from dpkit_core import (
@@ -18,7 +19,7 @@ from dpkit_core import (
     StagePlan,
     compose,
 )
-from dpkit_core.mechanisms.quantiles import Fences
+from dpkit_core.mechanisms.fences import Fences
 from dpkit_core.privacy.events import ExponentialMechanism, Laplace, expand
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
@@ -108,11 +109,16 @@ def test_without_bounds_and_records_it_refuses():
 
 def test_fences_that_missed_the_target_are_noticed(monkeypatch):
     # Between 0 and 1e9 every value of 10 is at the lower end, where no median's fences can be.
-    select = MeanRegressor._fences
+    select = module.target_fences
     stage = plan(bounds=None, budget=Budget(1.0))
     data = Dataset.from_arrays(np.zeros((2000, 1)), np.linspace(0, 10, 2000), schema(None))
     for fences, refused in ((Fences(5e8, 5e8), True), (Fences(5.0, 8.0), False)):
-        monkeypatch.setattr(MeanRegressor, "_fences", lambda *given, f=fences: (select(*given), f)[1])
+
+        def selected(*given, found=fences, **facts):
+            select(*given, **facts)
+            return found
+
+        monkeypatch.setattr(module, "target_fences", selected)
         meter = StageMeter("regression", stage, AR, Randomness.from_seed(0))
         assert isinstance(MeanRegressor().fit(data, stage, meter), Refusal) == refused
 

@@ -1,6 +1,6 @@
 r"""S-GBDT: gradient boosting of random trees, with noise on the sums in their leaves and nowhere else.
 
-*1. Fences.* For the target and for each feature without public bounds, ``mechanisms.quantiles`` finds a
+*1. Fences.* For the target and for each feature without public bounds, ``mechanisms.fences`` finds a
 center and a width. The target becomes s in [-1, 1]. Between the bounds of a feature are 254 thresholds: 160
 at equal distances, and 47 towards each bound, where many columns have most of their values, each a constant
 factor nearer. A category has one.
@@ -42,7 +42,7 @@ batches together cost what one of them costs (``Disjoint``). With accounts, init
 of the first batch, and a round is over all records that have arrived; rounds enough for one batch are paid
 for, and ``extra`` more.
 
-*Privacy.* Steps 1 and 3 are exponential mechanisms (``mechanisms.quantiles``), steps 2 and 4 are noisy sums
+*Privacy.* Steps 1 and 3 are exponential mechanisms (``mechanisms.fences``), steps 2 and 4 are noisy sums
 over groups of records (``mechanisms.sums``): a record contributes one whole number to one leaf, both
 functions of that record and of what was released before. So they compose adaptively. T trees are T events,
 however many leaves there are. No round, shape, stop or refusal depends on anything but releases.
@@ -80,16 +80,17 @@ from dpkit_core import (
     calibrate_events,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.mechanisms.quantiles import (
+from dpkit_core.mechanisms.fences import (
     MISSED_TARGET,
     Fences,
-    fences_event,
+    about,
+    feature_fences,
+    fences_events,
     missed_target,
-    private_fences,
-    private_quantile,
-    quantile_event,
-    records_needed,
+    refusal_forecast,
+    target_fences,
 )
+from dpkit_core.mechanisms.quantiles import private_quantile, quantile_event
 from dpkit_core.mechanisms.sums import Sums, noise_of, quantize, sums_event
 from dpkit_core.mechanisms.trees import (
     DEEPEST,
@@ -201,18 +202,19 @@ class SgbdtSettings:
     @property
     def events(self) -> tuple[Event, ...]:
         """What the fit will emit, in order."""
-        events: list[Event] = []
-        if self.columns:
-            events.append(fences_event(self.fence_epsilon, self.neighboring, self.columns))
-        if self.target_epsilon is not None:
-            events.append(fences_event(self.target_epsilon, self.neighboring))
+        fences = fences_events(
+            self.neighboring,
+            epsilon=self.fence_epsilon,
+            columns=self.columns,
+            target_epsilon=self.target_epsilon,
+        )
         if self.charged is not None:
             rounds = Filtered(self.round, self.rounds * self.batches, self.charged)
-            return (*events, self.initial, self.clip, rounds)
+            return (*fences, self.initial, self.clip, rounds)
         learning = (self.initial, self.clip, Repeated(self.round, self.rounds))
         if self.batches == 1:
-            return (*events, *learning)
-        return (*events, Disjoint(Sequence(learning), self.batches))
+            return (*fences, *learning)
+        return (*fences, Disjoint(Sequence(learning), self.batches))
 
 
 @attrs.frozen
@@ -220,7 +222,7 @@ class SgbdtRegressor:
     """Boosts random trees whose leaves alone see the data; needs no bounds, and uses those that are public.
 
     Neighboring relation: both; sampling, filters and streams for add-remove only. Sensitivities: of fences
-    and clip as in ``mechanisms.quantiles``; of a round, in each coordinate the whole number that a record is
+    and clip as in ``mechanisms.fences``; of a round, in each coordinate the whole number that a record is
     clipped to, in one leaf (twice that under replace-one, where a record may change its leaf as well).
 
     Events: ``ExponentialMechanism`` three times for each selected column that may lack bounds and for a
@@ -260,7 +262,7 @@ class SgbdtRegressor:
     api: ClassVar[int] = 2
     most_records: ClassVar[int] = 2**32
     proof: ClassVar[str] = (
-        "dpkit_regressor_sgbdt.sgbdt, dpkit_core.mechanisms.sums, dpkit_core.mechanisms.quantiles, "
+        "dpkit_regressor_sgbdt.sgbdt, dpkit_core.mechanisms.sums, dpkit_core.mechanisms.fences, "
         "dpkit_core.privacy.accounts (filter)"
     )
     reference: ClassVar[str] = (
@@ -370,26 +372,14 @@ class SgbdtRegressor:
         """Return from about how many records on trees are better than a constant."""
         settings = plan.settings_as(SgbdtSettings)
         records = self._worthwhile(settings)
-        found = [
-            Forecast(
-                f"trees are likely better than a constant from about {_rounded(records)} records on, and "
-                "often worse with a quarter as many",
-                records=records,
-                remedy="use the regressor mean, or a larger budget",
-            )
-        ]
-        if settings.target_epsilon is not None:
-            needed = records_needed(settings.target_epsilon, settings.neighboring)
-            batch = " in the first batch" if settings.batches > 1 else ""
-            found.append(
-                Forecast(
-                    f"below {_rounded(needed)} records{batch}, it refuses, because it cannot tell where the "
-                    "target lies",
-                    records=needed,
-                    remedy="give public bounds of the target in the schema, or a larger budget",
-                )
-            )
-        return tuple(found)
+        worthwhile = Forecast(
+            f"trees are likely better than a constant from about {about(records)} records on, and often "
+            "worse with a quarter as many",
+            records=records,
+            remedy="use the regressor mean, or a larger budget",
+        )
+        where = " in the first batch" if settings.batches > 1 else ""
+        return (worthwhile, *refusal_forecast(settings.target_epsilon, settings.neighboring, where=where))
 
     def _worthwhile(self, settings: SgbdtSettings) -> float:
         """Return for how many records k is ``WORTHWHILE``, and a leaf holds more than the noise in its count.
@@ -429,8 +419,22 @@ class SgbdtRegressor:
         """Return trees that have learned from batch after batch, or a refusal after the first of them."""
         settings = plan.settings_as(SgbdtSettings)
         first = next(batches)
-        features = self._feature_fences(first, settings, meter)
-        target = self._target_fences(first, settings, meter)
+        neighboring, constant_work = settings.neighboring, self.constant_work
+        features = feature_fences(
+            meter,
+            first,
+            epsilon=settings.fence_epsilon,
+            neighboring=neighboring,
+            columns=settings.columns,
+            constant_work=constant_work,
+        )
+        target = target_fences(
+            meter,
+            first,
+            epsilon=settings.target_epsilon,
+            neighboring=neighboring,
+            constant_work=constant_work,
+        )
         thresholds = [_thresholds(f, fences) for f, fences in zip(first.features, features, strict=True)]
         weights = feature_weights(first.features)
         learner = _Learner(self, settings, meter, target=target, thresholds=thresholds, weights=weights)
@@ -445,50 +449,6 @@ class SgbdtRegressor:
                 learner.begin(batch)
             learner.learn()
         return learner.model(first.names)
-
-    def _feature_fences(self, data: Dataset, settings: SgbdtSettings, meter: Meter) -> list[Fences]:
-        """Return the fences of each column; the planned selections go to columns without bounds first."""
-        columns = sorted(range(len(data.features)), key=lambda j: data.features[j].bounds is not None)
-        private = {
-            j: private_fences(
-                meter,
-                data.select([j]),
-                _only_feature,
-                epsilon=settings.fence_epsilon,
-                neighboring=settings.neighboring,
-                constant_work=self.constant_work,
-            )
-            for j in columns[: settings.columns]
-        }
-        return [
-            private[j] if feature.bounds is None else Fences.between(*feature.bounds)
-            for j, feature in enumerate(data.features)
-        ]
-
-    def _target_fences(self, data: Dataset, settings: SgbdtSettings, meter: Meter) -> Fences:
-        if settings.target_epsilon is None:
-            assert data.target_bounds is not None  # the plan was made for the same schema
-            return Fences.between(*data.target_bounds)
-        return private_fences(
-            meter,
-            data.select(()),
-            _target,
-            epsilon=settings.target_epsilon,
-            neighboring=settings.neighboring,
-            constant_work=self.constant_work,
-        )
-
-
-def _rounded(records: float) -> str:
-    return f"{float(f'{records:.2g}'):.0f}"
-
-
-def _only_feature(block: Block) -> Vector:
-    return block.X[:, 0]
-
-
-def _target(block: Block) -> Vector:
-    return block.y
 
 
 def _round(

@@ -27,7 +27,7 @@ from dpkit_core import (
 )
 from dpkit_core.cli.app import app
 from dpkit_core.errors import CannotCompose, Unsuitable
-from dpkit_core.mechanisms.quantiles import records_needed
+from dpkit_core.mechanisms.fences import records_needed
 from dpkit_core.mechanisms.sums import deviations, noise_of, quantize, sums_event, tick_costs
 from dpkit_core.privacy.accounts import TICKS
 from dpkit_core.privacy.events import Disjoint, Filtered, Gaussian, PoissonSampled, Repeated

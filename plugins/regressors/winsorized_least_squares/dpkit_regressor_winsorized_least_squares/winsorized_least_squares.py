@@ -1,6 +1,6 @@
 r"""Linear regression without bounds from the user: private fences, one noisy matrix, a robust solution.
 
-*1. Fences.* For each column without public bounds and for the target, ``mechanisms.quantiles`` finds a
+*1. Fences.* For each column without public bounds and for the target, ``mechanisms.fences`` finds a
 center and a width; values beyond are moved to the fence (winsorized), and the interval becomes [-1, 1].
 
 *2. Radius.* Typical rows are much shorter than the corners of that cube. R, a private 15/16-quantile of the
@@ -65,7 +65,7 @@ If the number of records, as released, is too small for the selections of step 1
 mean, as released, says that the fences of the target missed it, there is a refusal: without bounds and
 without records there is nothing to say. With public bounds of the target there is never a refusal.
 
-*Privacy.* Steps 1 and 2 are exponential mechanisms, each with its sensitivity in ``mechanisms.quantiles``;
+*Privacy.* Steps 1 and 2 are exponential mechanisms, each with its sensitivity in ``mechanisms.fences``;
 each sees columns transformed by earlier releases, record by record, and step 3 is one Gaussian mechanism on
 rows that are functions of one record and of earlier releases. So they compose adaptively. Which columns
 are in use is known when the fit starts, but not when it is planned: fences are planned for as many columns
@@ -86,7 +86,7 @@ median test R^2 moved by less than .004 for shares of fences from .08 to .3, rid
 whole of the spectral norm, and ranks of the radius from 3/4 to 15/16; all noise together costs .004 there.
 The share .3 is what tables of 500 records want. There, on eleven other tables, the mean of the medians was
 .20 for selections of the target with twice the epsilon of the others, .19 for 1.5 times, .15 for three times.
-Those of refits were set on synthetic tables alone (decisions 0043 and 0066 under ``docs/decisions``).
+Those of refits were set on synthetic tables alone (decision 0066 under ``docs/decisions``).
 """
 
 from __future__ import annotations
@@ -116,6 +116,15 @@ from dpkit_core import (
     calibrate_events,
 )
 from dpkit_core.data.sums import MappedRecords, Summable
+from dpkit_core.mechanisms.fences import (
+    MISSED_TARGET,
+    about,
+    feature_fences,
+    fences_events,
+    missed_target,
+    refusal_forecast,
+    target_fences,
+)
 from dpkit_core.mechanisms.moments import (
     MOST_RECORDS,
     ROUNDING,
@@ -126,17 +135,10 @@ from dpkit_core.mechanisms.moments import (
     sum_of_products,
 )
 from dpkit_core.mechanisms.quantiles import (
-    MISSED_TARGET,
-    Fences,
-    Values,
-    fences_event,
-    missed_target,
-    private_fences,
     private_quantile,
     private_reach,
     quantile_event,
     reach_event,
-    records_needed,
 )
 from dpkit_core.privacy.events import Event, Gaussian, Repeated
 from dpkit_core.validators import fraction, whole_number
@@ -274,11 +276,12 @@ class WinsorizedSettings:
     @property
     def events(self) -> tuple[Event, ...]:
         """What the fit will emit, in order."""
-        fences: list[Event] = []
-        if self.columns:
-            fences.append(fences_event(self.epsilon, self.neighboring, self.columns))
-        if self.target_epsilon is not None:
-            fences.append(fences_event(self.target_epsilon, self.neighboring))
+        fences = fences_events(
+            self.neighboring,
+            epsilon=self.epsilon,
+            columns=self.columns,
+            target_epsilon=self.target_epsilon,
+        )
         matrix = second_moment_event(
             self.noise_multiplier, self.neighboring, norm=NORM, columns=self.features + 2
         )
@@ -331,7 +334,7 @@ class WinsorizedLeastSquaresRegressor:
     most_records: ClassVar[int] = MOST_RECORDS
     proof: ClassVar[str] = (
         "dpkit_regressor_winsorized_least_squares.winsorized_least_squares, "
-        "dpkit_core.mechanisms.moments, dpkit_core.mechanisms.quantiles; McSherry and Talwar 2007, "
+        "dpkit_core.mechanisms.moments, dpkit_core.mechanisms.fences; McSherry and Talwar 2007, "
         "Theorem 6"
     )
     reference: ClassVar[str] = (
@@ -367,32 +370,30 @@ class WinsorizedLeastSquaresRegressor:
         useful = noise * math.sqrt(settings.features / NOISE_ALLOWED)
         records = schema.size or useful
         better = ", and by less the more the line explains" if settings.refits else ""
-        found = [
-            Forecast(
-                f"with {_rounded(records)} records, noise alone moves a coefficient by about "
-                f"{noise / records:.2g} standard deviations of the target per one of its feature, where "
-                f"columns are much like normal ones{better}",
-                records=useful,
-                remedy="use fewer features, give public bounds, or a larger budget",
-            )
-        ]
-        if settings.target_epsilon is not None:
-            needed = records_needed(settings.target_epsilon, settings.neighboring)
-            found.append(
-                Forecast(
-                    f"below {_rounded(needed)} records, it refuses, because it cannot tell where the target "
-                    "lies",
-                    records=needed,
-                    remedy="give public bounds of the target in the schema, or a larger budget",
-                )
-            )
-        return tuple(found)
+        noisy = Forecast(
+            f"with {about(records)} records, noise alone moves a coefficient by about {noise / records:.2g} "
+            "standard deviations of the target per one of its feature, where columns are much like normal "
+            f"ones{better}",
+            records=useful,
+            remedy="use fewer features, give public bounds, or a larger budget",
+        )
+        return (noisy, *refusal_forecast(settings.target_epsilon, settings.neighboring))
 
     def fit(self, data: AnyDataset, plan: StagePlan, meter: Meter, /) -> WinsorizedLinearModel | Refusal:
         """Return a linear model between fences, or a refusal where records are too few to find a center."""
         settings = plan.settings_as(WinsorizedSettings)
-        fences = self._feature_fences(data, settings, meter)
-        target = self._target_fences(data, settings, meter)
+        neighboring, constant_work = settings.neighboring, self.constant_work
+        fences = feature_fences(
+            meter,
+            data,
+            epsilon=settings.epsilon,
+            neighboring=neighboring,
+            columns=settings.columns,
+            constant_work=constant_work,
+        )
+        target = target_fences(
+            meter, data, epsilon=settings.target_epsilon, neighboring=neighboring, constant_work=constant_work
+        )
 
         def scaled(block: Block) -> Matrix:
             return np.column_stack([f.scale(block.X[:, j]) for j, f in enumerate(fences)])
@@ -411,20 +412,19 @@ class WinsorizedLeastSquaresRegressor:
             len(fences) + 2,
             norm=NORM,
             noise_multiplier=settings.noise_multiplier,
-            neighboring=settings.neighboring,
+            neighboring=neighboring,
         )
         deviation = settings.deviation
-        if settings.target_epsilon is not None:
-            # Off the diagonal the noise has a deviation of 1 / sqrt(2); four of these are taken off.
-            refusal = missed_target(
-                target,
-                records=noisy[0, 0],
-                total=(abs(noisy[0, -1]) - 4 * deviation / math.sqrt(2)) / LABEL_WEIGHT,
-                epsilon=settings.target_epsilon,
-                neighboring=settings.neighboring,
-            )
-            if refusal is not None:
-                return refusal
+        # Off the diagonal the noise has a deviation of 1 / sqrt(2); four of these are taken off.
+        refusal = missed_target(
+            target,
+            records=noisy[0, 0],
+            total=(abs(noisy[0, -1]) - 4 * deviation / math.sqrt(2)) / LABEL_WEIGHT,
+            epsilon=settings.target_epsilon,
+            neighboring=neighboring,
+        )
+        if refusal is not None:
+            return refusal
         line = solve(noisy, deviation, shrinking=bool(settings.refits))
         if settings.refits:
             line = _refitted(MappedRecords(data, rows), noisy, line, settings, meter)
@@ -443,53 +443,6 @@ class WinsorizedLeastSquaresRegressor:
             target.interval,
             moments if kept else None,
         )
-
-    def _feature_fences(self, data: AnyDataset, settings: WinsorizedSettings, meter: Meter) -> list[Fences]:
-        """Return the fences of each column; the planned selections go to columns without bounds first."""
-        columns = sorted(range(len(data.features)), key=lambda j: data.features[j].bounds is not None)
-        private = {
-            j: self._private_fences(data.select([j]), _only_feature, settings.epsilon, settings, meter)
-            for j in columns[: settings.columns]
-        }
-        return [
-            private[j] if feature.bounds is None else Fences.between(*feature.bounds)
-            for j, feature in enumerate(data.features)
-        ]
-
-    def _target_fences(self, data: AnyDataset, settings: WinsorizedSettings, meter: Meter) -> Fences:
-        if settings.target_epsilon is None:
-            assert data.target_bounds is not None  # the plan was made for the same schema
-            return Fences.between(*data.target_bounds)
-        return self._private_fences(data.select(()), _target, settings.target_epsilon, settings, meter)
-
-    def _private_fences(
-        self,
-        data: AnyDataset,
-        values: Values,
-        epsilon: float,
-        settings: WinsorizedSettings,
-        meter: Meter,
-    ) -> Fences:
-        return private_fences(
-            meter,
-            data,
-            values,
-            epsilon=epsilon,
-            neighboring=settings.neighboring,
-            constant_work=self.constant_work,
-        )
-
-
-def _only_feature(block: Block) -> Vector:
-    return block.X[:, 0]
-
-
-def _target(block: Block) -> Vector:
-    return block.y
-
-
-def _rounded(records: float) -> str:
-    return f"{float(f'{records:.2g}'):.0f}"
 
 
 def coefficient_noise(settings: WinsorizedSettings) -> float:

@@ -14,10 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core import Custom
+from dpkit_core.arrays import Floats, Integers
 from dpkit_core.noise.selection import GAP_LIMIT
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 #: Log counts up to here are carried exactly enough by the 64-bit coins of the race.
 LARGEST_LOG_COUNT = 2.0**22

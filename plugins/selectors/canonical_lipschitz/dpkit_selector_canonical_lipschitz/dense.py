@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from dpkit_core import Custom
+from dpkit_core.arrays import Floats
 from dpkit_core.noise.selection import Noise
 from dpkit_selector_canonical_lipschitz.classes import (
-    Floats,
     Utilities,
     UtilityClass,
     log_class_sizes,

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from dpkit_core import Custom
+from dpkit_core.arrays import Floats, Integers
 from dpkit_core.noise.selection import GAP_LIMIT
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 #: Pairs handled at once; log counts are summed up anew for each chunk, so that rounding does not pile up.
 CHUNK = 2**14

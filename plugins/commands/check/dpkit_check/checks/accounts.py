@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dpkit_check.check import check
 from dpkit_check.trial import Evidence, Factory, NotApplicable, Trial, require
+from dpkit_core.arrays import Booleans, Integers
 from dpkit_core.privacy.accounts import TICKS
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Filtered, Gaussian, PoissonSampled
@@ -17,8 +18,6 @@ from dpkit_core.privacy.renyi import curve_of
 from dpkit_core.protocols import Accountant, RecordAccountant
 from dpkit_core.text import number_of
 
-Integers = npt.NDArray[np.int64]
-Booleans = npt.NDArray[np.bool_]
 History = list[tuple[Integers, Booleans]]
 
 ORDERS = tuple(float(order) for order in (2, 3, 4, 6, 8, 16, 32, 64, 128, 256))

@@ -27,7 +27,7 @@ from dpkit_check.scene import (
 from dpkit_check.shares import shares_moved, spent_in_sets
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial
 from dpkit_check.worlds import Population, schemas
-from dpkit_core.data.arrays import Matrix
+from dpkit_core.arrays import Matrix
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import CalibrationFailed, Unsuitable, UnsupportedEvent

@@ -23,7 +23,7 @@ from dpkit_check.drive import denial, fit, released_numbers
 from dpkit_check.scene import Replay, staged
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial
 from dpkit_check.worlds import Pair, box
-from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.noise.sampler import Sampler

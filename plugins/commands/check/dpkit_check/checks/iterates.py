@@ -16,7 +16,7 @@ from dpkit_check.fuzz import SensitivityAttack, attack_sensitivity
 from dpkit_check.trace import trace_difference
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, require
 from dpkit_check.worlds import Population, box
-from dpkit_core.data.arrays import Vector
+from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import CalibrationFailed, Unsuitable, UnsupportedEvent

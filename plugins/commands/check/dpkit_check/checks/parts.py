@@ -11,7 +11,6 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,14 +20,10 @@ from dpkit_check import elsewhere
 from dpkit_check.check import check
 from dpkit_check.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial, require
 from dpkit_core.pipeline.parts import option_fields
-from dpkit_core.plugins import kinds
-from dpkit_core.plugins.kinds import ROLES
-from dpkit_core.plugins.signatures import departures
+from dpkit_core.plugins.kinds import PARTS
+from dpkit_core.plugins.signatures import departures, is_supported
 from dpkit_core.protocols import API, API_FLOOR
 from dpkit_core.text import number_of
-
-# Kind -> protocol; a kind is called by the role of one part.
-PROTOCOLS: Mapping[str, type[object]] = {role: kinds.PROTOCOLS[kind] for role, kind in ROLES.items()}
 
 # Each takes longer to import than everything that a part needs.
 SLOW_TO_IMPORT = elsewhere.SLOW_TO_IMPORT
@@ -74,10 +69,8 @@ def check_protocol(make: Factory[AnyPart], trial: Trial) -> Evidence:
     """
     cls = class_of(make)
     api = getattr(cls, "api", None)
-    require(
-        isinstance(api, int) and API_FLOOR <= api <= API, f"api is {api!r}; it must be {API_FLOOR} to {API}"
-    )
-    faults = [fault for kind in _kinds(cls) for fault in departures(cls, _protocol(kind, cls))]
+    require(is_supported(api), f"api is {api!r}; it must be {API_FLOOR} to {API}")
+    faults = [fault for kind in _kinds(cls) for fault in departures(cls, PARTS[kind].protocol_of(cls))]
     require(not faults, "; ".join(faults))
     return Evidence(f"plugin API {api}")
 
@@ -207,8 +200,8 @@ class _Request:
             part = base64.b64encode(pickle.dumps(make)).decode()
         except (pickle.PicklingError, AttributeError, TypeError):
             part = ""
-        kinds = [kind for kind in _kinds(class_of(make)) if kind in PROTOCOLS]
-        return cls(module, getattr(sys.modules.get(module), "__file__", None) or "", part, kinds[0])
+        kind = _kinds(class_of(make))[0]
+        return cls(module, getattr(sys.modules.get(module), "__file__", None) or "", part, kind)
 
 
 def _told(make: Factory[AnyPart]) -> dict[str, Any]:
@@ -238,10 +231,6 @@ def _elsewhere(request: _Request) -> dict[str, Any] | None:
         return None
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
-
-
-def _protocol(kind: str, cls: type[object]) -> type[object]:
-    return kinds.protocol_of(ROLES[kind], cls)
 
 
 def _kinds(cls: type[object]) -> list[str]:

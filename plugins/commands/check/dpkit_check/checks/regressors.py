@@ -55,7 +55,7 @@ from dpkit_check.trial import (
     require,
 )
 from dpkit_check.worlds import Pair, Population, box, classified, lattice, schemas, takes_classes
-from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import AnyDataset, Dataset
 from dpkit_core.data.features import Feature
 from dpkit_core.data.schema import Schema

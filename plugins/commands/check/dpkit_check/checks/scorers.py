@@ -54,7 +54,7 @@ from dpkit_check.worlds import (
     schemas,
     takes_classes,
 )
-from dpkit_core.data.arrays import Matrix, Vector
+from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import AnyDataset, Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import CalibrationFailed, Unsuitable, UnsupportedEvent

@@ -65,7 +65,7 @@ from dpkit_check.trial import (
     global_generators,
     require,
 )
-from dpkit_core.data.arrays import Vector
+from dpkit_core.arrays import Vector
 from dpkit_core.errors import CalibrationFailed, DpkitError, Unsuitable, UnsupportedEvent
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import StageMeter

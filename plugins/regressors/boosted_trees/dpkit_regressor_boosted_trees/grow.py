@@ -1,0 +1,130 @@
+"""Trees, one after another: drawn by public coins, their leaves released as noisy sums of residuals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_core.mechanisms.sums import group_sums
+from dpkit_core.mechanisms.trees import Codes, Trees, draw_trees, leaves_of, level_contrasts
+from dpkit_regressor_boosted_trees.settings import STEPS, BoostedTreesSettings, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpkit_core import Integers, Matrix, Meter, Vector
+    from dpkit_regressor_boosted_trees.cells import KnownColumn
+    from dpkit_regressor_boosted_trees.losses.objective import Residuals
+
+#: Largest value of a leaf, in steps.
+LARGEST_LEAF = 2**18
+
+#: Trees for which features are drawn with the same weights; how far past contrasts decide, and how fast they
+#: are forgotten.
+RENEWED_EVERY = 8
+ADAPTED = 0.7
+MEMORY = 0.2
+
+
+def grow(
+    codes: Codes,
+    residuals: Residuals,
+    columns: Sequence[KnownColumn],
+    *,
+    weights: Vector,
+    records: float,
+    rule: Rule,
+    curvature: float | Vector,
+    settings: BoostedTreesSettings,
+    meter: Meter,
+) -> tuple[Trees, Matrix]:
+    """Return trees and the values of their leaves, in units of the clip; T x 2^D, and x K of classes."""
+    leaves, sensitivity, multiplier = 2**rule.depth, settings.leaf_sensitivity, settings.multiplier("trees")
+    noise = multiplier * sensitivity
+    step = rule.travel / settings.trees * leaves / records / curvature
+    sizes = [column.thresholds.size for column in columns]
+    usefulness = Usefulness.of(sizes, weights)
+    values, grown = np.empty((settings.trees, leaves, *settings.leaf_shape[1:])), []
+    for first in range(0, settings.trees, RENEWED_EVERY):
+        count = min(RENEWED_EVERY, settings.trees - first)
+        trees = draw_trees(meter.coins, count, rule.depth, sizes, weights=usefulness.weights)
+        found = leaves_of(codes, trees)
+        for t in range(count):
+            sums = _leaf_sums(residuals.whole(), found[t], leaves, settings.leaf_shape)
+            noisy = meter.gaussian(sums, sensitivity=sensitivity, noise_multiplier=multiplier)[:leaves]
+            if settings.classes:
+                noisy = noisy - noisy.mean(axis=1, keepdims=True)
+            value = np.clip(np.rint(step * noisy), -LARGEST_LEAF, LARGEST_LEAF)
+            residuals.move(value, found[t])
+            values[first + t] = value / STEPS
+            usefulness.learn(trees, t, noisy / (records * STEPS), noise / (records * STEPS))
+        grown.append(trees)
+    features = np.concatenate([some.features for some in grown])
+    cuts = np.concatenate([some.cuts for some in grown])
+    return Trees(features, cuts, rule.depth), values
+
+
+def _leaf_sums(
+    residuals: Integers, found: npt.NDArray[np.uint8], leaves: int, shape: tuple[int, ...]
+) -> Matrix:
+    """Return the sums of residuals in the leaves where records were found; 0 in leaves that are not there."""
+    sums = np.zeros(shape)
+    if residuals.ndim == 1:
+        sums[:leaves] = group_sums(residuals, found, leaves)
+    else:
+        for k, of_class in enumerate(residuals):
+            sums[:leaves, k] = group_sums(of_class, found, leaves)
+    return sums
+
+
+@attrs.frozen(eq=False)
+class Usefulness:
+    """How far splits on each feature have parted residuals beyond the noise; from releases alone.
+
+    Attributes
+    ----------
+    sizes
+        Thresholds of each feature.
+    unlearned
+        Shares in which features are drawn of which nothing is known; they add up to 1.
+    squares
+        Squared contrast of a split, less what is owed to noise, as if it were at the median; a moving
+        average.
+    """
+
+    sizes: Integers
+    unlearned: Vector
+    squares: Vector
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], weights: Vector) -> Usefulness:
+        """Return that of features of which nothing is known, to be drawn with these weights."""
+        return cls(np.array(sizes), weights / weights.sum(), np.zeros(len(sizes)))
+
+    @property
+    def weights(self) -> Vector:
+        """With what weights features are drawn."""
+        useful = np.sqrt(np.maximum(self.squares, 0.0))
+        if not useful.any():
+            return self.unlearned
+        mixed: Vector = (1 - ADAPTED) * self.unlearned + ADAPTED * useful / useful.sum()
+        return mixed
+
+    def learn(self, trees: Trees, t: int, sums: Vector, noise: float) -> None:
+        """Take account of tree ``t``, whose leaves have these sums, with noise of a deviation.
+
+        Sums of several classes are a column each, whose rows add up to 0: all but one of them are free.
+        """
+        leaves = len(sums)
+        contrasts = level_contrasts(sums.reshape(leaves, -1).T, trees.depth) * (leaves / 2)
+        owed = leaves * noise**2 * max(len(contrasts) - 1, 1)
+        lengths = np.square(contrasts).sum(axis=0)
+        for j, cut, length in zip(
+            trees.features[t].tolist(), trees.cuts[t].tolist(), lengths.tolist(), strict=True
+        ):
+            rank = cut / (self.sizes[j] + 1)
+            square = (length - owed) / (4 * rank * (1 - rank) + 0.05)
+            self.squares[j] += MEMORY * (square - self.squares[j])

@@ -1,0 +1,39 @@
+"""Histograms of lengths over falling edges, released once each: for a radius and for a clip."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dpkit_core import Integers, Matrix, Meter, Vector
+    from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
+
+
+def row_lengths(rows: Matrix) -> Vector:
+    """Return the length of each row, added up along it, which does not depend on the others."""
+    lengths: Vector = np.sqrt(np.square(rows).sum(axis=1))
+    return lengths
+
+
+def histogram(values: Vector, edges: Vector) -> Integers:
+    """Return how many values are above the first of falling edges, between it and the second, and so on."""
+    return np.bincount(np.searchsorted(-edges, -values, side="left"), minlength=edges.size + 1)
+
+
+def smallest(edges: Vector, counts: Vector, above: float) -> float:
+    """Return the last of falling edges above which noisy counts show at most ``above`` values."""
+    over = np.flatnonzero(np.cumsum(counts)[:-1] > above)
+    return float(edges[max(over[0] - 1, 0) if over.size else -1])
+
+
+def noisy(
+    counts: Integers | Vector | Matrix, step: str, settings: BoostedTreesSettings, meter: Meter
+) -> Vector:
+    """Return counts of cells, each record in one of them, as released in a step."""
+    return meter.gaussian(
+        counts,
+        sensitivity=settings.histogram_sensitivity,
+        noise_multiplier=settings.multiplier(step),
+    )

@@ -1,0 +1,120 @@
+"""The line under the trees: least squares on one noisy matrix of rows within a released radius."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpkit_core import Block, Matrix, Sum, Vector, WinsorizedLinearModel
+from dpkit_core.mechanisms.moments import clip_rows, gaussian_second_moment, second_moment_sensitivity
+from dpkit_regressor_boosted_trees.cells import scaled
+from dpkit_regressor_boosted_trees.histograms import histogram, noisy, row_lengths, smallest
+from dpkit_regressor_boosted_trees.settings import (
+    FEATURE_WEIGHT,
+    LABEL_WEIGHT,
+    NORM,
+    RADII,
+    RADIUS_RANK,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpkit_core import AnyDataset, Meter
+    from dpkit_core.mechanisms.fences import Fences
+    from dpkit_regressor_boosted_trees.cells import KnownColumn
+    from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
+    from dpkit_regressor_boosted_trees.start import Start
+
+
+def fitted_line(
+    data: AnyDataset,
+    columns: Sequence[KnownColumn],
+    start: Start,
+    *,
+    ridge: float,
+    settings: BoostedTreesSettings,
+    meter: Meter,
+) -> WinsorizedLinearModel:
+    """Return a linear fit to rows within a radius."""
+    k, target = len(columns), start.target
+    lengths = math.sqrt(max(k, 1)) * RADII
+    counts = data.sum(
+        Sum(
+            lambda block: histogram(row_lengths(scaled(block, columns)), lengths),
+            (lengths.size + 1,),
+            bound=1,
+        )
+    )
+    radius = smallest(lengths, noisy(counts, "radius", settings, meter), (1 - RADIUS_RANK) * start.records)
+    weight = FEATURE_WEIGHT / radius
+
+    def rows(block: Block) -> Matrix:
+        features, labels = weight * clip_rows(scaled(block, columns), radius), target.scale(block.y)
+        return np.column_stack([np.ones(len(block)), features, LABEL_WEIGHT * labels])
+
+    multiplier = settings.multiplier("matrix")
+    moments = gaussian_second_moment(
+        meter,
+        data,
+        rows,
+        k + 2,
+        norm=NORM,
+        noise_multiplier=multiplier,
+        neighboring=settings.neighboring,
+    )
+    deviation = multiplier * second_moment_sensitivity(NORM, settings.neighboring)
+    intercept, slopes = solve(moments, deviation, start.records, ridge)
+    return WinsorizedLinearModel(
+        data.names,
+        [column.fences.center for column in columns],
+        [column.fences.width for column in columns],
+        radius,
+        target.width * weight * slopes,
+        target.center + target.width * intercept,
+        target.interval,
+    )
+
+
+def solve(moments: Matrix, deviation: float, records: float, ridge: float) -> tuple[float, Vector]:
+    """Return intercept and slopes of z on 2 q / R from the noisy sum of v v^T. Post-processing.
+
+    Parameters
+    ----------
+    moments
+        Of (1, 2 q / R, sqrt(2) z).
+    deviation
+        Of the noise on the diagonal; elsewhere it is 1 / sqrt(2) of that.
+    records
+        How many there are, as released before.
+    ridge
+        In units of the typical spectral norm of the noise in the covariances.
+    """
+    k = len(moments) - 2
+    count = max(moments[0, 0], records / 2)
+    means = moments[0, 1:] / count
+    covariances = moments[1:, 1:] / count - np.outer(means, means)
+    noise = deviation / math.sqrt(2) / count
+    products = covariances[:-1, -1]
+    length = float(products @ products)
+    # What noise alone would explain is not believed (James and Stein 1961).
+    products = products * (max(0.0, 1 - k * noise**2 / length) if length else 0.0)
+    eigenvalues, axes = np.linalg.eigh(covariances[:-1, :-1])
+    added = 2 * noise * math.sqrt(k) * ridge
+    slopes = axes @ ((axes.T @ products) / (np.maximum(eigenvalues, 0.0) + added)) / LABEL_WEIGHT
+    return float(means[-1] / LABEL_WEIGHT - slopes @ means[:-1]), slopes
+
+
+def along(line: WinsorizedLinearModel, rows: Matrix, target: Fences) -> Vector:
+    """Return the line's predictions in units of z, from scaled features.
+
+    Those of ``line.predict``, by sums along rows, which do not depend on other records.
+    """
+    with np.errstate(divide="ignore"):
+        shrink = np.minimum(1.0, line.radius / row_lengths(rows))
+    slopes = np.array(line.coefficients) / target.width
+    intercept = (line.intercept - target.center) / target.width
+    found: Vector = np.clip(intercept + shrink * (rows * slopes).sum(axis=1), -1.0, 1.0)
+    return found
