@@ -17,7 +17,7 @@ from dpkit_core import LinearModel, Neighboring, Sensitivity, StagePlan
 from dpkit_core.errors import Unsuitable, UnsupportedEvent
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, Laplace, PureDP, Repeated, Sequence
 
-from .specimen import part
+from .attacks import part
 
 # Scorers
 
@@ -337,7 +337,7 @@ class HiddenSpending(InitialScore):
         return attrs.evolve(model, coefficients=tuple(sums))
 
 
-SPECIMENS = (
+ROWS = (
     part(
         "clip computed, not used",
         "Values are clipped into a new variable, and the old one is used.",

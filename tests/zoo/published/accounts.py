@@ -15,7 +15,7 @@ from dpkit_core.privacy.accounts import TICKS, PrecisionAccounts
 from dpkit_core.privacy.composition import obstacle
 from dpkit_core.privacy.renyi import RenyiCurve, curve_of, unbounded
 
-from .specimen import mechanism, part
+from .attacks import mechanism, part
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 
@@ -193,7 +193,7 @@ def rounded_sum(when):
     return run
 
 
-SPECIMENS = (
+ROWS = (
     mechanism(
         "coins known",
         "The sample is drawn by a seed that others know, and accounted as if nobody knew who is in it.",

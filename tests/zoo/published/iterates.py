@@ -21,7 +21,7 @@ from dpkit_core import (
 from dpkit_core.errors import Unsuitable
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, Repeated
 
-from .specimen import Finding, Specimen, mechanism, part
+from .attacks import Finding, claim, mechanism, part
 
 AR, RO = Neighboring
 
@@ -290,29 +290,25 @@ def none_as_candidate(data, rng):
 # What is safe: Eq. (1) at the minimizer of a world whose solution is known
 
 
-def unsafe(rule):
-    """Return an attack that looks for a coefficient of the minimizer that ``rule`` drops."""
-
-    def attack(seed: int) -> Finding:
-        rng = np.random.default_rng(seed)
-        for world in range(1, 101):
-            radius = float(rng.choice((0.5, 1.5, 4.0)))
-            X = np.linalg.qr(rng.normal(size=(30, 6)))[0]
-            best = np.zeros(6)
-            best[:2] = rng.dirichlet((3.0, 3.0)) * radius * rng.choice((-1, 1), 2)
-            # With orthonormal columns, soft thresholding: y pulls both coefficients outwards by 1.
-            y = X @ (best + np.sign(best)) + X[:, 2:] @ rng.uniform(-0.5, 0.5, 4)
-            u = X @ best
-            r = u - y
-            c = X.T @ r
-            gap = max(u @ r + radius * np.abs(c).max(), 0.0)
-            columns = np.linalg.norm(X, axis=0), np.linalg.norm(u)
-            values = rule(radius, c, u @ r, columns, math.sqrt(gap))
-            if (values[:2] < -1e-6).any():
-                return Finding(True, world, f"radius {radius}: {values} at the minimizer {best}")
-        return Finding(False, 100, "no coefficient of a minimizer is dropped")
-
-    return attack
+def unsafe(rule, seed: int) -> Finding:
+    """Look for a coefficient of the minimizer that ``rule`` drops."""
+    rng = np.random.default_rng(seed)
+    for world in range(1, 101):
+        radius = float(rng.choice((0.5, 1.5, 4.0)))
+        X = np.linalg.qr(rng.normal(size=(30, 6)))[0]
+        best = np.zeros(6)
+        best[:2] = rng.dirichlet((3.0, 3.0)) * radius * rng.choice((-1, 1), 2)
+        # With orthonormal columns, soft thresholding: y pulls both coefficients outwards by 1.
+        y = X @ (best + np.sign(best)) + X[:, 2:] @ rng.uniform(-0.5, 0.5, 4)
+        u = X @ best
+        r = u - y
+        c = X.T @ r
+        gap = max(u @ r + radius * np.abs(c).max(), 0.0)
+        columns = np.linalg.norm(X, axis=0), np.linalg.norm(u)
+        values = rule(radius, c, u @ r, columns, math.sqrt(gap))
+        if (values[:2] < -1e-6).any():
+            return Finding(True, world, f"radius {radius}: {values} at the minimizer {best}")
+    return Finding(False, 100, "no coefficient of a minimizer is dropped")
 
 
 def printed(radius, c, inner, columns, root):
@@ -329,7 +325,7 @@ SHOWN = "check_iterates_are_what_is_said_of_them"
 SCORED = "check_scores_of_iterates_keep_their_sensitivity"
 PAPER = "ADP-Screen and RNM-Screen"
 
-SPECIMENS = (
+ROWS = (
     part(
         "screening without a root",
         "The unit of the scores of a screening rule has no root of the number of records.",
@@ -339,14 +335,15 @@ SPECIMENS = (
         true=ExactRule,
         samples=2000,
     ),
-    Specimen(
+    claim(
         "rule of the unit ball",
         "The rule is used on a ball of another radius, and drops coefficients of the minimizer.",
         f"{PAPER}, Eq. (1)",
-        "a known minimizer",
-        unsafe(printed),
-        unsafe(for_the_radius),
-        20,
+        attack=unsafe,
+        false=printed,
+        true=for_the_radius,
+        samples=20,
+        found_by="a known minimizer",
     ),
     mechanism(
         "noisy minimum of scores that part",
