@@ -351,10 +351,18 @@ class PeeledSet(Peel):
 
 @honest
 class NoisyMaxima(Flips):
-    """Each pick is the noisy maximum of those left, by fresh Laplace noise of twice the scale."""
+    """Each pick is the noisy maximum of those left, by fresh discrete Laplace noise on a grid of steps."""
+
+    def scale(self, scores, spent):
+        return 1.0
 
     def noise(self, sampler, values):
-        return 2 * (sampler.exponential(values.size) - sampler.exponential(values.size))
+        return sampler.discrete_laplace(2**12 + 8, values.size)
+
+    def pick(self, scores, left, noise, turn, spent):
+        step = 2 * scores.sensitivity.range / spent.epsilon / 2**12
+        steps = np.rint(np.clip(scores.values[left] / step, -(2.0**60), 2.0**60))
+        return int(np.argmax(steps + noise))
 
 
 @honest
