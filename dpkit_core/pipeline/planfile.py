@@ -69,8 +69,8 @@ class _SavedPart:
 
 def _known(instance: object, attribute: attrs.Attribute[Any], parts: Mapping[str, _SavedPart]) -> None:
     for role in parts:
-        if role not in ROLES:
-            raise ValueError(f"no part is called {role!r}; parts are {', '.join(ROLES)}")
+        if role not in PARTS:
+            raise ValueError(f"no part is called {role!r}; parts are {', '.join(PARTS)}")
     if "accountant" not in parts:
         raise ValueError("parts: accountant is missing; it must be a mapping")
 
