@@ -213,7 +213,7 @@ class TournamentSelector(Picks):
         return StagePlan(events(epsilon), epsilon)
 
     def picked(self, scores, k, plan, meter):
-        event = an_exponential(plan.settings, scores.sensitivity, scores.values.size)
+        event = an_exponential(plan.settings, scores.round.sensitivity, scores.values.size)
 
         def match(*players):
             mask = np.zeros(scores.values.size, dtype=np.bool_)
@@ -251,10 +251,10 @@ class GainListSelector(Picks):
         epsilon = plan.settings_as(Spent).epsilon
         listed = lists(np.flatnonzero(scores.candidates).tolist(), k)
         gains = scores.values[listed] @ (1 / np.log2(np.arange(k) + 2))
-        event = self.event(epsilon, k, scores.sensitivity, scores.values.size)
+        event = self.event(epsilon, k, scores.round.sensitivity, scores.values.size)
         with meter.custom(event, proof=self.proof, arithmetic=FULL_TAILS) as sampler:
             noise = sampler.gumbel(len(listed))
-        noisy = (gains - gains.max()) * (epsilon * k / scores.sensitivity.range) + noise
+        noisy = (gains - gains.max()) * (epsilon * k / scores.round.sensitivity.range) + noise
         return listed[int(np.argmax(noisy))].tolist()
 
 

@@ -296,7 +296,7 @@ class RoundedScores(Gumbels):
         return 3 * super().scale(scores, spent)
 
     def picked(self, scores, k, plan, meter):
-        step = scores.sensitivity.range
+        step = scores.round.sensitivity.range
         rounded = attrs.evolve(scores, values=np.rint(scores.values / step) * step)
         return super().picked(rounded, k, plan, meter)
 
@@ -360,7 +360,7 @@ class NoisyMaxima(Flips):
         return sampler.discrete_laplace(2**12 + 8, values.size)
 
     def pick(self, scores, left, noise, turn, spent):
-        step = 2 * scores.sensitivity.range / spent.epsilon / 2**12
+        step = 2 * scores.round.sensitivity.range / spent.epsilon / 2**12
         steps = np.rint(np.clip(scores.values[left] / step, -(2.0**60), 2.0**60))
         return int(np.argmax(steps + noise))
 
@@ -415,8 +415,8 @@ class FirstApart(Picks):
         return StagePlan(events(epsilon), settings=epsilon)
 
     def picked(self, scores, k, plan, meter):
-        moves, d = scores.sensitivity, scores.values.size
-        event = self.first(plan.settings, moves, d, scores.round)
+        moves, d = scores.round.sensitivity, scores.values.size
+        event = self.first(plan.settings, moves, d, scores.round.index)
         first = meter.select(scores, 1, event=event)
         if k == 1:
             return first

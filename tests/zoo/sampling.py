@@ -92,9 +92,9 @@ class SampledSelector(Picks):
 
     def picked(self, scores, k, plan, meter):
         epsilon = plan.settings_as(Spent).epsilon
-        event = self.event(epsilon, k, scores.sensitivity, scores.values.size)
+        event = self.event(epsilon, k, scores.round.sensitivity, scores.values.size)
         # log(1 + 2 (e^epsilon - 1)), which does not overflow
-        scale = scores.sensitivity.range / (epsilon + math.log1p(-math.expm1(-epsilon)))
+        scale = scores.round.sensitivity.range / (epsilon + math.log1p(-math.expm1(-epsilon)))
         left, picked = np.flatnonzero(scores.candidates), []
         with meter.custom(event, proof=self.proof, arithmetic=FULL_TAILS) as sampler:
             for _ in range(k):

@@ -11,7 +11,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import attrs
@@ -25,10 +24,9 @@ from dpkit_core import (
     Matrix,
     Meter,
     Neighboring,
-    RegressionRequest,
+    Request,
     Schema,
     Scores,
-    ScoringRequest,
     SelectionRequest,
     Sensitivity,
     SparseBlock,
@@ -36,6 +34,7 @@ from dpkit_core import (
     Sum,
     Vector,
     calibrate_events,
+    fixed_scores,
 )
 from dpkit_core.errors import Unsuitable, UnsupportedEvent
 from dpkit_core.mechanisms.picks import PickSettings, plan_picks, select_picks
@@ -132,7 +131,7 @@ def require_added(neighboring: Neighboring) -> None:
 class Products:
     """Scores by the magnitudes of the sums of products with the target."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     adaptive: ClassVar[bool] = False
     proof: ClassVar[str] = "one record adds a product of magnitude at most 1 to each sum"
     reference: ClassVar[str] = "Fan and Lv 2008, Sure Independence Screening"
@@ -151,14 +150,13 @@ class Products:
         """Return how far one record more moves a score."""
         return 1.0
 
-    def prepare(self, data: Dataset, /) -> Any:
+    def prepare(self, data: Any, plan: StagePlan, meter: Meter, /) -> Callable[[Sequence[int]], Vector]:
         """Return the scores of ``data``, ready to be asked."""
-        return SimpleNamespace(scores=self.ranking(data))
+        return self.ranking(data)
 
     def ranking(self, data: Dataset) -> Callable[[Sequence[int]], Vector]:
         """Return a function of the features picked before."""
-        values = np.asarray(self.scores(data), dtype=np.float64)
-        return lambda selected: values
+        return fixed_scores(self.scores(data))
 
     def scores(self, data: Dataset) -> Vector:
         """Return one score for each feature."""
@@ -398,19 +396,14 @@ class AnyForm(Products):
 class Centered(Products):
     """Products with the target around its noisy mean, which is released first."""
 
-    def plan(self, request: ScoringRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the release of two halves of the target."""
         require_bounds(request.schema)
         return planned(request, Laplace, changed(request.neighboring), (2,))
 
-    def prepare(self, data: Dataset, /) -> Any:
-        """Refuse: there is a release first."""
-        raise Unsuitable("these scores follow a release of their own: plan it and use prepare_released")
-
-    def prepare_released(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Any:
+    def prepare(self, data: Any, plan: StagePlan, meter: Meter, /) -> Callable[[Sequence[int]], Vector]:
         """Return the scores around the released center."""
-        scores = self.ranked(data, plan.settings_as(Noise).draw(meter, self.sums(data)))
-        return SimpleNamespace(scores=lambda selected: scores)
+        return fixed_scores(self.ranked(data, plan.settings_as(Noise).draw(meter, self.sums(data))))
 
     def ranked(self, data: Dataset, noisy: Vector) -> Vector:
         """Return the scores, given what was released."""
@@ -443,12 +436,12 @@ class Spent:
 
 def rounds_of(request: SelectionRequest) -> list[tuple[Sensitivity, int]]:
     """Return how far the scores of each round move, and how many picks it has."""
-    return list(zip(request.sensitivities, request.picks, strict=True))
+    return [(r.sensitivity, count) for r, count in zip(request.rounds, request.picks, strict=True)]
 
 
 def scores_of(request: SelectionRequest) -> int:
     """Return how many scores a round has."""
-    return request.features
+    return request.rounds[0].scores
 
 
 def plan_rounds(
@@ -472,13 +465,13 @@ def an_exponential(epsilon: float, scores: Sensitivity, features: int) -> Expone
 
 @attrs.frozen
 class Picks:
-    """A selector that picks ``k`` candidates of each round."""
+    """A selector that picks ``k`` candidates of each round, and has no threshold."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
-        """Return ``k`` picks."""
-        return self.picked(scores, k, plan, meter)
+    def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return the picks of a round."""
+        return self.picked(scores, scores.round.picks or 0, plan, meter)
 
     def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return ``k`` picks."""
@@ -498,7 +491,7 @@ class Peel(Picks):
 
     def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return ``k`` picks."""
-        picks = select_picks(self.seen(scores, k, plan), k, plan, meter)
+        picks = select_picks(self.seen(scores, k, plan), plan, meter)
         return self.told(picks, scores)
 
     def seen(self, scores: Scores, k: int, plan: StagePlan) -> Scores:
@@ -528,7 +521,7 @@ class Gumbels(Picks):
     def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return the ``k`` best by noisy scores."""
         spent = plan.settings_as(Spent)
-        event = self.event(spent.epsilon, k, scores.sensitivity, scores.values.size)
+        event = self.event(spent.epsilon, k, scores.round.sensitivity, scores.values.size)
         with meter.custom(event, proof=self.proof, arithmetic=FULL_TAILS) as sampler:
             left = sampler.permutation(np.flatnonzero(scores.candidates))
             values = scores.values[left]
@@ -542,7 +535,7 @@ class Gumbels(Picks):
 
     def scale(self, scores: Scores, spent: Spent) -> float:
         """Return what the noise is multiplied by."""
-        return scores.sensitivity.range / spent.epsilon * SLACK
+        return scores.round.sensitivity.range / spent.epsilon * SLACK
 
     def best(self, gaps: Vector, noise: Vector, scale: float, k: int) -> Any:
         """Return the places of the picks, by how far each is behind the best and its noise."""
@@ -558,7 +551,7 @@ class Flips(Gumbels):
     def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return ``k`` picks."""
         spent = plan.settings_as(Spent)
-        event = self.event(spent.epsilon, k, scores.sensitivity, scores.values.size)
+        event = self.event(spent.epsilon, k, scores.round.sensitivity, scores.values.size)
         left, picks = np.flatnonzero(scores.candidates), []
         with meter.custom(event, proof=self.proof, arithmetic=FULL_TAILS) as sampler:
             for turn in range(k):
@@ -592,8 +585,8 @@ class FlipsInTurn(Picks):
     def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return the first that its coin accepts, ``k`` times."""
         settings = plan.settings_as(PickSettings)
-        pick = settings.event(scores.sensitivity, scores.values.size)
-        scale = scores.sensitivity.range / settings.epsilon_per_pick * (1 + 2.0**-10)
+        pick = settings.event(scores.round)
+        scale = scores.round.sensitivity.range / settings.epsilon_per_pick * (1 + 2.0**-10)
         left, picks = np.flatnonzero(scores.candidates), []
         event = pick if k == 1 else Repeated(pick, k)
         with meter.custom(event, proof=self.proof, arithmetic=GRID) as sampler:
@@ -627,7 +620,7 @@ class Trials(Picks):
 
     def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return ``k`` picks."""
-        event = an_exponential(plan.settings_as(Spent).epsilon, scores.sensitivity, scores.values.size)
+        event = an_exponential(plan.settings_as(Spent).epsilon, scores.round.sensitivity, scores.values.size)
         left, picks = scores.candidates.copy(), []
         for _ in range(k):
             remaining = attrs.evolve(scores, candidates=left.copy())
@@ -663,7 +656,7 @@ class GaussianScores(Picks):
 
     def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return the ``k`` best noisy scores."""
-        event = self.event(plan.settings_as(Spent).epsilon, k, scores.sensitivity, scores.values.size)
+        event = self.event(plan.settings_as(Spent).epsilon, k, scores.round.sensitivity, scores.values.size)
         noisy = meter.gaussian(
             scores.values, sensitivity=event.sensitivity, noise_multiplier=event.noise_multiplier
         )
@@ -692,8 +685,8 @@ class SparseVector(Picks):
     def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return those found, and others in random order where they are fewer than ``k``."""
         epsilon = plan.settings_as(Spent).epsilon
-        unit = scores.sensitivity.linf / epsilon
-        event = self.event(epsilon, k, scores.sensitivity, scores.values.size)
+        unit = scores.round.sensitivity.linf / epsilon
+        event = self.event(epsilon, k, scores.round.sensitivity, scores.values.size)
         with meter.custom(event, proof=self.proof, arithmetic=FULL_TAILS) as sampler:
             order = sampler.permutation(np.flatnonzero(scores.candidates))
             noise = sampler.exponential(order.size + 1) - sampler.exponential(order.size + 1)
@@ -725,7 +718,7 @@ class Noise:
 
 
 def planned(
-    request: RegressionRequest | ScoringRequest,
+    request: Request,
     kind: type[Laplace] | type[Gaussian],
     sensitivity: float,
     shape: tuple[int, ...],
@@ -771,16 +764,16 @@ def ratio(noisy: Vector) -> float:
 class Means:
     """The mean of the target, from two noisy halves."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "both halves of a record are at least 0 and add up to 1"
     reference: ClassVar[str] = "Dwork, McSherry, Nissim and Smith 2006, Calibrating Noise to Sensitivity"
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the release of both halves."""
         require_target(request.schema)
         return planned(request, Laplace, self.reach(request), (2,), refusals=FEW)
 
-    def reach(self, request: RegressionRequest) -> float:
+    def reach(self, request: Request) -> float:
         """Return the L1 sensitivity of both halves."""
         return changed(request.neighboring)
 
@@ -806,7 +799,7 @@ class Means:
 class AnyTarget(Means):
     """A mean of any target: one without bounds is clipped to [0, 1]."""
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the release of both halves, for every schema."""
         return planned(request, Laplace, self.reach(request), (2,))
 
@@ -823,17 +816,17 @@ class AnyTarget(Means):
 class Lines:
     """A level and a slope for each feature, from noisy sums of the target times (1, features)."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     noise: ClassVar[type[Any]] = Laplace
     proof: ClassVar[str] = "a record adds a number of magnitude at most 1 to each of k + 1 sums"
     reference: ClassVar[str] = "Fan and Lv 2008, Sure Independence Screening (marginal slopes)"
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the release of all sums."""
         require_bounds(request.schema)
         return planned(request, self.noise, self.reach(request), (request.k + 1,), refusals=FEW)
 
-    def reach(self, request: RegressionRequest) -> float:
+    def reach(self, request: Request) -> float:
         """Return the sensitivity of all sums in the norm of the noise."""
         return changed(request.neighboring) * (request.k + 1)
 
@@ -861,7 +854,7 @@ class GaussianLines(Lines):
 
     noise: ClassVar[type[Any]] = Gaussian
 
-    def reach(self, request: RegressionRequest) -> float:
+    def reach(self, request: Request) -> float:
         """Return the L2 sensitivity of all sums."""
         return changed(request.neighboring) * math.sqrt(request.k + 1) * SLACK
 
@@ -870,7 +863,7 @@ class GaussianLines(Lines):
 class UnitRecords(GaussianLines):
     """Sums of the target times (1, features), where the whole of it is clipped to length 1."""
 
-    def reach(self, request: RegressionRequest) -> float:
+    def reach(self, request: Request) -> float:
         """Return the length of what a record adds."""
         return changed(request.neighboring) * SLACK
 
@@ -902,7 +895,7 @@ class Pure:
 class CustomLines(Lines):
     """Lines whose sums, in whole units, get discrete Laplace noise from the sampler."""
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return one pure event."""
         require_bounds(request.schema)
 
@@ -936,7 +929,7 @@ RATE = 0.25
 class SampledLines(Lines):
     """Lines from a Poisson sample of a quarter of the records, which a secret coin of each record decides."""
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return one sampled release."""
         require_bounds(request.schema)
         require_added(request.neighboring)
@@ -968,7 +961,7 @@ def sampled(noise: Event) -> Event:
 class Groups(Means):
     """The median of four means, of records that a hash of their values puts into groups."""
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the release of four groups, which share no record."""
         require_target(request.schema)
         require_added(request.neighboring)
@@ -1000,7 +993,7 @@ def hashed(rows: Matrix) -> Any:
 class Sides(Means):
     """What the target adds up to left and right of the middle of the first feature."""
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the release of both sides."""
         require_bounds(request.schema)
         return planned(request, Laplace, self.reach(request), (), around=lambda noise: Disjoint(noise, 2))
@@ -1043,26 +1036,23 @@ class Curve:
 class Batches(Means):
     """The mean of a stream, from the noisy halves of each batch, all of which the model shows."""
 
+    forms: ClassVar[tuple[str, ...]] = ("dense", "batches")
     uses_features: ClassVar[bool] = False
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return a release of each batch; a record is in one of them."""
         require_target(request.schema)
         if request.batches > 1:
             require_added(request.neighboring)
         return self.released(request)
 
-    def released(self, request: RegressionRequest) -> StagePlan:
+    def released(self, request: Request) -> StagePlan:
         """Return a release of each batch."""
         return planned(request, Laplace, self.reach(request), (2,), around=_disjoint(request.batches))
 
-    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Any:
-        """Return the model of one batch."""
-        return self.streamed(iter([data]), plan, meter)
-
-    def fit_batches(self, batches: Iterator[Dataset], plan: StagePlan, meter: Meter, /) -> Any:
-        """Return the model of a stream."""
-        return self.streamed(batches, plan, meter)
+    def fit(self, data: Any, plan: StagePlan, meter: Meter, /) -> Any:
+        """Return the model of one table, or of a stream."""
+        return self.streamed(iter([data] if isinstance(data, Dataset) else data), plan, meter)
 
     def streamed(self, batches: Iterator[Dataset], plan: StagePlan, meter: Meter) -> Any:
         """Return the model of several batches, or one."""
@@ -1105,7 +1095,7 @@ def refuse(why: str | None) -> None:
 class Curves:
     """Renyi curves of all that was composed, added up when asked."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "Mironov 2017, Proposition 1"
     reference: ClassVar[str] = "Mironov 2017, Renyi Differential Privacy"
 
@@ -1162,7 +1152,7 @@ class Curves:
 class Sums:
     """Sums of epsilons and of deltas."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "Dwork and Roth 2014, Theorem B.1; dpkit_core.privacy.composition (arithmetic)"
     reference: ClassVar[str] = "Dwork and Roth 2014, The Algorithmic Foundations of Differential Privacy"
 
@@ -1229,7 +1219,7 @@ class Concentrated:
     other pure one epsilon^2 / 2. rho-zCDP is (rho + 2 sqrt(rho log(1 / delta)), delta)-DP.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "Bun and Steinke 2016, Propositions 1.3, 1.4, 1.6, Lemma 2.3"
     reference: ClassVar[str] = "Bun and Steinke 2016, Concentrated Differential Privacy"
 

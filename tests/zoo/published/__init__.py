@@ -1,13 +1,13 @@
 """Published privacy claims that are false, written small, each with a corrected twin."""
 
-from . import accounts, iterates, laws, mechanisms, parts, sensitivities, trees
+from . import iterates, laws, mechanisms, parts, sensitivities, sums, trees
 
 PUBLISHED = (
     *sensitivities.ROWS,
     *laws.ROWS,
     *mechanisms.ROWS,
     *parts.ROWS,
-    *accounts.ROWS,
+    *sums.ROWS,
     *iterates.ROWS,
     *trees.ROWS,
 )

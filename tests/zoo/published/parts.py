@@ -67,7 +67,7 @@ class NotANumber(Agreement):
 
 class GumbelByLinf(Gumbels):
     def scale(self, scores, spent):
-        return scores.sensitivity.linf / spent.epsilon
+        return scores.round.sensitivity.linf / spent.epsilon
 
 
 @attrs.frozen
@@ -86,7 +86,7 @@ class CanonicalLipschitz(Picks):
 
     def picked(self, scores, k, plan, meter):
         order = np.argsort(-scores.values, kind="stable")
-        x = scores.values[order] / scores.sensitivity.linf
+        x = scores.values[order] / scores.round.sensitivity.linf
         sets, losses = [tuple(range(k))], [0.0]
         for h in range(k):
             for t in range(k, len(x)):
