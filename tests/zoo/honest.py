@@ -553,8 +553,8 @@ class BothSides(Sides):
     def fit(self, data, plan, meter, /):
         u, v = table(data)
         right, shares = u[:, 0] > 0, (1 + v) / 2
-        left, right = plan.settings_as(Noise).draw(meter, [shares[~right].sum(), shares[right].sum()])
-        return line(data, np.array([left + right, right - left, *np.zeros(len(data.names) - 1)]) / 64)
+        sums = [shares[~right].sum(), shares[right].sum()]
+        return self.sloped(data, *plan.settings_as(Noise).draw(meter, sums))
 
 
 @honest

@@ -301,7 +301,8 @@ class NativeUnits(Products):
     def scores(self, data: Dataset) -> Vector:
         """Return the magnitudes of the sums."""
         v = scaled(data.y, data.target_bounds)
-        return [abs(float(np.clip(data.X[:, j], *f.bounds) @ v)) for j, f in enumerate(data.features)]
+        sums = [np.clip(data.X[:, j], *feature.bounds) @ v for j, feature in enumerate(data.features)]
+        return np.abs(sums)
 
 
 @honest
@@ -1003,8 +1004,13 @@ class Sides(Means):
         u, v = table(data)
         right, noise = u[:, 0] > 0, plan.settings_as(Noise)
         shares = (1 + v) / 2
-        left, right = (float(noise.draw(meter, shares[side].sum())) for side in (~right, right))
-        return line(data, np.array([left + right, right - left, *np.zeros(len(data.names) - 1)]) / 64)
+        sums = [float(noise.draw(meter, shares[side].sum())) for side in (~right, right)]
+        return self.sloped(data, *sums)
+
+    def sloped(self, data: Dataset, left: float, right: float) -> LinearModel:
+        """Return a level and a slope of the first feature."""
+        others = np.zeros(len(data.names) - 1)
+        return line(data, np.array([left + right, right - left, *others]) / 64)
 
 
 @attrs.frozen
