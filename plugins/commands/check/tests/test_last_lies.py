@@ -1,7 +1,6 @@
 """What the fourth round of unseen lies taught the kit: a false part for each class, and its honest twin."""
 
 import math
-from pathlib import Path
 from typing import ClassVar
 
 import attrs
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 from dpkit_check import CheckFailed, checks_for, kind_of, run_checks, trial_for
 from dpkit_check.climb import most_bent, steepest
-from dpkit_check.locate import find_part
 
 from dpkit_core import Dataset, LinearModel, Neighboring, Sensitivity, StagePlan, fixed_scores
 from dpkit_core.mechanisms.picks import plan_picks, select_picks
@@ -17,7 +15,6 @@ from dpkit_core.privacy.events import Disjoint, ExponentialMechanism, Gaussian, 
 from dpkit_core.protocols import Refusal
 
 AR, RO = Neighboring
-UNSEEN = Path(__file__).parents[4] / "tests/zoo/unseen"
 
 
 def run_one(make, name):
@@ -387,37 +384,6 @@ def test_candidates_left_out_by_their_scores_are_found_though_the_picks_are_repl
     run_one(OneCandidate, "picks_follow_from_answers")
     with pytest.raises(CheckFailed, match="among other candidates"):
         run_one(BestHalf, "picks_follow_from_answers")
-
-
-# The parts themselves
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "check"),
-    [
-        ("scorers", "ReleasedMiddleScorer", "own_release_is_covered"),
-        ("regressors", "GroupedSlopesRegressor", "draws_are_covered"),
-        ("regressors", "RunningMeanRegressor", "batches_are_disjoint"),
-        ("regressors", "SafeMeanRegressor", "model_is_made_of_answers"),
-        ("selectors", "PrunedPeelSelector", "picks_follow_from_answers"),
-    ],
-)
-def test_what_the_fourth_round_showed_is_found(kind, name, check):
-    make, _ = find_part(f"{UNSEEN / kind}_fourth.py:{name}")
-    with pytest.raises(CheckFailed):
-        run_one(make, check)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "check"),
-    [
-        ("scorers", "CappedScorer", "scores_follow_the_features"),
-        ("regressors", "RoundedMeanRegressor", "batches_are_disjoint"),
-    ],
-)
-def test_what_is_honest_passes(kind, name, check):
-    make, _ = find_part(f"{UNSEEN / kind}_fourth.py:{name}")
-    run_one(make, check)
 
 
 # Noise of the meter on scores

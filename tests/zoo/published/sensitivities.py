@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from dpkit_core import Neighboring, Schema
 
-from .specimen import statistic
+from .attacks import statistic
 
 AR, RO = Neighboring
 
@@ -204,7 +204,7 @@ def error_saved_by_measuring(data):
 
 FAR = Schema.numeric("ab", "y", {"a": (1, 10), "b": (1, 10), "y": (0, 1)})
 
-SPECIMENS = (
+ROWS = (
     statistic(
         "scaled by the data",
         "After centering by the mean and scaling by the largest deviation, |x'y| is given sensitivity 1.",

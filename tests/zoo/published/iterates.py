@@ -10,18 +10,20 @@ import numpy as np
 
 from dpkit_core import (
     Budget,
-    IterateFacts,
-    IterateState,
+    Iterate,
+    Iterates,
     LinearModel,
     Neighboring,
+    Round,
     Scores,
     Sensitivity,
     StagePlan,
+    fixed_scores,
 )
 from dpkit_core.errors import Unsuitable
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, Repeated
 
-from .specimen import Finding, Specimen, mechanism, part
+from .attacks import Finding, claim, mechanism, part
 
 AR, RO = Neighboring
 
@@ -32,7 +34,7 @@ AR, RO = Neighboring
 class SmallFrankWolfe:
     """Frank-Wolfe in a box: T picks among the signed vertices, a step of 1 / (t + 1) towards each."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "scores move by the largest residual, |w|_1 + 1"
     reference: ClassVar[str] = "Talwar, Thakurta and Zhang 2015"
 
@@ -40,14 +42,14 @@ class SmallFrankWolfe:
     rounds: int = 6
     clip: float | None = None
 
-    def iterate_facts(self, schema, /):
+    def iterates(self, schema, /):
         if schema.target.kind != "numeric" or schema.target.bounds is None:
             raise Unsuitable("a number in public bounds is wanted")
         return self._facts(len(schema.features), schema.neighboring)
 
     def _facts(self, features, neighboring):
         shown = range(1, self.rounds + 1)
-        return IterateFacts("squared", self.radius, self.clip, features, shown, neighboring)
+        return Iterates("squared", self.radius, self.clip, features, shown, neighboring)
 
     def candidates(self, features):
         return 2 * features
@@ -62,18 +64,14 @@ class SmallFrankWolfe:
             sensitivity=moved(request.neighboring).range,
             candidates=self.candidates(request.k),
         )
-        return StagePlan([Repeated(step, self.rounds)], settings=step)
-
-    def fit(self, data, plan, meter, /):
-        return self.fit_iterates(data, plan, meter, lambda state: ())
+        return StagePlan([Repeated(step, self.rounds)], settings=(step, request.iterates))
 
     def residuals(self, u, y):
         return u - y if self.clip is None else np.clip(u - y, -self.clip, self.clip)
 
     def pick(self, c, data, plan, meter, neighboring):
         values = np.concatenate((-c, c))
-        scores = Scores(values, moved(neighboring), np.ones(values.size, dtype=bool))
-        (vertex,) = meter.select(scores, 1, event=plan.settings)
+        (vertex,) = meter.select(all_of(values, neighboring), 1, event=plan.settings[0])
         return vertex % c.size, 1.0 if vertex < c.size else -1.0
 
     def step(self, t, X, y, w, vertex):
@@ -82,9 +80,10 @@ class SmallFrankWolfe:
     def shows(self, w):
         return True
 
-    def fit_iterates(self, data, plan, meter, screen, /):
+    def fit(self, data, plan, meter, /):
         X, y = np.clip(data.X, -1, 1), np.clip(data.y, -1, 1)
-        neighboring = plan.settings.neighboring
+        step, shown = plan.settings
+        neighboring = step.neighboring
         facts = self._facts(X.shape[1], neighboring)
         w = np.zeros(X.shape[1])
         for t in range(1, self.rounds + 1):
@@ -92,17 +91,23 @@ class SmallFrankWolfe:
             j, sign = self.pick(c / facts.reach(np.abs(w).sum()), X, plan, meter, neighboring)
             vertex = np.zeros(w.size)
             vertex[j] = sign * self.radius
-            step = self.step(t, X, y, w, vertex)
-            w = (1 - step) * w + step * vertex
-            if self.shows(w):
+            length = self.step(t, X, y, w, vertex)
+            w = (1 - length) * w + length * vertex
+            if shown is not None and self.shows(w):
                 c = X.T @ self.residuals(X @ w, y)
-                state = IterateState(t, w.copy(), np.abs(w).sum(), c, np.abs(c).max())
-                w[list(screen(state))] = 0.0
+                iterate = Iterate(shown, t, w.copy(), np.abs(w).sum(), c, np.abs(c).max())
+                w[list(meter.screen(iterate))] = 0.0
         return LinearModel(data.names, w)
 
 
 def moved(neighboring):
     return Sensitivity.general(1.0 if neighboring is AR else 2.0, neighboring)
+
+
+def all_of(values, neighboring):
+    """Return scores of which one is to be picked."""
+    round_ = Round(values.size, values.size, 1, moved(neighboring))
+    return Scores(values, round_, np.ones(values.size, dtype=bool))
 
 
 @attrs.frozen
@@ -131,8 +136,7 @@ class SignReadOff(SmallFrankWolfe):
         return features
 
     def pick(self, c, data, plan, meter, neighboring):
-        scores = Scores(np.abs(c), moved(neighboring), np.ones(c.size, dtype=bool))
-        (j,) = meter.select(scores, 1, event=plan.settings)
+        (j,) = meter.select(all_of(np.abs(c), neighboring), 1, event=plan.settings[0])
         return j, -np.sign(c[j]) or 1.0
 
 
@@ -158,11 +162,13 @@ class SkipsEmptySupport(SmallFrankWolfe):
 class ExactRule:
     """The screening rule for the radius at hand, replace-one, in units of its sensitivity."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "dpkit_scorer_screening.screening"
     reference: ClassVar[str] = "Khanna, Lu and Raff 2023"
+    forms: ClassVar[tuple[str, ...]] = ("iterates",)
+    adaptive: ClassVar[bool] = False
 
-    def iterate_sensitivity(self, facts, /):
+    def sensitivity(self, facts, round_index, /):
         if facts.clip is not None or facts.loss != "squared" or self.records(facts) is None:
             raise Unsuitable("a gradient of squared loss is wanted, and the number of records")
         return Sensitivity.general(1.0, facts.neighboring)
@@ -175,12 +181,15 @@ class ExactRule:
         total = products + ends
         return total + (facts.radius + length) * math.sqrt(total * self.records(facts))
 
-    def iterate_scores(self, state, facts, /):
-        L = facts.radius
-        gap = max(state.inner + L * state.steepest, 0.0)
-        A = L * np.sqrt(state.squares) + math.sqrt(state.square)
-        rule = L * np.abs(state.gradient) + state.inner + A * math.sqrt(gap)
-        return -rule / self.unit(facts, state.length)
+    def prepare(self, iterate, plan, meter, /):
+        return fixed_scores(self.scores(iterate))
+
+    def scores(self, iterate):
+        L = iterate.facts.radius
+        gap = max(iterate.inner + L * iterate.steepest, 0.0)
+        A = L * np.sqrt(iterate.squares) + math.sqrt(iterate.square)
+        rule = L * np.abs(iterate.gradient) + iterate.inner + A * math.sqrt(gap)
+        return -rule / self.unit(iterate.facts, iterate.length)
 
 
 class AsPrinted(ExactRule):
@@ -212,8 +221,8 @@ class OneRecord(ExactRule):
 class NoneAmongScores(ExactRule):
     """A score for none beside those of the features, of which there are to be d."""
 
-    def iterate_scores(self, state, facts, /):
-        return np.append(super().iterate_scores(state, facts), 0.0)
+    def scores(self, iterate):
+        return np.append(super().scores(iterate), 0.0)
 
 
 # A threshold
@@ -223,37 +232,31 @@ class NoneAmongScores(ExactRule):
 class Threshold:
     """All above 0, by Gaussian noise for the scores themselves."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "Dwork and Roth 2014, Theorem A.1"
     reference: ClassVar[str] = "ADP-Screen"
 
     def seen(self, sensitivity):
         return sensitivity.linf
 
-    def plan_above(self, request, /):
+    def plan(self, request, /):
+        if request.rounds[0].picks is not None:
+            raise Unsuitable("it has a threshold only")
         epsilon, delta = request.budget.epsilon, request.budget.delta
         rho = (math.sqrt(math.log(1 / delta) + epsilon) - math.sqrt(math.log(1 / delta))) ** 2
-        multiplier = math.sqrt(len(request.picks) / (2 * rho))
-        return StagePlan(
-            [self.event(multiplier, s, request.features) for s in request.sensitivities], settings=multiplier
-        )
+        multiplier = math.sqrt(len(request.rounds) / (2 * rho))
+        return StagePlan([self.event(multiplier, r) for r in request.rounds], settings=multiplier)
 
-    def event(self, multiplier, sensitivity, d):
-        wide = math.sqrt(d) * self.seen(sensitivity)
-        return Gaussian(multiplier, sensitivity.neighboring, sensitivity=wide, shape=(d,))
+    def event(self, multiplier, round_):
+        wide = math.sqrt(round_.scores) * self.seen(round_.sensitivity)
+        return Gaussian(multiplier, round_.sensitivity.neighboring, sensitivity=wide, shape=(round_.scores,))
 
-    def select_above(self, scores, plan, meter, /):
-        event = self.event(plan.settings, scores.sensitivity, scores.values.size)
+    def select(self, scores, plan, meter, /):
+        event = self.event(plan.settings, scores.round)
         noisy = meter.gaussian(
             scores.values, sensitivity=event.sensitivity, noise_multiplier=event.noise_multiplier
         )
         return np.flatnonzero((noisy > 0) & scores.candidates)
-
-    def plan(self, request, /):
-        raise Unsuitable("it has a threshold only")
-
-    def select(self, scores, k, plan, meter, /):
-        raise Unsuitable("it has a threshold only")
 
 
 class ThresholdByRange(Threshold):
@@ -290,29 +293,25 @@ def none_as_candidate(data, rng):
 # What is safe: Eq. (1) at the minimizer of a world whose solution is known
 
 
-def unsafe(rule):
-    """Return an attack that looks for a coefficient of the minimizer that ``rule`` drops."""
-
-    def attack(seed: int) -> Finding:
-        rng = np.random.default_rng(seed)
-        for world in range(1, 101):
-            radius = float(rng.choice((0.5, 1.5, 4.0)))
-            X = np.linalg.qr(rng.normal(size=(30, 6)))[0]
-            best = np.zeros(6)
-            best[:2] = rng.dirichlet((3.0, 3.0)) * radius * rng.choice((-1, 1), 2)
-            # With orthonormal columns, soft thresholding: y pulls both coefficients outwards by 1.
-            y = X @ (best + np.sign(best)) + X[:, 2:] @ rng.uniform(-0.5, 0.5, 4)
-            u = X @ best
-            r = u - y
-            c = X.T @ r
-            gap = max(u @ r + radius * np.abs(c).max(), 0.0)
-            columns = np.linalg.norm(X, axis=0), np.linalg.norm(u)
-            values = rule(radius, c, u @ r, columns, math.sqrt(gap))
-            if (values[:2] < -1e-6).any():
-                return Finding(True, world, f"radius {radius}: {values} at the minimizer {best}")
-        return Finding(False, 100, "no coefficient of a minimizer is dropped")
-
-    return attack
+def unsafe(rule, seed: int) -> Finding:
+    """Look for a coefficient of the minimizer that ``rule`` drops."""
+    rng = np.random.default_rng(seed)
+    for world in range(1, 101):
+        radius = float(rng.choice((0.5, 1.5, 4.0)))
+        X = np.linalg.qr(rng.normal(size=(30, 6)))[0]
+        best = np.zeros(6)
+        best[:2] = rng.dirichlet((3.0, 3.0)) * radius * rng.choice((-1, 1), 2)
+        # With orthonormal columns, soft thresholding: y pulls both coefficients outwards by 1.
+        y = X @ (best + np.sign(best)) + X[:, 2:] @ rng.uniform(-0.5, 0.5, 4)
+        u = X @ best
+        r = u - y
+        c = X.T @ r
+        gap = max(u @ r + radius * np.abs(c).max(), 0.0)
+        columns = np.linalg.norm(X, axis=0), np.linalg.norm(u)
+        values = rule(radius, c, u @ r, columns, math.sqrt(gap))
+        if (values[:2] < -1e-6).any():
+            return Finding(True, world, f"radius {radius}: {values} at the minimizer {best}")
+    return Finding(False, 100, "no coefficient of a minimizer is dropped")
 
 
 def printed(radius, c, inner, columns, root):
@@ -329,7 +328,7 @@ SHOWN = "check_iterates_are_what_is_said_of_them"
 SCORED = "check_scores_of_iterates_keep_their_sensitivity"
 PAPER = "ADP-Screen and RNM-Screen"
 
-SPECIMENS = (
+ROWS = (
     part(
         "screening without a root",
         "The unit of the scores of a screening rule has no root of the number of records.",
@@ -339,14 +338,15 @@ SPECIMENS = (
         true=ExactRule,
         samples=2000,
     ),
-    Specimen(
+    claim(
         "rule of the unit ball",
         "The rule is used on a ball of another radius, and drops coefficients of the minimizer.",
         f"{PAPER}, Eq. (1)",
-        "a known minimizer",
-        unsafe(printed),
-        unsafe(for_the_radius),
-        20,
+        attack=unsafe,
+        false=printed,
+        true=for_the_radius,
+        samples=20,
+        found_by="a known minimizer",
     ),
     mechanism(
         "noisy minimum of scores that part",

@@ -8,7 +8,7 @@ from dpkit_check.worlds import classified
 
 from dpkit_core import Neighboring
 
-from .specimen import statistic
+from .attacks import statistic
 
 AR, RO = Neighboring
 
@@ -52,7 +52,7 @@ def clipped_residuals_of_counts(data):
     return np.clip(counts_less_expected(data), -1, 1).sum(keepdims=True)
 
 
-SPECIMENS = (
+ROWS = (
     statistic(
         "leaf divided by its exact count",
         "A leaf is the mean of its residuals, said to move as if each leaf held its even share of records.",

@@ -5,7 +5,7 @@ from dpkit_check import box
 
 from dpkit_core import Budget, Dataset, Neighboring
 
-from .specimen import mechanism
+from .attacks import mechanism
 
 AR, RO = Neighboring
 
@@ -131,7 +131,7 @@ OPPOSED = tuple(
     for rows in ([[1.0, -1.0, -1.0]], [])
 )
 
-SPECIMENS = (
+ROWS = (
     mechanism(
         "noisy maximum, half the noise",
         "Laplace(Delta / epsilon) is added to scores that move both ways, where their range 2 Delta counts.",

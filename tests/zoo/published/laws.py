@@ -8,7 +8,7 @@ from dpkit_check.laws import exponential_law, gumbel_law
 
 from dpkit_core import Neighboring
 
-from .specimen import law
+from .attacks import law
 
 AR, RO = Neighboring
 GRID = np.linspace(-1, 1, 21)
@@ -143,7 +143,7 @@ def all_cuts(data):
     return gumbel_law(gains(data).ravel() / 2)
 
 
-SPECIMENS = (
+ROWS = (
     law(
         "one record, one swapped model",
         "Depth is weighted by epsilon, as if a record added a model; it replaces one: depth goes both ways.",
