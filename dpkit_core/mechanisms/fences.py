@@ -102,7 +102,6 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from dpkit_core.arrays import Integers
 from dpkit_core.data.sums import Sum
 from dpkit_core.mechanisms.quantiles import (
     EXPONENTS,
@@ -127,7 +126,7 @@ from dpkit_core.protocols import Forecast, Refusal
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpkit_core.arrays import Vector
+    from dpkit_core.arrays import Integers, Vector
     from dpkit_core.data.dataset import AnyDataset
     from dpkit_core.data.sums import Block, Summable
     from dpkit_core.mechanisms.quantiles import Values

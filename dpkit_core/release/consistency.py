@@ -27,7 +27,6 @@ from dpkit_core.privacy.events import (
 from dpkit_core.privacy.filters import filter_from_document
 from dpkit_core.release.certificate import Certificate, PartRecord
 from dpkit_core.release.release import Release
-from dpkit_core.release.trees import ClassTreesModel
 from dpkit_core.text import number_of
 
 #: What the parts of a run are, in order.
@@ -306,9 +305,10 @@ def _of_features(release: Release) -> list[str]:
         problems.append(f"the model uses {strange[0]!r}, which is not one of the features that it may use")
     if len(set(used)) < len(used):
         problems.append("the model names a feature twice")
-    if isinstance(model, ClassTreesModel) and model.classes != schema.target.classes:
+    classes = getattr(model, "classes", ())
+    if classes and classes != schema.target.classes:
         problems.append(
-            f"the model is of classes {', '.join(model.classes)}, and the classes of target "
+            f"the model is of classes {', '.join(classes)}, and the classes of target "
             f"{schema.target.name!r} are {', '.join(schema.target.classes) or 'none'}"
         )
     return problems

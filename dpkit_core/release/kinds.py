@@ -4,12 +4,14 @@ What leaves a run is a document: plain data in one canonical form, in which ever
 minus zero is zero, and 1 and 1.0 are one. The model that a program is handed is made of that document again,
 by the reader of its kind, so that nothing travels with it that the file does not show.
 
-Kinds of third parties are entry points in the group ``dpkit.models``, named like the kind::
+The core reads linear models. Other kinds are entry points in the group ``dpkit.models``, named like the
+kind::
 
     [project.entry-points."dpkit.models"]
     step = "my_package:StepModel"            a class with from_document
 
-A document that no reader knows stays an ``OpaqueModel``: it is kept and shown, and cannot predict.
+A document that no reader knows stays an ``OpaqueModel``: it is kept and shown, and cannot predict. Kinds that
+come with dpkit (``OWN_KINDS``) are read by one distribution each, whatever else offers their names.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from dpkit_core.errors import DpkitError, InvalidRelease
+from dpkit_core.errors import DpkitError, InvalidRelease, UnknownName, install
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource
 from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
-from dpkit_core.release.trees import ClassTreesModel, TreesModel
+from dpkit_core.text import Shown
 from dpkit_core.validators import exact_text, frozen_mapping, thawed
 
 if TYPE_CHECKING:
@@ -76,6 +78,10 @@ class OpaqueModel:
             f"{self.why}"
         )
 
+    def shown(self) -> Shown:
+        """Return the kind, which is all that is known."""
+        return Shown(sentences=(f"{self.kind}; see the release file",))
+
     def to_document(self) -> dict[str, Any]:
         """Return the document."""
         document: dict[str, Any] = thawed(self.document)
@@ -87,9 +93,10 @@ CORE_KINDS: Mapping[str, Reader] = {
     "linear": LinearModel.from_document,
     "row-clipped linear": RowClippedLinearModel.from_document,
     "winsorized linear": WinsorizedLinearModel.from_document,
-    "trees": TreesModel.from_document,
-    "class trees": ClassTreesModel.from_document,
 }
+
+#: Other kinds that come with dpkit, and the folder of the distribution that alone reads each.
+OWN_KINDS: Mapping[str, str] = {"trees": "models/trees", "class trees": "models/trees"}
 
 
 def canonical(value: object, depth: int = DEPTH) -> Any:
@@ -156,13 +163,15 @@ def read_model(document: Mapping[str, Any], *, fallback: Reader | None = None) -
     Raises
     ------
     InvalidRelease
-        If it has no kind, or is of a kind of the core and lacks something.
+        If it has no kind, or is of a kind that comes with dpkit and lacks something.
     """
     kind = document.get("kind")
     if not isinstance(kind, str):
         raise InvalidRelease(f"a model has the kind {reprlib.repr(kind)}; it must be text")
     if kind in CORE_KINDS:
         return CORE_KINDS[kind](document)
+    if kind in OWN_KINDS:
+        return _read_own(kind, document)
     try:
         reader = _reader(kind)
     except DpkitError as error:
@@ -175,6 +184,21 @@ def read_model(document: Mapping[str, Any], *, fallback: Reader | None = None) -
         return OpaqueModel(document, f"its reader failed ({type(error).__name__}: {error})")
 
 
+def _read_own(kind: str, document: Mapping[str, Any]) -> Model:
+    folder = OWN_KINDS[kind]
+    distribution = "dpkit-model-" + folder.partition("/")[2]
+    try:
+        reader = _reader(f"{distribution}:{kind}")
+    except UnknownName:
+        command = install(f"/plugins/{folder}")
+        return OpaqueModel(
+            document, f"{distribution} is not installed, which reads it. Install it with: {command}"
+        )
+    except DpkitError as error:
+        return OpaqueModel(document, str(error))
+    return reader(document)
+
+
 def _reader(kind: str) -> Reader:
     ref = find_resource("models", kind)
     reader = getattr(load_target(ref), "from_document", None)
@@ -182,6 +206,19 @@ def _reader(kind: str) -> Reader:
         raise InvalidRelease(f"{ref} points to {ref.target}, which has no from_document")
     made: Reader = reader
     return made
+
+
+def shown(model: Model) -> Shown:
+    """Return what a person reads of a model: what it shows of itself, if its class says that, or its kind.
+
+    >>> print(shown(LinearModel(("carat",), (7000.0,), -2000.0)))
+      feature      coefficient
+      carat               7000
+      (intercept)        -2000
+    """
+    own = getattr(model, "shown", None)
+    table: Shown = own() if callable(own) else OpaqueModel(model.to_document()).shown()
+    return table
 
 
 def rebuilt(model: Model) -> Model:

@@ -79,7 +79,7 @@ def registration(checkout: Path, plugins: Iterable[Member]) -> dict[Path, str]:
     """
     plugins = sorted(plugins)
     elsewhere = _in_other_extras(checkout)
-    parts = (plugin.distribution for plugin in plugins if plugin.role in {*PARTS, "source"})
+    parts = (plugin.distribution for plugin in plugins if plugin.role in {*PARTS, "model", "source"})
     starter = sorted(distribution for distribution in parts if distribution not in elsewhere)
     sources = sorted(plugin.distribution for plugin in plugins)
     pyproject, readme = checkout / "pyproject.toml", checkout / "README.md"

@@ -12,7 +12,17 @@ from dpkit_core.scaffold.checkout import members, registration
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
-KINDS = {"accountants", "commands", "estimators", "ledgers", "regressors", "scorers", "selectors", "sources"}
+KINDS = {
+    "accountants",
+    "commands",
+    "estimators",
+    "ledgers",
+    "models",
+    "regressors",
+    "scorers",
+    "selectors",
+    "sources",
+}
 # No entry point announces them.
 LIBRARIES = {"estimators"}
 # Imported by name, which does without the kind.

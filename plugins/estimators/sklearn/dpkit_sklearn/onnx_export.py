@@ -15,15 +15,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from dpkit_model_trees import ClassTreesModel, TreesModel
 
 from dpkit_core import (
-    ClassTreesModel,
     Feature,
     LinearModel,
     Matrix,
     Release,
     RowClippedLinearModel,
-    TreesModel,
     WinsorizedLinearModel,
     __version__,
 )

@@ -6,11 +6,11 @@ import sys
 import attrs
 import numpy as np
 import pytest
+from dpkit_model_trees import ClassTreesModel, TreesModel
 from dpkit_sklearn import as_onnx
 
 from dpkit_core import (
     Budget,
-    ClassTreesModel,
     Column,
     Dataset,
     LinearModel,
@@ -18,7 +18,6 @@ from dpkit_core import (
     Release,
     RowClippedLinearModel,
     Schema,
-    TreesModel,
     WinsorizedLinearModel,
     compose,
 )

@@ -33,7 +33,7 @@ any tree, and a leaf with few records moves little, as it should. For the logist
 by p (1 - p) of the start, at least 1/10: a Newton step. Values are whole steps, too, so that residuals stay
 whole numbers. Features whose past splits had contrasts beyond their noise are drawn more often, which is
 post-processing; before, the m categories of a column sqrt(m) times as often as a number
-(``mechanisms.trees.feature_weights``).
+(``dpkit_model_trees.drawing``).
 
 *Classes* and *Counts*: ``losses.softmax`` and ``losses.poisson`` say what is different under these losses.
 
@@ -79,23 +79,22 @@ from typing import ClassVar
 
 import attrs
 import numpy as np
+from dpkit_model_trees import ClassTreesModel, TreesModel
+from dpkit_model_trees.drawing import DEEPEST, Trees, feature_weights
 
 from dpkit_core import (
     AnyDataset,
     Block,
-    ClassTreesModel,
     Meter,
     Refusal,
-    RegressionRequest,
     Regressor,
+    Request,
     StagePlan,
-    TreesModel,
     Vector,
     calibrate_events,
 )
 from dpkit_core.mechanisms.fences import MISSED_TARGET
 from dpkit_core.mechanisms.moments import MOST_RECORDS
-from dpkit_core.mechanisms.trees import DEEPEST, Trees, feature_weights
 from dpkit_core.privacy.events import Event
 from dpkit_core.validators import positive, whole_number
 from dpkit_regressor_boosted_trees.cells import (
@@ -146,7 +145,7 @@ class BoostedTreesRegressor:
         target with a lower bound below 0 is refused; without bounds, values below 0 are taken for 0.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
     most_records: ClassVar[int] = MOST_RECORDS
     takes_classes: ClassVar[bool] = True
@@ -179,7 +178,7 @@ class BoostedTreesRegressor:
     )
     loss: str = attrs.field(default="auto", validator=attrs.validators.in_(("auto", *LOSSES)))
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return counts, number and sum, a matrix, and as many sums in leaves as there are trees.
 
         Raises

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
+from dpkit_model_trees.drawing import MOST_THRESHOLDS, Codes, code
 
 from dpkit_core.data.sums import rows_of
 from dpkit_core.mechanisms.cells import Cells, counts_sensitivity, private_cells
 from dpkit_core.mechanisms.fences import LEAST_WIDTH, Fences
 from dpkit_core.mechanisms.moments import LARGEST
-from dpkit_core.mechanisms.trees import MOST_THRESHOLDS, Codes, code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

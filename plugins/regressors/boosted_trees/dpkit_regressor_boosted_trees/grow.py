@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 import numpy.typing as npt
+from dpkit_model_trees.drawing import Codes, Trees, draw_trees, leaves_of, level_contrasts
 
 from dpkit_core.mechanisms.sums import group_sums
-from dpkit_core.mechanisms.trees import Codes, Trees, draw_trees, leaves_of, level_contrasts
 from dpkit_regressor_boosted_trees.settings import STEPS, BoostedTreesSettings, Rule
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ import numpy.typing as npt
 import pytest
 from dpkit_accountant_tight import TightAccountant
 from dpkit_check import StageMeter
+from dpkit_check.attacks.draws import check_draws_are_covered
 from dpkit_check.audit import Audit, audit
-from dpkit_check.checks.regressors import check_draws_are_covered
 from dpkit_check.pytest import parametrize_with_checks
 from dpkit_check.trial import CheckFailed, Trial
+from dpkit_model_trees import TreesModel
 from dpkit_regressor_boosted_trees import BoostedTreesRegressor
 from dpkit_regressor_boosted_trees.line import solve
 from dpkit_regressor_boosted_trees.losses.logistic import LogisticResiduals
@@ -37,11 +38,10 @@ from dpkit_core import (
     Neighboring,
     Randomness,
     Refusal,
-    RegressionRequest,
     Release,
+    Request,
     Schema,
     StagePlan,
-    TreesModel,
     Vector,
     compose,
     verify,
@@ -73,7 +73,7 @@ def planned(
     facts: Schema, regressor: BoostedTreesRegressor | None = None, epsilon: float = 1.0, delta: float = 1e-5
 ) -> StagePlan:
     accountant = TightAccountant(neighboring=facts.neighboring)
-    request = RegressionRequest(facts, len(facts.features), Budget(epsilon, delta), accountant)
+    request = Request(facts, len(facts.features), Budget(epsilon, delta), accountant)
     return (regressor or Few()).plan(request)
 
 

@@ -10,7 +10,7 @@ ensemble costs what one of its trees costs (``Disjoint``). Assigned by position,
 records would move others.
 
 *3. Trees.* Gradients r = s - F are clipped to [-1, 1]; with ``filter_gradients``, records beyond that take no
-part. Level by level, each place splits its records by their gain (``mechanisms.splits``). A record is in one
+part. Level by level, each place splits its records by their gain (``splits``). A record is in one
 place of a level, so a level costs one split. Then the values of the leaves,
 
     V = sum / (n + ridge),        clipped to [-b, b], b = 2 (1 - eta)^t in the t-th tree,
@@ -37,22 +37,20 @@ from typing import ClassVar
 import attrs
 import numpy as np
 import numpy.typing as npt
+from dpkit_model_trees import TreesModel
 
 from dpkit_core import (
     Block,
     Dataset,
     Forecast,
-    Forecaster,
     Integers,
     Meter,
     Neighboring,
     Refusal,
-    RegressionRequest,
     Regressor,
-    Schema,
+    Request,
     StagePlan,
     Sum,
-    TreesModel,
     Vector,
     calibrate_events,
 )
@@ -67,7 +65,9 @@ from dpkit_core.mechanisms.fences import (
     refusal_forecast,
     target_fences,
 )
-from dpkit_core.mechanisms.splits import (
+from dpkit_core.privacy.events import Disjoint, Event, Laplace, Repeated, Sequence
+from dpkit_core.validators import fraction, positive, whole_number
+from dpkit_regressor_dpboost.splits import (
     ARITHMETIC,
     UNITS,
     positions,
@@ -76,8 +76,6 @@ from dpkit_core.mechanisms.splits import (
     split_event,
     threshold_value,
 )
-from dpkit_core.privacy.events import Disjoint, Event, Laplace, Repeated, Sequence
-from dpkit_core.validators import fraction, positive, whole_number
 
 #: Sums are of whole multiples of 2^-30, as in regressor mean; covers their rounding to float64.
 STEPS = 2**30
@@ -158,10 +156,10 @@ class DpboostRegressor:
         Parts of epsilon; splits get the rest, and what public bounds save.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     most_records: ClassVar[int] = 2**26
     proof: ClassVar[str] = (
-        "dpkit_regressor_dpboost.dpboost, dpkit_core.mechanisms.splits, dpkit_core.mechanisms.fences; "
+        "dpkit_regressor_dpboost.dpboost, dpkit_regressor_dpboost.splits, dpkit_core.mechanisms.fences; "
         "McSherry 2009, Theorem 4"
     )
     reference: ClassVar[str] = (
@@ -190,7 +188,7 @@ class DpboostRegressor:
                 f"{self.fence_share} leave nothing for the splits; together they must be below 1"
             )
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return fences, an initial score and ensembles of trees, calibrated together.
 
         Raises
@@ -221,7 +219,7 @@ class DpboostRegressor:
         refusals = {} if chosen.target_epsilon is None else MISSED_TARGET
         return StagePlan(self._events(chosen), settings=chosen, refusals=refusals, arithmetic=[ARITHMETIC])
 
-    def _settings(self, request: RegressionRequest, epsilon: float) -> DpboostSettings:
+    def _settings(self, request: Request, epsilon: float) -> DpboostSettings:
         """Return the settings whose epsilons add up to ``epsilon``."""
         unbounded = sum(feature.bounds is None for feature in request.schema.features)
         columns, target = min(request.k, unbounded), request.schema.target.bounds is None
@@ -257,7 +255,7 @@ class DpboostRegressor:
         tree = Disjoint(Sequence((*levels, leaves)), self.trees)
         return (*fences, initial, Repeated(tree, self.ensembles))
 
-    def forecast(self, plan: StagePlan, schema: Schema, k: int, /) -> tuple[Forecast, ...]:
+    def forecast(self, plan: StagePlan, request: Request, /) -> tuple[Forecast, ...]:
         """Return from how many records on the ridge leaves half of what leaves have to say.
 
         A tree has its share of the records and a leaf its share of these, n, of which it keeps n / (n +
@@ -401,4 +399,3 @@ def _leaf(cells: npt.NDArray[np.int64], splits: list[tuple[int, int]], depth: in
 
 
 _: type[Regressor] = DpboostRegressor
-_foretells: type[Forecaster] = DpboostRegressor

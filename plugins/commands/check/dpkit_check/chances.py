@@ -1,0 +1,363 @@
+"""The exact chance of a pick, found by choosing the noise instead of drawing it.
+
+A selector that adds noise of a known law to each candidate's score is, for given noise, a function. With the
+noise of one candidate held fixed, the other wins from some level of its own noise on; that level is found by
+halving, at several places, and the chance of winning is an integral over known laws. So the far tails are
+seen, which no sampling reaches: a pick without noise, tails that are cut, a scale that rounds to nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import scipy
+
+from dpkit_check.instrument import Answers, QuickSampler
+from dpkit_check.laws import exponential_law, gumbel_law, ordered_law
+from dpkit_core.arrays import Floats
+
+#: Noise is chosen between these, in units of its scale: what lies beyond has probability below 1e-26.
+REACH = {
+    "gumbel": (-4.2, 60.0),
+    "exponential": (0.0, 60.0),
+    "laplace": (-60.0, 60.0),
+    "gaussian": (-12.0, 12.0),
+}
+
+#: Halvings of that reach, and how far a level may be off for it.
+HALVINGS = 26
+PRECISION = 4e-6
+
+#: Points of the integral, and places at which levels are found where they do not move with the noise.
+POINTS, PLACES = 6001, 41
+
+
+class NotProbed(Exception):
+    """A selector whose draws are not one number of a known law for each candidate."""
+
+
+@attrs.define(eq=False)
+class Script:
+    """Which noise is given: to each candidate that is left, in units of its scale."""
+
+    left: npt.NDArray[np.int64]
+    noise: Floats
+    law: str = ""
+    scale: float = 1.0
+
+    def give(self, law: str, scale: float, size: Any) -> Floats:
+        """Return the noise that was chosen."""
+        shape = (size,) if isinstance(size, int | np.integer) else tuple(size)
+        if shape != (len(self.left),):
+            raise NotProbed
+        self.law, self.scale = law, scale
+        return self.noise
+
+
+@attrs.define(eq=False)
+class OneDraw(Script):
+    """The noise of a single draw, of as many numbers as the selector asks for: one for each list, perhaps."""
+
+    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
+    noise: Floats = attrs.field(factory=lambda: np.zeros(0))
+    size: int = 0
+    taken: tuple[int, ...] | None = None
+    """Places of the sample of candidates that is chosen; the first ones where it is to be seen how many."""
+    sampled: tuple[int, int] | None = None
+    """Of how many candidates how many were asked for."""
+
+    def take(self, items: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+        """Return the sample of ``items`` that was chosen."""
+        asked = (len(items), size)
+        if self.sampled or self.size or (self.taken is not None and len(self.taken) != size):
+            raise NotProbed
+        self.sampled = asked
+        return items[list(range(size) if self.taken is None else self.taken)]
+
+    def give(self, law: str, scale: float, size: Any) -> Floats:
+        """Return the noise that was chosen, or none where it is to be seen how much is asked for."""
+        shape = (size,) if isinstance(size, int | np.integer) else tuple(size)
+        if len(shape) != 1 or self.size or (self.noise.size and shape != self.noise.shape):
+            raise NotProbed
+        self.law, self.scale, self.size = law, scale, shape[0]
+        return self.noise if self.noise.size else np.zeros(shape)
+
+
+@attrs.frozen
+class _Scripted(QuickSampler):
+    answers: Chosen
+
+    def gumbel(self, size: Any = ()) -> Any:
+        """Return what was chosen."""
+        return self.answers.script.give("gumbel", 1.0, size)
+
+    def exponential(self, size: Any = ()) -> Any:
+        """Return what was chosen."""
+        return self.answers.script.give("exponential", 1.0, size)
+
+    def discrete_laplace(self, scale: Any, size: Any = ()) -> Any:
+        """Return what was chosen, in whole steps; coarse noise is not a continuous law."""
+        return self._whole("laplace", float(scale), size)
+
+    def discrete_gaussian(self, sigma: Any, size: Any = ()) -> Any:
+        """Return what was chosen, in whole steps; coarse noise is not a continuous law."""
+        return self._whole("gaussian", float(sigma), size)
+
+    def permutation(self, items: Any) -> Any:
+        """Return the items as they are: for continuous noise, no order among ties matters."""
+        return np.arange(items) if isinstance(items, int | np.integer) else np.array(items)
+
+    def subset(self, items: Any, size: int) -> Any:
+        """Return the sample that was chosen, which one draw may be made from."""
+        if not isinstance(self.answers.script, OneDraw):
+            raise NotProbed
+        return self.answers.script.take(np.asarray(self.permutation(items)), int(size))
+
+    def _whole(self, law: str, scale: float, size: Any) -> Any:
+        if scale < 2**10:
+            raise NotProbed
+        return np.rint(self.answers.script.give(law, scale, size) * scale).astype(np.int64)
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """Refuse: other draws have no noise that could be chosen."""
+        raise NotProbed
+
+
+class _Coins:
+    """Public coins of which only an order is asked, which is left as it is."""
+
+    def permutation(self, items: Any) -> Any:
+        """Return the items as they are."""
+        return np.arange(items) if isinstance(items, int | np.integer) else np.array(items)
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotProbed
+
+
+class Chosen(Answers):
+    """Answers in which a mechanism of the part's own gets the noise of a script, which may be exchanged."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(0)
+        self.script = script
+        self.sampler = _Scripted(self.generator, self)
+
+    @property
+    def coins(self) -> Any:
+        """Coins that leave every order as it is."""
+        return _Coins()
+
+    def picked(self, *arguments: Any) -> tuple[int, ...]:
+        """Refuse: the law of what the meter selects is known."""
+        raise NotProbed
+
+
+Wins = Callable[[Script], bool]
+"""Whether the candidate that is left last wins, for noise that was chosen."""
+
+
+def chances(wins: Wins, left: int) -> tuple[float, float]:
+    """Return the chances with which the last of ``left`` candidates wins, and loses.
+
+    Where there are more than two, all others have equal scores, of which the one with the most noise counts.
+
+    Raises
+    ------
+    NotProbed
+        If the selector draws in another way.
+    """
+    script = Script(np.arange(left), np.zeros(left))
+    wins(script)
+    law = script.law
+    if law not in REACH:
+        raise NotProbed
+    low, high = REACH[law]
+
+    def level(other: float) -> float:
+        """Return the noise from which on the last candidate wins, where the best other one has ``other``."""
+
+        def won(own: float) -> bool:
+            noise = np.full(left, low)
+            noise[0], noise[-1] = other, own
+            return wins(Script(np.arange(left), noise))
+
+        if not won(high):
+            return math.inf
+        if won(low):
+            return -math.inf
+        bottom, top = low, high
+        for _ in range(HALVINGS):
+            middle = (bottom + top) / 2
+            bottom, top = (bottom, middle) if won(middle) else (middle, top)
+        return top
+
+    places = [low + share * (high - low) for share in (0.08, 0.2, 0.5)]
+    gaps = [(place, level(place) - place) for place in places]
+    known = [(place, gap) for place, gap in gaps if math.isfinite(gap)]
+    # A level that is out of reach is so for additive noise as well, where the gap says so.
+    additive = bool(known) and all(
+        abs(gap - known[0][1]) < 20 * PRECISION * (high - low)
+        if math.isfinite(gap)
+        else not low < place + known[0][1] < high
+        for place, gap in gaps
+    )
+    grid = np.linspace(low, high, POINTS)
+    if additive:
+        levels = grid + known[0][1]
+    elif left > 2:
+        raise NotProbed
+    else:
+        at = np.concatenate((np.linspace(low, low + (high - low) / 4, PLACES), np.linspace(low, high, 9)))
+        found = sorted((float(place), level(float(place))) for place in np.unique(at))
+        levels = np.interp(grid, [place for place, _ in found], [own for _, own in found])
+    below = _below(law, grid) ** (left - 1)
+    weight = np.diff(below)
+    middles = (levels[1:] + levels[:-1]) / 2
+    return math.fsum(weight * _above(law, middles)), math.fsum(weight * _below(law, middles))
+
+
+Picks = tuple[int, ...]
+Selects = Callable[[OneDraw], Picks]
+"""What is picked for noise that was chosen."""
+
+#: Lists, sets or candidates that get a noise of their own; halvings of its reach, which are fewer than for
+#: one candidate, and random draws by which it is seen that the best noisy one wins.
+MOST_LISTS, LIST_HALVINGS, LIST_TRIES = 60, 18, 8
+
+#: Samples of candidates, the laws of which are found one by one.
+MOST_SAMPLES = 20
+
+#: How far the logarithm of a ratio of probabilities may be off for these halvings.
+LIST_PRECISION = 1e-3
+
+
+def law_of_lists(selects: Selects, features: int) -> dict[Picks, float]:
+    """Return the law of picks at once by a single draw of noise, or of one from a sample of the candidates.
+
+    Either each of some lists has a noise of its own, and the one with the best noisy utility is selected; or
+    each candidate has, and the best are. Utilities, in units of the noise, follow from the level at which
+    one begins to beat another. Where the draw is from a uniform sample of the candidates, the law is the mean
+    of those of all samples.
+
+    Raises
+    ------
+    NotProbed
+        If the selector draws in another way.
+    """
+    probe = OneDraw()
+    selects(probe)
+    if probe.sampled is None:
+        return _law_of_sample(selects, features, None)
+    of, size = probe.sampled
+    if math.comb(of, size) > MOST_SAMPLES:
+        raise NotProbed
+    found: dict[Picks, float] = {}
+    for taken in itertools.combinations(range(of), size):
+        for picks, p in _law_of_sample(selects, features, taken).items():
+            found[picks] = found.get(picks, 0.0) + p / math.comb(of, size)
+    return found
+
+
+def _law_of_sample(selects: Selects, features: int, taken: tuple[int, ...] | None) -> dict[Picks, float]:
+    """Return the law of the picks from one sample of the candidates, or from all of them."""
+    probe = OneDraw(taken=taken)
+    k, size, law = len(selects(probe)), probe.size, probe.law
+    best = {"gumbel": gumbel_law, "exponential": exponential_law}.get(law)
+    if best is None or not 2 <= size <= MOST_LISTS:
+        raise NotProbed
+    low, high = REACH[law]
+    each = k > 1 and size == features  # a noise for each candidate, and not for each list
+
+    def selected(places: dict[int, float]) -> Picks:
+        noise = np.full(size, low)
+        noise[list(places)] = list(places.values())
+        return selects(OneDraw(noise=noise, taken=taken))
+
+    def leader(picks: Picks) -> Picks:
+        return picks[:1] if each else picks
+
+    names = [leader(selected({i: high})) for i in range(size)]
+    half = (low + high) / 2
+    utilities = np.zeros(size)
+    for i in range(1, size):
+        rival = next((j for j in range(i) if names[j] != names[i]), None)
+        if rival is None:
+            raise NotProbed
+        bottom, top = low, high
+        for _ in range(LIST_HALVINGS):
+            middle = (bottom + top) / 2
+            won = leader(selected({rival: half, i: middle})) == names[i]
+            bottom, top = (bottom, middle) if won else (middle, top)
+        utilities[i] = utilities[rival] + half - (bottom + top) / 2
+    rng = np.random.default_rng(0)
+    for number in range(LIST_TRIES):
+        noise = rng.uniform(0, 5, size) - utilities * (number % 2)
+        noise += low - noise.min()
+        order = np.argsort(-(utilities + noise))
+        picks = selects(OneDraw(noise=noise, taken=taken))
+        if picks != (tuple(names[i][0] for i in order[:k]) if each else names[order[0]]):
+            raise NotProbed
+    if each and law != "gumbel":
+        raise NotProbed  # only of Gumbel noise are the best that are left drawn as if anew
+    found: dict[Picks, float] = {}
+    for chosen, p in ordered_law(utilities, k if each else 1, best).items():
+        outcome = tuple(names[i][0] for i in chosen) if each else names[chosen[0]]
+        found[outcome] = found.get(outcome, 0.0) + p
+    return found
+
+
+def _below(law: str, x: Floats) -> Floats:
+    with np.errstate(over="ignore", invalid="ignore"):
+        found: Floats
+        match law:
+            case "gumbel":
+                found = np.exp(-np.exp(-x))
+            case "exponential":
+                found = np.where(x > 0, -np.expm1(-np.maximum(x, 0)), 0.0)
+            case "laplace":
+                found = np.where(x < 0, np.exp(np.minimum(x, 0)) / 2, 1 - np.exp(-np.maximum(x, 0)) / 2)
+            case _:
+                found = scipy.special.ndtr(x)
+    return found
+
+
+def _above(law: str, x: Floats) -> Floats:
+    with np.errstate(over="ignore", invalid="ignore"):
+        found: Floats
+        match law:
+            case "gumbel":
+                found = -np.expm1(-np.exp(-x))
+            case "exponential":
+                found = np.where(x > 0, np.exp(-np.maximum(x, 0)), 1.0)
+            case _:
+                found = _below(law, -x)
+    return found
+
+
+def largest_ratio(pairs: Iterable[tuple[tuple[float, float], tuple[float, float]]]) -> float:
+    """Return the largest |log| of the ratio of chances, of winning or of losing, between neighbors."""
+    worst = 0.0
+    for one, other in pairs:
+        for p, q in zip(one, other, strict=True):
+            if max(p, q) > 1e-18:
+                worst = max(worst, abs(math.log(p / q)) if min(p, q) > 0 else math.inf)
+    return worst
+
+
+def range_of_losses(one: tuple[float, float], other: tuple[float, float]) -> float:
+    """Return how far apart the losses of winning and of losing are between neighbors.
+
+    >>> round(range_of_losses((0.5, 0.5), (0.75, 0.25)), 4) == round(math.log(3), 4)
+    True
+    """
+    if min(*one, *other) <= 1e-18:
+        return 0.0
+    won, lost = (math.log(p / q) for p, q in zip(one, other, strict=True))
+    return abs(won - lost)

@@ -1,0 +1,6 @@
+"""Sums of trees as models of dpkit; ``drawing`` has the random trees that parts release sums over."""
+
+from dpkit_model_trees.model import ClassTreesModel as ClassTreesModel
+from dpkit_model_trees.model import TreesModel as TreesModel
+
+__all__ = ["ClassTreesModel", "TreesModel"]

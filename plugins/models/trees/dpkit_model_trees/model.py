@@ -1,0 +1,425 @@
+"""Released sums of trees: what they predict, how they are written, and what their features are worth.
+
+A tree of depth D has 2^D leaves, from left to right, and splits that are either one a level (``oblivious``)
+or one a place, level by level from the root (``complete``); ``dpkit_model_trees.drawing`` says how they are
+numbered. A split is a feature and a threshold. Values above the threshold go to the right; missing ones go to
+the left. A split without a threshold asks whether there is a value: missing ones go left, and all others
+right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import attrs
+
+from dpkit_core.errors import InvalidRelease
+from dpkit_core.release.models import WinsorizedLinearModel, digits, interval, model_matrix
+from dpkit_core.text import Shown, number_of
+from dpkit_core.validators import exact_text, frozen_floats
+
+if TYPE_CHECKING:
+    from dpkit_core import Matrix, Vector
+    from dpkit_model_trees.drawing import Trees
+
+Split: TypeAlias = tuple[int, float | None]
+"""A feature, by its place in the model, and the threshold; None asks whether there is a value."""
+
+SHAPES = ("oblivious", "complete")
+
+#: From a sum over trees to a prediction.
+LINKS = ("identity", "logistic", "log")
+
+#: The number of features that are listed where a model has no coefficients.
+LISTED = 20
+
+# Beyond this, exp and its inverse have nothing more to say in float64.
+_LARGEST_EXPONENT = 700.0
+
+
+def _split(value: Iterable[Any]) -> Split:
+    feature, threshold = value
+    return _whole(feature), None if threshold is None else float(threshold)
+
+
+def _whole(value: float) -> int:
+    whole = int(value)
+    if whole != value:
+        raise ValueError(f"{value} is no whole number")
+    return whole
+
+
+def _splits(trees: Iterable[Iterable[Iterable[Any]]]) -> tuple[tuple[Split, ...], ...]:
+    return tuple(tuple(map(_split, tree)) for tree in trees)
+
+
+def _texts(names: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(map(exact_text, names))
+
+
+def _rows(trees: Iterable[Iterable[Iterable[float]]]) -> tuple[tuple[tuple[float, ...], ...], ...]:
+    return tuple(tuple(map(frozen_floats, tree)) for tree in trees)
+
+
+def _leaves(trees: Iterable[Iterable[float]]) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(frozen_floats, trees))
+
+
+@attrs.frozen
+class TreesModel:
+    """A sum of trees on public thresholds, after a start and perhaps a line, on the scale of a link.
+
+    The sum is ``initial``, plus the prediction of ``linear``, plus for each tree the value of the leaf that a
+    record falls into; learning rates are in these values. The prediction is the sum itself (``identity``),
+    the probability 1 / (1 + exp(-sum)) (``logistic``) or exp(sum) (``log``), clipped to ``bounds``. Missing
+    values, NaN, have a branch of their own in each tree, and lie at the center of their column for the line.
+
+    Attributes
+    ----------
+    features
+        Names of the columns.
+    shape
+        ``oblivious``, with a split a level, or ``complete``, with a split a place.
+    splits
+        Of each tree: features, by their place in ``features``, and thresholds.
+    leaves
+        Values of each tree, from left to right.
+    initial
+        Where the sum starts.
+    link
+        From the sum to the prediction.
+    linear
+        A line that is part of the sum, over the same features.
+    bounds
+        No prediction is beyond.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stump = TreesModel(("carat",), "oblivious", [[(0, 1.0)]], [[-500.0, 500.0]], 4000.0)
+    >>> stump.predict(np.array([[0.9], [1.1], [np.nan]])).tolist()
+    [3500.0, 4500.0, 3500.0]
+    """
+
+    takes_missing: ClassVar[bool] = True
+
+    features: tuple[str, ...] = attrs.field(converter=_texts)
+    shape: str
+    splits: tuple[tuple[tuple[int, float | None], ...], ...] = attrs.field(converter=_splits, repr=False)
+    leaves: tuple[tuple[float, ...], ...] = attrs.field(converter=_leaves, repr=False)
+    initial: float = attrs.field(default=0.0, converter=float)
+    link: str = "identity"
+    linear: WinsorizedLinearModel | None = None
+    bounds: tuple[float, float] | None = attrs.field(
+        default=None, converter=attrs.converters.optional(interval)
+    )
+
+    def __attrs_post_init__(self) -> None:
+        for word, value, known in (("shape", self.shape, SHAPES), ("link", self.link, LINKS)):
+            if value not in known:
+                raise ValueError(f"the {word} of trees is {value!r}; it must be one of {', '.join(known)}")
+        if len(self.splits) != len(self.leaves):
+            raise ValueError(f"{len(self.splits)} trees have splits and {len(self.leaves)} have leaves")
+        if {len(values) for values in self.leaves} - {2**self.depth}:
+            raise ValueError("trees have leaves that are not two for each place of the last level, all alike")
+        splits = self.depth if self.shape == "oblivious" else 2**self.depth - 1
+        if {len(tree) for tree in self.splits} - {splits}:
+            raise ValueError(f"{self.shape} trees with {2**self.depth} leaves have {splits} splits each")
+        if not all(0 <= feature < len(self.features) for tree in self.splits for feature, _ in tree):
+            raise ValueError(f"a split is on a feature that is none of the {len(self.features)}")
+        numbers = [self.initial, *(self.bounds or ()), *(value for tree in self.leaves for value in tree)]
+        numbers += [threshold for tree in self.splits for _, threshold in tree if threshold is not None]
+        if not all(map(math.isfinite, numbers)):
+            raise ValueError("a number of the trees is not finite")
+        if self.bounds is not None and not self.bounds[0] <= self.bounds[1]:
+            raise ValueError(f"bounds are {self.bounds}; the lower one comes first")
+        if self.linear is not None and self.linear.features != self.features:
+            raise ValueError("the line of the trees has other features than the trees")
+
+    @property
+    def depth(self) -> int:
+        """How many questions a record is asked by a tree; 1 where there is no tree."""
+        return max(1, len(self.leaves[0]).bit_length() - 1) if self.leaves else 1
+
+    def predict(self, X: Matrix, /) -> Vector:
+        """Return one prediction per row of ``X``: a matrix (n x number of features) or a table with names.
+
+        NaN stands for a missing value. For the logistic link, predictions are probabilities.
+        """
+        import numpy as np  # noqa: PLC0415 - a model is read and shown without it
+
+        score = self.scores(X)
+        match self.link:
+            case "logistic":
+                score = 1 / (1 + np.exp(-np.clip(score, -_LARGEST_EXPONENT, _LARGEST_EXPONENT)))
+            case "log":
+                score = np.exp(np.clip(score, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
+        prediction: Vector = score if self.bounds is None else np.clip(score, *self.bounds)
+        return prediction
+
+    def scores(self, X: Matrix, /) -> Vector:
+        """Return the sums, one per row of ``X``, before link and bounds."""
+        import numpy as np  # noqa: PLC0415 - a model is read and shown without it
+
+        from dpkit_model_trees.drawing import add_trees, code  # noqa: PLC0415 - likewise
+
+        X = model_matrix(X, self.features)
+        thresholds = self._thresholds()
+        total = add_trees(code(X, thresholds), self._trees(thresholds), self._values(), start=self.initial)
+        if self.linear is not None:
+            total = total + self.linear.predict(np.where(np.isnan(X), list(self.linear.centers), X))
+        return total
+
+    @property
+    def importances(self) -> Mapping[str, float]:
+        """How much each feature moves the sum by itself, in its units; computed from what is released.
+
+        The standard deviation, over the intervals between a feature's thresholds, each alike, of its main
+        effect: its part of the line, plus what the trees add beyond a threshold on average over the other
+        answers. Noise in single leaves largely averages out, and so do interactions without a main effect.
+        """
+        import numpy as np  # noqa: PLC0415 - a model is read and shown without it
+
+        from dpkit_model_trees.drawing import MISSING, split_contrasts  # noqa: PLC0415 - likewise
+
+        # A feature that no tree asks about is cut at the center of the line, between whose fences it lies.
+        thresholds = self._thresholds()
+        trees = self._trees(thresholds)
+        if self.linear is not None:
+            centers = np.array(self.linear.centers)
+            thresholds = [
+                column if column.size else centers[j : j + 1] for j, column in enumerate(thresholds)
+            ]
+        jumps = split_contrasts(self._values(), trees)
+        if not trees.oblivious:  # all records are asked at the root, fewer at a split below it
+            jumps = jumps / 2 ** np.floor(np.log2(np.arange(jumps.shape[1]) + 1))
+        spread = {}
+        for j, name in enumerate(self.features):
+            here = (trees.features == j) & (trees.cuts != MISSING)
+            effect: Vector = np.cumsum(
+                np.bincount(trees.cuts[here], jumps[here], minlength=thresholds[j].size + 1)
+            )
+            if self.linear is not None:
+                effect = effect + _line_between(thresholds[j], self.linear, j)
+            spread[name] = float(effect.std())
+        return spread
+
+    def _values(self) -> Matrix:
+        import numpy as np  # noqa: PLC0415 - a model is read and shown without it
+
+        return np.array(self.leaves, dtype=np.float64).reshape(len(self.leaves), 2**self.depth)
+
+    def _thresholds(self) -> list[Vector]:
+        """Return the distinct thresholds of each feature, increasing."""
+        import numpy as np  # noqa: PLC0415 - a model is read and shown without it
+
+        found: list[set[float]] = [set() for _ in self.features]
+        for tree in self.splits:
+            for feature, threshold in tree:
+                if threshold is not None:
+                    found[feature].add(threshold)
+        return [np.array(sorted(column)) for column in found]
+
+    def _trees(self, thresholds: list[Vector]) -> Trees:
+        import numpy as np  # noqa: PLC0415 - a model is read and shown without it
+
+        from dpkit_model_trees.drawing import MISSING, Trees, splits_of  # noqa: PLC0415 - likewise
+
+        shape = (len(self.splits), splits_of(self.depth, oblivious=self.shape == "oblivious"))
+        splits = [split for tree in self.splits for split in tree]
+        features = np.array([feature for feature, _ in splits], dtype=np.intp)
+        place = [{value: i + 1 for i, value in enumerate(column.tolist())} for column in thresholds]
+        cuts = [MISSING if threshold is None else place[feature][threshold] for feature, threshold in splits]
+        return Trees(features.reshape(shape), np.array(cuts, dtype=np.intp).reshape(shape), self.depth)
+
+    def shown(self) -> Shown:
+        """Return the most important features, and what the prediction is."""
+        rows, others = _ranked(self.importances)
+        parts = ["a start", *(["a line"] if self.linear is not None else [])]
+        said = {
+            "identity": "The prediction is the sum of",
+            "logistic": "The prediction is the probability whose log odds are the sum of",
+            "log": "The prediction is the exponential of the sum of",
+        }[self.link]
+        trees = f"{number_of(len(self.splits), f'{self.shape} tree')} of depth {self.depth}"
+        sentences = [
+            f"{said} {', '.join(parts)} and {trees}.",
+            "The importance of a feature is the standard deviation of what it alone adds to that sum."
+            + others,
+        ]
+        if self.bounds is not None:
+            low, high = map(digits, self.bounds)
+            sentences.append(f"Predictions are kept from {low} to {high}.")
+        return Shown(("feature", "importance"), rows, (" ".join(sentences),))
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the model as plain data."""
+        return {
+            "kind": "trees",
+            "shape": self.shape,
+            "link": self.link,
+            "initial": self.initial,
+            "linear": None if self.linear is None else self.linear.to_document(),
+            "bounds": None if self.bounds is None else list(self.bounds),
+            "features": list(self.features),
+            "trees": [
+                {"splits": [list(split) for split in splits], "leaves": list(values)}
+                for splits, values in zip(self.splits, self.leaves, strict=True)
+            ],
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> TreesModel:
+        """Return the model that ``to_document`` wrote."""
+        try:
+            linear = document["linear"]
+            return cls(
+                document["features"],
+                document["shape"],
+                [tree["splits"] for tree in document["trees"]],
+                [tree["leaves"] for tree in document["trees"]],
+                document["initial"],
+                document["link"],
+                None if linear is None else WinsorizedLinearModel.from_document(linear),
+                document["bounds"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidRelease(f"cannot read the trees: {error!r}") from error
+
+
+@attrs.frozen
+class ClassTreesModel:
+    """Sums of trees on public thresholds, one for each of several classes, all with the same splits.
+
+    The sum of a class is its ``initial`` and, for each tree, its value in the leaf that a record falls into.
+    The probabilities of the classes are in proportion to the exponentials of their sums.
+
+    Attributes
+    ----------
+    features
+        Names of the columns.
+    classes
+        Names of the classes, in the order of predictions.
+    shape
+        ``oblivious``, with a split a level, or ``complete``, with a split a place.
+    splits
+        Of each tree: features, by their place in ``features``, and thresholds.
+    leaves
+        Of each tree, from left to right: a value for each class.
+    initial
+        Where the sum of each class starts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> leaves = [[[2.0, 0.0, 0.0], [0.0, 1.0, 1.0]]]
+    >>> stump = ClassTreesModel(("x",), ("a", "b", "c"), "oblivious", [[(0, 1.0)]], leaves, (0.0, 0.0, 0.0))
+    >>> stump.predict(np.array([[0.9], [1.1]])).round(2).tolist()
+    [[0.79, 0.11, 0.11], [0.16, 0.42, 0.42]]
+    """
+
+    takes_missing: ClassVar[bool] = True
+
+    features: tuple[str, ...] = attrs.field(converter=_texts)
+    classes: tuple[str, ...] = attrs.field(converter=_texts)
+    shape: str
+    splits: tuple[tuple[tuple[int, float | None], ...], ...] = attrs.field(converter=_splits, repr=False)
+    leaves: tuple[tuple[tuple[float, ...], ...], ...] = attrs.field(converter=_rows, repr=False)
+    initial: tuple[float, ...] = attrs.field(converter=frozen_floats)
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
+            raise ValueError(f"classes are {', '.join(self.classes)}; there must be two, and no two alike")
+        if {len(row) for tree in self.leaves for row in tree} - {len(self.classes)}:
+            raise ValueError(f"a leaf has not one value for each of {len(self.classes)} classes")
+        if len(self.initial) != len(self.classes):
+            raise ValueError(f"{len(self.classes)} classes start with {len(self.initial)} values")
+        for k in range(len(self.classes)):
+            self.of_class(k)
+
+    @property
+    def depth(self) -> int:
+        """How many questions a record is asked by a tree; 1 where there is no tree."""
+        return self.of_class(0).depth
+
+    def of_class(self, k: int) -> TreesModel:
+        """Return the sum of class ``k`` as a model of its own."""
+        leaves = [[row[k] for row in tree] for tree in self.leaves]
+        return TreesModel(self.features, self.shape, self.splits, leaves, self.initial[k])
+
+    def predict(self, X: Matrix, /) -> Matrix:
+        """Return the probabilities of the classes, n x ``len(classes)``; NaN stands for a missing value."""
+        import numpy as np  # noqa: PLC0415 - a model is read and shown without it
+
+        scores = np.column_stack([self.of_class(k).scores(X) for k in range(len(self.classes))])
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        probabilities: Matrix = odds / odds.sum(axis=1, keepdims=True)
+        return probabilities
+
+    @property
+    def importances(self) -> Mapping[str, float]:
+        """How much each feature moves the sums by itself: the root of the mean square over the classes."""
+        of = [self.of_class(k).importances for k in range(len(self.classes))]
+        return {name: math.hypot(*(one[name] for one in of)) / math.sqrt(len(of)) for name in self.features}
+
+    def shown(self) -> Shown:
+        """Return the most important features, and what the predictions are."""
+        rows, others = _ranked(self.importances)
+        trees = number_of(len(self.splits), f"{self.shape} tree")
+        sentence = (
+            f"The predictions are the probabilities of {', '.join(self.classes)}: in proportion to the "
+            f"exponentials of sums, one for each, of a start and {trees} of depth "
+            f"{self.depth}. The importance of a feature is the standard deviation of what it alone adds "
+            f"to these sums, the root of its mean square over the classes.{others}"
+        )
+        return Shown(("feature", "importance"), rows, (sentence,))
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the model as plain data."""
+        return {
+            "kind": "class trees",
+            "shape": self.shape,
+            "classes": list(self.classes),
+            "initial": list(self.initial),
+            "features": list(self.features),
+            "trees": [
+                {"splits": [list(split) for split in splits], "leaves": [list(row) for row in rows]}
+                for splits, rows in zip(self.splits, self.leaves, strict=True)
+            ],
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> ClassTreesModel:
+        """Return the model that ``to_document`` wrote."""
+        try:
+            return cls(
+                document["features"],
+                document["classes"],
+                document["shape"],
+                [tree["splits"] for tree in document["trees"]],
+                [tree["leaves"] for tree in document["trees"]],
+                document["initial"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidRelease(f"cannot read the trees of classes: {error!r}") from error
+
+
+def _line_between(thresholds: Vector, line: WinsorizedLinearModel, j: int) -> Vector:
+    """Return what a line adds for feature ``j`` halfway between thresholds and fences."""
+    import numpy as np  # noqa: PLC0415 - a model is read and shown without it
+
+    with np.errstate(over="ignore"):
+        inner = np.clip((thresholds - line.centers[j]) / line.widths[j], -1.0, 1.0)
+    ends = np.concatenate([[-1.0], inner, [1.0]])
+    middles: Vector = line.coefficients[j] * (ends[:-1] + ends[1:]) / 2
+    return middles
+
+
+def _ranked(importances: Mapping[str, float]) -> tuple[tuple[tuple[str, str], ...], str]:
+    """Return the most important features, and a sentence about the others."""
+    ranked = sorted(importances.items(), key=lambda item: -item[1])
+    rows = tuple((name, digits(importance)) for name, importance in ranked[:LISTED])
+    others = len(ranked) - len(rows)
+    return rows, f" {others} less important features are not shown." if others else ""
