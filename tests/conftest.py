@@ -3,6 +3,7 @@
 import shutil
 import signal
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,15 @@ def site(tmp_path, monkeypatch):
     site = ZooSite(tmp_path)
     yield site
     site.forget()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark as slow what follows the first parametrizations of a test marked ``first``."""
+    seen = Counter()
+    for item in items:
+        mark = item.get_closest_marker("first")
+        if mark is not None:
+            seen[item.parent.nodeid, item.originalname] += 1
+            if seen[item.parent.nodeid, item.originalname] > mark.args[0]:
+                item.add_marker(pytest.mark.slow)

@@ -14,6 +14,7 @@ PAGE = Path(__file__).parents[3] / "docs/reference/kit.md"
 each_specimen = pytest.mark.parametrize("specimen", SPECIMENS, ids=lambda s: s.name)
 
 
+@pytest.mark.first(20)
 @each_specimen
 def test_the_falsehood_is_caught(specimen):
     finding = specimen.attack(0)
