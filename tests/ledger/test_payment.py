@@ -120,6 +120,7 @@ def test_a_run_that_does_not_fit_is_given_no_data(data, ledger, watched):
     assert kinds(ledger) == ["reserved", "released"] * 2
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "error", [LedgerUnavailable("gone"), InDoubt("?"), OSError("disk"), KeyboardInterrupt()]
 )
