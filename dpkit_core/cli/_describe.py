@@ -32,8 +32,8 @@ from dpkit_core.privacy.events import (
     PoissonSampled,
     PureDP,
     Renyi,
+    events_in_words,
 )
-from dpkit_core.privacy.words import events_in_words
 from dpkit_core.protocols import (
     Accountant,
     IterateFacts,

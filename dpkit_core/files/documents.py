@@ -16,6 +16,7 @@ have, and no text that cannot be printed as it is. What people write is TOML, wh
 from __future__ import annotations
 
 import enum
+import hashlib
 import json
 import math
 import reprlib
@@ -225,6 +226,37 @@ def first_difference(one: object, other: object, place: str = "the top") -> str 
 
 def _inside(place: str, key: str) -> str:
     return key if place == "the top" else f"{place}, {key}"
+
+
+def canonical_bytes(document: object) -> bytes:
+    r"""Return the canonical bytes of plain data: what digests, chains and signatures are of.
+
+    They are the JSON text of the document with
+
+    1. the keys of every object in the order of their Unicode code points;
+    2. no white space between tokens;
+    3. text in ASCII: ``\"``, ``\\``, ``\b``, ``\f``, ``\n``, ``\r`` and ``\t`` so escaped, every other
+       character below U+0020 or above U+007E but U+007F as ``\u`` and four lowercase hexadecimal digits, two
+       of them where UTF-16 needs a pair;
+    4. whole numbers in decimal, and any other number as the shortest decimal that reads as the same float64,
+       with an exponent, of two digits at least, below 1e-4 and from 1e16 on: ``0.1``, ``1e-06``, ``1.5e+16``.
+       A number that is whole but was written with a point keeps it: ``1.0`` is not ``1``.
+
+    Indentation and the order of keys in a file therefore change nothing, and one changed digit does.
+
+    >>> canonical_bytes({"b": [1, 0.1, 1e-6], "a": "\u00e9"})
+    b'{"a":"\\u00e9","b":[1,0.1,1e-06]}'
+    """
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def digest(document: object) -> str:
+    """Return the SHA-256 of the canonical bytes, in hexadecimal.
+
+    >>> digest({"a": 1})[:16]
+    '015abd7f5cc57a2d'
+    """
+    return hashlib.sha256(canonical_bytes(document)).hexdigest()
 
 
 def require_version(what: str, version: int, known: int, error: type[DpkitError]) -> None:

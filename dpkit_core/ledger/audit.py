@@ -20,13 +20,12 @@ from typing import Any, Literal
 import attrs
 
 from dpkit_core.errors import DpkitError, InvalidRelease
-from dpkit_core.files.documents import from_document
+from dpkit_core.files.documents import canonical_bytes, digest, from_document
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import KINDS, NOTHING, Entry, planned
 from dpkit_core.ledger.ledger import Head, Ledger
 from dpkit_core.privacy.events import event_from_json
 from dpkit_core.privacy.filters import Claim, Ticks, add
-from dpkit_core.release.canonical import canonical_bytes, digest
 from dpkit_core.release.signing import unsigned
 from dpkit_core.release.witness import Witness
 

@@ -17,9 +17,9 @@ import attrs
 
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidLedger
+from dpkit_core.files.documents import canonical_bytes
 from dpkit_core.privacy.events import event_to_json
 from dpkit_core.privacy.filters import Claim, Ticks
-from dpkit_core.release.canonical import canonical_bytes
 
 F = TypeVar("F")
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 import attrs
 
-from dpkit_core import markup
 from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.parts import require_type
 from dpkit_core.pipeline.plan import Plan, stage_rows
 from dpkit_core.privacy.budget import rounded_up
-from dpkit_core.text import columns, indented, number_of
+from dpkit_core.text import Section, Shown, number_of
 
 HEADER = ("plan", "epsilon", "delta", "stage", "epsilon alone", "share")
 IN_FULL = (*HEADER, "part", "releases")
@@ -87,11 +86,11 @@ class Comparison:
         released = [
             f"{name}: {part}: {'; '.join(releases.splitlines())}." for name, *_, part, releases in self.rows
         ]
-        table = columns(HEADER, [row[: len(HEADER)] for row in self.rows])
-        return "\n".join([self.title, *table, *indented(released)])
+        rows = tuple(row[: len(HEADER)] for row in self.rows)
+        return str(Section(self.title, Shown(HEADER, rows, tuple(released))))
 
     def _repr_html_(self) -> str:
-        return markup.heading(self.title) + markup.table(IN_FULL, self.rows)
+        return Section(self.title, Shown(IN_FULL, self.rows))._repr_html_()
 
 
 def _epsilon(plan: Plan) -> str:

@@ -22,12 +22,12 @@ from typing import Any
 import attrs
 
 from dpkit_core.errors import Declined, DpkitError
+from dpkit_core.files.documents import digest
 from dpkit_core.ledger.entries import Charge, Outcome, planned
 from dpkit_core.ledger.ledger import Payer, Reservation
 from dpkit_core.ledger.log import EventLog
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.privacy.filters import Claim, add
-from dpkit_core.release.canonical import digest
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.release import Release
 from dpkit_core.release.signing import unsigned

@@ -10,7 +10,6 @@ from typing import Literal, Protocol
 
 import attrs
 
-from dpkit_core import markup
 from dpkit_core.data.dataset import AnyDataset, Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.ledger.ledger import Payer
@@ -20,12 +19,11 @@ from dpkit_core.pipeline.forecasts import StageForecast, forecasts_of
 from dpkit_core.pipeline.parts import Assembly, Component, Part
 from dpkit_core.pipeline.stages import Stage
 from dpkit_core.privacy.budget import Budget, rounded_up, vacuous
-from dpkit_core.privacy.events import NonPrivate, walk
-from dpkit_core.privacy.words import events_in_short
+from dpkit_core.privacy.events import NonPrivate, events_in_short, walk
 from dpkit_core.protocols import Accountant, IterateFacts
 from dpkit_core.release.certificate import PartRecord, StageEvent
 from dpkit_core.release.release import Release
-from dpkit_core.text import indented, number_of, some_of
+from dpkit_core.text import Section, Shown, indented, number_of, some_of
 
 Records = AnyDataset | Sequence[Dataset]
 """What a plan is run on: a dataset, or the batches of a stream in the order of their arrival."""
@@ -278,15 +276,15 @@ def forecast_lines(plan: Plan) -> list[str]:
 def plan_as_html(plan: Plan) -> str:
     """Return a plan as what a notebook shows."""
     header = ("stage", "part", "releases", "epsilon alone", "share")
-    lines = [
+    lines = (
         *reading_lines(plan),
         *missing_lines(plan),
         budget_line(plan),
         *accountant_lines(plan),
         *forecast_lines(plan),
         *warning_lines(plan),
-    ]
-    return markup.heading(title(plan)) + markup.table(header, stage_rows(plan)) + markup.sentences(lines)
+    )
+    return Section(title(plan), Shown(header, tuple(stage_rows(plan)), lines))._repr_html_()
 
 
 def warning_lines(plan: Plan) -> list[str]:

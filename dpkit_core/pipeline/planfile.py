@@ -68,8 +68,8 @@ class _SavedPart:
 
 def _known(instance: object, attribute: attrs.Attribute[Any], parts: Mapping[str, _SavedPart]) -> None:
     for role in parts:
-        if role not in ROLES:
-            raise ValueError(f"no part is called {role!r}; parts are {', '.join(ROLES)}")
+        if role not in PARTS:
+            raise ValueError(f"no part is called {role!r}; parts are {', '.join(PARTS)}")
     if "accountant" not in parts:
         raise ValueError("parts: accountant is missing; it must be a mapping")
 
@@ -204,7 +204,7 @@ def other_events(saved: Sequence[Mapping[str, Any]], plan: Plan) -> str | None:
 def _says_facts(document: object) -> bool:
     """Return whether an event in plain data says anything on which its cost does not depend."""
     if isinstance(document, Mapping):
-        return not UNPRICED.isdisjoint(document) or any(map(_says_facts, document.values()))
+        return not UNPRICED.keys().isdisjoint(document) or any(map(_says_facts, document.values()))
     return isinstance(document, list | tuple) and any(map(_says_facts, document))
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import attrs
 
-from dpkit_core import markup
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import Fields, as_document, from_document, spelled
@@ -21,7 +20,7 @@ from dpkit_core.privacy.events import (
     event_to_json,
 )
 from dpkit_core.release.witness import Witness
-from dpkit_core.text import indented
+from dpkit_core.text import Section, Shown
 from dpkit_core.validators import exact_text, fraction, frozen_mapping, frozen_texts, frozen_tuple
 
 #: Heads a guarantee that is proved and protects nobody.
@@ -163,10 +162,15 @@ class Certificate:
     witness: Witness | None = None
 
     def __str__(self) -> str:
-        return "\n".join(["Certificate", *indented(self.in_words())])
+        return str(self.section)
 
     def _repr_html_(self) -> str:
-        return markup.heading("Certificate") + markup.sentences(self.in_words())
+        return self.section._repr_html_()
+
+    @property
+    def section(self) -> Section:
+        """The certificate as a person reads it."""
+        return Section("Certificate", Shown(sentences=tuple(self.in_words())))
 
     @property
     def vacuous(self) -> tuple[str, ...]:

@@ -44,11 +44,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from dpkit_core import markup
 from dpkit_core.errors import InvalidOption, InvalidRelease
-from dpkit_core.release.models import NoisyMoments, WinsorizedLinearModel
-from dpkit_core.release.words import INTERCEPT
-from dpkit_core.text import columns, indented, number_of
+from dpkit_core.release.models import INTERCEPT, NoisyMoments, WinsorizedLinearModel
+from dpkit_core.text import Shown, number_of
 
 if TYPE_CHECKING:
     from dpkit_core.arrays import Matrix, Vector
@@ -141,10 +139,10 @@ class Intervals:
         )
 
     def __str__(self) -> str:
-        return "\n".join([*columns(HEADER, self.rows), *indented(self.sentences)])
+        return str(Shown(HEADER, self.rows, tuple(self.sentences)))
 
     def _repr_html_(self) -> str:
-        return markup.table(HEADER, self.rows) + markup.sentences(self.sentences)
+        return Shown(HEADER, self.rows, tuple(self.sentences))._repr_html_()
 
 
 def intervals_of(model: Model | None, target: str, level: float = 0.95) -> Intervals:

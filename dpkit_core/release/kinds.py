@@ -27,6 +27,7 @@ from dpkit_core.errors import DpkitError, InvalidRelease, UnknownName, install
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource
 from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
+from dpkit_core.text import Shown
 from dpkit_core.validators import exact_text, frozen_mapping, thawed
 
 if TYPE_CHECKING:
@@ -76,6 +77,10 @@ class OpaqueModel:
             f"this release has a model of kind {self.kind!r}, which cannot be used for predictions here: "
             f"{self.why}"
         )
+
+    def shown(self) -> Shown:
+        """Return the kind, which is all that is known."""
+        return Shown(sentences=(f"{self.kind}; see the release file",))
 
     def to_document(self) -> dict[str, Any]:
         """Return the document."""
@@ -200,6 +205,19 @@ def _reader(kind: str) -> Reader:
         raise InvalidRelease(f"{ref} points to {ref.target}, which has no from_document")
     made: Reader = reader
     return made
+
+
+def shown(model: Model) -> Shown:
+    """Return what a person reads of a model: what it shows of itself, if its class says that, or its kind.
+
+    >>> print(shown(LinearModel(("carat",), (7000.0,), -2000.0)))
+      feature      coefficient
+      carat               7000
+      (intercept)        -2000
+    """
+    own = getattr(model, "shown", None)
+    table: Shown = own() if callable(own) else OpaqueModel(model.to_document()).shown()
+    return table
 
 
 def rebuilt(model: Model) -> Model:

@@ -10,11 +10,25 @@ import attrs
 
 from dpkit_core.data.features import Feature
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.text import number_of
+from dpkit_core.files.documents import as_document
+from dpkit_core.text import Shown, number_of
 from dpkit_core.validators import frozen_floats, frozen_tuple
 
 if TYPE_CHECKING:
     from dpkit_core.arrays import Matrix, Vector
+
+
+#: What the intercept is called among coefficients.
+INTERCEPT = "(intercept)"
+
+
+def digits(number: float) -> str:
+    """Return a number of a model as a person reads it.
+
+    >>> digits(0.123456789)
+    '0.123457'
+    """
+    return f"{number:.6g}"
 
 
 @attrs.frozen
@@ -53,6 +67,11 @@ class LinearModel:
         """Return one prediction per row of ``X``: a matrix (n x number of features) or a table with names."""
         X = model_matrix(X, self.features)
         return along_rows(X, self.coefficients) + self.intercept
+
+    def shown(self) -> Shown:
+        """Return the coefficients."""
+        rows = zip(self.features, map(digits, self.coefficients), strict=True)
+        return Shown(("feature", "coefficient"), (*rows, (INTERCEPT, digits(self.intercept))))
 
     def to_document(self) -> dict[str, Any]:
         """Return the model as plain data."""
@@ -127,6 +146,18 @@ class RowClippedLinearModel:
             z = np.column_stack([(X - list(self.centers)) / list(self.widths), np.ones(len(X))])
         return along_rows(clip_rows(z, self.norm), [*self.coefficients, self.intercept]) + self.offset
 
+    def shown(self) -> Shown:
+        """Return the line of short records, and what is made of long ones."""
+        columns = zip(self.features, self.slopes, self.centers, self.widths, strict=True)
+        rows = ((name, *map(digits, numbers)) for name, *numbers in columns)
+        sentence = (
+            "This line is for short records. With z = (feature - center) / width, where the length L of "
+            f"(z, 1) is above {self.norm:.4g}, the prediction is {digits(self.offset)} plus "
+            f"{self.norm:.4g} / L times what the line has beyond that."
+        )
+        header = ("feature", "coefficient", "center", "width")
+        return Shown(header, (*rows, (INTERCEPT, digits(self.level), "", "")), (sentence,))
+
     def to_document(self) -> dict[str, Any]:
         """Return the model as plain data."""
         return {
@@ -200,10 +231,6 @@ class NoisyMoments:
                 rows[i][j] = rows[j][i] = next(numbers)
         return rows
 
-    def to_document(self) -> dict[str, Any]:
-        """Return the moments as plain data."""
-        return {**attrs.asdict(self), "triangle": list(self.triangle)}
-
 
 @attrs.frozen
 class WinsorizedLinearModel:
@@ -265,6 +292,21 @@ class WinsorizedLinearModel:
         prediction: Vector = np.clip(self.intercept + shrink * along_rows(z, self.coefficients), *self.bounds)
         return prediction
 
+    def shown(self) -> Shown:
+        """Return the line between the clips."""
+        columns = zip(self.features, self.slopes, self.centers, self.widths, strict=True)
+        rows = (
+            (name, *map(digits, (slope, center - width, center + width)))
+            for name, slope, center, width in columns
+        )
+        low, high = map(digits, self.bounds)
+        sentence = (
+            "Features are clipped first. On a scale on which the clips are -1 and 1, records longer than "
+            f"{self.radius:.4g} are shrunk to that length. Predictions are kept from {low} to {high}."
+        )
+        header = ("feature", "coefficient", "clipped from", "to")
+        return Shown(header, (*rows, (INTERCEPT, digits(self.level), "", "")), (sentence,))
+
     def to_document(self) -> dict[str, Any]:
         """Return the model as plain data."""
         return {
@@ -273,7 +315,7 @@ class WinsorizedLinearModel:
             "radius": self.radius,
             "bounds": list(self.bounds),
             "features": _columns_document(self),
-            **({} if self.moments is None else {"moments": self.moments.to_document()}),
+            **({} if self.moments is None else {"moments": as_document(self.moments)}),
         }
 
     @classmethod

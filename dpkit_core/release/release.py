@@ -26,17 +26,15 @@ from dpkit_core.files.documents import (
 from dpkit_core.files.writing import write_whole
 from dpkit_core.protocols import Model
 from dpkit_core.release.certificate import Certificate
-from dpkit_core.release.kinds import CORE_KINDS, OWN_KINDS, OpaqueModel, canonical, read_model
-from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
-from dpkit_core.release.signing import Signature
-from dpkit_core.release.words import (
+from dpkit_core.release.kinds import CORE_KINDS, OWN_KINDS, OpaqueModel, canonical, read_model, shown
+from dpkit_core.release.models import (
     INTERCEPT,
-    Section,
-    Shown,
-    sections_as_html,
-    sections_in_words,
-    shown,
+    LinearModel,
+    RowClippedLinearModel,
+    WinsorizedLinearModel,
 )
+from dpkit_core.release.signing import Signature
+from dpkit_core.text import Section, Shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,10 +78,10 @@ class Release:
     signature: Signature | None = None
 
     def __str__(self) -> str:
-        return sections_in_words(self.sections())
+        return "\n\n".join(map(str, self.sections()))
 
     def _repr_html_(self) -> str:
-        return sections_as_html(self.sections())
+        return "".join(section._repr_html_() for section in self.sections())
 
     def sections(self) -> Iterator[Section]:
         """Yield what a person reads of it: the selection, the model or the refusal, the certificate."""
@@ -99,7 +97,7 @@ class Release:
                 "features (-k) make it less likely.",
             )
             yield Section("Refused: no model is released", Shown(sentences=why))
-        yield Section("Certificate", Shown(sentences=tuple(self.certificate.in_words())))
+        yield self.certificate.section
 
     def predict(self, X: Any) -> Vector:
         """Return one prediction per row of ``X``; a row of probabilities where the model has ``classes``.

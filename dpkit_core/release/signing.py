@@ -4,7 +4,7 @@ A signature is Ed25519 (RFC 8032) over the bytes
 
     b"dpkit-release-signature-1\n" + canonical_bytes(document without its key "signature")
 
-with ``dpkit_core.release.canonical``, so it covers everything in the file: values, certificate, and the
+with ``dpkit_core.files.documents``, so it covers everything in the file: values, certificate, and the
 witness of a ledger. The file holds it as
 
     "signature": {"algorithm": "Ed25519", "key": identity of the public key, "value": 128 hexadecimal digits}
@@ -29,8 +29,7 @@ from typing import Any
 import attrs
 
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.files.documents import Fields
-from dpkit_core.release.canonical import canonical_bytes
+from dpkit_core.files.documents import Fields, canonical_bytes
 
 ALGORITHM = "Ed25519"
 

@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 import pytest
 from doubles import BestSelector, MeanRegressor, PureAccountant, SumScorer
+from dpkit_core.release.words import Shown, shown
 
 from dpkit_core import Budget, Dataset, LinearModel, Refusal, Release, Schema, StagePlan, compose, verify
 from dpkit_core.errors import (
@@ -31,7 +32,6 @@ from dpkit_core.pipeline.observers import Observers, hookimpl
 from dpkit_core.privacy.events import PureDP
 from dpkit_core.release import kinds
 from dpkit_core.release.kinds import DEPTH, OpaqueModel, canonical, read_model
-from dpkit_core.release.words import Shown, shown
 
 SCHEMA = Schema.numeric("ab", "y", {"y": (-1, 1)})
 SECRET = "0.7390851332151607"

@@ -148,9 +148,9 @@ def test_a_plan_that_could_not_be_compared_is_refused(parts, words):
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        (Laplace(1.0), "Laplace noise without its sensitivity and shape"),
-        (Gaussian(1.0, sensitivity=1.0), "Gaussian noise without its sensitivity and shape"),
-        (ExponentialMechanism(0.1, sensitivity=1.0), "without its sensitivity and the number of candidates"),
+        (Laplace(1.0), "Laplace without its sensitivity and its shape"),
+        (Gaussian(1.0, sensitivity=1.0), "Gaussian without its shape"),
+        (ExponentialMechanism(0.1, sensitivity=1.0), "ExponentialMechanism without the number of candidates"),
         (PureDP(0.1), "PureDP without the place of its proof"),
     ],
 )

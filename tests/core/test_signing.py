@@ -14,9 +14,9 @@ from doubles import MeanRegressor, PureAccountant
 
 from dpkit_core import Budget, Dataset, Ledger, Release, Schema, compose
 from dpkit_core.errors import InvalidKey, InvalidRelease
+from dpkit_core.files.documents import canonical_bytes
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.audit import audit
-from dpkit_core.release.canonical import canonical_bytes
 from dpkit_core.release.keys import SigningKey, VerifyingKey
 from dpkit_core.release.signing import PREFIX, Signature, signed_bytes
 

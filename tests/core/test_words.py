@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpkit_core import Budget, LinearModel, RowClippedLinearModel, WinsorizedLinearModel, compose
-from dpkit_core.release.words import shown
+from dpkit_core.release.kinds import shown
 
 
 def printed(model):

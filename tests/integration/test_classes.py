@@ -27,8 +27,7 @@ from dpkit_core import (
 from dpkit_core.data.dataset import SparseDataset
 from dpkit_core.errors import CannotCompose, InvalidData, InvalidRelease
 from dpkit_core.pipeline.observers import Observers
-from dpkit_core.release.kinds import read_model, rebuilt
-from dpkit_core.release.words import shown
+from dpkit_core.release.kinds import read_model, rebuilt, shown
 
 X, Z = Column("x", lower=-1, upper=1), Column("z")
 COLORS = Column("color", "categorical", categories=("red", "green", "blue"))

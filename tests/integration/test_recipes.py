@@ -8,7 +8,7 @@ from dpkit_core import Budget, Dataset, Randomness, Schema, compose, verify
 from dpkit_core.pipeline.compose import DEFAULT_SELECT_SHARE
 from dpkit_core.pipeline.recipes import find_recipe
 from dpkit_core.plugins.resources import resources
-from dpkit_core.release.words import shown
+from dpkit_core.release.kinds import shown
 
 RECIPES = [ref.name for ref in resources("recipes")]
 NAMES = [f"x{j}" for j in range(6)]

@@ -13,13 +13,12 @@ import pytest
 from dpkit_check import ledger as suite
 
 from dpkit_core import Budget
-from dpkit_core.files.documents import as_document
+from dpkit_core.files.documents import as_document, digest
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.audit import audit, divergence
 from dpkit_core.ledger.entries import Charge, Entry, planned
 from dpkit_core.ledger.ledger import Ledger
 from dpkit_core.privacy.filters import FILTERS, filter_for
-from dpkit_core.release.canonical import digest
 
 
 @pytest.fixture

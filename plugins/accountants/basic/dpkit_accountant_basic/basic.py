@@ -17,7 +17,6 @@ import attrs
 
 from dpkit_core import Accountant, Neighboring
 from dpkit_core.privacy.composition import (
-    add_up,
     obstacle,
     pair_of,
     require_delta,
@@ -26,6 +25,7 @@ from dpkit_core.privacy.composition import (
     unpaired,
 )
 from dpkit_core.privacy.events import Event
+from dpkit_core.privacy.rounding import add_up
 from dpkit_core.validators import not_negative
 
 

@@ -15,12 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpkit_core import Dataset, Randomness, Release, Schema
 from dpkit_core.errors import AgainstPolicy, InvalidOption, OverBudget
+from dpkit_core.files.documents import digest
 from dpkit_core.ledger.entries import Charge, planned
 from dpkit_core.ledger.ledger import Payer, Reservation
 from dpkit_core.pipeline.payment import claim_of
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.privacy.filters import Claim, add
-from dpkit_core.release.canonical import digest
 from dpkit_core.release.signing import unsigned
 from dpkit_sklearn.classifier import PrivateClassifier
 from dpkit_sklearn.folds import SearchPlan, compare, drawn_folds, fold_schema, gains, rows, shown

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import attrs
 
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.release.models import WinsorizedLinearModel, interval, model_matrix
-from dpkit_core.release.words import Shown, shown_number
-from dpkit_core.text import number_of
+from dpkit_core.release.models import WinsorizedLinearModel, digits, interval, model_matrix
+from dpkit_core.text import Shown, number_of
 from dpkit_core.validators import exact_text, frozen_floats
 
 if TYPE_CHECKING:
@@ -30,11 +29,11 @@ Split: TypeAlias = tuple[int, float | None]
 
 SHAPES = ("oblivious", "complete")
 
-#: So many features are shown to a person, the most important first.
-LISTED = 20
-
 #: From a sum over trees to a prediction.
 LINKS = ("identity", "logistic", "log")
+
+#: The number of features that are listed where a model has no coefficients.
+LISTED = 20
 
 # Beyond this, exp and its inverse have nothing more to say in float64.
 _LARGEST_EXPONENT = 700.0
@@ -235,8 +234,8 @@ class TreesModel:
         cuts = [MISSING if threshold is None else place[feature][threshold] for feature, threshold in splits]
         return Trees(features.reshape(shape), np.array(cuts, dtype=np.intp).reshape(shape), self.depth)
 
-    def in_words(self) -> Shown:
-        """Return what a person reads of the model: its features by importance, and how it predicts."""
+    def shown(self) -> Shown:
+        """Return the most important features, and what the prediction is."""
         rows, others = _ranked(self.importances)
         parts = ["a start", *(["a line"] if self.linear is not None else [])]
         said = {
@@ -245,13 +244,13 @@ class TreesModel:
             "log": "The prediction is the exponential of the sum of",
         }[self.link]
         trees = f"{number_of(len(self.splits), f'{self.shape} tree')} of depth {self.depth}"
-        sentences = [f"{said} {', '.join(parts)} and {trees}."]
-        sentences.append(
+        sentences = [
+            f"{said} {', '.join(parts)} and {trees}.",
             "The importance of a feature is the standard deviation of what it alone adds to that sum."
-            + others
-        )
+            + others,
+        ]
         if self.bounds is not None:
-            low, high = map(shown_number, self.bounds)
+            low, high = map(digits, self.bounds)
             sentences.append(f"Predictions are kept from {low} to {high}.")
         return Shown(("feature", "importance"), rows, (" ".join(sentences),))
 
@@ -365,17 +364,17 @@ class ClassTreesModel:
         of = [self.of_class(k).importances for k in range(len(self.classes))]
         return {name: math.hypot(*(one[name] for one in of)) / math.sqrt(len(of)) for name in self.features}
 
-    def in_words(self) -> Shown:
-        """Return what a person reads of the model: its features by importance, and how it predicts."""
+    def shown(self) -> Shown:
+        """Return the most important features, and what the predictions are."""
         rows, others = _ranked(self.importances)
         trees = number_of(len(self.splits), f"{self.shape} tree")
-        sentences = (
+        sentence = (
             f"The predictions are the probabilities of {', '.join(self.classes)}: in proportion to the "
             f"exponentials of sums, one for each, of a start and {trees} of depth "
             f"{self.depth}. The importance of a feature is the standard deviation of what it alone adds "
-            f"to these sums, the root of its mean square over the classes.{others}",
+            f"to these sums, the root of its mean square over the classes.{others}"
         )
-        return Shown(("feature", "importance"), rows, sentences)
+        return Shown(("feature", "importance"), rows, (sentence,))
 
     def to_document(self) -> dict[str, Any]:
         """Return the model as plain data."""
@@ -421,6 +420,6 @@ def _line_between(thresholds: Vector, line: WinsorizedLinearModel, j: int) -> Ve
 def _ranked(importances: Mapping[str, float]) -> tuple[tuple[tuple[str, str], ...], str]:
     """Return the most important features, and a sentence about the others."""
     ranked = sorted(importances.items(), key=lambda item: -item[1])
-    rows = tuple((name, shown_number(importance)) for name, importance in ranked[:LISTED])
+    rows = tuple((name, digits(importance)) for name, importance in ranked[:LISTED])
     others = len(ranked) - len(rows)
     return rows, f" {others} less important features are not shown." if others else ""

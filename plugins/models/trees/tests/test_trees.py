@@ -22,8 +22,7 @@ from dpkit_model_trees.drawing import (
 
 from dpkit_core import WinsorizedLinearModel
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.release.kinds import canonical, read_model, rebuilt
-from dpkit_core.release.words import shown
+from dpkit_core.release.kinds import canonical, read_model, rebuilt, shown
 
 SHAPES = pytest.mark.parametrize("oblivious", [True, False], ids=["oblivious", "complete"])
 
