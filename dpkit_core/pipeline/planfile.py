@@ -28,6 +28,7 @@ from dpkit_core.pipeline.observers import warn
 from dpkit_core.pipeline.parts import Component, Part
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.policy import Policy
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.events import UNPRICED, event_from_json, event_to_json, priced
 from dpkit_core.release.verify import RELATIVE_TOLERANCE
