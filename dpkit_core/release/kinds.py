@@ -191,9 +191,8 @@ def _read_own(kind: str, document: Mapping[str, Any]) -> Model:
         reader = _reader(f"{distribution}:{kind}")
     except UnknownName:
         command = install(f"/plugins/{folder}")
-        return OpaqueModel(
-            document, f"{distribution} is not installed, which reads it. Install it with: {command}"
-        )
+        why = f"{distribution} reads it, and is not installed. Install it with: {command}"
+        return OpaqueModel(document, why)
     except DpkitError as error:
         return OpaqueModel(document, str(error))
     return reader(document)
