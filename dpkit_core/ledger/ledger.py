@@ -33,10 +33,9 @@ from dpkit_core.errors import (
     install,
 )
 from dpkit_core.ledger.accounts import Account
-from dpkit_core.ledger.entries import OUTCOMES, Charge, Entry, Outcome
-from dpkit_core.ledger.memory import MemoryStore
+from dpkit_core.ledger.entries import OUTCOMES, Charge, Entry, Settlement
 from dpkit_core.ledger.sqlite import SqliteStore
-from dpkit_core.ledger.store import InDoubt, Store, Transaction
+from dpkit_core.ledger.store import InDoubt, MemoryStore, Store, Transaction
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource
 from dpkit_core.privacy.filters import Ticks, add
@@ -381,7 +380,7 @@ class Ledger:
 
         return Reservation(charge, self._witness(account, self._write(append)))
 
-    def settle(self, reservation: Reservation, outcome: Outcome, release: str | None = None) -> Entry:
+    def settle(self, reservation: Reservation, outcome: Settlement, release: str | None = None) -> Entry:
         """Write down what became of a run; nothing is given back.
 
         Parameters

@@ -19,9 +19,8 @@ from dpkit_core.errors import InvalidLedger, LedgerUnavailable, MissingDependenc
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.audit import audit
 from dpkit_core.ledger.ledger import Ledger
-from dpkit_core.ledger.memory import MemoryStore
 from dpkit_core.ledger.sqlite import SqliteStore, file_system
-from dpkit_core.ledger.store import InDoubt
+from dpkit_core.ledger.store import InDoubt, MemoryStore
 
 # Many processes, each of which imports dpkit.
 HEAVY = {
