@@ -205,7 +205,7 @@ def other_events(saved: Sequence[Mapping[str, Any]], plan: Plan) -> str | None:
 def _says_facts(document: object) -> bool:
     """Return whether an event in plain data says anything on which its cost does not depend."""
     if isinstance(document, Mapping):
-        return not UNPRICED.isdisjoint(document) or any(map(_says_facts, document.values()))
+        return not UNPRICED.keys().isdisjoint(document) or any(map(_says_facts, document.values()))
     return isinstance(document, list | tuple) and any(map(_says_facts, document))
 
 

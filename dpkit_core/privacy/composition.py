@@ -1,9 +1,4 @@
-"""What accountants share: sums that are rounded up only, amplification by sampling, events without a bound.
-
-An accountant claims an upper bound for the events as they are, so each of its sums must be at least the real
-one. Here sums are computed in rational numbers and rounded once, upwards. Hence the order of events does not
-matter beyond the last digit, and a thousand times 0.001 is not 1.0000000000000007.
-"""
+"""What accountants share: the mechanisms an event is made of, and why an event may have no bound."""
 
 from __future__ import annotations
 
@@ -19,68 +14,20 @@ from dpkit_core.privacy.events import (
     Disjoint,
     Event,
     ExponentialMechanism,
-    Filtered,
     Gaussian,
+    Inner,
     Laplace,
-    NonPrivate,
     NonSphericalGaussian,
     PermuteAndFlip,
     PoissonSampled,
     PureDP,
-    Renyi,
     Repeated,
     Sequence,
+    composed_pair,
+    priced,
     walk,
 )
-
-
-def round_up(exact: Fraction) -> float:
-    """Return the least float that is at least ``exact``; infinity above the largest.
-
-    >>> round_up(Fraction(1, 2)), round_up(Fraction(1, 10)) >= Fraction(1, 10)
-    (0.5, True)
-    """
-    try:
-        nearest = float(exact)
-    except OverflowError:
-        return math.inf
-    return nearest if exact <= nearest else math.nextafter(nearest, math.inf)
-
-
-def add_up(total: float, count: int | Fraction, value: float) -> float:
-    """Return ``total + count * value``, rounded up where it is not a float.
-
-    Parameters
-    ----------
-    total, value
-        At least 0; infinity where there is no bound.
-    count
-        Above 0: a whole number, or any fraction.
-
-    Examples
-    --------
-    >>> add_up(0.0, 1000, 0.001)
-    1.0000000000000002
-    """
-    if not value or math.inf in (total, value):
-        return total + value
-    return round_up(Fraction(total) + count * Fraction(value))
-
-
-def amplified(rate: float, epsilon: float) -> float:
-    """Return log(1 + rate (e^epsilon - 1)), rounded up: epsilon of a mechanism on a Poisson sample.
-
-    A mechanism that is (epsilon, delta)-DP on a Poisson sample is (this, rate * delta)-DP under add-remove
-    (Li, Qardaji and Su 2012, Theorem 1; Balle, Barthe and Gaboardi 2018, Theorem 8).
-
-    >>> amplified(1.0, 2.0), round(amplified(0.01, 1.0), 5)
-    (2.0, 0.01704)
-    """
-    if epsilon > 700:  # where e^epsilon overflows, no sample is small enough to matter
-        return epsilon
-    # Four operations, each within an ulp and of an argument whose error they do not magnify, or an underflow.
-    least = math.nextafter(0.0, 1.0)
-    return min(epsilon, max(least, math.log1p(rate * math.expm1(epsilon)) * (1 + 2.0**-48)))
+from dpkit_core.privacy.rounding import add_up, amplified
 
 
 def elements(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
@@ -94,22 +41,17 @@ def elements(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
     >>> list(elements(Sequence((PermuteAndFlip(0.5), Repeated(PureDP(0.5), 2))), 3))  # doctest: +ELLIPSIS
     [(PureDP(epsilon=0.5, ...), 3), (PureDP(epsilon=0.5, ...), 6)]
     """
+    for inner, times in steps(event):
+        yield from elements(inner, count * times)
     match event:
-        case Repeated():
-            yield from elements(event.event, count * event.count)
-        case Sequence():
-            for inner in event.events:
-                yield from elements(inner, count)
-        case Disjoint():
-            yield from elements(event.event, count)
+        case Repeated() | Sequence() | Disjoint():
+            pass
         case Gaussian() | NonSphericalGaussian():
             yield Gaussian(event.noise_multiplier, event.neighboring), count
-        case Laplace():
-            yield Laplace(event.noise_multiplier, event.neighboring), count
-        case ExponentialMechanism():
-            yield ExponentialMechanism(event.epsilon, event.neighboring), count
+        case Laplace() | ExponentialMechanism():
+            yield priced(event), count
         case PermuteAndFlip() | PureDP() | ApproxDP():
-            yield _approximate(event.epsilon, getattr(event, "delta", 0.0), event), count
+            yield _approximate(*event.pair(), event), count
         case PoissonSampled(rate=1.0):
             yield from elements(event.event, count)
         case PoissonSampled(event=Gaussian() | NonSphericalGaussian() as noise):
@@ -118,8 +60,29 @@ def elements(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
             epsilon, delta = known
             leaked = add_up(0.0, Fraction(event.rate), delta)
             yield _approximate(amplified(event.rate, epsilon), leaked, event), count
-        case Renyi() | Filtered() | NonPrivate() | _:
+        case _:
             yield event, count
+
+
+def has_profile(event: Event) -> bool:
+    """Return whether an event is made only of mechanisms whose deltas are known at every epsilon.
+
+    They are Gaussian and Laplace noise, selections of bounded range, and pure and approximate mechanisms:
+    ``dpkit_core.privacy.profiles``.
+    """
+    known = (Gaussian, Laplace, ExponentialMechanism, PureDP, ApproxDP)
+    return all(isinstance(inner, known) for inner, _ in elements(event))
+
+
+def steps(event: Event) -> Inner:
+    """Return the events of which an event is the adaptive composition; none for one that is not composed."""
+    match event:
+        case Repeated() | Sequence():
+            return event.inner
+        case Disjoint():
+            return ((event.event, 1),)  # a record is in one of the sets
+        case _:
+            return ()
 
 
 def _approximate(epsilon: float, delta: float, like: Event) -> PureDP | ApproxDP:
@@ -130,18 +93,8 @@ def _approximate(epsilon: float, delta: float, like: Event) -> PureDP | ApproxDP
 
 def _together(event: Event) -> tuple[float, float] | None:
     """Return the sums of epsilons and of deltas, finite; None where an event has none."""
-    epsilon = delta = 0.0
-    for inner, count in elements(event):
-        match inner:
-            case PureDP() | ApproxDP() | ExponentialMechanism():
-                one = inner.epsilon
-            case Laplace():
-                one = round_up(1 / Fraction(inner.noise_multiplier))
-            case _:
-                return None
-        epsilon = add_up(epsilon, count, one)
-        delta = add_up(delta, count, getattr(inner, "delta", 0.0))
-    return (epsilon, delta) if math.isfinite(epsilon) and delta < 1 else None
+    known = composed_pair(tuple(elements(event)))
+    return known if known and math.isfinite(known[0]) and known[1] < 1 else None
 
 
 def obstacle(event: Event, neighboring: Neighboring, reason: Callable[[Event], str | None]) -> str | None:
@@ -173,26 +126,19 @@ def obstacle(event: Event, neighboring: Neighboring, reason: Callable[[Event], s
 
 
 def unpaired(event: Event) -> str | None:
-    """Return why ``event``, apart from what is inside it, has no (epsilon, delta); None if it has.
+    """Return why ``event``, apart from what is inside it, has no (epsilon, delta); None if it has one.
 
     What ``obstacle`` asks for, of an accountant that adds up pairs.
     """
-    match event:
-        case Laplace() | ExponentialMechanism() | PermuteAndFlip() | PureDP() | ApproxDP():
-            return None
-        case Repeated() | Sequence() | PoissonSampled() | Disjoint():
-            return None
-        case Gaussian() | NonSphericalGaussian() | Filtered():
-            return f"{event}: it has a delta for every epsilon and no pair of its own; use accountant rdp"
-        case Renyi() | NonPrivate() | _:
-            return f"{event}: it is not known to be (epsilon, delta)-DP"
+    if event.pair() is not None or steps(event) or isinstance(event, PoissonSampled):
+        return None
+    if any(isinstance(inner, Gaussian | NonSphericalGaussian) for inner in walk(event)):
+        return f"{event}: it has a delta for every epsilon and no pair of its own; use accountant rdp"
+    return f"{event}: it is not known to be (epsilon, delta)-DP"
 
 
 def pair_of(event: Event) -> tuple[float, float]:
     """Return (epsilon, delta) of an event, rounded up; those inside it add up.
-
-    If every step is (epsilon_i, delta_i)-DP, whatever was released before it, all steps together are
-    (sum epsilon_i, sum delta_i)-DP (Dwork and Roth 2014, Theorem B.1).
 
     >>> pair_of(Repeated(Laplace(8.0), 2))
     (0.25, 0.0)
@@ -202,29 +148,10 @@ def pair_of(event: Event) -> tuple[float, float]:
     UnsupportedEvent
         If it has none; ``unpaired`` says why.
     """
-    match event:
-        case Laplace():
-            return round_up(1 / Fraction(event.noise_multiplier)), 0.0
-        case ExponentialMechanism() | PermuteAndFlip() | PureDP():
-            return event.epsilon, 0.0
-        case ApproxDP():
-            return event.epsilon, event.delta
-        case Repeated() | Disjoint():
-            count = event.count if isinstance(event, Repeated) else 1  # a record is in one of the sets
-            epsilon, delta = pair_of(event.event)
-            return add_up(0.0, count, epsilon), add_up(0.0, count, delta)
-        case Sequence():
-            total_epsilon = total_delta = 0.0
-            for inner in event.events:
-                epsilon, delta = pair_of(inner)
-                total_epsilon = add_up(total_epsilon, 1, epsilon)
-                total_delta = add_up(total_delta, 1, delta)
-            return total_epsilon, total_delta
-        case PoissonSampled():
-            epsilon, delta = pair_of(event.event)
-            return amplified(event.rate, epsilon), add_up(0.0, Fraction(event.rate), delta)
-        case Gaussian() | NonSphericalGaussian() | Renyi() | Filtered() | NonPrivate() | _:
-            raise UnsupportedEvent(f"no pair of epsilon and delta is known for {event}")
+    known = event.pair()
+    if known is None:
+        raise UnsupportedEvent(f"no pair of epsilon and delta is known for {event}")
+    return known
 
 
 def _not_amplified(event: Event) -> str | None:

@@ -16,25 +16,31 @@ The compatibility law, which every later version keeps:
    ``candidates``, ``proof``) are there for readers and for the meter, which compares each draw with them;
    ``priced`` leaves them out. They are None, or empty, in files of 0.1.0 only.
 
-Each event carries the neighboring relation for which it holds. What Google's ``dp_accounting`` has for it is
-said in ``dpkit_check.dp_accounting``. Noise multipliers are standard deviation (Gaussian) or scale
-(Laplace) divided by the sensitivity, so an event says all that an accountant needs.
+Each event carries the neighboring relation for which it holds. Noise multipliers are standard deviation
+(Gaussian) or scale (Laplace) divided by the sensitivity, so an event says all that an accountant needs.
+
+Every event has ``pair()``, its (epsilon, delta) if it has one of its own, ``words(count)``, what it releases
+in words, and ``inner``, the events inside it with how often each is drawn: nothing for a single one. Its
+Renyi curve is a row of ``dpkit_core.privacy.renyi``, because this module imports no NumPy.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, get_args
+from fractions import Fraction
+from typing import Any, ClassVar, get_args
 
 import attrs
 
 from dpkit_core import validators
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import Fields
-from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.budget import Neighboring, rounded_up
+from dpkit_core.privacy.rounding import add_up, amplified, round_up
 from dpkit_core.validators import exact_text, frozen_floats, frozen_tuple, positive, probability
 
 ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
@@ -78,6 +84,11 @@ def _are_lengths(instance: object, attribute: attrs.Attribute[Any], value: tuple
         raise ValueError(f"{attribute.name} is {value}; lengths are at least 0")
 
 
+def _counted(noun: str, cost: str, count: int) -> str:
+    """Return words for ``count`` releases of one cost."""
+    return f"1 {noun} {cost}" if count == 1 else f"{count} {noun}s {cost} each"
+
+
 @attrs.frozen
 class Laplace:
     """Laplace noise of scale ``noise_multiplier`` times the L1 sensitivity, on each number of an array.
@@ -94,6 +105,8 @@ class Laplace:
         Of the array; ``()`` for a single number.
     """
 
+    inner: ClassVar[tuple[()]] = ()
+
     noise_multiplier: float = attrs.field(converter=float, validator=positive)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
     sensitivity: float | None = attrs.field(
@@ -102,6 +115,16 @@ class Laplace:
     shape: tuple[int, ...] | None = attrs.field(
         default=None, converter=_lengths_or_none, validator=_are_lengths, kw_only=True
     )
+
+    def pair(self) -> tuple[float, float]:
+        """Return epsilon and delta: the inverse of the multiplier, rounded up, and 0."""
+        return round_up(1 / Fraction(self.noise_multiplier)), 0.0
+
+    def words(self, count: int = 1) -> str:
+        """Return what ``count`` of them release, and with how much noise."""
+        return _counted(
+            "release", f"with Laplace noise, scale {self.noise_multiplier:.4g} x sensitivity", count
+        )
 
 
 @attrs.frozen
@@ -120,6 +143,8 @@ class Gaussian:
         Of the array; ``()`` for a single number.
     """
 
+    inner: ClassVar[tuple[()]] = ()
+
     noise_multiplier: float = attrs.field(converter=float, validator=positive)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
     sensitivity: float | None = attrs.field(
@@ -128,6 +153,15 @@ class Gaussian:
     shape: tuple[int, ...] | None = attrs.field(
         default=None, converter=_lengths_or_none, validator=_are_lengths, kw_only=True
     )
+
+    def pair(self) -> None:
+        """Return None: it has a delta for every epsilon."""
+
+    def words(self, count: int = 1) -> str:
+        """Return what ``count`` of them release, and with how much noise."""
+        return _counted(
+            "release", f"with Gaussian noise, deviation {self.noise_multiplier:.4g} x sensitivity", count
+        )
 
 
 @attrs.frozen
@@ -145,6 +179,8 @@ class NonSphericalGaussian:
     shape
         Of all coordinates together.
     """
+
+    inner: ClassVar[tuple[()]] = ()
 
     noise_multipliers: tuple[float, ...] = attrs.field(converter=frozen_floats)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
@@ -174,6 +210,14 @@ class NonSphericalGaussian:
         """The multiplier of the spherical Gaussian with the same privacy: 1/m^2 = sum 1/m_i^2."""
         return 1 / math.hypot(*(1 / multiplier for multiplier in self.noise_multipliers))
 
+    def pair(self) -> None:
+        """Return None: it has a delta for every epsilon."""
+
+    def words(self, count: int = 1) -> str:
+        """Return what ``count`` of them release, and with how much noise."""
+        deviations = ", ".join(f"{multiplier:.4g}" for multiplier in self.noise_multipliers)
+        return _counted("release", f"with Gaussian noise, deviations {deviations} x sensitivity", count)
+
 
 @attrs.frozen
 class ExponentialMechanism:
@@ -194,6 +238,8 @@ class ExponentialMechanism:
         How many scores there are, those included that may not be picked any more.
     """
 
+    inner: ClassVar[tuple[()]] = ()
+
     epsilon: float = attrs.field(converter=float, validator=positive)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
     sensitivity: float | None = attrs.field(
@@ -202,6 +248,16 @@ class ExponentialMechanism:
     candidates: int | None = attrs.field(
         default=None, converter=_whole_or_none, validator=_is_count, kw_only=True
     )
+
+    def pair(self) -> tuple[float, float]:
+        """Return epsilon and delta: that of pure DP, and 0."""
+        return self.epsilon, 0.0
+
+    def words(self, count: int = 1) -> str:
+        """Return what ``count`` of them release, and with how much noise."""
+        return _counted(
+            "choice", f"by the exponential mechanism, epsilon {rounded_up(self.epsilon, 4)}", count
+        )
 
 
 @attrs.frozen
@@ -212,6 +268,8 @@ class PermuteAndFlip:
     Its attributes are those of ``ExponentialMechanism``.
     """
 
+    inner: ClassVar[tuple[()]] = ()
+
     epsilon: float = attrs.field(converter=float, validator=positive)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
     sensitivity: float | None = attrs.field(
@@ -221,24 +279,53 @@ class PermuteAndFlip:
         default=None, converter=_whole_or_none, validator=_is_count, kw_only=True
     )
 
+    def pair(self) -> tuple[float, float]:
+        """Return epsilon and delta: that of pure DP, and 0."""
+        return self.epsilon, 0.0
+
+    def words(self, count: int = 1) -> str:
+        """Return what ``count`` of them release, and with how much noise."""
+        return _counted("choice", f"by permute-and-flip, epsilon {rounded_up(self.epsilon, 4)}", count)
+
 
 @attrs.frozen
 class PureDP:
     """Any mechanism of which only ``epsilon``-DP is known; ``proof`` is where the argument is."""
 
+    inner: ClassVar[tuple[()]] = ()
+
     epsilon: float = attrs.field(converter=float, validator=positive)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
     proof: str = attrs.field(default="", converter=exact_text, kw_only=True)
+
+    def pair(self) -> tuple[float, float]:
+        """Return epsilon and delta: its own, and 0."""
+        return self.epsilon, 0.0
+
+    def words(self, count: int = 1) -> str:
+        """Return what ``count`` of them release, and with how much noise."""
+        return _counted("release", f"with epsilon {rounded_up(self.epsilon, 4)}", count)
 
 
 @attrs.frozen
 class ApproxDP:
     """Any mechanism of which only ``(epsilon, delta)``-DP is known; ``proof`` is where the argument is."""
 
+    inner: ClassVar[tuple[()]] = ()
+
     epsilon: float = attrs.field(converter=float, validator=positive)
     delta: float = attrs.field(converter=float, validator=probability)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
     proof: str = attrs.field(default="", converter=exact_text, kw_only=True)
+
+    def pair(self) -> tuple[float, float]:
+        """Return epsilon and delta: its own."""
+        return self.epsilon, self.delta
+
+    def words(self, count: int = 1) -> str:
+        """Return what ``count`` of them release, and with how much noise."""
+        cost = f"with epsilon {rounded_up(self.epsilon, 4)}, delta {rounded_up(self.delta, 3)}"
+        return _counted("release", cost, count)
 
 
 @attrs.frozen
@@ -247,6 +334,8 @@ class Renyi:
 
     ``proof`` is where the argument is.
     """
+
+    inner: ClassVar[tuple[()]] = ()
 
     orders: tuple[float, ...] = attrs.field(converter=frozen_floats)
     divergences: tuple[float, ...] = attrs.field(converter=frozen_floats)
@@ -263,6 +352,13 @@ class Renyi:
         if not all(value >= 0 for value in self.divergences):
             raise ValueError("every divergence must be at least 0")
 
+    def pair(self) -> None:
+        """Return None: it has a delta for every epsilon."""
+
+    def words(self, count: int = 1) -> str:
+        """Return what ``count`` of them release, and with how much noise."""
+        return _counted("release", f"with Renyi divergences known at {len(self.orders)} orders", count)
+
 
 @attrs.frozen
 class PoissonSampled:
@@ -276,6 +372,22 @@ class PoissonSampled:
         """The relation of the sampled event."""
         return self.event.neighboring
 
+    @property
+    def inner(self) -> Inner:
+        """The event, once."""
+        return ((self.event, 1),)
+
+    def pair(self) -> tuple[float, float] | None:
+        """Return that of the event, amplified under add-remove; None if it has none."""
+        known = self.event.pair()
+        if known is None:
+            return None
+        return amplified(self.rate, known[0]), add_up(0.0, Fraction(self.rate), known[1])
+
+    def words(self, count: int = 1) -> str:
+        """Return what ``count`` of them release, and with how much noise."""
+        return f"{self.event.words(count)}, on a random fraction {self.rate:.3g} of the records"
+
 
 @attrs.frozen
 class Repeated:
@@ -288,6 +400,19 @@ class Repeated:
     def neighboring(self) -> Neighboring:
         """The relation of the repeated event."""
         return self.event.neighboring
+
+    @property
+    def inner(self) -> Inner:
+        """The event, ``count`` times."""
+        return ((self.event, self.count),)
+
+    def pair(self) -> tuple[float, float] | None:
+        """Return the sums of epsilons and of deltas; None if the event has none."""
+        return composed_pair(self.inner)
+
+    def words(self, count: int = 1) -> str:
+        """Return what ``count`` of them release, and with how much noise."""
+        return self.event.words(count * self.count)
 
 
 @attrs.frozen
@@ -305,6 +430,20 @@ class Sequence:
     def neighboring(self) -> Neighboring:
         """The relation that all its events share."""
         return self.events[0].neighboring
+
+    @property
+    def inner(self) -> Inner:
+        """The events, once each."""
+        return tuple((event, 1) for event in self.events)
+
+    def pair(self) -> tuple[float, float] | None:
+        """Return the sums of epsilons and of deltas; None if an event has none."""
+        return composed_pair(self.inner)
+
+    def words(self, count: int = 1) -> str:
+        """Return what ``count`` of them release, and with how much noise."""
+        steps = "; ".join(events_in_words(self.events))
+        return steps if count == 1 else f"{count} times ({steps})"
 
 
 @attrs.frozen
@@ -347,6 +486,19 @@ class Filtered:
         """Add-remove."""
         return self.event.neighboring
 
+    @property
+    def inner(self) -> Inner:
+        """The event, as often as it is drawn."""
+        return ((self.event, self.rounds),)
+
+    def pair(self) -> None:
+        """Return None: it has a delta for every epsilon."""
+
+    def words(self, count: int = 1) -> str:
+        """Return what ``count`` of them release, and with how much noise."""
+        rounds = self.event.words(count * self.rounds)
+        return f"{rounds}; each record pays for at most {count * self.charged} of them"
+
 
 @attrs.frozen
 class Disjoint:
@@ -369,13 +521,36 @@ class Disjoint:
         """The relation of the event."""
         return self.event.neighboring
 
+    @property
+    def inner(self) -> Inner:
+        """The event, once for each set."""
+        return ((self.event, self.parts),)
+
+    def pair(self) -> tuple[float, float] | None:
+        """Return that of the event, because a record is in one of the sets."""
+        return self.event.pair()
+
+    def words(self, count: int = 1) -> str:
+        """Return what ``count`` of them release, and with how much noise."""
+        released = self.event.words(count * self.parts)
+        return released if self.parts == 1 else f"{released}, on {self.parts} disjoint sets of records"
+
 
 @attrs.frozen
 class NonPrivate:
     """A release without any privacy, and why."""
 
+    inner: ClassVar[tuple[()]] = ()
+
     reason: str = attrs.field(converter=exact_text)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
+
+    def pair(self) -> None:
+        """Return None: it has none."""
+
+    def words(self, count: int = 1) -> str:
+        """Return what ``count`` of them release, and with how much noise."""
+        return _counted("release", f"without privacy ({self.reason})", count)
 
 
 Event = (
@@ -395,30 +570,31 @@ Event = (
     | NonPrivate
 )
 
+Inner = tuple[tuple[Event, int], ...]
+"""Events, each with how often."""
+
 #: Name -> class; the name is what files say.
 EVENT_TYPES: Mapping[str, type[Event]] = {event.__name__: event for event in get_args(Event)}
 
 
-#: Fields that say what an event was, and on which no cost depends.
-UNPRICED = frozenset({"sensitivity", "sensitivities", "shape", "candidates", "proof"})
-
-_PRICED = {
-    kind: tuple(field.name for field in attrs.fields(kind) if field.name not in UNPRICED)
-    for kind in EVENT_TYPES.values()
+#: Fields that say what an event was, and on which no cost depends; what each is called where it is missing.
+UNPRICED: Mapping[str, str] = {
+    "sensitivity": "its sensitivity",
+    "sensitivities": "its sensitivities",
+    "shape": "its shape",
+    "candidates": "the number of candidates",
+    "proof": "the place of its proof",
 }
+
+# More than this many lines of Gaussian noise in a row are put together.
+_LINES_OF_GAUSSIANS = 2
 
 
 def walk(event: Event) -> Iterator[Event]:
     """Yield ``event`` and every event inside it, outermost first."""
     yield event
-    match event:
-        case PoissonSampled() | Repeated() | Filtered() | Disjoint():
-            yield from walk(event.event)
-        case Sequence():
-            for inner in event.events:
-                yield from walk(inner)
-        case _:
-            pass
+    for inner, _ in event.inner:
+        yield from walk(inner)
 
 
 def is_exact(event: object) -> bool:
@@ -428,13 +604,8 @@ def is_exact(event: object) -> bool:
     """
     if type(event) not in EVENT_TYPES.values():
         return False
-    match event:
-        case PoissonSampled() | Repeated() | Filtered() | Disjoint():
-            return is_exact(event.event)
-        case Sequence():
-            return all(map(is_exact, event.events))
-        case _:
-            return True
+    exact: Any = event
+    return all(is_exact(inner) for inner, _ in exact.inner)
 
 
 def same_event(one: object, other: object) -> bool:
@@ -442,21 +613,28 @@ def same_event(one: object, other: object) -> bool:
     return is_exact(one) and is_exact(other) and one == other
 
 
+def composed_pair(steps: Inner) -> tuple[float, float] | None:
+    """Return the sums of epsilons and of deltas, rounded up; None if an event has none.
+
+    If every step is (epsilon_i, delta_i)-DP, whatever was released before it, all steps together are
+    (sum epsilon_i, sum delta_i)-DP (Dwork and Roth 2014, Theorem B.1).
+    """
+    epsilon = delta = 0.0
+    for event, count in steps:
+        known = event.pair()
+        if known is None:
+            return None
+        epsilon, delta = add_up(epsilon, count, known[0]), add_up(delta, count, known[1])
+    return epsilon, delta
+
+
 def unstated(event: Event) -> str | None:
     """Return what an event leaves unsaid that the meter compares and a certificate tells."""
     for inner in walk(event):
-        name = type(inner).__name__
-        match inner:
-            case Laplace() | Gaussian() if None in (inner.sensitivity, inner.shape):
-                return f"{name} noise without its sensitivity and shape"
-            case NonSphericalGaussian() if None in (inner.sensitivities, inner.shape):
-                return f"{name} noise without its sensitivities and shape"
-            case ExponentialMechanism() | PermuteAndFlip() if None in (inner.sensitivity, inner.candidates):
-                return f"{name} without its sensitivity and the number of candidates"
-            case PureDP() | ApproxDP() | Renyi() if not inner.proof:
-                return f"{name} without the place of its proof"
-            case _:
-                pass
+        facts = attrs.asdict(inner, recurse=False)
+        missing = [words for name, words in UNPRICED.items() if facts.get(name, ...) in (None, "")]
+        if missing:
+            return f"{type(inner).__name__} without {' and '.join(missing)}"
     return None
 
 
@@ -466,22 +644,14 @@ def says_facts(event: Event) -> bool:
 
 
 def expand(events: Iterable[Event]) -> Iterator[Event]:
-    """Yield the single events of which ``events`` are made, in order."""
+    """Yield the single events of which ``events`` are made, in order; noise on a sample is a single event."""
     for event in events:
-        match event:
-            case Repeated():
-                for _ in range(event.count):
-                    yield from expand((event.event,))
-            case Filtered():
-                for _ in range(event.rounds):
-                    yield event.event
-            case Disjoint():
-                for _ in range(event.parts):
-                    yield from expand((event.event,))
-            case Sequence():
-                yield from expand(event.events)
-            case _:
-                yield event
+        if isinstance(event, PoissonSampled) or not event.inner:
+            yield event
+        else:
+            for inner, count in event.inner:
+                for _ in range(count):
+                    yield from expand((inner,))
 
 
 def priced(event: Event) -> Event:
@@ -494,8 +664,6 @@ def priced(event: Event) -> Event:
     True
     """
     match event:
-        case PoissonSampled():
-            return PoissonSampled(event.rate, priced(event.event))
         case Repeated():
             inner = priced(event.event)
             if isinstance(inner, Repeated):
@@ -503,12 +671,11 @@ def priced(event: Event) -> Event:
             return Repeated(inner, event.count)
         case Sequence():
             return _merged([priced(inner) for inner in event.events])
-        case Filtered() | Disjoint():
+        case PoissonSampled() | Filtered() | Disjoint():
             return attrs.evolve(event, event=priced(event.event))
         case _:
-            kind: type[Any] = type(event)
-            bare: Event = kind(*[getattr(event, name) for name in _PRICED[kind]])
-            return bare
+            fields = attrs.fields(type(event))
+            return attrs.evolve(event, **{f.name: f.default for f in fields if f.name in UNPRICED})
 
 
 def _merged(events: list[Event]) -> Event:
@@ -517,6 +684,47 @@ def _merged(events: list[Event]) -> Event:
         return Sequence(tuple(events))
     count = sum(event.count if isinstance(event, Repeated) else 1 for event in events)
     return Repeated(alike[0], count) if count > 1 else alike[0]
+
+
+def events_in_words(events: Iterable[Event]) -> list[str]:
+    """Return the words of each event in turn, neighbors of equal words counted.
+
+    >>> picks = [ExponentialMechanism(0.1, candidates=26), ExponentialMechanism(0.1, candidates=25)]
+    >>> events_in_words([Laplace(20.0), *picks])[1]
+    '2 choices by the exponential mechanism, epsilon 0.1 each'
+    """
+    groups = [list(group) for _, group in itertools.groupby(events, lambda event: event.words())]
+    return [group[0].words(len(group)) for group in groups]
+
+
+def events_in_short(events: Iterable[Event]) -> list[str]:
+    """Return the words of each event in turn; neighbors with Gaussian noise of many scales are one line.
+
+    >>> events_in_short([Laplace(20.0), Repeated(Gaussian(7.0), 3), Gaussian(24.0), Gaussian(232.0)])[1]
+    '5 releases with Gaussian noise, deviations 7 to 232 x sensitivity'
+    >>> events_in_short([Gaussian(7.0), Gaussian(7.0), Gaussian(24.0)])[0]
+    '2 releases with Gaussian noise, deviation 7 x sensitivity each'
+    """
+    short: list[str] = []
+    for gaussian, found in itertools.groupby(events, lambda event: _gaussian(event) is not None):
+        neighbors = list(found)
+        words = events_in_words(neighbors)
+        if not gaussian or len(words) <= _LINES_OF_GAUSSIANS:
+            short.extend(words)
+            continue
+        parts = [part for event in neighbors if (part := _gaussian(event)) is not None]
+        least, most = min(multiplier for multiplier, _ in parts), max(multiplier for multiplier, _ in parts)
+        count = sum(count for _, count in parts)
+        short.append(
+            f"{count} releases with Gaussian noise, deviations {least:.4g} to {most:.4g} x sensitivity"
+        )
+    return short
+
+
+def _gaussian(event: Event) -> tuple[float, int] | None:
+    """Return noise multiplier and number of releases, where the event is plain Gaussian noise."""
+    noise, count = (event.event, event.count) if isinstance(event, Repeated) else (event, 1)
+    return (noise.noise_multiplier, count) if isinstance(noise, Gaussian) else None
 
 
 def event_to_json(event: Event) -> dict[str, Any]:

@@ -47,23 +47,11 @@ import numpy as np
 from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy import profiles
 from dpkit_core.privacy.budget import Budget
-from dpkit_core.privacy.composition import add_up, elements, round_up
+from dpkit_core.privacy.composition import elements, has_profile, steps
 from dpkit_core.privacy.events import (
-    ApproxDP,
-    Disjoint,
     Event,
     ExponentialMechanism,
-    Filtered,
     Gaussian,
-    Laplace,
-    NonPrivate,
-    NonSphericalGaussian,
-    PermuteAndFlip,
-    PoissonSampled,
-    PureDP,
-    Renyi,
-    Repeated,
-    Sequence,
 )
 from dpkit_core.privacy.filters import (
     DELTA,
@@ -83,6 +71,7 @@ from dpkit_core.privacy.filters import (
     ticks_up,
     within,
 )
+from dpkit_core.privacy.rounding import add_up
 from dpkit_core.validators import fraction
 
 # Above all errors of arithmetic, and the 2^-28 by which the meter's noise is charged, relatively.
@@ -176,19 +165,9 @@ class GaussianFilter:
 
 def _unshifted(event: Event) -> str | None:
     """Return why ``event``, apart from what is inside it, has no shift; None if it has one."""
-    match event:
-        case Gaussian() | NonSphericalGaussian() | Laplace() | ExponentialMechanism() | PermuteAndFlip():
-            return None
-        case PureDP() | ApproxDP() | Repeated() | Sequence() | Disjoint():
-            return None
-        case PoissonSampled() if all(isinstance(inner, _KNOWN) for inner, _ in elements(event)):
-            return None
-        case PoissonSampled() | Renyi() | Filtered() | NonPrivate() | _:
-            return f"{event}: no bound on its shift is known"
-
-
-# What ``elements`` makes of events that have a shift.
-_KNOWN = (Gaussian, Laplace, ExponentialMechanism, PureDP, ApproxDP)
+    if steps(event) or has_profile(event):
+        return None
+    return f"{event}: no bound on its shift is known"
 
 
 def _spent(events: Iterable[Event]) -> tuple[float, float, float]:
@@ -197,24 +176,17 @@ def _spent(events: Iterable[Event]) -> tuple[float, float, float]:
     picks: list[tuple[float, int]] = []
     for event in events:
         for inner, count in elements(event):
-            match inner:
-                case Gaussian():
-                    one = 1 / inner.noise_multiplier
-                    precision = add_up(precision, count, one * one)
-                    pure = math.inf
-                    continue
-                case Laplace():
-                    epsilon = round_up(1 / Fraction(inner.noise_multiplier))
-                    picks.append((2 * epsilon, count))
-                case ExponentialMechanism():
-                    epsilon = inner.epsilon
-                    picks.append((epsilon, count))
-                case PureDP() | ApproxDP():
-                    epsilon = inner.epsilon
-                    picks.append((2 * epsilon, count))
-                    leaked = add_up(leaked, count, getattr(inner, "delta", 0.0))
-                case _:
-                    raise UnsupportedEvent(f"no shift is known for {inner}")
+            known = inner.pair()
+            if isinstance(inner, Gaussian):
+                one = 1 / inner.noise_multiplier
+                precision = add_up(precision, count, one * one)
+                pure = math.inf
+                continue
+            if known is None or not has_profile(inner):
+                raise UnsupportedEvent(f"no shift is known for {inner}")
+            epsilon, delta = known
+            picks.append((epsilon if isinstance(inner, ExponentialMechanism) else 2 * epsilon, count))
+            leaked = add_up(leaked, count, delta)
             pure = add_up(pure, count, epsilon)
     return (precision + profiles.picks(picks)) * (1 + _SLACK), pure, leaked
 

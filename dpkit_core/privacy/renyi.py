@@ -28,16 +28,16 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import Self
+from typing import Any, Self
 
 import attrs
 import numpy as np
 
 from dpkit_core.arrays import Floats
 from dpkit_core.errors import UnsupportedEvent
-from dpkit_core.privacy.composition import add_up, amplified, require_delta, require_epsilon, round_up
+from dpkit_core.privacy.composition import require_delta, require_epsilon, steps
 from dpkit_core.privacy.events import (
     ApproxDP,
     Disjoint,
@@ -46,16 +46,14 @@ from dpkit_core.privacy.events import (
     Filtered,
     Gaussian,
     Laplace,
-    NonPrivate,
     NonSphericalGaussian,
     PermuteAndFlip,
     PoissonSampled,
     PureDP,
     Renyi,
-    Repeated,
-    Sequence,
     walk,
 )
+from dpkit_core.privacy.rounding import add_up, amplified
 
 #: Fine where large budgets convert, wide where small ones do; below 1.1 no budget of use converts.
 ORDERS = (
@@ -185,25 +183,18 @@ def unbounded(event: Event) -> str | None:
 
     What ``dpkit_core.privacy.composition.obstacle`` asks for, which adds the conditions on relations.
     """
-    match event:
-        case Laplace() | ExponentialMechanism() | PermuteAndFlip() | PureDP() | ApproxDP():
-            return None
-        case (
-            Gaussian() | NonSphericalGaussian() | Renyi() | Repeated() | Sequence() | Filtered() | Disjoint()
-        ):
-            return None
-        case PoissonSampled(event=Gaussian() | NonSphericalGaussian()):
-            return None
-        case PoissonSampled():
+    if isinstance(event, PoissonSampled):
+        if not isinstance(event.event, Gaussian | NonSphericalGaussian):
             for inner in walk(event.event):
-                if isinstance(inner, Gaussian | NonSphericalGaussian | Renyi | Filtered):
+                if inner.pair() is None and type(inner) in _CURVES:
                     return (
                         f"{inner} inside {event}: only a single Gaussian, or pure and approximate events, "
                         "are amplified by sampling; sample each event on its own"
                     )
-            return None
-        case NonPrivate() | _:
-            return f"{event}: no bound on its Renyi divergence is known"
+        return None
+    if type(event) in _CURVES or steps(event):
+        return None
+    return f"{event}: no bound on its Renyi divergence is known"
 
 
 def curve_of(event: Event, orders: tuple[float, ...] = ORDERS) -> RenyiCurve:
@@ -228,36 +219,15 @@ def curve_of_all(spent: Iterable[tuple[Event, int]], orders: tuple[float, ...] =
     return total
 
 
-def _curve_of(event: Event, orders: tuple[float, ...], grid: Floats) -> RenyiCurve:  # noqa: PLR0911 - one each
-    match event:
-        case Laplace():
-            epsilon = round_up(1 / Fraction(event.noise_multiplier))
-            return RenyiCurve(orders, laplace(grid, epsilon), epsilon)
-        case Gaussian() | NonSphericalGaussian():
-            return RenyiCurve(orders, gaussian(grid, _precision(event)))
-        case ExponentialMechanism():
-            return RenyiCurve(orders, bounded_range(grid, event.epsilon), event.epsilon)
-        case PermuteAndFlip() | PureDP():
-            return RenyiCurve(orders, randomized_response(grid, event.epsilon), event.epsilon)
-        case ApproxDP():
-            divergences = randomized_response(grid, event.epsilon)
-            return RenyiCurve(orders, divergences, event.epsilon, event.delta)
-        case Renyi():
-            return RenyiCurve(orders, _given(grid, event), float(_given(np.array([math.inf]), event)[0]))
-        case PoissonSampled():
-            return _sampled(event, orders, grid)
-        case Repeated():
-            return RenyiCurve.nothing(orders).then(_curve_of(event.event, orders, grid), event.count)
-        case Sequence():
-            curves = (_curve_of(inner, orders, grid) for inner in event.events)
-            return functools.reduce(RenyiCurve.then, curves, RenyiCurve.nothing(orders))
-        case Filtered():
-            one = RenyiCurve(orders, _filtered(orders, grid, event.event))
-            return RenyiCurve.nothing(orders).then(one, event.charged)
-        case Disjoint():
-            return _curve_of(event.event, orders, grid)
-        case NonPrivate() | _:
-            raise UnsupportedEvent(f"no Renyi curve is known for {event}")
+def _curve_of(event: Event, orders: tuple[float, ...], grid: Floats) -> RenyiCurve:
+    if type(event) in _CURVES:
+        return _CURVES[type(event)](event, orders, grid)
+    if not steps(event):
+        raise UnsupportedEvent(f"no Renyi curve is known for {event}")
+    curve = RenyiCurve.nothing(orders)
+    for inner, count in steps(event):
+        curve = curve.then(_curve_of(inner, orders, grid), count)
+    return curve
 
 
 def gaussian(orders: Floats, precision: float) -> Floats:
@@ -365,8 +335,8 @@ def sampled_gaussian(orders: tuple[float, ...], precision: float, rate: float) -
     return curve
 
 
-def _filtered(orders: tuple[float, ...], grid: Floats, event: Event) -> Floats:
-    """Return what a filter charges for one ``event`` of the largest precision; see ``privacy.accounts``.
+def _round_of(event: Event, grid: Floats) -> Floats:
+    """Return what a filter charges for one round of the largest precision; see ``privacy.accounts``.
 
     Without sampling the divergences of a Gaussian, linear in the precision. On a sample those of whole orders
     a, which are convex in it; and (a - 1) D_a of the total, convex in a and 0 at a = 1, stays below its chord
@@ -480,3 +450,50 @@ def _log_binomials(order: int) -> Floats:
     logarithms = np.array([math.log(entry) for entry in row])
     logarithms.flags.writeable = False
     return logarithms
+
+
+def _paired(divergences: Callable[[Floats, float], Floats]) -> _Row:
+    """Return the row of a mechanism with an (epsilon, delta) of its own, given its divergences by epsilon."""
+
+    def curve(event: Event, orders: tuple[float, ...], grid: Floats) -> RenyiCurve:
+        known = event.pair()
+        assert known is not None, f"{event} has no pair"
+        epsilon, delta = known
+        return RenyiCurve(orders, divergences(grid, epsilon), epsilon, delta)
+
+    return curve
+
+
+def _gaussian(event: Any, orders: tuple[float, ...], grid: Floats) -> RenyiCurve:
+    return RenyiCurve(orders, gaussian(grid, _precision(event)))
+
+
+def _renyi(event: Any, orders: tuple[float, ...], grid: Floats) -> RenyiCurve:
+    return RenyiCurve(orders, _given(grid, event), float(_given(np.array([math.inf]), event)[0]))
+
+
+def _filtered(event: Any, orders: tuple[float, ...], grid: Floats) -> RenyiCurve:
+    one = RenyiCurve(orders, _round_of(event.event, grid))
+    return RenyiCurve.nothing(orders).then(one, event.charged)
+
+
+def _disjoint(event: Any, orders: tuple[float, ...], grid: Floats) -> RenyiCurve:
+    return _curve_of(event.event, orders, grid)
+
+
+_Row = Callable[[Any, tuple[float, ...], Floats], RenyiCurve]
+
+#: The curve of each event that has one. What is composed of others has the sum of theirs.
+_CURVES: Mapping[type[Event], _Row] = {
+    Laplace: _paired(laplace),
+    Gaussian: _gaussian,
+    NonSphericalGaussian: _gaussian,
+    ExponentialMechanism: _paired(bounded_range),
+    PermuteAndFlip: _paired(randomized_response),
+    PureDP: _paired(randomized_response),
+    ApproxDP: _paired(randomized_response),
+    Renyi: _renyi,
+    PoissonSampled: _sampled,
+    Filtered: _filtered,
+    Disjoint: _disjoint,
+}

@@ -32,30 +32,22 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
 
 from dpkit_core.privacy import profiles
 from dpkit_core.privacy.adaptive_picks import PICKS_LIMIT, TOTAL_LIMIT, optimum
-from dpkit_core.privacy.composition import require_delta, require_epsilon, round_up
+from dpkit_core.privacy.composition import has_profile, require_delta, require_epsilon, steps
 from dpkit_core.privacy.events import (
     ApproxDP,
-    Disjoint,
     Event,
     ExponentialMechanism,
-    Filtered,
     Gaussian,
     Laplace,
-    NonPrivate,
     NonSphericalGaussian,
-    PermuteAndFlip,
     PoissonSampled,
     PureDP,
-    Renyi,
-    Repeated,
-    Sequence,
     walk,
 )
 from dpkit_core.privacy.pairs import Pair, laplace, responses
@@ -82,17 +74,13 @@ _SLACK = 2.0**-32
 
 def undominated(event: Event) -> str | None:
     """Return why ``event``, apart from what is inside it, has no dominating pair; None if it has one."""
-    match event:
-        case Laplace() | ExponentialMechanism() | PermuteAndFlip() | PureDP() | ApproxDP():
-            return None
-        case Gaussian() | NonSphericalGaussian() | Repeated() | Sequence() | Disjoint():
-            return None
-        case PoissonSampled():
-            noise = (inner for inner in walk(event) if isinstance(inner, Gaussian | NonSphericalGaussian))
-            inner = None if event.rate == 1 else next(noise, None)
-            return None if inner is None else f"{inner} inside {event}: take accountant rdp or pld"
-        case Renyi() | Filtered() | NonPrivate() | _:
-            return f"{event}: no pair of laws is known that dominates it; accountant rdp may know a curve"
+    if isinstance(event, PoissonSampled):
+        noise = (inner for inner in walk(event) if isinstance(inner, Gaussian | NonSphericalGaussian))
+        inner = None if event.rate == 1 else next(noise, None)
+        return None if inner is None else f"{inner} inside {event}: take accountant rdp or pld"
+    if steps(event) or has_profile(event):
+        return None
+    return f"{event}: no pair of laws is known that dominates it; accountant rdp may know a curve"
 
 
 def tight_epsilon(spent: Spent, delta: float) -> float:
@@ -166,18 +154,21 @@ def _profiles(spent: Iterable[tuple[Event, int]]) -> Iterator[Callable[[float], 
     noise = 0.0
     picks, pure, laplacian = Counter[float](), Counter[float](), Counter[float]()
     for event, count in spent:
+        known = event.pair()
         match event:
             case Gaussian():
                 noise += count / event.noise_multiplier / event.noise_multiplier
                 continue
             case ExponentialMechanism():
-                kind, epsilon = picks, event.epsilon
+                kind = picks
             case Laplace():
-                kind, epsilon = laplacian, round_up(1 / Fraction(event.noise_multiplier))
+                kind = laplacian
             case PureDP() | ApproxDP():
-                kind, epsilon = pure, event.epsilon
+                kind = pure
             case _:
                 return
+        assert known is not None, f"{event} has no pair"
+        epsilon = known[0]
         if epsilon > TOTAL_LIMIT:
             return  # no other profile brings that back to a budget
         if kind is picks or count <= _EXACT_LIMIT:

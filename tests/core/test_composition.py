@@ -10,14 +10,11 @@ from hypothesis import strategies as st
 from dpkit_core import Neighboring
 from dpkit_core.errors import InvalidBudget
 from dpkit_core.privacy.composition import (
-    add_up,
-    amplified,
     elements,
     obstacle,
     require_count,
     require_delta,
     require_epsilon,
-    round_up,
 )
 from dpkit_core.privacy.events import (
     ApproxDP,
@@ -33,6 +30,7 @@ from dpkit_core.privacy.events import (
     Repeated,
     Sequence,
 )
+from dpkit_core.privacy.rounding import add_up, amplified, round_up
 
 AR, RO = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
 positive = st.floats(1e-300, 1e300)

@@ -1,16 +1,18 @@
-import ast
 import json
 import math
-from pathlib import Path
+from typing import get_args
 
+import attrs
 import pytest
+from dpkit_check.products import law_of
 
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import (
-    EVENT_TYPES,
+    UNPRICED,
     ApproxDP,
     Disjoint,
+    Event,
     ExponentialMechanism,
     Filtered,
     Gaussian,
@@ -25,8 +27,13 @@ from dpkit_core.privacy.events import (
     Sequence,
     event_from_json,
     event_to_json,
+    events_in_words,
+    expand,
+    is_exact,
+    unstated,
     walk,
 )
+from dpkit_core.privacy.renyi import curve_of, unbounded
 
 RO = Neighboring.REPLACE_ONE
 EVERY_EVENT = [
@@ -46,60 +53,94 @@ EVERY_EVENT = [
     NonPrivate("the published calibration is wrong"),
 ]
 
-ROOT = Path(__file__).parents[2]
-GROUPS = {"PoissonSampled", "Repeated", "Sequence", "Filtered", "Disjoint"}
-
-#: Each function that has to know every event, what it is to say of it, and which events need nothing said.
-PLACES = {
-    "dpkit_core/privacy/renyi.py unbounded": ("whether it has a Renyi curve", set()),
-    "dpkit_core/privacy/renyi.py _curve_of": ("its Renyi curve, or that it has none", set()),
-    "dpkit_core/privacy/composition.py unpaired": ("whether it has an (epsilon, delta) of its own", set()),
-    "dpkit_core/privacy/composition.py pair_of": ("that (epsilon, delta), if it has one", set()),
-    "dpkit_core/privacy/composition.py elements": ("of what simple events it is made", set()),
-    "dpkit_core/privacy/gaussian_filter.py _unshifted": ("whether it may be added up as a shift", set()),
-    "dpkit_core/privacy/tight.py undominated": ("whether it has a dominating pair", set()),
-    "dpkit_core/privacy/words.py in_words": ("that it groups others, in words", set(EVENT_TYPES) - GROUPS),
-    "dpkit_core/privacy/words.py _noun_and_cost": ("what it is in words", GROUPS),
-    "dpkit_core/privacy/dp_accounting.py to_dp_accounting": ("what Google's library has for it", set()),
-    "dpkit_core/privacy/events.py unstated": (
-        "what a plan must say of it, such as the place of a proof",
-        GROUPS | {"NonPrivate"},
-    ),
-    "plugins/commands/check/dpkit_check/products.py law_of": ("a mechanism that it describes", set()),
-    "plugins/commands/check/dpkit_check/checks/accountants.py events": (
-        "an example, which accountants are asked about",
-        {"Filtered", "NonPrivate"},
-    ),
-    "plugins/commands/check/dpkit_check/checks/accountants.py _exact_laws": (
-        "the exact delta of a mechanism that it describes, which accountants are attacked with",
-        {"Repeated", "Sequence", "NonPrivate"},
-    ),
-    "dpkit_core/cli/_describe.py _examples": (
-        "an example, for `dpkit show` of an accountant",
-        GROUPS | {"NonPrivate"},
-    ),
-}
+EXAMPLES = {type(event): event for event in EVERY_EVENT}
+each_event = pytest.mark.parametrize("kind", get_args(Event), ids=lambda kind: kind.__name__)
 
 
-def named(place: str) -> set[str]:
-    """Return the names in a function, patterns of ``match`` included."""
-    path, function = place.split()
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    (found,) = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == function)
-    return {node.id for node in ast.walk(found) if isinstance(node, ast.Name)}
+def test_every_event_has_an_example_above():
+    assert EXAMPLES.keys() == set(get_args(Event))
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_every_event_is_known_where_it_has_to_be(place):
-    what, needless = PLACES[place]
-    path, function = place.split()
-    missing = set(EVENT_TYPES) - needless - named(place)
-    assert not missing, f"{path}: say in `{function}` of {' and '.join(sorted(missing))}: {what}"
+@each_event
+def test_every_event_has_a_curve_with_and_without_its_pair(kind):
+    event = EXAMPLES[kind]
+    if kind is NonPrivate:
+        assert unbounded(event)
+        return
+    assert unbounded(event) is None, f"{kind.__name__} needs a row in _CURVES of dpkit_core/privacy/renyi.py"
+    curve, pair = curve_of(event), event.pair()
+    assert (curve.divergences[:-1] <= curve.divergences[1:] * (1 + 2.0**-30)).all()
+    assert (curve.divergences > 0).all()
+    if pair is not None:
+        epsilon, delta = pair
+        assert (curve.divergences <= epsilon * (1 + 2.0**-30)).all()
+        assert (curve.pure, curve.leaked) == pytest.approx((epsilon, delta), rel=1e-12)
 
 
-def test_every_event_is_written_and_read_back_below():
-    missing = set(EVENT_TYPES) - {type(event).__name__ for event in EVERY_EVENT}
-    assert not missing, f"tests/core/test_events.py: put an example of {missing} into EVERY_EVENT"
+@each_event
+def test_every_event_has_a_law_that_accountants_are_attacked_with(kind):
+    event = EXAMPLES[kind]
+    if kind in {NonPrivate, Renyi}:  # one has no law, the other one where its divergences are those of noise
+        return
+    law = law_of(event)
+    delta, error = law.delta(0.05)
+    spent = curve_of(event)
+    assert 0 <= delta - error <= spent.delta(0.05)
+    assert delta > 0, "a mechanism that hides everything attacks no accountant"
+
+
+@each_event
+def test_every_event_is_told_in_words(kind):
+    event = EXAMPLES[kind]
+    (line,) = events_in_words([event])
+    assert line == event.words()
+    (twice,) = events_in_words([event, event])
+    assert twice == event.words(2) != line
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (
+            Repeated(ExponentialMechanism(0.0216), 5),
+            "5 choices by the exponential mechanism, epsilon 0.0216 each",
+        ),
+        (Laplace(20.0), "1 release with Laplace noise, scale 20 x sensitivity"),
+        (
+            Disjoint(Laplace(2.0), 4),
+            "4 releases with Laplace noise, scale 2 x sensitivity each, on 4 disjoint sets of records",
+        ),
+        (Disjoint(Laplace(2.0), 1), "1 release with Laplace noise, scale 2 x sensitivity"),
+        (
+            Repeated(Sequence((PureDP(1.0), Gaussian(2.0))), 3),
+            "3 times (1 release with epsilon 1; 1 release with Gaussian noise, deviation 2 x sensitivity)",
+        ),
+    ],
+)
+def test_words_count_what_is_inside(event, words):
+    assert event.words() == words
+
+
+@each_event
+def test_a_fact_on_which_no_cost_depends_is_missed_where_it_is_not_stated(kind):
+    event = EXAMPLES[kind]
+    inside = {name for inner in walk(event) for name in attrs.fields_dict(type(inner)) if name in UNPRICED}
+    missing = unstated(event)
+    assert (missing is None) is not inside
+    if not event.inner and inside:
+        assert all(UNPRICED[name] in missing for name in inside)
+
+
+@each_event
+def test_whatever_is_inside_an_event_is_walked_and_drawn(kind):
+    event = EXAMPLES[kind]
+    fields = attrs.asdict(event, recurse=False).values()
+    held = {e for f in fields for e in (f if isinstance(f, tuple) else (f,)) if type(e) in EXAMPLES}
+    assert {inner for inner, _ in event.inner} == held
+    assert all(is_exact(inner) for inner in walk(event))
+    assert len(list(expand((event,)))) == sum(
+        count * len(list(expand((inner,)))) for inner, count in event.inner if kind is not PoissonSampled
+    ) + (not event.inner or kind is PoissonSampled)
 
 
 @pytest.mark.parametrize("event", EVERY_EVENT, ids=lambda e: type(e).__name__)

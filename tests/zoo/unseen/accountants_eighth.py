@@ -10,7 +10,6 @@ import numpy as np
 
 from dpkit_core import Neighboring
 from dpkit_core.privacy.composition import (
-    add_up,
     obstacle,
     pair_of,
     require_delta,
@@ -29,6 +28,7 @@ from dpkit_core.privacy.events import (
     Sequence,
 )
 from dpkit_core.privacy.renyi import ORDERS, RenyiCurve, curve_of, unbounded
+from dpkit_core.privacy.rounding import add_up
 from dpkit_core.validators import frozen_floats, not_negative
 
 _STATE: dict[str, Any] = {"kw_only": True, "metadata": {"state": True}}

@@ -9,7 +9,7 @@ import attrs
 
 from dpkit_core import Neighboring
 from dpkit_core.errors import UnsupportedEvent
-from dpkit_core.privacy.composition import add_up, require_count, require_delta, require_epsilon
+from dpkit_core.privacy.composition import require_count, require_delta, require_epsilon
 from dpkit_core.privacy.events import (
     ApproxDP,
     Disjoint,
@@ -25,6 +25,7 @@ from dpkit_core.privacy.events import (
     Sequence,
     walk,
 )
+from dpkit_core.privacy.rounding import add_up
 
 ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
 Pure = Laplace | ExponentialMechanism | PermuteAndFlip | PureDP

@@ -13,7 +13,6 @@ from dpkit_core import Neighboring
 from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy.accounts import PrecisionAccounts
 from dpkit_core.privacy.composition import (
-    add_up,
     elements,
     obstacle,
     pair_of,
@@ -38,6 +37,7 @@ from dpkit_core.privacy.events import (
     walk,
 )
 from dpkit_core.privacy.renyi import ORDERS, RenyiCurve, curve_of, unbounded
+from dpkit_core.privacy.rounding import add_up
 from dpkit_core.validators import frozen_floats, not_negative
 
 _STATE = {"state": True}

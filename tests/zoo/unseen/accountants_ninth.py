@@ -11,15 +11,7 @@ from scipy.special import log_ndtr, ndtri
 
 from dpkit_core import Accountant, Neighboring
 from dpkit_core.errors import UnsupportedEvent
-from dpkit_core.privacy.composition import (
-    add_up,
-    amplified,
-    obstacle,
-    require_delta,
-    require_epsilon,
-    require_supported,
-    round_up,
-)
+from dpkit_core.privacy.composition import obstacle, require_delta, require_epsilon, require_supported
 from dpkit_core.privacy.events import (
     ApproxDP,
     Disjoint,
@@ -34,6 +26,7 @@ from dpkit_core.privacy.events import (
     Repeated,
     Sequence,
 )
+from dpkit_core.privacy.rounding import add_up, amplified, round_up
 from dpkit_core.validators import not_negative
 
 #: Covers the rounding of a handful of operations in float64.

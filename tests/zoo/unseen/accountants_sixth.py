@@ -12,13 +12,10 @@ import attrs
 from dpkit_core import Neighboring
 from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy.composition import (
-    add_up,
-    amplified,
     obstacle,
     require_delta,
     require_epsilon,
     require_supported,
-    round_up,
     unpaired,
 )
 from dpkit_core.privacy.events import (
@@ -36,6 +33,7 @@ from dpkit_core.privacy.events import (
     Repeated,
     Sequence,
 )
+from dpkit_core.privacy.rounding import add_up, amplified, round_up
 from dpkit_core.validators import not_negative
 
 ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE

@@ -9,8 +9,6 @@ import attrs
 
 from dpkit_core import Neighboring
 from dpkit_core.privacy.composition import (
-    add_up,
-    amplified,
     obstacle,
     pair_of,
     require_delta,
@@ -31,6 +29,7 @@ from dpkit_core.privacy.events import (
     Repeated,
     Sequence,
 )
+from dpkit_core.privacy.rounding import add_up, amplified
 from dpkit_core.validators import not_negative
 
 _STATE = {"state": True}

@@ -17,7 +17,6 @@ import attrs
 
 from dpkit_core import Accountant, Neighboring
 from dpkit_core.privacy.composition import (
-    add_up,
     obstacle,
     pair_of,
     require_delta,
@@ -26,6 +25,7 @@ from dpkit_core.privacy.composition import (
     unpaired,
 )
 from dpkit_core.privacy.events import Event
+from dpkit_core.privacy.rounding import add_up
 from dpkit_core.validators import not_negative
 
 
@@ -58,7 +58,7 @@ class BasicAccountant:
     (0.75, inf, 1e-06)
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = (
         "dpkit_core.privacy.composition (arithmetic); Dwork and Roth 2014, Theorem B.1 (sums of epsilons "
         "and deltas)"

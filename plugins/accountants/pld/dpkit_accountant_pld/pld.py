@@ -49,7 +49,6 @@ from dpkit_core.privacy.composition import (
     require_delta,
     require_epsilon,
     require_supported,
-    round_up,
 )
 from dpkit_core.privacy.events import (
     ApproxDP,
@@ -62,6 +61,7 @@ from dpkit_core.privacy.events import (
     Renyi,
 )
 from dpkit_core.privacy.renyi import RenyiCurve, curve_of_all, unbounded
+from dpkit_core.privacy.rounding import round_up
 
 if TYPE_CHECKING:
     from dp_accounting.pld import PrivacyLossDistribution
@@ -113,7 +113,7 @@ class PldAccountant:
     1.65
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = (
         "dpkit_core.privacy.profiles (pairs); Zhu, Dong and Wang 2022, Theorem 10 (composition); Doroshenko "
         "et al. 2022 (grid)"
