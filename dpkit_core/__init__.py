@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dpkit_core.ledger.ledger import Ledger as Ledger
     from dpkit_core.mechanisms.calibration import calibrate as calibrate
     from dpkit_core.mechanisms.calibration import calibrate_events as calibrate_events
-    from dpkit_core.mechanisms.scores import FixedScores as FixedScores
+    from dpkit_core.mechanisms.picks import fixed_scores as fixed_scores
     from dpkit_core.noise.randomness import Randomness as Randomness
     from dpkit_core.noise.sampler import Sampler as Sampler
     from dpkit_core.pipeline.comparison import Comparison as Comparison
@@ -54,31 +54,19 @@ if TYPE_CHECKING:
     from dpkit_core.protocols import API as API
     from dpkit_core.protocols import API_FLOOR as API_FLOOR
     from dpkit_core.protocols import Accountant as Accountant
-    from dpkit_core.protocols import ComponentScorer as ComponentScorer
-    from dpkit_core.protocols import Custom as Custom
     from dpkit_core.protocols import Forecast as Forecast
-    from dpkit_core.protocols import Forecaster as Forecaster
-    from dpkit_core.protocols import IterateFacts as IterateFacts
-    from dpkit_core.protocols import IterateScorer as IterateScorer
-    from dpkit_core.protocols import IterateState as IterateState
-    from dpkit_core.protocols import IterativeRegressor as IterativeRegressor
+    from dpkit_core.protocols import Iterate as Iterate
+    from dpkit_core.protocols import Iterates as Iterates
     from dpkit_core.protocols import Meter as Meter
     from dpkit_core.protocols import Model as Model
-    from dpkit_core.protocols import PreparedScores as PreparedScores
-    from dpkit_core.protocols import RecordAccountant as RecordAccountant
-    from dpkit_core.protocols import RecordAccounts as RecordAccounts
     from dpkit_core.protocols import Refusal as Refusal
-    from dpkit_core.protocols import RegressionRequest as RegressionRequest
     from dpkit_core.protocols import Regressor as Regressor
-    from dpkit_core.protocols import ReleasingScorer as ReleasingScorer
+    from dpkit_core.protocols import Request as Request
+    from dpkit_core.protocols import Round as Round
     from dpkit_core.protocols import Scorer as Scorer
     from dpkit_core.protocols import Scores as Scores
-    from dpkit_core.protocols import ScoringRequest as ScoringRequest
-    from dpkit_core.protocols import Screen as Screen
     from dpkit_core.protocols import SelectionRequest as SelectionRequest
     from dpkit_core.protocols import StagePlan as StagePlan
-    from dpkit_core.protocols import StreamRegressor as StreamRegressor
-    from dpkit_core.protocols import ThresholdSelector as ThresholdSelector
     from dpkit_core.protocols import TopKSelector as TopKSelector
     from dpkit_core.release.certificate import Certificate as Certificate
     from dpkit_core.release.models import LinearModel as LinearModel
@@ -99,7 +87,7 @@ _HOMES = {
     "ledger.accounts": "Account",
     "ledger.ledger": "Ledger",
     "mechanisms.calibration": "calibrate calibrate_events",
-    "mechanisms.scores": "FixedScores",
+    "mechanisms.picks": "fixed_scores",
     "noise.randomness": "Randomness",
     "noise.sampler": "Sampler",
     "pipeline.comparison": "Comparison",
@@ -109,10 +97,8 @@ _HOMES = {
     "plugins.sources": "open_source",
     "privacy.budget": "Budget Neighboring Sensitivity",
     "protocols": (
-        "API API_FLOOR Accountant ComponentScorer Custom Forecast Forecaster IterateFacts IterateScorer "
-        "IterateState IterativeRegressor Meter Model PreparedScores RecordAccountant RecordAccounts Refusal "
-        "RegressionRequest Regressor ReleasingScorer Scorer Scores ScoringRequest Screen SelectionRequest "
-        "StagePlan StreamRegressor ThresholdSelector TopKSelector"
+        "API API_FLOOR Accountant Forecast Iterate Iterates Meter Model Refusal Regressor Request Round "
+        "Scorer Scores SelectionRequest StagePlan TopKSelector"
     ),
     "release.certificate": "Certificate",
     "release.models": "LinearModel NoisyMoments RowClippedLinearModel WinsorizedLinearModel",

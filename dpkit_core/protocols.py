@@ -1,17 +1,14 @@
-r"""The four kinds of parts and what each promises.
+r"""The four kinds of parts, and everything that the author of a part may use, on one page.
 
-A release is assembled from parts::
+A release is assembled from parts, and every published method is one combination, such as ``kendall`` +
+``peel`` + ``tukey`` for DPKendall::
 
     Scorer --scores--> TopKSelector --columns--> Regressor --model
         \_________________ | _____________________/
                           Meter    draws the noise and records the event, in one call
 
-and every published method is one combination: DPKendall with the Tukey mechanism is ``kendall`` + ``peel`` +
-``tukey``; the two-stage method of Kifer et al. is ``lasso_votes`` + ``peel``; DP-SIS is ``correlation`` +
-``canonical_lipschitz``.
-
-Parts are frozen attrs classes, or dataclasses, whose fields are their options. They inherit from nothing: a
-class that has these members is a part. Rules that all parts keep:
+A part is a frozen attrs class or a dataclass, whose fields are its options, or a plain class. It inherits
+from nothing. Rules that all parts keep:
 
 1. Planning (``sensitivity``, ``plan``) sees public facts only and raises ``Unsuitable`` with a sentence when
    the part cannot serve; running sees the data. Every sentence that can appear in a release or certificate
@@ -22,19 +19,130 @@ class that has these members is a part. Rules that all parts keep:
    given data, an error is a failed run, charged, without its text.
 4. A part never changes its input and keeps no state between calls.
 
-Class-level facts: ``api`` is the plugin API that the class was written for; ``proof`` says where the argument
-for its privacy claim is; ``reference`` names the paper. Optional: ``most_records``, the largest number of
-records for which the proof holds as computed. Larger tables are refused before any part is given data, and
-the certificate names the assumption.
+Class-level facts: ``api`` is the plugin API that the class was written for, ``proof`` says where the argument
+for its privacy claim is, ``reference`` names the paper. Optional: ``forms``, some of ``"dense"``,
+``"sparse"``, ``"streamed"``, ``"batches"`` and ``"iterates"``; ``takes_classes``; ``uses_features``; and
+``most_records``, the largest number of records for which the proof holds as computed: larger tables are
+refused before any part is given data, and the certificate names the assumption.
+
+The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units and errors::
+
+    class Request:                  # what a scorer or a regressor is to plan for
+        schema: Schema
+        k: int                      # features to be picked; columns that the regressor will be given
+        budget: Budget              # what the events may cost, as composed by ``accountant``
+        accountant: Accountant      # has composed nothing yet; its relation is ``neighboring``
+        batches: int = 1            # above 1 for "batches" in ``forms`` only
+        iterates: Iterates | None = None    # the regressor's, where they are screened
+        neighboring -> Neighboring
+        keeps_accounts -> bool      # whether Filtered may be planned
+
+    class SelectionRequest:         # what a selector is to plan for; no schema, so no names
+        rounds: tuple[Round, ...]
+        budget: Budget
+        accountant: Accountant
+        neighboring -> Neighboring
+        picks -> tuple[int, ...]    # of each round; Unsuitable where there is a threshold
+
+    class Round:                    # one round of a selection
+        scores: int                 # how many numbers the selector is given
+        candidates: int             # how many of them may still be picked, at most
+        picks: int | None           # None: release every candidate above 0
+        sensitivity: Sensitivity
+        index: int = 0
+
+    class StagePlan:                # what a part will emit, and every sentence that it can release
+        events: tuple[Event, ...]
+        settings: object = None     # calibrated numbers, read back by ``settings_as(kind)``
+        assumptions: tuple[str, ...] = ()
+        refusals: Mapping[str, str] = {}    # code -> sentence
+        arithmetic: tuple[str, ...] = ()
+        foreign: tuple[str, ...] = ()
+
+    class Forecast:                 # what to expect of a run, from public facts
+        sentence: str
+        records: float | None = None
+        remedy: str = ""
+
+    class Scores:                   # one round, as its selector sees it
+        values: Vector              # shape (d,), larger is better; private
+        round: Round
+        candidates: NDArray[bool]   # shape (d,); public
+        read: Callable[[Vector, float], Vector] | None = None   # noisy values, deviation -> scores
+
+    class Meter:                    # the only source of noise; an unplanned event voids the run
+        coins -> Generator          # public randomness
+        laplace(value, *, sensitivity, noise_multiplier) -> Matrix
+        gaussian(value, *, sensitivity, noise_multiplier) -> Matrix
+        select(scores, k, *, event, constant_work=False) -> tuple[int, ...]
+        sums(contributions, groups, *, limits, event) -> Matrix
+        custom(event, *, proof, arithmetic) -> ContextManager[Sampler]
+        foreign(event, *, whose, proof) -> ContextManager[None]
+        screen(iterate, /) -> tuple[int, ...]   # features to drop, only for a request with iterates
+
+    class Scorer:                   # how relevant is each feature?
+        adaptive -> bool            # whether scores depend on earlier picks
+        sensitivity(facts: Schema, round_index: int, /) -> Sensitivity
+        prepare(data: Dataset, plan: StagePlan, meter: Meter, /) -> Callable[[Sequence[int]], Vector]
+        plan(request: Request, /) -> StagePlan          # optional: it releases something itself
+        components(facts: Iterates, /) -> int           # optional, for "iterates" in ``forms``; also
+        none, not_private                               # class-level facts of a scorer of iterates
+
+    class TopKSelector:             # given scores of declared sensitivity, release the best candidates
+        plan(request: SelectionRequest, /) -> StagePlan
+        select(scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]
+        reads                       # optional class-level fact: it asks ``Scores.read``
+
+    class Accountant:               # composes events into (epsilon, delta), rounded up; immutable
+        neighboring -> Neighboring
+        supports(event: Event, /) -> bool
+        compose(event: Event, count: int = 1, /) -> Self
+        epsilon(delta: float, /) -> float
+        delta(epsilon: float, /) -> float
+        keeps_accounts              # optional class-level fact: Filtered may be planned
+
+    class Regressor:                # fits a model to the selected columns
+        plan(request: Request, /) -> StagePlan
+        fit(data: Dataset, plan: StagePlan, meter: Meter, /) -> Model | Refusal
+        iterates(schema: Schema, /) -> Iterates         # optional: it can be screened while it fits
+
+    forecast(plan, request, /) -> Sequence[Forecast]    # optional member of any of these but accountants
+
+    class Model:                    # a released model: what leaves the run is its document
+        features -> tuple[str, ...]
+        predict(X: Matrix, /) -> Vector
+        to_document() -> Mapping[str, Any]
+
+    class Refusal:                  # no model, because a private test said no
+        code: str                   # one of ``StagePlan.refusals``
+
+    class Iterates:                 # public facts about the iterates of a fit
+        loss: str
+        radius: float
+        clip: float | None
+        features: int
+        after: tuple[int, ...]      # how many events precede each
+        neighboring: Neighboring
+        records: int | None = None
+
+    class Iterate:                  # ``facts`` to ``length`` are public, all that follows is private
+        facts: Iterates
+        step: int
+        weights: Vector
+        length: float
+        gradient: Vector
+        steepest: float
+        inner: float | None = None
+        square: float | None = None
+        squares: Vector | None = None
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import attrs
 
@@ -45,7 +153,6 @@ from dpkit_core.privacy.events import (
     CANDIDATE_LIMIT,
     Event,
     ExponentialMechanism,
-    Filtered,
     Gaussian,
     NonSphericalGaussian,
     PermuteAndFlip,
@@ -59,11 +166,15 @@ if TYPE_CHECKING:
 
     from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.data.dataset import Dataset
+    from dpkit_core.noise.sampler import Sampler
 
 S = TypeVar("S")
 
-API = 2
-API_FLOOR = 2
+API = 3
+API_FLOOR = 3
+
+#: ``help`` of this module is the page above; each class below has a longer one of its own.
+__all__ = ["API", "API_FLOOR"]
 
 
 @attrs.frozen
@@ -138,119 +249,27 @@ class Forecast:
     remedy: str = attrs.field(default="", converter=exact_text)
 
 
-@runtime_checkable
-class Forecaster(Protocol):
-    """A selector, scorer that releases something, or regressor that foretells what its plan is good for."""
-
-    def forecast(self, plan: StagePlan, schema: Schema, k: int, /) -> Sequence[Forecast]:
-        """Return what is expected of a run of ``plan``.
-
-        Parameters
-        ----------
-        plan
-            What this part planned.
-        schema
-            The public facts.
-        k
-            How many features are selected, or given to the regressor.
-        """
-        ...
-
-
 @attrs.frozen
-class SelectionRequest:
-    """What a selector is to plan for.
-
-    Attributes
-    ----------
-    features
-        Number of candidates d, at most 2^24.
-    picks
-        How many to select in each round: ``(k,)`` for fixed scores, ``(1,) * k`` when scores depend on what
-        was already picked.
-    sensitivities
-        The sensitivity of the scores of each round.
-    budget
-        What the events may cost under ``accountant``.
-    accountant
-        An accountant that has seen nothing yet.
-    returning
-        Whether what was picked may be picked again, as while a regressor iterates.
-
-    Raises
-    ------
-    Unsuitable
-        If more features are to be picked than there are, or there are more than 2^24.
-    """
-
-    features: int
-    picks: tuple[int, ...]
-    sensitivities: tuple[Sensitivity, ...]
-    budget: Budget
-    accountant: Accountant
-    returning: bool = False
-
-    def __attrs_post_init__(self) -> None:
-        picks = max(self.picks) if self.returning else sum(self.picks)
-        if picks > self.features:
-            raise Unsuitable(
-                f"{picks} picks from {self.features} features; each feature can be picked once, so ask for "
-                "fewer"
-            )
-        if self.features > CANDIDATE_LIMIT:
-            raise Unsuitable(
-                f"{self.features} features are more than the 2^24 that selections are proved for; drop some"
-            )
-
-    @property
-    def neighboring(self) -> Neighboring:
-        """The relation to be protected."""
-        return self.accountant.neighboring
-
-
-@attrs.frozen
-class ScoringRequest:
-    """What a scorer with a release of its own is to plan for.
+class Request:
+    """What a scorer or a regressor is to plan for.
 
     Attributes
     ----------
     schema
         Public facts about the whole table.
     k
-        How many features are going to be picked.
+        Of a scorer: how many features will be picked. Of a regressor: how many columns the data will have,
+        out of the schema's features; not known which, unless all.
     budget
         What the events may cost under ``accountant``.
     accountant
-        An accountant that has seen nothing yet.
-    """
-
-    schema: Schema
-    k: int
-    budget: Budget
-    accountant: Accountant
-
-    @property
-    def neighboring(self) -> Neighboring:
-        """The relation to be protected."""
-        return self.accountant.neighboring
-
-
-@attrs.frozen
-class RegressionRequest:
-    """What a regressor is to plan for.
-
-    Attributes
-    ----------
-    schema
-        Public facts about the whole table.
-    k
-        How many columns the data will have, out of the schema's features; not known which, unless all.
-    budget
-        What the events may cost under ``accountant``.
-    accountant
-        An accountant that has seen nothing yet.
+        An accountant that has composed nothing yet.
     batches
-        How many batches the records will come in; above 1 for a ``StreamRegressor`` only.
+        How many batches the records will come in; above 1 only for a regressor that has ``"batches"`` in
+        ``forms``.
+    iterates
+        What the regressor said of its iterates, where a scorer and a selector will screen them: it must then
+        show them to ``Meter.screen`` as planned. None otherwise.
     """
 
     schema: Schema
@@ -258,11 +277,101 @@ class RegressionRequest:
     budget: Budget
     accountant: Accountant
     batches: int = 1
+    iterates: Iterates | None = None
 
     @property
     def neighboring(self) -> Neighboring:
         """The relation to be protected."""
         return self.accountant.neighboring
+
+    @property
+    def keeps_accounts(self) -> bool:
+        """Whether records have accounts of their own under this accountant: ``Filtered`` may be planned."""
+        return keeps_accounts(self.accountant)
+
+
+@attrs.frozen
+class Round:
+    """One round of a selection, as planned.
+
+    Attributes
+    ----------
+    scores
+        How many numbers the selector will be given: one score for each feature; while a regressor iterates,
+        also one for dropping none, or the components that scores are read off.
+    candidates
+        How many candidates there are at most.
+    picks
+        How many to pick. None to release every candidate whose score is above 0, however many there are: only
+        while a regressor iterates. A selector without a threshold raises ``Unsuitable``.
+    sensitivity
+        How far the scores move between neighboring datasets.
+    index
+        0 for the first round.
+
+    Raises
+    ------
+    Unsuitable
+        If there are more picks than candidates, or more than 2^24 scores.
+    """
+
+    scores: int
+    candidates: int
+    picks: int | None
+    sensitivity: Sensitivity
+    index: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        if self.picks is not None and self.picks > self.candidates:
+            raise Unsuitable(
+                f"{self.picks} picks from {self.candidates} features; each feature can be picked once, so "
+                "ask for fewer"
+            )
+        if self.scores > CANDIDATE_LIMIT:
+            raise Unsuitable(
+                f"{self.scores} features are more than the 2^24 that selections are proved for; drop some"
+            )
+
+
+@attrs.frozen
+class SelectionRequest:
+    """What a selector is to plan for. It has no schema: a selector that sees no names cannot lie by them.
+
+    Attributes
+    ----------
+    rounds
+        In order. Fixed scores have one round; scores that change with each pick have a round for each.
+    budget
+        What the events may cost under ``accountant``.
+    accountant
+        An accountant that has composed nothing yet.
+    """
+
+    rounds: tuple[Round, ...] = attrs.field(converter=frozen_tuple)
+    budget: Budget
+    accountant: Accountant
+
+    @property
+    def neighboring(self) -> Neighboring:
+        """The relation to be protected."""
+        return self.accountant.neighboring
+
+    @property
+    def picks(self) -> tuple[int, ...]:
+        """How many features each round picks, for a selector without a threshold.
+
+        Raises
+        ------
+        Unsuitable
+            If a round is to release every candidate above 0.
+        """
+        picks = tuple(round_.picks for round_ in self.rounds if round_.picks is not None)
+        if len(picks) < len(self.rounds):
+            raise Unsuitable(
+                "it picks a given number of features and has no threshold; use a selector that has one, such "
+                "as gaussian_threshold"
+            )
+        return picks
 
 
 @attrs.frozen(eq=False)
@@ -272,84 +381,20 @@ class Scores:
     Attributes
     ----------
     values
-        One finite score per feature, shape (d,).
-    sensitivity
-        How far they can move between neighboring datasets.
+        One finite score per feature, shape (d,); or the components that scores are read off.
+    round
+        What was planned for this round, with the sensitivity of ``values``.
     candidates
         True for the features that may still be picked, shape (d,); public.
-    round
-        0 for the first round.
     read
         What makes the scores of the d candidates of noisy ``values``, given these and the deviation of their
-        noise; None where ``values`` are the scores. Only selectors that say ``reads`` are given one.
+        noise; None where ``values`` are the scores. Only selectors with ``reads = True`` are given one.
     """
 
     values: Vector
-    sensitivity: Sensitivity
+    round: Round
     candidates: npt.NDArray[np.bool_]
-    round: int = 0
     read: Callable[[Vector, float], Vector] | None = None
-
-
-class Custom(Protocol):
-    """Exact noise for one custom mechanism; see ``dpkit_core.noise.sampler.Sampler`` for each law.
-
-    What is drawn is recorded, method by method. After the ``with`` block there is nothing more to draw.
-    """
-
-    def bernoulli_exp(self, numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-        """Return coins that are true with probability exp(-numerator / denominator), exactly."""
-        ...
-
-    def discrete_laplace(
-        self, scale: int | Fraction, size: int | tuple[int, ...] = ()
-    ) -> npt.NDArray[np.int64]:
-        """Return integers with probability proportional to exp(-|x| / scale)."""
-        ...
-
-    def discrete_gaussian(
-        self, sigma: int | Fraction, size: int | tuple[int, ...] = ()
-    ) -> npt.NDArray[np.int64]:
-        """Return integers with probability proportional to exp(-x^2 / (2 sigma^2))."""
-        ...
-
-    def laplace_on_grid(
-        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
-    ) -> npt.NDArray[np.float64]:
-        """Return ``value`` with Laplace noise on a public grid."""
-        ...
-
-    def gaussian_on_grid(
-        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
-    ) -> npt.NDArray[np.float64]:
-        """Return ``value`` with Gaussian noise on a public grid."""
-        ...
-
-    def exponential(self, size: int | tuple[int, ...] = ()) -> npt.NDArray[np.float64]:
-        """Return standard exponential variables with complete tails."""
-        ...
-
-    def gumbel(self, size: int | tuple[int, ...] = ()) -> npt.NDArray[np.float64]:
-        """Return standard Gumbel variables with complete tails."""
-        ...
-
-    def integers(
-        self, bound: npt.ArrayLike, size: int | tuple[int, ...] | None = None
-    ) -> npt.NDArray[np.int64]:
-        """Return integers from 0 to below ``bound``, uniform."""
-        ...
-
-    def permutation(self, items: int | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the items, or the integers below a number, in random order."""
-        ...
-
-    def subset(self, items: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-        """Return ``size`` of the items, every subset alike."""
-        ...
-
-    def bits(self, count: int) -> int:
-        """Return an integer of so many random bits."""
-        ...
 
 
 class Meter(Protocol):
@@ -455,7 +500,7 @@ class Meter(Protocol):
         """
         ...
 
-    def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Custom]:
+    def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Sampler]:
         """Record ``event``, and give a sampler for a mechanism with noise of its own, inside one ``with``.
 
             with meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC) as sampler:
@@ -492,33 +537,46 @@ class Meter(Protocol):
         """
         ...
 
+    def screen(self, iterate: Iterate, /) -> tuple[int, ...]:
+        """Return the features to be dropped from an iterate: a release, drawn by the events planned for it.
 
-class PreparedScores(Protocol):
-    """A scorer that has seen the data and can be asked again after each pick."""
-
-    def scores(self, selected: Sequence[int], /) -> Vector:
-        """Return the scores of one round.
-
-        Parameters
-        ----------
-        selected
-            Indices of the features picked before, in order; released, so public.
-
-        Returns
-        -------
-        Vector
-            One finite score per feature, shape (d,), larger is more relevant. Entries of selected features
-            are ignored; they must be finite all the same.
+        Only for a regressor whose request had ``iterates``, once after each number of events that they say.
+        The coefficients of these features are to become 0 before the next step; they may come back.
         """
         ...
 
 
 class Scorer(Protocol):
-    """How relevant is each feature? A scorer releases nothing, so it adds no noise.
+    """Scores how relevant each feature is; or, in an iterate of a regressor, how well it can be dropped.
 
-    A scorer that also accepts sparse or streamed data says so by the optional class-level fact
-    ``forms = ("dense", "sparse", "streamed")``; without it the composer hands it dense data only. One that
-    asks for sums (``dpkit_core.data.sums``) accepts them all.
+    Scores stay inside the run, and a selector releases what follows from them. Optional members:
+
+    ``forms``
+        Class-level fact: which of ``"dense"``, ``"sparse"``, ``"streamed"`` data and ``"iterates"`` the
+        scorer accepts; dense data by default. One that asks for sums (``dpkit_core.data.sums``) accepts all
+        data.
+    ``plan(request: Request) -> StagePlan``
+        The events of a release of the scorer's own, such as a center of the target, before the selection, and
+        what ``prepare`` reads back. Called several times before a run, with budgets of other sizes. Without
+        events and settings there is no such stage. Not asked of a scorer of iterates.
+    ``takes_classes = True``, ``forecast(plan, request)``
+        As for a ``Regressor``.
+
+    A scorer of iterates is given ``Iterates`` for the schema and an ``Iterate`` for the data. Besides the
+    features there is a candidate *none*, the last, with score 0; features without a coefficient are no
+    candidates. Its optional members:
+
+    ``none = False``
+        Dropping nothing is a candidate only where no feature has a coefficient.
+    ``not_private``
+        Sentences that the certificate repeats, for a published method whose sensitivity is known to be false.
+    ``components(facts: Iterates) -> int``
+        Where not 0, scores are read off this many noisy numbers, by a selector with a threshold: noise for
+        each of several sums may be far less than noise for what is made of them. What ``prepare`` returns
+        then gives these numbers, whose sensitivity ``sensitivity`` declares, and has a method
+        ``read(noisy, deviation) -> Vector`` that returns one finite score per feature, above 0 to be dropped.
+        ``read`` is asked of a copy of the scorer that was prepared with the public fields of the iterate: its
+        private ones are 0 or None there.
     """
 
     api: ClassVar[int]
@@ -531,7 +589,7 @@ class Scorer(Protocol):
         """
         ...
 
-    def sensitivity(self, schema: Schema, round_index: int, /) -> Sensitivity:
+    def sensitivity(self, facts: Schema, round_index: int, /) -> Sensitivity:
         """Return how far the scores of one round move between neighboring datasets.
 
         Called while planning, once for each round, and never after the data has been given: the number is
@@ -539,8 +597,10 @@ class Scorer(Protocol):
 
         Parameters
         ----------
-        schema
-            Public facts, ``schema.neighboring`` among them.
+        facts
+            Public facts, ``facts.neighboring`` among them. ``Iterates`` for a scorer of iterates, whose one
+            number holds for all iterates of a fit, *none* included: scores may be in units of a public number
+            that differs between iterates, such as ``facts.reach(iterate.length)``.
         round_index
             0 for the first round; 1 for the scores after the first pick, and so on.
 
@@ -556,75 +616,36 @@ class Scorer(Protocol):
         """
         ...
 
-    def prepare(self, data: Dataset, /) -> PreparedScores:
+    def prepare(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Callable[[Sequence[int]], Vector]:
         """Return the scores of ``data``, ready to be asked.
 
-        Called once in a run, before the first round; work that all rounds share is done here.
+        Called once in a run, before the first round, for work that all rounds share; of a scorer of iterates
+        once for each iterate.
 
         Parameters
         ----------
         data
-            All features, in one of the forms that the class names in ``forms``; checked against the schema.
-
-        Returns
-        -------
-        PreparedScores
-            Asked for scores once in each round. It stays inside the run.
-        """
-        ...
-
-
-@runtime_checkable
-class ReleasingScorer(Protocol):
-    """A scorer that plans before it scores, because it needs a private number or the number of picks.
-
-    An optional capability beside ``Scorer``. What it releases, such as a center of the target, is a stage of
-    its own, before the selection. A plan with neither events nor settings asks for nothing: there is no such
-    stage then, and ``prepare`` is called.
-    """
-
-    def plan(self, request: ScoringRequest, /) -> StagePlan:
-        """Return the events of the scorer's own release, and what it will read back.
-
-        Called several times before a run, with budgets of other sizes, so that stages can be enlarged
-        together.
-
-        Parameters
-        ----------
-        request
-            Public facts, the number of picks to come, and what the events may cost.
-
-        Returns
-        -------
-        StagePlan
-            Without events where the options make a release unnecessary; settings are kept all the same.
-
-        Raises
-        ------
-        Unsuitable
-            If the request cannot be served.
-        """
-        ...
-
-    def prepare_released(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> PreparedScores:
-        """Return what ``prepare`` returns, after the release.
-
-        Called once in a run, instead of ``prepare``.
-
-        Parameters
-        ----------
-        data
-            As for ``prepare``.
+            All features, in one of the scorer's ``forms``; checked against the schema. Or an ``Iterate``.
         plan
-            The last that ``plan`` returned.
+            The last that ``plan`` returned; without events and settings where there is none.
         meter
-            For the events of the plan, in their order.
+            For the events of the plan, in their order: a scorer without a plan draws nothing.
+
+        Returns
+        -------
+        Callable
+            Maps the indices of the features picked before, in the order released, to one finite score per
+            feature, shape (d,), larger is more relevant. Entries of features picked before are ignored.
         """
         ...
 
 
 class TopKSelector(Protocol):
-    """Given scores with a declared sensitivity, release the indices of the best features."""
+    """Given scores with a declared sensitivity, release the indices of the best features.
+
+    Optional class-level fact: ``reads = True`` for a selector that asks ``Scores.read``, where there is one,
+    for the scores that belong to its noisy values. Optional member: ``forecast``, as for a ``Regressor``.
+    """
 
     api: ClassVar[int]
 
@@ -637,8 +658,7 @@ class TopKSelector(Protocol):
         Parameters
         ----------
         request
-            How many candidates and picks there are, how sensitive the scores of each round are, and what the
-            events may cost.
+            The rounds, how sensitive their scores are, and what the events may cost.
 
         Returns
         -------
@@ -654,8 +674,8 @@ class TopKSelector(Protocol):
         """
         ...
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
-        """Return the indices of ``k`` distinct candidates.
+    def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return the indices of ``scores.round.picks`` distinct candidates; None means all above 0.
 
         Called once in each round.
 
@@ -663,10 +683,8 @@ class TopKSelector(Protocol):
         ----------
         scores
             Private values, and the public facts about them.
-        k
-            How many to pick in this round.
         plan
-            The last that ``plan`` returned, for all rounds; ``scores.round`` says which this is.
+            The last that ``plan`` returned, for all rounds; ``scores.round.index`` says which this is.
         meter
             For the events of the plan, in their order; one for all rounds.
 
@@ -683,6 +701,9 @@ class Accountant(Protocol):
     """Turns events into (epsilon, delta). Immutable: composing returns a new accountant.
 
     A dry run is therefore a composition whose result is thrown away, and a copy can never spend twice.
+
+    An optional class-level fact, ``keeps_accounts = True``, allows parts to plan ``Filtered``: the meter then
+    keeps an account for each record (``dpkit_core.privacy.accounts``).
     """
 
     api: ClassVar[int]
@@ -703,7 +724,7 @@ class Accountant(Protocol):
         """
         ...
 
-    def compose(self, event: Event, count: int = 1, /) -> Accountant:
+    def compose(self, event: Event, count: int = 1, /) -> Self:
         """Return the accountant after ``count`` more times ``event``, each chosen knowing all before.
 
         Called very often while planning: calibration composes each plan that it tries.
@@ -728,33 +749,9 @@ class Accountant(Protocol):
         ...
 
 
-class RecordAccounts(Protocol):
-    """The accounts of all records in one stage. Nothing of them is ever released, not even their number."""
-
-    def join(self, records: int, /) -> None:
-        """Open an account for each of so many more records, of which nothing is spent."""
-        ...
-
-    def admit(self, costs: npt.NDArray[np.int64], /) -> npt.NDArray[np.bool_]:
-        """Return which records take part in a round of these costs, and charge those.
-
-        Costs are in ticks of the largest precision that the event allows (``dpkit_core.privacy.accounts``),
-        one for each record in the order of arrival.
-        """
-        ...
-
-
-@runtime_checkable
-class RecordAccountant(Protocol):
-    """An accountant that keeps an account for each record, and so supports ``Filtered``.
-
-    An optional capability beside ``Accountant``: a regressor plans ``Filtered`` where the accountant of its
-    request has it. The meter keeps the accounts, and asks them who takes part in each round.
-    """
-
-    def open(self, event: Filtered, records: int, /) -> RecordAccounts:
-        """Return accounts for so many records, of which nothing is spent, for the rounds of ``event``."""
-        ...
+def keeps_accounts(accountant: Accountant) -> bool:
+    """Return whether an accountant allows ``Filtered``: a separate fact from the events it ``supports``."""
+    return getattr(type(accountant), "keeps_accounts", False) is True
 
 
 class Model(Protocol):
@@ -800,20 +797,30 @@ class Refusal:
 class Regressor(Protocol):
     """Fit a model to the selected columns.
 
-    A regressor that asks for sums alone (``dpkit_core.data.sums``) says ``forms = ("dense", "sparse",
-    "streamed")``, an optional class-level fact; without it, the selected columns are held in memory for it.
+    Optional members:
 
-    A regressor that looks at no features says so by the optional class-level fact ``uses_features = False``;
-    a plan that pays for a selection before it then warns.
-
-    A regressor that learns targets of several classes says ``takes_classes = True``, and looks at
-    ``schema.outcome.classes``: the target is then the place of a class in that list, from 1, and 0 for a
-    value that is none. Of other regressors no such plan is asked. The same fact is for scorers.
+    ``forms``
+        Class-level fact: which of ``"dense"``, ``"sparse"``, ``"streamed"`` data the regressor accepts; dense
+        data by default. One that asks for sums alone (``dpkit_core.data.sums``) accepts all. With
+        ``"batches"`` it also learns from records that arrive batch by batch, each batch once.
+    ``uses_features = False``
+        It looks at no features: a plan that pays for a selection before it then warns.
+    ``takes_classes = True``
+        It learns targets of several classes, and looks at ``schema.outcome.classes``: the target is then the
+        place of a class in that list, from 1, and 0 for a value that is none. Other regressors are not asked
+        to plan for such targets.
+    ``iterates(schema: Schema) -> Iterates``
+        What is public about the iterates of a fit to all features, if a scorer and a selector may screen
+        them. Its events and the selector's are drawn from one meter, in the order that ``Iterates.after``
+        says. Raises ``Unsuitable`` where it cannot serve the schema.
+    ``forecast(plan: StagePlan, request: Request) -> Sequence[Forecast]``
+        What is expected of a run of ``plan``, which is what ``plan(request)`` returned. A selector's is given
+        its ``SelectionRequest``.
     """
 
     api: ClassVar[int]
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the events of the fit, calibrated to the request's budget.
 
         Called several times before a run, with budgets of other sizes, so that stages can be enlarged
@@ -846,7 +853,10 @@ class Regressor(Protocol):
         Parameters
         ----------
         data
-            The selected columns, in the order released; all columns where nothing selects.
+            The selected columns, in the order released; all columns where nothing selects. For a request of
+            several batches an iterator of them: the records of a batch have arrived, for ``Meter.sums``, when
+            it has given the batch. How many records that are is private, and may be 0. All batches are to be
+            taken.
         plan
             The last that ``plan`` returned.
         meter
@@ -861,25 +871,8 @@ class Regressor(Protocol):
         ...
 
 
-@runtime_checkable
-class StreamRegressor(Protocol):
-    """A regressor that can be given its records batch by batch, each batch once, as they arrive.
-
-    An optional capability beside ``Regressor``. How many batches there are is public and in the request; how
-    many records each has is not, and may be 0.
-    """
-
-    def fit_batches(self, batches: Iterator[Dataset], plan: StagePlan, meter: Meter, /) -> Model | Refusal:
-        """Return the released model, or a refusal where a private test failed.
-
-        The records of a batch have arrived, for ``Meter.sums``, when the iterator has given it. All batches
-        are to be taken.
-        """
-        ...
-
-
 @attrs.frozen
-class IterateFacts:
+class Iterates:
     """What the public knows of the iterates of a fit, before it begins.
 
     Everything is in the units of the iteration: features are clipped to [-1, 1], and so is a target of
@@ -897,7 +890,7 @@ class IterateFacts:
     features
         How many coefficients an iterate has, its intercept aside.
     after
-        For each time that an iterate is handed over, how many single events of the fit precede it.
+        For each time that an iterate is shown, how many single events of the fit precede it.
     neighboring
         The relation.
     records
@@ -915,7 +908,7 @@ class IterateFacts:
     def reach(self, length: float) -> float:
         """Return the largest residual in the gradient of an iterate whose magnitudes add up to ``length``.
 
-        >>> IterateFacts("squared", 4.0, None, 2, (), Neighboring.ADD_OR_REMOVE_ONE).reach(0.5)
+        >>> Iterates("squared", 4.0, None, 2, (), Neighboring.ADD_OR_REMOVE_ONE).reach(0.5)
         1.5
         """
         largest = 1.0 if self.loss == "logistic" else length + 1.0
@@ -923,29 +916,32 @@ class IterateFacts:
 
 
 @attrs.frozen(eq=False)
-class IterateState:
-    """One iterate, as a regressor hands it over; in the units of ``IterateFacts``.
+class Iterate:
+    """One iterate, as a regressor shows it; in the units of ``Iterates``.
 
     Attributes
     ----------
+    facts
+        Those of the request; public, like ``step``, ``weights`` and ``length``.
     step
-        How many steps were made; public.
+        How many steps were made.
     weights
-        The coefficients, shape (d,); public.
+        The coefficients, shape (d,).
     length
-        Sum of the magnitudes of the coefficients, the intercept's among them; public.
+        Sum of the magnitudes of the coefficients, the intercept's among them.
     gradient
-        c, shape (d,); private.
+        c, shape (d,); private, like all that follow.
     steepest
-        The largest magnitude in the gradient, that of the intercept included; private.
+        The largest magnitude in the gradient, that of the intercept included.
     inner
-        The sum of u r; private, and None where residuals are clipped or it is not computed.
+        The sum of u r; None where residuals are clipped or it is not computed.
     square
         The sum of u^2, likewise.
     squares
         The sum of x_j^2 for each feature, shape (d,), likewise.
     """
 
+    facts: Iterates
     step: int
     weights: Vector
     length: float
@@ -954,123 +950,3 @@ class IterateState:
     inner: float | None = None
     square: float | None = None
     squares: Vector | None = None
-
-
-class Screen(Protocol):
-    """What shows an iterate to the scorer and the selector of a loop."""
-
-    def __call__(self, state: IterateState, /) -> tuple[int, ...]:
-        """Return the features that are to be dropped from an iterate: a release."""
-        ...
-
-
-@runtime_checkable
-class IterateScorer(Protocol):
-    """How well can each feature be dropped from an iterate? It adds no noise.
-
-    A scorer of ``dpkit.scorers`` keeps this protocol or ``Scorer``, or both. Its scores are shown to the
-    selector inside the loop of an ``IterativeRegressor``; what is selected is dropped from the iterate.
-    Beside the features there is a candidate *none*, the last, with index d and score 0, unless a scorer says
-    ``none = False``, an optional class-level fact, field or property: then it is there only where no feature
-    has a coefficient. Features without a coefficient are no candidates; which ones have is public.
-
-    Scores whose sensitivity is known to be false, of a published method, say so by ``not_private``, sentences
-    that the certificate repeats; another optional fact.
-    """
-
-    def iterate_sensitivity(self, facts: IterateFacts, /) -> Sensitivity:
-        """Return how far the scores of any one iterate move between neighboring datasets, *none* included.
-
-        One number for all iterates of a fit, because it is planned: scores may be in units of a public number
-        that differs between iterates, such as ``facts.reach(state.length)``.
-
-        Raises
-        ------
-        Unsuitable
-            If nothing is proved for such iterates.
-        """
-        ...
-
-    def iterate_scores(self, state: IterateState, facts: IterateFacts, /) -> Vector:
-        """Return one finite score per feature, shape (d,): larger is better dropped."""
-        ...
-
-
-@runtime_checkable
-class ComponentScorer(Protocol):
-    """A scorer of iterates whose scores are read off noisy numbers, of which there may be any number.
-
-    An optional capability beside ``IterateScorer``, for rules that combine several sums: noise for each of
-    the sums may be far less than noise for what is made of them. Where ``components`` is not 0,
-    ``iterate_scores`` returns so many numbers, whose sensitivity ``iterate_sensitivity`` declares. A
-    ``ThresholdSelector`` that says ``reads = True``, a class-level fact, releases them with noise and then
-    asks for the scores. Those are read off a release and what is public of the iterate, and cost nothing.
-    """
-
-    def components(self, facts: IterateFacts, /) -> int:
-        """Return how many numbers are handed over for each iterate; 0 where it is scores."""
-        ...
-
-    def read_components(
-        self, noisy: Vector, deviation: float, state: IterateState, facts: IterateFacts, /
-    ) -> Vector:
-        """Return one finite score per feature, shape (d,): above 0 is dropped.
-
-        ``deviation`` is that of the noise on each number; of ``state`` only the public fields are there, and
-        the private ones are 0 or None.
-        """
-        ...
-
-
-@runtime_checkable
-class IterativeRegressor(Protocol):
-    """A regressor that shows its iterates to a scorer and a selector, which drop features from them.
-
-    An optional capability beside ``Regressor``. It plans by ``Regressor.plan``, for all features, and its
-    events and the selector's are drawn from one meter, in the order that ``IterateFacts.after`` says.
-    """
-
-    def iterate_facts(self, schema: Schema, /) -> IterateFacts:
-        """Return what is public about the iterates of a fit to all features.
-
-        Raises
-        ------
-        Unsuitable
-            If the regressor cannot serve the schema.
-        """
-        ...
-
-    def fit_iterates(
-        self, data: Dataset, plan: StagePlan, meter: Meter, screen: Screen, /
-    ) -> Model | Refusal:
-        """Return what ``fit`` returns, after showing iterates to ``screen`` as the facts say.
-
-        The coefficients that ``screen`` returns are to become 0 before the next step; they may come back.
-        """
-        ...
-
-
-@runtime_checkable
-class ThresholdSelector(Protocol):
-    """A selector that releases every candidate above a threshold, however many there are.
-
-    An optional capability beside ``TopKSelector``, used while a regressor iterates. A class-level fact
-    ``reads = True`` says that it asks ``Scores.read``, where there is one, for the scores that belong to its
-    noisy values: then it serves a ``ComponentScorer``, and the request counts the numbers handed over.
-    """
-
-    def plan_above(self, request: SelectionRequest, /) -> StagePlan:
-        """Return one event for each round of the request, whose ``picks`` count rounds and nothing else.
-
-        Raises
-        ------
-        Unsuitable
-            If the request cannot be served.
-        CalibrationFailed
-            If no noise is found whose events stay within the budget.
-        """
-        ...
-
-    def select_above(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
-        """Return the candidates whose noisy scores are above 0, by index; all, some or none."""
-        ...

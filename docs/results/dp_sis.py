@@ -24,8 +24,17 @@ from dpkit_check import StageMeter
 from dpkit_command_bench.generators import fan_lv
 from dpkit_command_bench.selection_metrics import top_k_accuracy
 
-from dpkit_core import Budget, Dataset, Plan, Randomness, Schema, Scores, Sensitivity, compose
-from dpkit_core.protocols import PreparedScores
+from dpkit_core import (
+    Budget,
+    Dataset,
+    Plan,
+    Randomness,
+    Schema,
+    Scores,
+    StagePlan,
+    Vector,
+    compose,
+)
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 DELTA = 1e-6
@@ -92,32 +101,26 @@ def microarray(path: Path) -> Iterator[Task]:
     yield task(X, y, best.tolist(), (float(y.min()), float(y.max())))
 
 
-def prepare(plan: Plan, data: Dataset) -> PreparedScores:
+def prepare(plan: Plan, data: Dataset) -> Callable[[Sequence[int]], Vector]:
     """Return the scores of ``data``; what the scorer releases, if it does, is seeded."""
     assert plan.assembly.scorer is not None
-    scorer, stage = plan.assembly.scorer.instance, plan.stage("scoring")
-    if stage is None:
-        prepared: PreparedScores = scorer.prepare(data)
-    else:
-        meter = StageMeter("scoring", stage.plan, plan.schema.neighboring, Randomness.from_seed(0))
-        prepared = scorer.prepare_released(data, stage.plan, meter)
-    return prepared
+    stage = plan.stage("scoring")
+    planned = StagePlan(()) if stage is None else stage.plan
+    meter = StageMeter("scoring", planned, plan.schema.neighboring, Randomness.from_seed(0))
+    return plan.assembly.scorer.instance.prepare(data, planned, meter)
 
 
-def select(
-    plan: Plan, sensitivities: Sequence[Sensitivity], prepared: PreparedScores, seed: int
-) -> list[int]:
+def select(plan: Plan, prepared: Callable[[Sequence[int]], Vector], seed: int) -> list[int]:
     """Return what the plan's selector picks from scores that are prepared, as the composer does."""
     stage, pipeline = plan.stage("selection"), plan.assembly
     assert stage is not None
     assert pipeline.assembly.scorer is not None
     meter = StageMeter("selection", stage.plan, plan.schema.neighboring, Randomness.from_seed(seed))
-    candidates = np.ones(len(prepared.scores(())), dtype=bool)
+    candidates = np.ones(len(prepared(())), dtype=bool)
     picked: list[int] = []
-    adaptive = pipeline.assembly.scorer.instance.adaptive
-    for r, count in enumerate((1,) * plan.k if adaptive else (plan.k,)):
-        scores = Scores(prepared.scores(picked), sensitivities[r], candidates.copy(), r)
-        chosen = [int(j) for j in stage.part.instance.select(scores, count, stage.plan, meter)]
+    for round_ in stage.rounds:
+        scores = Scores(prepared(picked), round_, candidates.copy())
+        chosen = [int(j) for j in stage.part.instance.select(scores, stage.plan, meter)]
         candidates[chosen] = False
         picked += chosen
     meter.finish()
@@ -150,12 +153,11 @@ def recalls(name: str, tasks: Callable[[], Iterator[Task]], trials: int) -> Iter
         combinations = list(plans(scorer, tables[0]))  # the public facts that count are those of all tables
         first = combinations[0][2]
         assert first.assembly.scorer is not None
-        sensitivities = [first.assembly.scorer.instance.sensitivity(first.schema, r) for r in range(first.k)]
         prepared = [prepare(first, table.data) for table in tables]
         repeated = range(trials // SLOWER if part == "kendall" else trials)
         for selector, epsilon, plan in combinations:
             values = [
-                top_k_accuracy(select(plan, sensitivities, scores, 1000 * number + trial), table.best)
+                top_k_accuracy(select(plan, scores, 1000 * number + trial), table.best)
                 for number, (table, scores) in enumerate(zip(tables, prepared, strict=True))
                 for trial in repeated
             ]

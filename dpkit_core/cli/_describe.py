@@ -15,8 +15,9 @@ import attrs
 
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import DpkitError
-from dpkit_core.pipeline.parts import Option, option_fields
-from dpkit_core.plugins.kinds import PARTS
+from dpkit_core.mechanisms.picks import rounds_of
+from dpkit_core.pipeline.parts import ITERATES, Option, forms_of, option_fields
+from dpkit_core.plugins.kinds import Planning
 from dpkit_core.plugins.registry import ComponentRef, Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
@@ -34,16 +35,7 @@ from dpkit_core.privacy.events import (
     Renyi,
     events_in_words,
 )
-from dpkit_core.protocols import (
-    Accountant,
-    IterateFacts,
-    IterateScorer,
-    RegressionRequest,
-    ReleasingScorer,
-    ScoringRequest,
-    SelectionRequest,
-    StagePlan,
-)
+from dpkit_core.protocols import Accountant, Iterates, Request, SelectionRequest, StagePlan
 
 EXAMPLE = "10 columns, k = 5, epsilon 1, delta 1e-6"
 _COLUMNS, _K, _RECORDS = 10, 5, 10_000
@@ -171,7 +163,7 @@ def _asked(ask: Callable[[Neighboring, Budget, Schema], Any], what: str) -> Fact
 
 def _scorer(component: type[Any]) -> Facts:
     scorer = component()
-    if PARTS["scorer"].protocol_of(component) is IterateScorer:
+    if forms_of(scorer) == (ITERATES,):
         return _scorer_of_iterates(scorer)
 
     def sensitivity(relation: Neighboring, budget: Budget, schema: Schema) -> Facts:
@@ -180,11 +172,11 @@ def _scorer(component: type[Any]) -> Facts:
         return {word: {"linf": value.linf, "range": value.range} for word, value in rounds.items()}
 
     def events(relation: Neighboring, budget: Budget, schema: Schema) -> list[str]:
-        return _words(scorer.plan(ScoringRequest(schema, _K, budget, _require_accountant(relation))))
+        return _words(scorer.plan(Request(schema, _K, budget, _require_accountant(relation))))
 
     facts = _asked(sensitivity, "sensitivity")
     facts["scores"] = "change with each pick" if scorer.adaptive else "do not change"
-    if isinstance(scorer, ReleasingScorer):
+    if isinstance(scorer, Planning):
         release = _asked(events, "events")
         for relation, sentences in release["needs"].items():
             facts["needs"][relation] = list(dict.fromkeys([*facts["needs"][relation], *sentences]))
@@ -193,11 +185,11 @@ def _scorer(component: type[Any]) -> Facts:
     return facts
 
 
-def _scorer_of_iterates(scorer: IterateScorer) -> Facts:
+def _scorer_of_iterates(scorer: Any) -> Facts:
     def sensitivity(relation: Neighboring, budget: Budget, schema: Schema) -> Facts:
         d = len(schema.features)
-        clipped = IterateFacts("squared", 1.0, 0.25, d, (1,), relation, schema.records)
-        value = scorer.iterate_sensitivity(clipped)
+        clipped = Iterates("squared", 1.0, 0.25, d, (1,), relation, schema.records)
+        value = scorer.sensitivity(clipped, 0)
         return {"every iterate": {"linf": value.linf, "range": value.range}}
 
     facts = _asked(sensitivity, "sensitivity")
@@ -211,13 +203,13 @@ def _selector(component: type[Any]) -> Facts:
     def events(relation: Neighboring, budget: Budget, schema: Schema) -> Facts:
         accountant = _require_accountant(relation)
         sensitivity = Sensitivity.general(1.0, relation)
-        return {
-            how: _words(
-                selector.plan(
-                    SelectionRequest(_COLUMNS, picks, (sensitivity,) * len(picks), budget, accountant)
-                )
-            )
+        rounds = {
+            how: rounds_of(_COLUMNS, picks, (sensitivity,) * len(picks))
             for how, picks in (("one a round", (1,) * _K), ("all at once", (_K,)))
+        }
+        return {
+            how: _words(selector.plan(SelectionRequest(each, budget, accountant)))
+            for how, each in rounds.items()
         }
 
     return _asked(events, "events")
@@ -227,7 +219,7 @@ def _regressor(component: type[Any]) -> Facts:
     regressor = component()
 
     def events(relation: Neighboring, budget: Budget, schema: Schema) -> list[str]:
-        return _words(regressor.plan(RegressionRequest(schema, _K, budget, _require_accountant(relation))))
+        return _words(regressor.plan(Request(schema, _K, budget, _require_accountant(relation))))
 
     return _asked(events, "events")
 

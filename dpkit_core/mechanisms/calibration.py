@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from dpkit_core.errors import CalibrationFailed, Unsuitable
 from dpkit_core.privacy.events import Event, priced, walk
-from dpkit_core.protocols import Accountant, RegressionRequest, ScoringRequest, SelectionRequest
+from dpkit_core.protocols import Accountant, Request, SelectionRequest
 
 #: How often a parameter is halved or doubled, at most, to get to where its cost passes the limit.
 _FARTHEST = 200
@@ -137,7 +137,7 @@ def _interpolated(
 
 def calibrate_events(
     events: Callable[[float], Sequence[Event]],
-    request: SelectionRequest | ScoringRequest | RegressionRequest,
+    request: Request | SelectionRequest,
     *,
     start: float | None = None,
     relative_error: float = 1e-9,

@@ -46,7 +46,7 @@ from dpkit_core.arrays import Integers
 from dpkit_core.data.sums import Block, Sum, Summable
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import ExponentialMechanism
-from dpkit_core.protocols import Scores
+from dpkit_core.protocols import Round, Scores
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -280,7 +280,7 @@ def select_point(
     event = ExponentialMechanism(
         epsilon, sensitivity.neighboring, sensitivity=sensitivity.range, candidates=scores.size
     )
-    shown = Scores(scores, sensitivity, candidates)
+    shown = Scores(scores, Round(scores.size, scores.size, 1, sensitivity), candidates)
     (pick,) = meter.select(shown, 1, event=event, constant_work=constant_work)
     return pick
 

@@ -1,7 +1,7 @@
 """What a plan foretells from public facts, before anything is spent: how many records it wants, and why.
 
 The core foretells selections by exponential mechanisms, whose law its events say; a part foretells what it
-knows by ``forecast`` (see ``dpkit_core.Forecaster``). Where the public knows about how many records there are
+knows by ``forecast`` (see ``dpkit_core.Regressor``). Where the public knows about how many records there are
 (``records`` or ``records_about`` in the schema) and a forecast wants more, the plan warns. Nothing here
 depends on data, and nothing that a part says here gets into a release.
 """
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from dpkit_core.plugins.kinds import Forecasting
 from dpkit_core.privacy.events import ExponentialMechanism, PermuteAndFlip, walk
-from dpkit_core.protocols import Forecast, Forecaster
+from dpkit_core.protocols import Forecast
 
 if TYPE_CHECKING:
-    from dpkit_core.data.schema import Schema
-    from dpkit_core.pipeline.stages import Stage
+    from dpkit_core.pipeline.plan import Stage
 
 #: How sure a pick is of what leads by so much.
 SURE = 0.95
@@ -49,21 +49,21 @@ class StageForecast:
         )
 
 
-def forecasts_of(stage: Stage, schema: Schema, k: int) -> Iterator[StageForecast]:
+def forecasts_of(stage: Stage) -> Iterator[StageForecast]:
     """Yield what is foretold of a stage: by the core, then by its part."""
     found: list[Forecast] = []
     if stage.name == "selection" and (leads := _leads(stage)):
         found.append(lead_forecast(max(leads)))
     part = stage.part.instance
-    if isinstance(part, Forecaster):
-        found += _of_part(part, stage, schema, k)
+    if isinstance(part, Forecasting):
+        found += _of_part(part, stage)
     for forecast in found:
         yield StageForecast(stage.name, str(stage.part.name), forecast)
 
 
-def _of_part(part: Forecaster, stage: Stage, schema: Schema, k: int) -> Sequence[Forecast]:
+def _of_part(part: Forecasting, stage: Stage) -> Sequence[Forecast]:
     try:
-        said = tuple(part.forecast(stage.plan, schema, k))
+        said = tuple(part.forecast(stage.plan, stage.request))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a forecast that fails is no reason not to run

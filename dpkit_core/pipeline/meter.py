@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import attrs
 import numpy as np
@@ -35,6 +35,7 @@ from dpkit_core.noise.grid import Shape
 from dpkit_core.noise.randomness import Randomness, Stream, Uncopyable
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.noise.selection import LAZY_FROM, select
+from dpkit_core.privacy.accounts import PrecisionAccounts
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
     Event,
@@ -49,11 +50,9 @@ from dpkit_core.privacy.events import (
     walk,
 )
 from dpkit_core.protocols import (
-    Accountant,
-    Custom,
+    Iterate,
     Meter,
-    RecordAccountant,
-    RecordAccounts,
+    Round,
     Scores,
     StagePlan,
 )
@@ -108,7 +107,7 @@ class Call:
     Attributes
     ----------
     method
-        Of ``Custom``.
+        Of ``Sampler``.
     scale
         Of the noise, as asked for; None where the method has a standard law.
     """
@@ -151,7 +150,7 @@ class Window(Uncopyable):
     __slots__ = ("_ask",)
 
     def __init__(self, meter: Meter) -> None:
-        calls = {"laplace", "gaussian", "select", "sums", "custom", "foreign"}
+        calls = {"laplace", "gaussian", "select", "sums", "custom", "foreign", "screen"}
 
         def ask(call: str, *arguments: Any, **options: Any) -> Any:
             return getattr(meter, call)(*arguments, **options) if call in calls else meter.coins
@@ -206,15 +205,22 @@ class Window(Uncopyable):
         noisy: Floats = self._ask("sums", contributions, groups, limits=limits, event=event)
         return noisy
 
-    def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Custom]:
+    def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Sampler]:
         """As ``Meter.custom`` says."""
-        block: AbstractContextManager[Custom] = self._ask("custom", event, proof=proof, arithmetic=arithmetic)
+        block: AbstractContextManager[Sampler] = self._ask(
+            "custom", event, proof=proof, arithmetic=arithmetic
+        )
         return block
 
     def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
         """As ``Meter.foreign`` says."""
         block: AbstractContextManager[None] = self._ask("foreign", event, whose=whose, proof=proof)
         return block
+
+    def screen(self, iterate: Iterate, /) -> tuple[int, ...]:
+        """As ``Meter.screen`` says."""
+        dropped: tuple[int, ...] = self._ask("screen", iterate)
+        return dropped
 
 
 class StageMeter(Uncopyable):
@@ -230,8 +236,6 @@ class StageMeter(Uncopyable):
         The relation of every event recorded here.
     randomness
         Where all bits come from.
-    accountant
-        Keeps the accounts of records, where the plan has ``Filtered``.
     report
         Called with the draws done and the draws in all, after each; neither depends on the data.
 
@@ -248,7 +252,6 @@ class StageMeter(Uncopyable):
         neighboring: Neighboring,
         randomness: Randomness,
         *,
-        accountant: Accountant | None = None,
         report: Callable[[int, int], None] | None = None,
     ) -> None:
         require_nobody_at_work("make a meter of its own")
@@ -257,8 +260,8 @@ class StageMeter(Uncopyable):
         self._plan = plan
         self._pending = deque(_steps(plan.events))
         self._total = len(self._pending)
-        self._accountant: object = accountant
-        self._accounts: dict[int, RecordAccounts] = {}
+        self._accounts: dict[int, PrecisionAccounts] = {}
+        self._screen: Callable[[Iterate], tuple[int, ...]] | None = None
         self._records: int | None = None
         self._report = report
         self._stream = randomness.stream(stage)
@@ -309,6 +312,10 @@ class StageMeter(Uncopyable):
         None where selections are not from the scores of another part.
         """
         self._offered = sensitivity
+
+    def screen_by(self, screen: Callable[[Iterate], tuple[int, ...]]) -> None:
+        """Say what drops features from the iterates that the part shows, with draws of this meter."""
+        self._screen = screen
 
     def arrive(self, records: int) -> None:
         """Say that so many more records have come, which are in all sums from now on."""
@@ -386,7 +393,16 @@ class StageMeter(Uncopyable):
             self._sampler, columns, groups, event, admit=None if accounts is None else accounts.admit
         )
 
-    def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Custom]:
+    def screen(self, iterate: Iterate, /) -> tuple[int, ...]:
+        """As ``Meter.screen`` says."""
+        self._require_usable()
+        if self._screen is None:
+            self._void("showed an iterate where none was planned")
+            self._raise_violation()
+            return ()
+        return self._screen(iterate)
+
+    def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Sampler]:
         """As ``Meter.custom`` says."""
         self._require_words(proof, arithmetic, self._plan.arithmetic, "arithmetic")
         return self._opened(event, arithmetic)
@@ -428,9 +444,10 @@ class StageMeter(Uncopyable):
         self, scores: Scores, shape: tuple[int, ...], k: int, event: ExponentialMechanism | PermuteAndFlip
     ) -> float:
         """Record ``k`` selections; return the scale of their noise."""
-        sensitivity = scores.sensitivity
-        if type(scores) is not Scores or type(sensitivity) is not Sensitivity:
-            self._void("selected from something else than scores of dpkit with their sensitivity")
+        # The object that was offered: a sensitivity that was computed again may be another number.
+        sensitivity = scores.round.sensitivity
+        if {type(scores), type(scores.round), type(sensitivity)} != {Scores, Round, Sensitivity}:
+            self._void("passed the meter something other than `Scores`")
         elif self._offered is not None and sensitivity != self._offered:
             self._void("selected from scores by another sensitivity than the one that their scorer declares")
         elif is_exact(event) and (event.sensitivity, event.candidates) != (sensitivity.range, shape[0]):
@@ -464,15 +481,13 @@ class StageMeter(Uncopyable):
             self._void("asked for sums over other groups than those of the event")
         self._raise_violation()
 
-    def _accounts_of_next(self) -> RecordAccounts | None:
+    def _accounts_of_next(self) -> PrecisionAccounts | None:
         """Return the accounts that the next planned event is filtered by; opened where it is the first."""
         step = self._pending[0] if self._pending else None
         if step is None or step.filter is None:
             return None
         if step.place not in self._accounts:
-            if not isinstance(self._accountant, RecordAccountant):
-                raise ValueError(f"{step.filter} needs an accountant that keeps accounts of records")
-            self._accounts[step.place] = self._accountant.open(step.filter, self._records or 0)
+            self._accounts[step.place] = PrecisionAccounts(step.filter, self._records or 0)
         return self._accounts[step.place]
 
     def _spend(self, draw: Draw, *, by_sums: bool = False) -> None:
@@ -495,15 +510,15 @@ class StageMeter(Uncopyable):
         if self._report is not None:
             self._report(len(self._draws), self._total)
 
-    def _opened(self, event: Event, arithmetic: str) -> AbstractContextManager[Custom]:
+    def _opened(self, event: Event, arithmetic: str) -> AbstractContextManager[Sampler]:
         """Return the block of a custom mechanism: a sampler that is of use until its end."""
         opened = _Opened(self._sampler, self._require_usable)
 
-        def begin() -> Custom:
+        def begin() -> Sampler:
             self._spend_all(event, None)
             self._arithmetic[arithmetic] = None
             self._open = True
-            return opened
+            return cast("Sampler", opened)
 
         def end(failed: bool) -> None:
             calls = opened.close()
@@ -651,7 +666,7 @@ class _Block(Uncopyable, Generic[Given_co]):
 
 
 class _Opened(Uncopyable):
-    """The sampler of one custom mechanism, see ``dpkit_core.protocols.Custom``: counts what it gives."""
+    """The sampler of one custom mechanism, see ``dpkit_core.noise.sampler.Sampler``: counts what it gives."""
 
     __slots__ = ("_ask", "close")
 

@@ -8,22 +8,19 @@ import math
 import numbers
 import reprlib
 from collections.abc import Mapping
-from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
 from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.policy import Policy
-from dpkit_core.plugins.kinds import PARTS
+from dpkit_core.plugins.kinds import PARTS, Iterating, Reading
 from dpkit_core.plugins.registry import MOVING, Registry
 from dpkit_core.plugins.signatures import is_supported, lacking, members
 from dpkit_core.protocols import (
     API,
     Accountant,
-    ComponentScorer,
-    IterateFacts,
-    IterateScorer,
-    IterativeRegressor,
+    Iterates,
     Regressor,
     Scorer,
     TopKSelector,
@@ -31,7 +28,7 @@ from dpkit_core.protocols import (
 from dpkit_core.release.certificate import PartRecord
 from dpkit_core.validators import exact_text
 
-Component: TypeAlias = Scorer | IterateScorer | TopKSelector | Regressor | IterativeRegressor | Accountant
+Component: TypeAlias = Scorer | TopKSelector | Regressor | Accountant
 """What a part is an instance of: a class that keeps one of the protocols."""
 
 C = TypeVar("C", bound=Component)
@@ -91,19 +88,19 @@ class Selection:
 class Iteration:
     """The parts of a pipeline whose regressor shows its iterates to the scorer and the selector."""
 
-    scorer: Part[IterateScorer]
+    scorer: Part[Scorer]
     selector: Part[TopKSelector]
-    regressor: Part[IterativeRegressor]
+    regressor: Part[Regressor]
 
     @property
     def not_private(self) -> tuple[str, ...]:
         """Why what is selected by the scores is not private, if it is not."""
         return tuple(map(exact_text, getattr(self.scorer.instance, "not_private", ())))
 
-    def components(self, facts: IterateFacts) -> int:
+    def components(self, facts: Iterates) -> int:
         """Return how many numbers, off which scores are read, there are for each iterate; 0 for scores."""
         scorer = self.scorer.instance
-        return int(scorer.components(facts)) if isinstance(scorer, ComponentScorer) else 0
+        return int(scorer.components(facts)) if isinstance(scorer, Reading) else 0
 
     @property
     def none(self) -> bool:
@@ -146,7 +143,7 @@ class Assembly:
         scorer, selector, regressor = self.scorer, self.selector, self.regressor
         if scorer is None or selector is None or regressor is None:
             return None
-        if not (_scores_iterates(scorer) and _shows_iterates(regressor)):
+        if not (ITERATES in forms_of(scorer.instance) and isinstance(regressor.instance, Iterating)):
             return None
         return Iteration(scorer, selector, regressor)
 
@@ -158,22 +155,16 @@ class Assembly:
         """
         if self.scorer is None or self.iteration is not None:
             return FORMS
-        return forms_of(self.scorer.instance)
-
-
-def _scores_iterates(part: Part[Component]) -> TypeGuard[Part[IterateScorer]]:
-    return isinstance(part.instance, IterateScorer)
-
-
-def _shows_iterates(part: Part[Component]) -> TypeGuard[Part[IterativeRegressor]]:
-    return isinstance(part.instance, IterativeRegressor)
+        return tuple(form for form in forms_of(self.scorer.instance) if form in FORMS)
 
 
 FORMS = ("dense", "sparse", "streamed")
+ITERATES = "iterates"
+BATCHES = "batches"
 
 
 def forms_of(part: Component) -> tuple[str, ...]:
-    """Return the forms of data that a part accepts."""
+    """Return the forms of data that a part accepts, ``ITERATES`` and ``BATCHES`` among them."""
     return tuple(getattr(type(part), "forms", FORMS[:1]))
 
 
@@ -313,7 +304,8 @@ def _require_part(role: str, given: object) -> None:
         raise InvalidOption(
             f"{role} is the class {given.__name__}; give a part, such as {given.__name__}(), or its name"
         )
-    protocol = PARTS[role].protocol_of(type(given))
+    protocol = PARTS[role].protocol
+    assert protocol is not None, f"{role} is a part"
     missing = lacking(given, protocol)
     if missing:
         raise InvalidOption(

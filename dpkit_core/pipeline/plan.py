@@ -17,10 +17,9 @@ from dpkit_core.mechanisms.calibration import total
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.forecasts import StageForecast, forecasts_of
 from dpkit_core.pipeline.parts import Assembly, Component, Part
-from dpkit_core.pipeline.stages import Stage
 from dpkit_core.privacy.budget import Budget, rounded_up, vacuous
 from dpkit_core.privacy.events import NonPrivate, events_in_short, walk
-from dpkit_core.protocols import Accountant, IterateFacts
+from dpkit_core.protocols import Accountant, Iterates, Request, Round, SelectionRequest, StagePlan
 from dpkit_core.release.certificate import PartRecord, StageEvent
 from dpkit_core.release.release import Release
 from dpkit_core.text import Section, Shown, indented, number_of, some_of
@@ -33,6 +32,36 @@ Progress = Callable[[str, int, int], None]
 
 Outcome = Literal["declined", "released", "vetoed", "violated", "failed"]
 """What became of a run: see ``Hooks.dpkit_finished``."""
+
+
+@attrs.frozen
+class Stage:
+    """One stage of a plan: one part that releases something, by which events, and what they may cost.
+
+    Attributes
+    ----------
+    name
+        ``scoring``, ``selection`` or ``regression``.
+    part
+        The part that releases something here.
+    share
+        Its fraction of the budget before joint composition.
+    request
+        What it was asked to plan for; its budget is what the events may cost when accounted alone.
+    plan
+        Its events and settings.
+    """
+
+    name: str
+    part: Part[Component]
+    share: float
+    request: Request | SelectionRequest
+    plan: StagePlan
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The rounds of a selection; none of another stage."""
+        return self.request.rounds if isinstance(self.request, SelectionRequest) else ()
 
 
 @attrs.frozen
@@ -69,7 +98,7 @@ class Plan:
     records: tuple[PartRecord, ...]
     assumptions: tuple[str, ...]
     batches: int
-    iterates: IterateFacts | None
+    iterates: Iterates | None
     _runner: Runner = attrs.field(repr=False, eq=False)
     because: str = attrs.field(default="", eq=False, kw_only=True)
 
@@ -108,7 +137,7 @@ class Plan:
     @property
     def forecasts(self) -> tuple[StageForecast, ...]:
         """What can be told of a run from public facts, stage by stage: see ``dpkit_core.Forecast``."""
-        return tuple(found for stage in self.stages for found in forecasts_of(stage, self.schema, self.k))
+        return tuple(found for stage in self.stages for found in forecasts_of(stage))
 
     def __str__(self) -> str:
         return plan_in_words(self)
@@ -315,7 +344,7 @@ def _alone(plan: Plan, stage: Stage) -> str:
         return "0"
     if any(isinstance(inner, NonPrivate) for event in stage.plan.events for inner in walk(event)):
         return "none"
-    alone = total(list(stage.plan.events), plan.accountant.instance, stage.budget.delta)
+    alone = total(list(stage.plan.events), plan.accountant.instance, stage.request.budget.delta)
     return rounded_up(alone, 4)
 
 

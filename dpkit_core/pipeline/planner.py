@@ -7,10 +7,10 @@ not lost.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
 
 import attrs
 
@@ -24,14 +24,26 @@ from dpkit_core.errors import (
     UnsupportedEvent,
 )
 from dpkit_core.mechanisms.calibration import calibrate, total
+from dpkit_core.mechanisms.picks import rounds_of
 from dpkit_core.noise.grid import check_range, gaussian_grid, laplace_grid
 from dpkit_core.noise.selection import SMALLEST_EPSILON
 from dpkit_core.pipeline.default_accountant import fallback, preferred, unknown_to
-from dpkit_core.pipeline.parts import Assembly, Component, Iteration, Part, Selection, make_part
-from dpkit_core.pipeline.plan import Plan
+from dpkit_core.pipeline.parts import (
+    BATCHES,
+    FORMS,
+    ITERATES,
+    Assembly,
+    Component,
+    Iteration,
+    Part,
+    Selection,
+    forms_of,
+    make_part,
+)
+from dpkit_core.pipeline.plan import Plan, Stage
 from dpkit_core.pipeline.runner import run
-from dpkit_core.pipeline.stages import UNPROTECTED, Stage, picks_of
-from dpkit_core.plugins.kinds import PARTS
+from dpkit_core.pipeline.screen import UNPROTECTED
+from dpkit_core.plugins.kinds import Iterating, Planning
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
@@ -49,19 +61,14 @@ from dpkit_core.privacy.events import (
 )
 from dpkit_core.protocols import (
     Accountant,
-    IterateFacts,
-    IterateScorer,
-    IterativeRegressor,
-    RecordAccountant,
-    RegressionRequest,
+    Iterates,
     Regressor,
-    ReleasingScorer,
+    Request,
+    Round,
     Scorer,
-    ScoringRequest,
     SelectionRequest,
     StagePlan,
-    StreamRegressor,
-    ThresholdSelector,
+    keeps_accounts,
 )
 from dpkit_core.release.certificate import PartRecord
 from dpkit_core.release.consistency import other_picks
@@ -73,6 +80,9 @@ SMALLEST_BUDGET = 1e-100  # epsilon: stages get parts of it, whose squares float
 LARGEST_SCALE = 1024.0  # far more than joint composition saves
 
 
+Asked = TypeVar("Asked", Request, SelectionRequest)
+
+
 @attrs.frozen
 class _Draft:
     """A stage before its budget is known."""
@@ -80,7 +90,19 @@ class _Draft:
     name: str
     part: Part[Component]
     share: float
-    plan: Callable[[Budget], StagePlan]
+    ask: Callable[[Budget], tuple[Request | SelectionRequest, StagePlan]]
+
+
+def _asking(
+    request: Callable[[Budget], Asked], plan: Callable[[Asked], StagePlan]
+) -> Callable[[Budget], tuple[Asked, StagePlan]]:
+    """Return what asks a part to plan for a budget, and returns the request and the plan."""
+
+    def ask(budget: Budget) -> tuple[Asked, StagePlan]:
+        asked = request(budget)
+        return asked, _exact_plan(plan(asked))
+
+    return ask
 
 
 class Planner:
@@ -101,7 +123,7 @@ class Planner:
         self.budget = budget
         self.features = len(schema.features)
         self.iteration = assembly.iteration
-        self.facts: IterateFacts | None = None
+        self.facts: Iterates | None = None
         selecting = assembly.selector is not None and self.iteration is None
         if k is None and selecting:
             self.k = min(DEFAULT_K, self.features)
@@ -112,7 +134,7 @@ class Planner:
         self.batches = batches
         self.problems: list[str] = []
         self.fresh: Accountant
-        self.sensitivities: tuple[Sensitivity, ...] | None = None
+        self.rounds: tuple[Round, ...] | None = None
 
     def plan(self) -> Plan:
         """Return the plan, or raise ``CannotCompose`` with every problem."""
@@ -207,7 +229,7 @@ class Planner:
                 f"{self.assembly.selector} selects features when not all batches are there; leave it out, or "
                 "give one table"
             )
-        if regressor is not None and not isinstance(regressor.instance, StreamRegressor):
+        if regressor is not None and BATCHES not in forms_of(regressor.instance):
             problems.append(
                 f"{regressor} learns from one table, not from {self.batches} batches; give one table, or a "
                 "regressor for streams, such as sgbdt"
@@ -264,6 +286,7 @@ class Planner:
         failed = len(self.problems) > earlier
         del self.problems[earlier:]  # told are those of the fallback, if it has any
         if failed or unknown_to(first, filter(is_exact, _events_of(stages))) is not None:
+            self.rounds = None  # a selector may have a threshold for another accountant only
             return fallback(relation), None
         return first, stages
 
@@ -299,40 +322,36 @@ class Planner:
             raise CannotCompose(str(self.assembly), self.problems)
 
     def _drafts(self) -> list[_Draft]:
-        """Return the stages in order, each with its share of the budget and who plans it."""
+        """Return the stages in order, each with its share of the budget and how its part is asked to plan."""
         selection, regressor = self.assembly.selection, self.assembly.regressor
         drafts: list[_Draft] = []
         share = 0.0
         if selection is not None:
             share = self.select_share if regressor else 1.0
-            score = 0.0
-            if self.iteration is None and isinstance(scorer := selection.scorer.instance, ReleasingScorer):
-                plan_scores = functools.partial(self._scoring, scorer)
-                score = self._score_share(share, plan_scores)
-                drafts.append(_Draft("scoring", selection.scorer, share * score, plan_scores))
-            if self.iteration is not None and self.iteration.not_private:
-                plan_reasons = functools.partial(
-                    _admitting, self.iteration.not_private, self.schema.neighboring
-                )
-                drafts.append(_Draft("scoring", selection.scorer, 0.0, plan_reasons))
-            plan_picks = functools.partial(self._selection, selection)
-            if self.iteration is not None:
-                plan_picks = functools.partial(self._screening, self.iteration)
-            drafts.append(_Draft("selection", selection.selector, share * (1 - score), plan_picks))
+            scorer, score = selection.scorer, 0.0
+            if self.iteration is not None and (reasons := self.iteration.not_private):
+                admit = _asking(self._request, lambda _: self._admission(reasons))
+                drafts.append(_Draft("scoring", scorer, 0.0, admit))
+            elif self.iteration is None and isinstance(planning := scorer.instance, Planning):
+                score = self._score_share(share, planning)
+                score_plan = _asking(self._request, planning.plan)
+                drafts.append(_Draft("scoring", scorer, share * score, score_plan))
+            select = _asking(self._selection_request, selection.selector.instance.plan)
+            drafts.append(_Draft("selection", selection.selector, share * (1 - score), select))
         if regressor is not None:
-            plan_fit = functools.partial(self._regression, regressor.instance)
-            drafts.append(_Draft("regression", regressor, 1 - share, plan_fit))
+            fit = _asking(self._request, regressor.instance.plan)
+            drafts.append(_Draft("regression", regressor, 1 - share, fit))
         return drafts
 
-    def _score_share(self, select: float, plan_scores: Callable[[Budget], StagePlan]) -> float:
+    def _score_share(self, select: float, scorer: Planning) -> float:
         """Return the scorer's part of the selection's share: 0 if it releases nothing."""
         try:
-            plan = plan_scores(self.budget.share(select * SCORE_SHARE, select * SCORE_SHARE))
+            plan = scorer.plan(self._request(self.budget.share(select * SCORE_SHARE, select * SCORE_SHARE)))
+            return SCORE_SHARE if plan.events else 0.0
         except KeyboardInterrupt:
             raise
         except BaseException:
             return SCORE_SHARE  # told when the stages are planned
-        return SCORE_SHARE if plan.events else 0.0
 
     def _collect(self, scale: float) -> tuple[Stage, ...]:
         """Plan each stage with its share times ``scale``, noting every problem."""
@@ -341,7 +360,7 @@ class Planner:
             # What releases nothing can have no budget, but is asked for its settings all the same.
             budget = self.budget.share(draft.share * scale, draft.share) if draft.share else self.budget
             try:
-                plan = draft.plan(budget)
+                request, plan = draft.ask(budget)
             except (Unsuitable, UnsupportedEvent, CalibrationFailed) as error:
                 self.problems.append(f"{draft.part}: {error}")
             except KeyboardInterrupt:
@@ -350,97 +369,85 @@ class Planner:
                 self.problems.append(_fault(draft.part, error))
             else:
                 if draft.name != "scoring" or plan.events or plan.settings is not None:
-                    stages.append(self._stage(draft, budget, plan))
+                    stages.append(Stage(draft.name, draft.part, draft.share, request, plan))
         return tuple(stages)
 
-    def _stage(self, draft: _Draft, budget: Budget, plan: StagePlan) -> Stage:
+    def _request(self, budget: Budget) -> Request:
+        """Return what a scorer or the regressor is asked to plan for."""
+        return Request(self.schema, self.k, budget, self.fresh, self.batches, self._iterates())
+
+    def _selection_request(self, budget: Budget) -> SelectionRequest:
         selection = self.assembly.selection
-        if draft.name != "selection" or selection is None:
-            return Stage(draft.name, draft.part, draft.share, budget, plan)
-        if self.iteration is not None:
-            sensitivity, facts = self._iterates(self.iteration)
-            rounds = len(facts.after)
-            picks, sensitivities = (1,) * rounds, (sensitivity,) * rounds
-        else:
-            picks, sensitivities = picks_of(selection, self.k), self._sensitivities(selection.scorer)
-        return Stage(draft.name, draft.part, draft.share, budget, plan, picks, sensitivities)
+        assert selection is not None  # it has a draft
+        if self.rounds is None:  # the same for every budget, of which calibration tries many
+            if self.iteration is None:
+                self.rounds = self._rounds(selection)
+            else:
+                self.rounds = self._loop_rounds(self.iteration, budget)
+        return SelectionRequest(self.rounds, budget, self.fresh)
 
-    def _scoring(self, scorer: ReleasingScorer, budget: Budget) -> StagePlan:
-        return _exact_plan(scorer.plan(ScoringRequest(self.schema, self.k, budget, self.fresh)))
+    def _rounds(self, selection: Selection) -> tuple[Round, ...]:
+        """Return the rounds of a selection before the regression; one a pick where scores depend on picks."""
+        picks = (1,) * self.k if selection.scorer.instance.adaptive else (self.k,)
+        sensitivities = [self._declared(selection.scorer, self.schema, index) for index in range(len(picks))]
+        return rounds_of(self.features, picks, sensitivities)
 
-    def _selection(self, selection: Selection, budget: Budget) -> StagePlan:
-        request = SelectionRequest(
-            self.features,
-            picks_of(selection, self.k),
-            self._sensitivities(selection.scorer),
-            budget,
-            self.fresh,
-        )
-        return _exact_plan(selection.selector.instance.plan(request))
-
-    def _screening(self, iteration: Iteration, budget: Budget) -> StagePlan:
-        sensitivity, facts = self._iterates(iteration)
-        rounds, selector = len(facts.after), iteration.selector.instance
-        above = isinstance(selector, ThresholdSelector)
-        components = iteration.components(facts)
-        if components and not (above and getattr(selector, "reads", False)):
+    def _loop_rounds(self, iteration: Iteration, budget: Budget) -> tuple[Round, ...]:
+        """Return the rounds of a selection from the iterates of a fit, one an iterate."""
+        facts = self._iterates()
+        assert facts is not None  # as there is a loop
+        # To a type checker a scorer takes a schema; one of iterates says so by its ``forms``.
+        sensitivity = self._declared(iteration.scorer, cast("Schema", facts), 0)
+        d, components = facts.features, iteration.components(facts)
+        above = [Round(components or d, d, None, sensitivity, index) for index in range(len(facts.after))]
+        if components and not getattr(type(iteration.selector.instance), "reads", False):
             raise Unsuitable(
                 f"cannot plan, because the scores of {iteration.scorer} are read off noisy numbers, and "
                 f"{iteration.selector} reads none; use a selector that does, such as gaussian_threshold"
             )
-        request = SelectionRequest(
-            components or facts.features + (not above),  # and none, which is above no threshold
-            (1,) * rounds,
-            (sensitivity,) * rounds,
-            budget,
-            self.fresh,
-            returning=True,
-        )
-        if isinstance(selector, ThresholdSelector):
-            return _exact_plan(selector.plan_above(request))
-        return _exact_plan(selector.plan(request))
+        if components or self._has_threshold(iteration, SelectionRequest(above, budget, self.fresh)):
+            return tuple(above)
+        # Dropping none is a candidate, too; above no threshold.
+        return tuple(attrs.evolve(each, scores=d + 1, candidates=d + 1, picks=1) for each in above)
 
-    def _iterates(self, iteration: Iteration) -> tuple[Sensitivity, IterateFacts]:
-        """Return how far scores of iterates move, and what is public about the iterates."""
-        if self.facts is None:
-            facts = self.facts = _facts(iteration.regressor, self.schema)
-            try:
-                self.sensitivities = (iteration.scorer.instance.iterate_sensitivity(facts),)
-            except Unsuitable as error:
-                self.facts = None
-                raise Unsuitable(f"cannot plan, because {iteration.scorer} says: {error}") from error
-            self._require_declared(iteration.scorer, self.sensitivities)
-        assert self.sensitivities is not None
-        return self.sensitivities[0], self.facts
-
-    def _sensitivities(self, scorer: Part[Scorer]) -> tuple[Sensitivity, ...]:
-        if self.sensitivities is None:  # the same for every budget, of which calibration tries many
-            self.sensitivities = self._declared(scorer)
-        return self.sensitivities
-
-    def _declared(self, scorer: Part[Scorer]) -> tuple[Sensitivity, ...]:
+    @staticmethod
+    def _has_threshold(iteration: Iteration, request: SelectionRequest) -> bool:
+        """Return whether the selector can release every candidate above 0."""
         try:
-            rounds = range(self.k if scorer.instance.adaptive else 1)
-            sensitivities = tuple(scorer.instance.sensitivity(self.schema, r) for r in rounds)
+            iteration.selector.instance.plan(request)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            return False  # whatever else is wrong is told when it is asked for picks
+        return True
+
+    def _iterates(self) -> Iterates | None:
+        """Return what is public about the iterates of the regressor; None where nothing screens them."""
+        if self.iteration is not None and self.facts is None:
+            self.facts = _facts(self.iteration.regressor, self.schema)
+        return self.facts
+
+    def _admission(self, reasons: Sequence[str]) -> StagePlan:
+        """Return the plan of a scorer of iterates that admits why its scores protect nothing."""
+        events = [NonPrivate(reason, self.schema.neighboring) for reason in reasons]
+        return StagePlan(events, arithmetic=[UNPROTECTED])
+
+    def _declared(self, scorer: Part[Scorer], facts: Schema, index: int) -> Sensitivity:
+        """Return the sensitivity that a scorer declares for one round."""
+        try:
+            sensitivity = scorer.instance.sensitivity(facts, index)
         except Unsuitable as error:
             raise Unsuitable(f"cannot plan, because {scorer} says: {error}") from error
-        self._require_declared(scorer, sensitivities)
-        return sensitivities
-
-    def _require_declared(self, scorer: Part[Component], sensitivities: Sequence[Sensitivity]) -> None:
-        for sensitivity in sensitivities:
-            if type(sensitivity) is not Sensitivity:
-                raise Unsuitable(f"{scorer} declares a {type(sensitivity).__name__} and no Sensitivity")
-            if sensitivity.neighboring is not self.schema.neighboring:
-                raise Unsuitable(
-                    f"neighboring relation differs: {scorer}: {sensitivity.neighboring.value}; schema: "
-                    f"{self.schema.neighboring.value}"
-                )
-
-    def _regression(self, regressor: Regressor, budget: Budget) -> StagePlan:
-        return _exact_plan(
-            regressor.plan(RegressionRequest(self.schema, self.k, budget, self.fresh, self.batches))
-        )
+        if type(sensitivity) is not Sensitivity:
+            raise Unsuitable(
+                f"{scorer} returned a {type(sensitivity).__name__} from sensitivity; return a Sensitivity"
+            )
+        if sensitivity.neighboring is not self.schema.neighboring:
+            raise Unsuitable(
+                f"neighboring relation differs: {scorer}: {sensitivity.neighboring.value}; schema: "
+                f"{self.schema.neighboring.value}"
+            )
+        return sensitivity
 
     def _check_events(self, stages: Sequence[Stage], accountant: Part[Accountant]) -> None:
         for stage in stages:
@@ -464,15 +471,16 @@ class Planner:
                     self.problems.append(f"{part} plans {why}")
                 elif (fact := unstated(event)) is not None:
                     self.problems.append(f"{part} plans {fact}, so that nothing could be compared with it")
-                elif (other := other_sensitivity(event, stage.sensitivities)) is not None:
+                elif (other := other_sensitivity(event, [r.sensitivity for r in stage.rounds])) is not None:
+                    declared = ", ".join(f"{r.sensitivity.range:g}" for r in stage.rounds)
                     self.problems.append(
                         f"{part} plans a selection for range sensitivity {other:g}, which is none that the "
-                        f"scorer declares: {', '.join(f'{s.range:g}' for s in stage.sensitivities)}"
+                        f"scorer declares: {declared}"
                     )
                 elif (number := self._other_candidates(event, stage)) is not None:
                     self.problems.append(
                         f"{part} plans a selection among {number} candidates, and is offered "
-                        f"{self._offered} scores; say so by the candidates of the event"
+                        f"{stage.rounds[0].scores} scores; say so by the candidates of the event"
                     )
                 elif (reason := _undrawable(event)) is not None:
                     self.problems.append(f"{part} plans {reason}; give another budget or select fewer")
@@ -488,16 +496,10 @@ class Planner:
 
     def _other_candidates(self, event: Event, stage: Stage) -> int | None:
         """Return the candidates of a pick that are not as many as the scores that it is offered."""
+        if stage.name != "selection" or self.iteration is None:
+            return None
         picks = (inner for inner in walk(event) if isinstance(inner, ExponentialMechanism | PermuteAndFlip))
-        others = (pick.candidates for pick in picks if pick.candidates != self._offered)
-        in_a_loop = stage.name == "selection" and self.iteration is not None
-        return next(others, None) if in_a_loop else None
-
-    @property
-    def _offered(self) -> int:
-        """How many scores a selector is offered in a loop: one a feature, and one for dropping none."""
-        by_threshold = self.iteration and isinstance(self.iteration.selector.instance, ThresholdSelector)
-        return self.features if by_threshold else self.features + 1
+        return next((p.candidates for p in picks if p.candidates != stage.rounds[0].scores), None)
 
     def _check_turns(self, stages: Sequence[Stage]) -> None:
         """Note why the events of a loop could not be put in order."""
@@ -526,7 +528,7 @@ class Planner:
             return None
         if not isinstance(event, Filtered):
             return "a filter inside another event, so that its rounds could not be told; plan it on its own"
-        if not isinstance(self.fresh, RecordAccountant):
+        if not keeps_accounts(self.fresh):
             return f"a filter, for which {accountant} keeps no accounts; use individual_filter"
         return None
 
@@ -553,10 +555,11 @@ class Planner:
         return plans[scale], joint(scale)
 
 
-def _facts(regressor: Part[IterativeRegressor], schema: Schema) -> IterateFacts:
-    facts = regressor.instance.iterate_facts(schema)
-    if type(facts) is not IterateFacts:
-        raise Unsuitable(f"{regressor} says a {type(facts).__name__} of its iterates and no IterateFacts")
+def _facts(regressor: Part[Regressor], schema: Schema) -> Iterates:
+    assert isinstance(regressor.instance, Iterating)  # as its part of a loop
+    facts = regressor.instance.iterates(schema)
+    if type(facts) is not Iterates:
+        raise Unsuitable(f"{regressor} returned a {type(facts).__name__} from iterates; return Iterates")
     if facts.neighboring is not schema.neighboring or facts.features != len(schema.features):
         raise Unsuitable(
             f"{regressor} says of its iterates {number_of(facts.features, 'feature')} and "
@@ -568,13 +571,9 @@ def _facts(regressor: Part[IterativeRegressor], schema: Schema) -> IterateFacts:
     return facts
 
 
-def _admitting(reasons: Sequence[str], neighboring: Neighboring, _: Budget) -> StagePlan:
-    """Return the plan of a scorer of iterates that admits why its scores protect nothing."""
-    return StagePlan([NonPrivate(reason, neighboring) for reason in reasons], arithmetic=[UNPROTECTED])
-
-
 def _needs_iterates(scorer: Part[Component]) -> bool:
-    return PARTS["scorer"].protocol_of(type(scorer.instance)) is IterateScorer
+    forms = forms_of(scorer.instance)
+    return ITERATES in forms and not any(form in FORMS for form in forms)
 
 
 def _without_iterates(scorer: Part[Component], regressor: Part[Component] | None) -> str:
@@ -594,7 +593,7 @@ def _iterating() -> list[str]:
             component = registry.load(ref)
         except DpkitError:
             continue  # told whoever asks for it
-        if issubclass(component, IterativeRegressor):
+        if issubclass(component, Iterating):
             names.append(ref.name)
     return names
 

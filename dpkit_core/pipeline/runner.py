@@ -8,12 +8,10 @@ of this module, which are the same whatever the data are.
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
-from functools import partial
-from typing import Protocol, TypeVar, cast
+from typing import TypeVar, cast
 
 import attrs
 import numpy as np
@@ -40,24 +38,10 @@ from dpkit_core.pipeline.meter import StageMeter, at_work, require_nobody_at_wor
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.parts import Component, Iteration, Part, Selection, forms_of
 from dpkit_core.pipeline.payment import Payment
-from dpkit_core.pipeline.plan import Audience, Outcome, Plan, Progress, Records
+from dpkit_core.pipeline.plan import Audience, Outcome, Plan, Progress, Records, Stage
 from dpkit_core.pipeline.policy import Policy
-from dpkit_core.pipeline.stages import LOOP, UNPROTECTED, Stage, loop_of
-from dpkit_core.privacy.budget import Sensitivity
-from dpkit_core.protocols import (
-    ComponentScorer,
-    IterateFacts,
-    IterateState,
-    Model,
-    PreparedScores,
-    Refusal,
-    Regressor,
-    ReleasingScorer,
-    Scorer,
-    Scores,
-    StreamRegressor,
-    ThresholdSelector,
-)
+from dpkit_core.pipeline.screen import LOOP, UNPROTECTED, Screening, loop_of
+from dpkit_core.protocols import Model, Refusal, Regressor, Scorer, Scores, StagePlan
 from dpkit_core.release.certificate import Certificate, Settings
 from dpkit_core.release.kinds import rebuilt
 from dpkit_core.release.release import Release
@@ -197,181 +181,9 @@ def _settings(plan: Plan) -> Settings:
     )
 
 
-class Call(Protocol):
-    """Calls a part: returns what it returns, and ends the run on whatever else it does."""
-
-    def __call__(
-        self, part: Part[Component], action: Callable[[], T], meter: StageMeter | None = None, /
-    ) -> T:
-        """Return what ``action`` returns."""
-        ...
-
-
-def _indices(select: Callable[[], Sequence[int]]) -> list[int]:
-    return [int(index) for index in select()]
-
-
 def _accepted(data: AnyDataset) -> Dataset:
     # To a type checker a part takes a Dataset; one that takes other forms says so by its ``forms``.
     return cast("Dataset", data)
-
-
-class _Loop:
-    """Scorer and selector while a regressor iterates: shows them each iterate, as was planned."""
-
-    def __init__(
-        self,
-        call: Call,
-        iteration: Iteration,
-        stage: Stage,
-        facts: IterateFacts,
-        meter: StageMeter,
-    ) -> None:
-        self.rounds = 0
-        before = len(meter.draws)
-        self._failure: PlanViolation | PartFailed | None = None
-        scorer = iteration.scorer.instance
-        # Scores are read by a copy that was never shown an iterate: it has kept nothing private.
-        reading = (
-            call(iteration.scorer, lambda: copy.deepcopy(scorer))
-            if isinstance(scorer, ComponentScorer)
-            else None
-        )
-
-        def screen(state: IterateState) -> tuple[int, ...]:
-            """Return the features to be dropped from an iterate."""
-            try:
-                self._require_turn(state, facts, iteration.regressor, len(meter.draws) - before)
-                scores = _iterate_scores(
-                    call,
-                    iteration,
-                    state,
-                    facts,
-                    reading=reading,
-                    sensitivity=stage.sensitivities[self.rounds],
-                )
-                scores = attrs.evolve(scores, round=self.rounds)
-                meter.offer(scores.sensitivity)
-                dropped = _dropped(call, iteration, stage, scores, meter)
-            except (PlanViolation, PartFailed) as failure:
-                self._failure = self._failure or failure
-                raise
-            meter.offer(None)
-            self.rounds += 1
-            return dropped
-
-        self.screen = screen
-
-    def require_kept(self) -> None:
-        """Raise the first failure in the loop, whatever the regressor made of it."""
-        if self._failure is not None:
-            raise self._failure
-
-    def _require_turn(
-        self, state: IterateState, facts: IterateFacts, regressor: Part[Component], draws: int
-    ) -> None:
-        turn = self.rounds < len(facts.after) and draws == facts.after[self.rounds] + self.rounds
-        if not turn or self._failure is not None:
-            raise PlanViolation(
-                f"{regressor} handed an iterate over where none was planned. Nothing is released"
-            )
-        weights = np.asarray(state.weights)
-        if type(state) is not IterateState or weights.shape != (facts.features,):
-            raise PlanViolation(
-                f"{regressor} handed something else over than an iterate of "
-                f"{number_of(facts.features, 'feature')}. "
-                "Nothing is released"
-            )
-
-
-def _iterate_scores(
-    call: Call,
-    iteration: Iteration,
-    state: IterateState,
-    facts: IterateFacts,
-    *,
-    reading: ComponentScorer | None,
-    sensitivity: Sensitivity,
-) -> Scores:
-    """Return the scores of an iterate as the selector sees them: none is the last, but for a threshold."""
-    scorer, d = iteration.scorer.instance, facts.features
-
-    def ask() -> Vector:
-        return np.array(scorer.iterate_scores(state, facts), dtype=np.float64)
-
-    values = call(iteration.scorer, ask)
-    components = iteration.components(facts)
-    if values.shape != (components or d,) or not np.isfinite(values).all():
-        raise PlanViolation(
-            f"{iteration.scorer} did not return one finite score for each of {number_of(d, 'feature')}. "
-            "Nothing is "
-            "released"
-        )
-    candidates = np.asarray(state.weights) != 0
-    if components and reading is not None:
-        return Scores(values, sensitivity, candidates, read=_reader(reading, _public(state), facts))
-    if isinstance(iteration.selector.instance, ThresholdSelector):
-        return Scores(values, sensitivity, candidates)
-    none = iteration.none or not candidates.any()
-    return Scores(np.append(values, 0.0), sensitivity, np.append(candidates, none))
-
-
-def _reader(
-    scorer: ComponentScorer, public: IterateState, facts: IterateFacts
-) -> Callable[[Vector, float], Vector]:
-    """Return what reads scores off noisy numbers; it has nothing private behind it."""
-
-    def read(noisy: Vector, deviation: float, /) -> Vector:
-        scores = np.array(scorer.read_components(np.array(noisy), deviation, public, facts), dtype=np.float64)
-        if scores.shape != (facts.features,) or not np.isfinite(scores).all():
-            raise ValueError("a scorer did not read one finite score for each feature")
-        return scores
-
-    return read
-
-
-def _public(state: IterateState) -> IterateState:
-    """Return an iterate without its private fields."""
-    weights = np.array(state.weights)
-    return IterateState(state.step, weights, state.length, np.zeros_like(weights), 0.0)
-
-
-def _dropped(
-    call: Call,
-    iteration: Iteration,
-    stage: Stage,
-    scores: Scores,
-    meter: StageMeter,
-) -> tuple[int, ...]:
-    """Return what the selector releases of one iterate: the features to be dropped."""
-    selector = iteration.selector.instance
-    window = meter.window
-    above = isinstance(selector, ThresholdSelector)
-    d = len(scores.candidates) - (not above)
-    if isinstance(selector, ThresholdSelector):
-        thresholds = selector
-        chosen = call(
-            iteration.selector,
-            lambda: _indices(lambda: thresholds.select_above(scores, stage.plan, window)),
-            meter,
-        )
-    else:
-        chosen = call(
-            iteration.selector,
-            lambda: _indices(lambda: selector.select(scores, 1, stage.plan, window)),
-            meter,
-        )
-        if len(chosen) != 1:
-            chosen = [-1]
-    if len(chosen) != len(set(chosen)) or not all(
-        0 <= i < len(scores.candidates) and scores.candidates[i] for i in chosen
-    ):
-        raise PlanViolation(
-            f"{iteration.selector} did not return distinct candidates among the {number_of(d, 'feature')} "
-            "of an iterate. "
-            "Nothing is released"
-        )
-    return tuple(i for i in chosen if i < d)
 
 
 class _Run:
@@ -403,9 +215,12 @@ class _Run:
         self.progress = progress or (lambda stage, done, steps: None)
         self.outside = copy_context()  # where what is reported is not kept from whoever asked for it
         # All of them now: once a part is at work, nobody makes a meter.
-        self.meters = {stage.name: self._meter(stage) for stage in plan.stages}
+        self.meters = {stage.name: self._meter(stage.name, stage.plan) for stage in plan.stages}
+        # A scorer without a plan has a meter without an event: whatever it draws voids the run.
+        self.meters.setdefault("scoring", self._meter("scoring", StagePlan(())))
         if plan.iterates is not None:
-            self.meters = {LOOP: self._meter(loop_of(plan.stages, plan.iterates))}
+            empty = {name: self._meter(name, StagePlan(())) for name in ("scoring", "reading")}
+            self.meters = {LOOP: self._meter(LOOP, loop_of(plan.stages, plan.iterates)), **empty}
         self.process = os.getpid()
         self.payment = Payment(None, None, EventLog())
 
@@ -413,19 +228,12 @@ class _Run:
         """Charge the run: from here on it is spent."""
         self.payment = Payment.reserve(payer, self.plan, self.certificate(), log)
 
-    def _meter(self, stage: Stage) -> StageMeter:
+    def _meter(self, name: str, plan: StagePlan) -> StageMeter:
         def report(done: int, steps: int) -> None:
-            if steps > 1 and stage.name != "selection":  # which is reported pick by pick
-                self.outside.run(self.progress, stage.name, done, steps)
+            if steps > 1 and name != "selection":  # which is reported pick by pick
+                self.outside.run(self.progress, name, done, steps)
 
-        return StageMeter(
-            stage.name,
-            stage.plan,
-            self.plan.schema.neighboring,
-            self.randomness,
-            accountant=self.plan.accountant.instance,
-            report=report,
-        )
+        return StageMeter(name, plan, self.plan.schema.neighboring, self.randomness, report=report)
 
     def release(self) -> Release:
         indices: Sequence[int] = range(len(self.data.features))
@@ -481,52 +289,49 @@ class _Run:
             raise PlanViolation(f"{part} {attempts[0]}. Nothing is released") from cause
         return returned
 
-    def _prepare(self, selection: Selection) -> PreparedScores:
-        scorer = selection.scorer.instance
-        stage = self.plan.stage("scoring")
-        data = _accepted(self.data)
-        if stage is None or not isinstance(scorer, ReleasingScorer):
-            return self._call(selection.scorer, lambda: scorer.prepare(data))
-        meter, releasing = self.meters[stage.name], scorer
+    def _prepare(self, scorer: Part[Scorer]) -> Callable[[Sequence[int]], Vector]:
+        """Return the scores, ready to be asked, after what the scorer itself releases."""
+        stage, meter = self.plan.stage("scoring"), self.meters["scoring"]
+        plan, data = StagePlan(()) if stage is None else stage.plan, _accepted(self.data)
         meter.arrive(self.data.records)
-        prepared = self._call(
-            selection.scorer, lambda: releasing.prepare_released(data, stage.plan, meter.window), meter
-        )
+        prepared = self._call(scorer, lambda: scorer.instance.prepare(data, plan, meter.window), meter)
         meter.finish()
         return prepared
 
     def _select(self, selection: Selection, stage: Stage) -> tuple[int, ...]:
-        selector = selection.selector.instance
-        meter = self.meters[stage.name]
-        window = meter.window
-        d = len(self.data.features)
-        prepared = self._prepare(selection)
+        selector, meter, steps = selection.selector.instance, self.meters[stage.name], len(stage.rounds)
+        window, d = meter.window, len(self.data.features)
+        prepared = self._prepare(selection.scorer)
         candidates = np.ones(d, dtype=bool)
         selected: list[int] = []
-        for r, (count, sensitivity) in enumerate(zip(stage.picks, stage.sensitivities, strict=True)):
-            self.progress(stage.name, r, len(stage.picks))
+        for step, round_ in enumerate(stage.rounds):
+            self.progress(stage.name, step, steps)
             values = self._scores(selection.scorer, prepared, tuple(selected))
-            scores = Scores(values, sensitivity, candidates.copy(), r)
-            meter.offer(sensitivity)
-            select = partial(selector.select, scores, count, stage.plan, window)
-            chosen = self._call(selection.selector, partial(_indices, select), meter)
-            distinct = len(chosen) == len(set(chosen)) == count
+            scores = Scores(values, round_, candidates.copy())
+            meter.offer(round_.sensitivity)
+
+            def select(scores: Scores = scores) -> list[int]:
+                return [int(index) for index in selector.select(scores, stage.plan, window)]
+
+            chosen = self._call(selection.selector, select, meter)
+            distinct = len(chosen) == len(set(chosen)) == round_.picks
             if not distinct or not all(0 <= i < d and candidates[i] for i in chosen):
                 raise PlanViolation(
-                    f"{stage.part} did not return the {count} distinct candidates among "
-                    f"{number_of(d, 'feature')} that "
-                    "were planned. Nothing is released"
+                    f"{stage.part} did not return the {round_.picks} distinct candidates among "
+                    f"{number_of(d, 'feature')} that were planned. Nothing is released"
                 )
             candidates[chosen] = False
             selected += chosen
         meter.finish()
-        self.progress(stage.name, len(stage.picks), len(stage.picks))
+        self.progress(stage.name, steps, steps)
         return tuple(selected)
 
-    def _scores(self, scorer: Part[Scorer], prepared: PreparedScores, selected: tuple[int, ...]) -> Vector:
+    def _scores(
+        self, scorer: Part[Scorer], prepared: Callable[[Sequence[int]], Vector], selected: tuple[int, ...]
+    ) -> Vector:
         """Return the scores of a round: a selector's noise protects finite ones only, one a feature."""
         d = len(self.data.features)
-        values: Vector = self._call(scorer, lambda: np.array(prepared.scores(selected), dtype=np.float64))
+        values: Vector = self._call(scorer, lambda: np.array(prepared(selected), dtype=np.float64))
         if values.shape != (d,) or not np.isfinite(values).all():
             raise PlanViolation(
                 f"{scorer} did not return one finite score for each of {number_of(d, 'feature')}. Nothing "
@@ -555,19 +360,17 @@ class _Run:
             for event in scoring.plan.events:
                 with meter.custom(event, proof="none", arithmetic=UNPROTECTED):
                     pass
-        loop = _Loop(self._call, iteration, picking, facts, meter)
+        empty = self.meters["scoring"], self.meters["reading"]
+        screening = Screening(self._call, iteration, picking, facts, meter=meter, unplanned=empty)
+        meter.screen_by(screening.screen)
         try:
-            outcome = self._call(
-                stage.part, lambda: regressor.fit_iterates(data, stage.plan, meter.window, loop.screen), meter
-            )
+            outcome = self._call(stage.part, lambda: regressor.fit(data, stage.plan, meter.window), meter)
         except (PlanViolation, PartFailed):
-            loop.require_kept()  # what went wrong inside is nothing that the regressor did
+            screening.require_kept()  # what went wrong inside is nothing that the regressor did
             raise
-        loop.require_kept()
-        if not isinstance(outcome, Refusal) and loop.rounds != len(facts.after):
-            raise PlanViolation(
-                f"{stage.part} did not hand over the iterates of its plan. Nothing is released"
-            )
+        screening.require_kept()
+        if not isinstance(outcome, Refusal) and screening.rounds != len(facts.after):
+            raise PlanViolation(f"{stage.part} did not show the iterates of its plan. Nothing is released")
         return self._checked(stage, outcome, self.data.names, meter)
 
     def _checked(
@@ -601,11 +404,9 @@ class _Run:
             data = self._selected(self.data, indices, regressor)
             meter.arrive(data.records)
             return lambda: regressor.fit(data, stage.plan, meter.window)
-        assert isinstance(regressor, StreamRegressor)  # as was planned
-        streaming = regressor
-        return lambda: streaming.fit_batches(
-            self._arriving(streaming, indices, meter), stage.plan, meter.window
-        )
+        # To a type checker a regressor takes a Dataset; one that takes batches says so by its ``forms``.
+        arriving = cast("Dataset", self._arriving(regressor, indices, meter))
+        return lambda: regressor.fit(arriving, stage.plan, meter.window)
 
     def _arriving(self, regressor: Regressor, indices: Sequence[int], meter: StageMeter) -> Iterator[Dataset]:
         for batch in self.batches:

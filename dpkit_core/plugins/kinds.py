@@ -6,23 +6,60 @@ protocol, which the part's class keeps; its kind's name is also its role in a pi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
+from dpkit_core.data.schema import Schema
 from dpkit_core.errors import UnknownName
 from dpkit_core.plugins.signatures import departures
 from dpkit_core.protocols import (
     Accountant,
-    ComponentScorer,
-    IterateScorer,
-    IterativeRegressor,
+    Forecast,
+    Iterates,
     Regressor,
-    ReleasingScorer,
+    Request,
     Scorer,
-    ThresholdSelector,
+    StagePlan,
     TopKSelector,
 )
+
+
+@runtime_checkable
+class Planning(Protocol):
+    """A scorer that plans before it scores, see ``Scorer``."""
+
+    def plan(self, request: Request, /) -> StagePlan:
+        """Return the events of its own release, and what it will read back."""
+        ...
+
+
+@runtime_checkable
+class Reading(Protocol):
+    """A scorer of iterates whose scores are read off noisy numbers, see ``Scorer``."""
+
+    def components(self, facts: Iterates, /) -> int:
+        """Return how many numbers there are for each iterate; 0 where they are scores."""
+        ...
+
+
+@runtime_checkable
+class Iterating(Protocol):
+    """A regressor that can be screened while it fits, see ``Regressor``."""
+
+    def iterates(self, schema: Schema, /) -> Iterates:
+        """Return what is public about the iterates of a fit to all features."""
+        ...
+
+
+@runtime_checkable
+class Forecasting(Protocol):
+    """A part that says from public facts what its plan is good for, see ``Regressor``."""
+
+    def forecast(self, plan: StagePlan, request: Any, /) -> Sequence[Forecast]:
+        """Return what is expected of a run of ``plan``."""
+        ...
 
 
 @attrs.frozen
@@ -37,16 +74,13 @@ class Kind:
         The group of entry points.
     protocol
         The protocol that classes of the kind keep; None for what is not a part.
-    instead
-        Protocols of which a class may keep one instead.
     optional
-        Protocols that a class may keep as well; one that has their names must have their signatures, too.
+        One protocol for each method that a class may have as well; one that has it must have its signature.
     """
 
     name: str
     group: str
     protocol: type[object] | None = None
-    instead: tuple[type[object], ...] = ()
     optional: tuple[type[object], ...] = ()
 
     @property
@@ -54,35 +88,18 @@ class Kind:
         """The group without its prefix, which is also the folder under ``plugins``."""
         return self.group.removeprefix("dpkit.")
 
-    def protocol_of(self, cls: type[object]) -> type[object]:
-        """Return the protocol that a class is to keep: one of ``instead``, where it has its names.
-
-        >>> PARTS["scorer"].protocol_of(object).__name__
-        'Scorer'
-        """
-        assert self.protocol is not None, f"{self.name} is not a kind of part"
-        others = (other for other in self.instead if issubclass(cls, other))
-        return next(others, self.protocol) if departures(cls, self.protocol) else self.protocol
-
     def faults_of(self, cls: type[object]) -> list[str]:
-        """Return where a class departs from its protocol, or from an optional one whose names it has."""
+        """Return where a class departs from its protocol, or from an optional method that it has."""
+        assert self.protocol is not None, f"{self.name} is not a kind of part"
         offered = [protocol for protocol in self.optional if issubclass(cls, protocol)]
-        return [
-            fault for protocol in (self.protocol_of(cls), *offered) for fault in departures(cls, protocol)
-        ]
+        return [fault for protocol in (self.protocol, *offered) for fault in departures(cls, protocol)]
 
 
 #: Parts come first, in the order of a pipeline.
 KINDS = (
-    Kind(
-        "scorer",
-        "dpkit.scorers",
-        Scorer,
-        instead=(IterateScorer,),
-        optional=(ReleasingScorer, IterateScorer, ComponentScorer),
-    ),
-    Kind("selector", "dpkit.selectors", TopKSelector, optional=(ThresholdSelector,)),
-    Kind("regressor", "dpkit.regressors", Regressor, optional=(IterativeRegressor,)),
+    Kind("scorer", "dpkit.scorers", Scorer, optional=(Planning, Reading, Forecasting)),
+    Kind("selector", "dpkit.selectors", TopKSelector, optional=(Forecasting,)),
+    Kind("regressor", "dpkit.regressors", Regressor, optional=(Iterating, Forecasting)),
     Kind("accountant", "dpkit.accountants", Accountant),
     Kind("recipe", "dpkit.recipes"),
     Kind("suite", "dpkit.suites"),

@@ -42,7 +42,7 @@ from dpkit_core.protocols import API, API_FLOOR
 _UNKNOWN = "unknown"
 
 #: What an author reads who has written for an older plugin API.
-MOVING = "The how-to guide move-to-api-2 says what to change"
+MOVING = "The changelog says what to change"
 
 
 def canonical(distribution: str) -> str:
@@ -335,7 +335,7 @@ def admit(ref: ComponentRef, target: object) -> type[Any]:
     faults = kind.faults_of(target)
     if faults:
         raise IncompatiblePlugin(
-            f"{ref} is no {kind.protocol_of(target).__name__}: {'; '.join(faults)}. Upgrade "
+            f"{ref} is no {getattr(kind.protocol, '__name__', kind.name)}: {'; '.join(faults)}. Upgrade "
             f"{ref.distribution}, or tell its authors"
         )
     return target

@@ -12,7 +12,7 @@ from dpkit_check import StageMeter
 from dpkit_regressor_boosted_trees import BoostedTreesRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from dpkit_core import Budget, Dataset, Neighboring, Randomness, RegressionRequest, Schema
+from dpkit_core import Budget, Dataset, Neighboring, Randomness, Request, Schema
 
 N, D, TREES = 50_000, 14, 1000
 AR = Neighboring.ADD_OR_REMOVE_ONE
@@ -37,7 +37,7 @@ def fitted(data, plan):
 
 def test_a_thousand_trees(benchmark, table):
     data, schema = table
-    request = RegressionRequest(schema, D, Budget(1.0, 1e-6), TightAccountant(neighboring=AR))
+    request = Request(schema, D, Budget(1.0, 1e-6), TightAccountant(neighboring=AR))
     plan = BoostedTreesRegressor(trees=TREES).plan(request)
     model, _ = benchmark.pedantic(fitted, args=(data, plan), rounds=3, warmup_rounds=1)
     seconds = benchmark.stats.stats.min

@@ -9,13 +9,13 @@ import tracemalloc
 import numpy as np
 import pytest
 from dpkit_check import ReferenceAccountant
-from dpkit_check.drive import quick_meters
+from dpkit_check.instrument import Answers, opened
 from dpkit_check.worlds import box
 from dpkit_regressor_frank_wolfe import FrankWolfeRegressor
 from dpkit_regressor_frank_wolfe.frank_wolfe import Columns, Gram
 from scipy import sparse
 
-from dpkit_core import Budget, Dataset, Neighboring, RegressionRequest, SparseDataset
+from dpkit_core import Budget, Dataset, Neighboring, Request, SparseDataset
 from dpkit_core.mechanisms.fences import Fences
 
 N, D, T = 50_000, 280, 1000
@@ -42,7 +42,7 @@ def naive(dense):
 
 def plan_of(regressor, schema):
     accountant = ReferenceAccountant(schema.neighboring)
-    return regressor.plan(RegressionRequest(schema, len(schema.features), Budget(5.0, 1e-5), accountant))
+    return regressor.plan(Request(schema, len(schema.features), Budget(5.0, 1e-5), accountant))
 
 
 def test_a_step_by_the_gram_matrix(benchmark, dense):
@@ -64,7 +64,7 @@ def test_a_step_by_the_gram_matrix_with_its_draw(benchmark, dense, monkeypatch):
     monkeypatch.setattr(Gram, "of", lambda *_: Gram(made.columns, made.b, made.whole))
 
     def steps():
-        meter = quick_meters()(0)(plan, schema.neighboring)
+        meter = opened(Answers(0), plan, schema.neighboring)
         regressor._iterate(columns, Fences(0.0, 1.0), plan.settings, meter.window, None)
 
     benchmark.pedantic(steps, rounds=5)
@@ -79,7 +79,7 @@ def test_a_whole_fit(benchmark, dense, form):
     plan = plan_of(regressor, schema)
 
     def fit():
-        meter = quick_meters()(0)(plan, schema.neighboring)
+        meter = opened(Answers(0), plan, schema.neighboring)
         regressor.fit(dense, plan, meter.window)
 
     benchmark.pedantic(fit, rounds=2)
@@ -100,7 +100,7 @@ def test_a_million_sparse_columns(benchmark):
     settings = plan.settings
 
     def steps():
-        meter = quick_meters()(0)(plan, schema.neighboring)
+        meter = opened(Answers(0), plan, schema.neighboring)
         regressor._iterate(columns_of, Fences(0.0, 1.0), settings, meter.window, None)
 
     tracemalloc.start()

@@ -16,6 +16,7 @@ from dpkit_selector_peel import PeelSelector
 from dpkit_selector_permute_and_flip import PermuteAndFlipSelector
 
 from dpkit_core import Budget, Neighboring, Randomness, Scores, SelectionRequest, Sensitivity
+from dpkit_core.mechanisms.picks import rounds_of
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 SENSITIVITY = Sensitivity.general(1.0, AR)
@@ -27,11 +28,11 @@ def values(d):
 
 def selection(selector, d, k):
     """Return a function that makes one selection."""
-    request = SelectionRequest(d, (k,), (SENSITIVITY,), Budget(1.0, 1e-6), ReferenceAccountant(AR))
+    request = SelectionRequest(rounds_of(d, (k,), (SENSITIVITY,)), Budget(1.0, 1e-6), ReferenceAccountant(AR))
     plan = selector.plan(request)
-    scores = Scores(values(d), SENSITIVITY, np.ones(d, dtype=bool))
+    scores = Scores(values(d), request.rounds[0], np.ones(d, dtype=bool))
     randomness = Randomness.from_os()
-    return lambda: selector.select(scores, k, plan, StageMeter("selection", plan, AR, randomness))
+    return lambda: selector.select(scores, plan, StageMeter("selection", plan, AR, randomness))
 
 
 def gumbel_seconds(d, k):

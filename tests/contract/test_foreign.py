@@ -90,7 +90,7 @@ class Foreign(MeanRegressor):
 @attrs.frozen
 class TooLittle(Foreign):
     share = 1 / 4
-    api = 2
+    api = 3
     proof = reference = "none"
 
 
@@ -166,9 +166,9 @@ def test_scores_after_somebody_elses_release_cannot_be_compared():
         def plan(self, request, /):
             return StagePlan([PureDP(0.1, request.neighboring, proof="p")], foreign=["somebody 1.0"])
 
-        def prepare_released(self, data, plan, meter, /):
+        def prepare(self, data, plan, meter, /):
             with meter.foreign(plan.events[0], whose="somebody 1.0", proof="p"):
-                return self.prepare(data)
+                return super().prepare(data, plan, meter)
 
     (check,) = (c for c in checks_for("scorer") if c.name == "check_sensitivity_add_remove")
     with pytest.raises(NotApplicable, match=r"drawn by somebody 1\.0"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from doubles import BestSelector, MeanRegressor, PureAccountant, SumScorer
 
-from dpkit_core import Budget, Dataset, FixedScores, LinearModel, Schema, Sensitivity, StagePlan, compose
+from dpkit_core import Budget, Dataset, LinearModel, Schema, Sensitivity, StagePlan, compose, fixed_scores
 from dpkit_core.errors import CannotCompose, InvalidOption
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.parts import option_fields
@@ -21,7 +21,7 @@ SCHEMA = Schema.numeric("ab", "y", {"y": (-1, 1)})
 class PlainScorer:
     """Written without attrs, as README promises."""
 
-    api = 2
+    api = 3
     adaptive = False
 
     def __init__(self, secret=0):
@@ -30,15 +30,15 @@ class PlainScorer:
     def sensitivity(self, schema, round_index, /):
         return Sensitivity.general(1.0, schema.neighboring)
 
-    def prepare(self, data, /):
-        return FixedScores(np.clip(data.X, 0, 1).sum(axis=0))
+    def prepare(self, data, plan, meter, /):
+        return fixed_scores(np.clip(data.X, 0, 1).sum(axis=0))
 
 
 @dataclasses.dataclass(frozen=True)
 class DataclassRegressor:
     """Its fields are its options."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     share: float = 0.5
     names: tuple = dataclasses.field(default_factory=tuple)
     _cache: dict = dataclasses.field(default_factory=dict, init=False, hash=False)
@@ -93,17 +93,17 @@ def test_an_option_that_no_certificate_could_hold_is_found_while_planning(value)
 
 
 class WithoutFit:
-    api = 2
+    api = 3
 
     def plan(self, request, /): ...
 
 
 class WithoutAdaptive:
-    api = 2
+    api = 3
 
     def sensitivity(self, schema, round_index, /): ...
 
-    def prepare(self, data, /): ...
+    def prepare(self, data, plan, meter, /): ...
 
 
 @pytest.mark.parametrize(
@@ -118,11 +118,11 @@ def test_what_lacks_a_member_is_refused_by_name(parts, words):
         compose(**parts)
 
 
-@pytest.mark.parametrize("api", [1, None, "2", True, 3])
-def test_a_part_for_another_api_is_refused_with_the_page_that_says_what_to_change(api):
+@pytest.mark.parametrize("api", [2, None, "3", True, 4])
+def test_a_part_for_another_api_is_refused_and_told_where_to_read_what_changed(api):
     class Old(SumScorer):
         pass
 
     Old.api = api
-    with pytest.raises(InvalidOption, match=r"plugin API 2.*move-to-api-2"):
+    with pytest.raises(InvalidOption, match=r"plugin API 3.*changelog"):
         compose(scorer=Old(), selector=BestSelector())

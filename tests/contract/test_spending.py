@@ -89,7 +89,7 @@ class DrawsForAnything(MeanRegressor):
 
 
 class SelectsForAnything(BestSelector):
-    def select(self, scores, k, plan, meter, /):
+    def select(self, scores, plan, meter, /):
         @attrs.frozen
         class Cheap(ExponentialMechanism):
             def __eq__(self, other):
@@ -98,23 +98,26 @@ class SelectsForAnything(BestSelector):
             def __hash__(self):
                 return 0
 
-        return meter.select(scores, k, event=Cheap(1e6, sensitivity=2.0, candidates=4))
+        return meter.select(scores, scores.round.picks, event=Cheap(1e6, sensitivity=2.0, candidates=4))
+
+
+def halved(round_):
+    half = attrs.evolve(round_.sensitivity, range=round_.sensitivity.range / 2)
+    return attrs.evolve(round_, sensitivity=half)
 
 
 class HalvesTheSensitivity(BestSelector):
     """Says that the scores move by less than their scorer says."""
 
-    def select(self, scores, k, plan, meter, /):
-        half = attrs.evolve(scores.sensitivity, range=scores.sensitivity.range / 2)
-        return super().select(attrs.evolve(scores, sensitivity=half), k, plan, meter)
+    def select(self, scores, plan, meter, /):
+        return super().select(attrs.evolve(scores, round=halved(scores.round)), plan, meter)
 
 
 class PlansForHalf(HalvesTheSensitivity):
     """And plans so, to be consistent."""
 
     def plan(self, request, /):
-        halves = [attrs.evolve(s, range=s.range / 2) for s in request.sensitivities]
-        return super().plan(attrs.evolve(request, sensitivities=halves))
+        return super().plan(attrs.evolve(request, rounds=map(halved, request.rounds)))
 
 
 @pytest.mark.parametrize(
@@ -211,7 +214,7 @@ class RunsAnother(MeanRegressor):
 
 
 class RunsAnotherWhenAsked(SumScorer):
-    def prepare(self, data, /):
+    def prepare(self, data, plan, meter, /):
         RunsAnother.fit(MeanRegressor(), data, None, None)
 
 

@@ -5,7 +5,7 @@ from dpkit_check import ReferenceAccountant, gaussian_delta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpkit_core import Budget, Neighboring, Schema, ScoringRequest, calibrate, calibrate_events
+from dpkit_core import Budget, Neighboring, Request, Schema, calibrate, calibrate_events
 from dpkit_core.errors import CalibrationFailed, Unsuitable
 from dpkit_core.privacy.events import Gaussian, Laplace, Repeated
 
@@ -100,7 +100,7 @@ def test_the_number_of_evaluations_is_bounded():
 
 
 def budgeted(budget):
-    return ScoringRequest(Schema.numeric(["a"], "y"), 1, budget, ReferenceAccountant(AR))
+    return Request(Schema.numeric(["a"], "y"), 1, budget, ReferenceAccountant(AR))
 
 
 def test_events_are_calibrated_to_their_exact_total():
@@ -116,7 +116,7 @@ def test_events_beyond_the_accountant_or_without_a_delta_are_refused_by_name():
         def supports(self, event, /):
             return False
 
-    request = ScoringRequest(Schema.numeric(["a"], "y"), 1, Budget(1.0), Ignorant(AR))
+    request = Request(Schema.numeric(["a"], "y"), 1, Budget(1.0), Ignorant(AR))
     with pytest.raises(Unsuitable, match=r"does not support Repeated of Laplace for add-remove.*such as rdp"):
         calibrate_events(lambda e: [Repeated(Laplace(1 / e), 2)], request)
     with pytest.raises(Unsuitable, match=r"Gaussian has no finite epsilon at delta 0; give a delta"):

@@ -1,4 +1,4 @@
-from types import SimpleNamespace
+import contextlib
 
 import attrs
 import numpy as np
@@ -196,9 +196,9 @@ def test_a_release_without_privacy_says_so_and_claims_no_epsilon(toys, schema, d
 def test_a_selector_returns_distinct_candidates(toys, schema, data, picks):
     @attrs.frozen
     class Wrong(toys.BestSelector):
-        def select(self, scores, k, plan, meter, /):
-            meter.select(scores, k, event=plan.settings)
-            return picks(k)
+        def select(self, scores, plan, meter, /):
+            meter.select(scores, scores.round.picks, event=plan.settings)
+            return picks(scores.round.picks)
 
     pipeline = compose(scorer=toys.SumScorer(), selector=Wrong(), accountant=toys.PureAccountant())
     with pytest.raises(PlanViolation, match="2 distinct candidates among 4"):
@@ -210,15 +210,15 @@ def test_a_selector_returns_distinct_candidates(toys, schema, data, picks):
 )
 def test_a_scorer_returns_one_finite_score_per_feature(toys, schema, data, scores):
     class Wrong(toys.SumScorer):
-        def prepare(self, data, /):
-            return SimpleNamespace(scores=lambda selected: scores)
+        def prepare(self, data, plan, meter, /):
+            return lambda selected: scores
 
     class Careless(toys.BestSelector):
         """Looks at no score that it does not need."""
 
-        def select(self, scores, k, plan, meter, /):
+        def select(self, scores, plan, meter, /):
             meter.custom(plan.events[0], proof="none", arithmetic="none")
-            return range(k)
+            return range(scores.round.picks)
 
     pipeline = compose(scorer=Wrong(), selector=Careless(), accountant=toys.PureAccountant())
     with pytest.raises(PlanViolation, match="scorer Wrong did not return one finite score for each of 4"):
@@ -227,8 +227,8 @@ def test_a_scorer_returns_one_finite_score_per_feature(toys, schema, data, score
 
 def test_a_scorer_that_raises_is_named_and_not_the_selector(toys, schema, data):
     class Failing(toys.SumScorer):
-        def prepare(self, data, /):
-            return SimpleNamespace(scores=lambda selected: 1 / 0)
+        def prepare(self, data, plan, meter, /):
+            return lambda selected: 1 / 0
 
     pipeline = compose(scorer=Failing(), selector=toys.BestSelector(), accountant=toys.PureAccountant())
     with pytest.raises(PartFailed, match="scorer Failing failed while running") as error:
@@ -400,11 +400,11 @@ def test_a_scorer_plans_its_own_release_and_is_told_how_many_are_picked(toys, sc
             event = Laplace(1 / request.budget.epsilon, request.neighboring, sensitivity=1.0, shape=())
             return StagePlan([event], settings=request.k)
 
-        def prepare_released(self, data, plan, meter, /):
+        def prepare(self, data, plan, meter, /):
             (event,), picks = plan.events, plan.settings
             meter.laplace(len(data.y), sensitivity=1.0, noise_multiplier=event.noise_multiplier)
             assert picks == 2
-            return self.prepare(data)
+            return super().prepare(data, plan, meter)
 
     pipeline = compose(scorer=Counting(), selector=toys.BestSelector(), accountant=toys.PureAccountant())
     plan = pipeline.plan(schema, Budget(1000.0), k=2)
@@ -413,10 +413,8 @@ def test_a_scorer_plans_its_own_release_and_is_told_how_many_are_picked(toys, sc
     assert plan.run(data).selected == ("b", "d")
 
 
-@pytest.mark.parametrize(("settings", "expected"), [(None, "alone"), (7, "as planned")])
-def test_a_scorer_that_releases_nothing_is_prepared_by_its_plan_if_that_has_settings(
-    toys, schema, data, settings, expected
-):
+@pytest.mark.parametrize("settings", [None, 7])
+def test_a_scorer_that_releases_nothing_reads_the_settings_of_its_plan(toys, schema, data, settings):
     calls = []
 
     @attrs.frozen
@@ -424,20 +422,30 @@ def test_a_scorer_that_releases_nothing_is_prepared_by_its_plan_if_that_has_sett
         def plan(self, request, /):
             return StagePlan([], settings=settings)
 
-        def prepare(self, data, /):
-            calls.append("alone")
-            return toys.SumScorer.prepare(self, data)
-
-        def prepare_released(self, data, plan, meter, /):
-            calls.append("as planned")
-            assert plan.settings == settings
-            return toys.SumScorer.prepare(self, data)
+        def prepare(self, data, plan, meter, /):
+            calls.append((plan.events, plan.settings))
+            return toys.SumScorer.prepare(self, data, plan, meter)
 
     pipeline = compose(scorer=Silent(), selector=toys.BestSelector(), accountant=toys.PureAccountant())
     plan = pipeline.plan(schema, Budget(1000.0), k=2)
     assert plan.run(data).selected == ("b", "d")
-    assert calls == [expected]
+    assert calls == [((), settings)]
     assert plan.stages[-1].share == 1.0  # all of the budget is the selection's
+
+
+def test_a_scorer_without_a_plan_that_draws_voids_the_run(toys, schema, data):
+    @attrs.frozen
+    class Drawing(toys.SumScorer):
+        """Draws noise that nobody planned, and hides that it was refused."""
+
+        def prepare(self, data, plan, meter, /):
+            with contextlib.suppress(PlanViolation):
+                meter.laplace(0.0, sensitivity=1.0, noise_multiplier=1.0)
+            return super().prepare(data, plan, meter)
+
+    pipeline = compose(scorer=Drawing(), selector=toys.BestSelector(), accountant=toys.PureAccountant())
+    with pytest.raises(PlanViolation, match="scoring emitted an event that is not the next one of its plan"):
+        pipeline.plan(schema, Budget(1.0), k=2).run(data)
 
 
 @pytest.mark.parametrize(

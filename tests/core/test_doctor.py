@@ -177,10 +177,10 @@ def test_the_probe_writes_only_its_finding_to_standard_output(zoo, site):
 
 SCORER = """
 class Scorer:
-    api = 2
+    api = 3
     adaptive = False
     def sensitivity(self, schema, round): ...
-    def prepare(self, data): ...
+    def prepare(self, data, plan, meter): ...
 """
 
 

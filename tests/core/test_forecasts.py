@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import pytest
 
-from dpkit_core import Budget, Forecast, Forecaster, Schema, compose
+from dpkit_core import Budget, Forecast, Schema, compose
 from dpkit_core.data.schema import Neighboring
 from dpkit_core.pipeline.forecasts import SURE, rounded, sure_lead
 from dpkit_core.pipeline.plan import Plan
@@ -101,18 +101,18 @@ def mean_that_foretells(forecast):
 def test_a_part_of_anybody_foretells():
     seen = []
 
-    def forecast(self, plan, facts, k):
-        seen.append((plan, facts, k))
+    def forecast(self, plan, request):
+        seen.append((plan, request))
         return [Forecast("it works from 100 records on", records=100, remedy="pray")]
 
     part = mean_that_foretells(forecast)
-    assert isinstance(part, Forecaster)
     plan = planned(schema(3, records_about=60), regressor=part)
     assert [found.forecast.sentence for found in plan.forecasts] == ["it works from 100 records on"]
     assert plan.warnings[0].endswith(
         "it wants about 100 records, and the schema says that there are about 60; pray"
     )
-    assert seen[0] == (plan.stages[0].plan, plan.schema, 3)
+    assert seen[0] == (plan.stages[0].plan, plan.stages[0].request)
+    assert (seen[0][1].schema, seen[0][1].k) == (plan.schema, 3)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_events_without_candidates_foretell_nothing():
 
     plan = planned(schema(), scorer="kendall", selector="peel")
     blank = attrs.evolve(plan.stages[0].plan, events=[ExponentialMechanism(1.0, plan.schema.neighboring)])
-    assert list(forecasts_of(attrs.evolve(plan.stages[0], plan=blank), plan.schema, 5)) == []
+    assert list(forecasts_of(attrs.evolve(plan.stages[0], plan=blank))) == []
 
 
 @pytest.mark.parametrize("records", [math.inf, math.nan, -1.0])

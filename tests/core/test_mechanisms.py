@@ -9,10 +9,9 @@ from dpkit_core import (
     Budget,
     Dataset,
     Feature,
-    FixedScores,
     Neighboring,
-    PreparedScores,
     Randomness,
+    Round,
     Schema,
     Scores,
     SelectionRequest,
@@ -21,7 +20,7 @@ from dpkit_core import (
 )
 from dpkit_core.errors import PlanViolation, Unsuitable
 from dpkit_core.mechanisms.fences import MISSED_TARGET, Fences, missed_target, records_needed
-from dpkit_core.mechanisms.picks import PickSettings, plan_picks, select_picks
+from dpkit_core.mechanisms.picks import PickSettings, fixed_scores, plan_picks, rounds_of, select_picks
 from dpkit_core.mechanisms.scaling import PublicScaling, public_scale
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, PermuteAndFlip, Repeated
@@ -34,29 +33,29 @@ picks = pytest.mark.parametrize("mechanism", [ExponentialMechanism, PermuteAndFl
 
 def request(*counts, epsilon=2.0):
     sensitivities = (SENSITIVITY,) * len(counts)
-    return SelectionRequest(4, counts, sensitivities, Budget(epsilon), ReferenceAccountant(AR))
+    return SelectionRequest(rounds_of(4, counts, sensitivities), Budget(epsilon), ReferenceAccountant(AR))
 
 
 # Fixed scores
 
 
 def test_fixed_scores_are_the_same_whatever_is_selected():
-    prepared: PreparedScores = FixedScores([3.0, 1.0])
-    assert prepared.scores(()).tolist() == prepared.scores((0,)).tolist() == [3.0, 1.0]
+    prepared = fixed_scores([3.0, 1.0])
+    assert prepared(()).tolist() == prepared((0,)).tolist() == [3.0, 1.0]
 
 
 def test_fixed_scores_do_not_change_with_the_array_that_they_came_from():
     values = np.array([3.0, 1.0])
-    prepared = FixedScores(values)
+    prepared = fixed_scores(values)
     values[0] = -9.0
-    assert prepared.scores(()).tolist() == [3.0, 1.0]
+    assert prepared(()).tolist() == [3.0, 1.0]
     with pytest.raises(ValueError, match="read-only"):
-        prepared.scores(())[0] = 5.0
+        prepared(())[0] = 5.0
 
 
 def test_a_table_is_no_vector_of_scores():
     with pytest.raises(ValueError, match=r"shape \(2, 2\)"):
-        FixedScores(np.zeros((2, 2)))
+        fixed_scores(np.zeros((2, 2)))
 
 
 # One pick after another
@@ -76,9 +75,10 @@ def test_picks_of_a_round_are_one_repeated_event_at_an_equal_share(mechanism):
 def test_selecting_spends_what_is_planned_at_the_scale_of_the_sensitivity(mechanism):
     plan = plan_picks(request(2, 1), mechanism)
     meter = StageMeter("selection", plan, AR, Randomness.from_seed(0))
-    scores = Scores(np.array([0.0, 1e6, 2e6, 0.0]), SENSITIVITY, np.ones(4, dtype=bool))
-    assert select_picks(scores, 2, plan, meter) == (2, 1)
-    select_picks(scores, 1, plan, meter, constant_work=True)
+    scores = Scores(np.array([0.0, 1e6, 2e6, 0.0]), Round(4, 4, 2, SENSITIVITY), np.ones(4, dtype=bool))
+    assert select_picks(scores, plan, meter) == (2, 1)
+    once = attrs.evolve(scores, round=Round(4, 2, 1, SENSITIVITY, 1))
+    select_picks(once, plan, meter, constant_work=True)
     meter.finish()
     epsilon = plan.settings_as(PickSettings).epsilon_per_pick
     assert {draw.scale for draw in meter.draws} == {2.5 / epsilon}
@@ -87,10 +87,10 @@ def test_selecting_spends_what_is_planned_at_the_scale_of_the_sensitivity(mechan
 def test_a_third_round_is_a_violation():
     plan = plan_picks(request(1), ExponentialMechanism)
     meter = StageMeter("selection", plan, AR, Randomness.from_seed(0))
-    scores = Scores(np.zeros(4), SENSITIVITY, np.ones(4, dtype=bool))
-    select_picks(scores, 1, plan, meter)
+    scores = Scores(np.zeros(4), Round(4, 4, 1, SENSITIVITY), np.ones(4, dtype=bool))
+    select_picks(scores, plan, meter)
     with pytest.raises(PlanViolation):
-        select_picks(scores, 1, plan, meter)
+        select_picks(scores, plan, meter)
 
 
 def test_settings_of_another_part_are_refused():

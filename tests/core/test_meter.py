@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dpkit_core import Neighboring, Randomness, Scores, Sensitivity, StagePlan
+from dpkit_core import Neighboring, Randomness, Round, Scores, Sensitivity, StagePlan
 from dpkit_core.errors import PlanViolation
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.privacy.events import (
@@ -29,7 +29,8 @@ def noise(kind, multiplier, sensitivity=1.0, shape=(), neighboring=AR):
 
 def scores(values, range_=2.0):
     values = np.asarray(values, dtype=float)
-    return Scores(values, Sensitivity(range_ / 2, range_, AR), np.ones(len(values), dtype=bool))
+    round_ = Round(values.size, values.size, 1, Sensitivity(range_ / 2, range_, AR))
+    return Scores(values, round_, np.ones(len(values), dtype=bool))
 
 
 def test_noise_and_its_record_are_one_call():

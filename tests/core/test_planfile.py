@@ -29,7 +29,7 @@ from dpkit_core.privacy import events
 @attrs.frozen
 class Constant:
     """A constant."""
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     label: str = "plain"
     limit: float | None = None
     factors: tuple[float, ...] = attrs.field(default=(1.0,), converter=tuple)
@@ -159,7 +159,7 @@ def test_a_part_that_is_not_installed_cannot_be_saved(tmp_path):
     class LocalConstant:
         """A constant."""
 
-        api = 2
+        api = 3
 
         def plan(self, request, /):
             return StagePlan((events.PureDP(request.budget.epsilon, request.neighboring, proof="none"),))

@@ -22,7 +22,7 @@ class MyScorer:
     api = {api}
     adaptive = False
     def sensitivity(self, schema, round, /): ...
-    def prepare(self, data, /): ...
+    def prepare(self, data, plan, meter, /): ...
 """
 
 
@@ -246,7 +246,7 @@ def test_a_target_that_is_no_class_is_refused():
 
 def test_an_extra_after_the_target_is_ignored(site):
     points = {"dpkit.scorers": {"mine": "mine:MyScorer [fast]"}}
-    site.install("mine", entry_points=points, modules={"mine": SCORER.format(api=2)})
+    site.install("mine", entry_points=points, modules={"mine": SCORER.format(api=3)})
     assert load("scorer", "mine").__name__ == "MyScorer"
 
 
@@ -256,24 +256,24 @@ def test_an_extra_after_the_target_is_ignored(site):
 def test_a_part_of_a_newer_api_is_refused_with_both_sides_and_the_remedy(site):
     site.install_zoo("wrong_api")
     sentence = (
-        r"scorer 'wrong_api' \(zoo-wrong-api 0\.3\) targets plugin API 99; this dpkit \S+ accepts 2\. "
+        r"scorer 'wrong_api' \(zoo-wrong-api 0\.3\) targets plugin API 99; this dpkit \S+ accepts 3\. "
         "Upgrade dpkit, or install an older zoo-wrong-api"
     )
     with pytest.raises(IncompatiblePlugin, match=sentence):
         load("scorer", "wrong_api")
 
 
-@pytest.mark.parametrize(("api", "fits"), [(1, False), (2, True), (3, True), (4, False)])
+@pytest.mark.parametrize(("api", "fits"), [(2, False), (3, True), (4, True), (5, False)])
 def test_the_api_window_includes_both_ends(api, fits, site, monkeypatch):
     for module in (registry_module, signatures):  # one reports the window, the other judges by it
-        monkeypatch.setattr(module, "API", 3)
-        monkeypatch.setattr(module, "API_FLOOR", 2)
+        monkeypatch.setattr(module, "API", 4)
+        monkeypatch.setattr(module, "API_FLOOR", 3)
     points = {"dpkit.scorers": {"mine": "mine:MyScorer"}}
     site.install("mine", entry_points=points, modules={"mine": SCORER.format(api=api)})
     if fits:
         assert load("scorer", "mine").api == api
     else:
-        with pytest.raises(IncompatiblePlugin, match=f"API {api}; .* accepts 2-3. Upgrade"):
+        with pytest.raises(IncompatiblePlugin, match=f"API {api}; .* accepts 3-4. Upgrade"):
             load("scorer", "mine")
 
 
@@ -281,7 +281,7 @@ def test_the_api_window_includes_both_ends(api, fits, site, monkeypatch):
 def test_a_part_that_does_not_state_its_api_is_told_the_line_to_add(declaration, site):
     source = SCORER.replace("api = {api}", declaration)
     site.install("mine", entry_points={"dpkit.scorers": {"mine": "mine:MyScorer"}}, modules={"mine": source})
-    with pytest.raises(IncompatiblePlugin, match=r"needs `api: ClassVar\[int\] = 2`"):
+    with pytest.raises(IncompatiblePlugin, match=r"needs `api: ClassVar\[int\] = 3`"):
         load("scorer", "mine")
 
 
@@ -295,16 +295,14 @@ def test_every_member_that_departs_from_the_protocol_is_named(site):
     message = str(caught.value)
     assert "is no Scorer" in message
     assert "adaptive is a method and must be a property" in message
-    assert "sensitivity(schema) cannot be called as sensitivity(schema, round_index)" in message
-    assert "prepare(X, y) cannot be called as prepare(data)" in message
+    assert "sensitivity(schema) cannot be called as sensitivity(facts, round_index)" in message
+    assert "prepare(X, y) cannot be called as prepare(data, plan, meter)" in message
 
 
-def test_a_capability_with_other_signatures_is_refused(site):
-    source = (
-        SCORER.format(api=2) + "    def plan(self, request): ...\n    def prepare_released(self, data): ...\n"
-    )
+def test_an_optional_method_with_another_signature_is_refused(site):
+    source = SCORER.format(api=3) + "    def plan(self): ...\n"
     site.install("mine", entry_points={"dpkit.scorers": {"mine": "mine:MyScorer"}}, modules={"mine": source})
-    with pytest.raises(IncompatiblePlugin, match=r"called as prepare_released\(data, plan, meter\)"):
+    with pytest.raises(IncompatiblePlugin, match=r"called as plan\(request\)"):
         load("scorer", "mine")
 
 
@@ -313,7 +311,7 @@ class Fitting:
 
     def sensitivity(self, schema, round): ...
 
-    def prepare(self, data): ...
+    def prepare(self, data, plan, meter): ...
 
 
 def scorer(**members):
@@ -333,7 +331,7 @@ class Annotated:
 
 
 class Inheriting(Scorer):
-    def prepare(self, data, /): ...
+    def prepare(self, data, plan, meter, /): ...
 
 
 @pytest.mark.parametrize(
@@ -342,29 +340,32 @@ class Inheriting(Scorer):
         (Fitting, ()),
         (Computed, ()),
         (Annotated, ()),
-        (scorer(prepare=lambda self, table, extra=None: ...), ()),
+        (scorer(prepare=lambda self, table, plan, meter, extra=None: ...), ()),
         (scorer(prepare=lambda self, *tables: ...), ()),
-        (scorer(prepare=staticmethod(lambda data: ...)), ()),
-        (scorer(prepare=classmethod(lambda cls, data: ...)), ()),
+        (scorer(prepare=staticmethod(lambda data, plan, meter: ...)), ()),
+        (scorer(prepare=classmethod(lambda cls, data, plan, meter: ...)), ()),
         (scorer(prepare=None), ("prepare is a NoneType and must be a method",)),
         (
             type("Mine", (), {"adaptive": None, "prepare": Fitting.prepare}),
-            ("method sensitivity(schema, round_index) is missing",),
+            ("method sensitivity(facts, round_index) is missing",),
         ),
         (scorer(prepare=3), ("prepare is a int and must be a method",)),
-        (scorer(prepare=lambda self: ...), ("method prepare() cannot be called as prepare(data)",)),
         (
-            scorer(prepare=lambda self, data, *, rng: ...),
-            ("method prepare(data, rng) cannot be called as prepare(data)",),
+            scorer(prepare=lambda self: ...),
+            ("method prepare() cannot be called as prepare(data, plan, meter)",),
         ),
         (
-            scorer(prepare=staticmethod(lambda self, data: ...)),
-            ("method prepare(self, data) cannot be called as prepare(data)",),
+            scorer(prepare=lambda self, data, plan, meter, *, rng: ...),
+            ("method prepare(data, plan, meter, rng) cannot be called as prepare(data, plan, meter)",),
+        ),
+        (
+            scorer(prepare=staticmethod(lambda self, data, plan, meter: ...)),
+            ("method prepare(self, data, plan, meter) cannot be called as prepare(data, plan, meter)",),
         ),
         (
             Inheriting,
             (
-                "method sensitivity(schema, round_index) is missing",
+                "method sensitivity(facts, round_index) is missing",
                 "property adaptive is missing",
             ),
         ),

@@ -2,9 +2,7 @@
 
 import itertools
 import math
-from typing import ClassVar
 
-import attrs
 import numpy as np
 import pytest
 
@@ -20,7 +18,7 @@ from dpkit_core.mechanisms.sums import (
     tick_costs,
 )
 from dpkit_core.pipeline.meter import StageMeter
-from dpkit_core.privacy.accounts import TICKS, PrecisionAccounts
+from dpkit_core.privacy.accounts import TICKS
 from dpkit_core.privacy.events import Filtered, Gaussian, Laplace, PoissonSampled, Repeated
 
 ADD_REMOVE, REPLACE = Neighboring
@@ -163,25 +161,11 @@ def test_sums_of_integers_are_exact_in_any_order():
 # The meter --------------------------------------------------------------------------------------------------
 
 
-@attrs.frozen
-class Keeper:
-    """An accountant as far as the meter knows it."""
-
-    api: ClassVar[int] = 2
-    opened: list = attrs.field(factory=list)
-
-    def open(self, event, records, /):
-        self.opened.append((event, records))
-        return PrecisionAccounts(event, records)
-
-
 SUM = event((1.5,))
 
 
-def meter(*events, accountant=None, records=4, **options):
-    made = StageMeter(
-        "part", StagePlan(events), ADD_REMOVE, Randomness.from_seed(0), accountant=accountant, **options
-    )
+def meter(*events, records=4, **options):
+    made = StageMeter("part", StagePlan(events), ADD_REMOVE, Randomness.from_seed(0), **options)
     made._sampler = Silent(np.random.default_rng(0))
     if records is not None:
         made.arrive(records)
@@ -203,38 +187,27 @@ def test_a_round_and_its_record_are_one_call():
 
 
 def test_the_filter_ends_who_has_spent_everything():
-    keeper = Keeper()
-    plan = Filtered(SUM, 10, 2)
-    m = meter(plan, accountant=keeper, records=2)
+    m = meter(Filtered(SUM, 10, 2), records=2)
     totals = [float(ask(m, [LIMIT, LIMIT // 2])[0, 0]) for _ in range(10)]
     m.finish()
     half = LIMIT // 2  # a quarter of the cost: 8 rounds
     assert totals == [LIMIT + half] * 2 + [half] * 6 + [0.0] * 2
-    assert keeper.opened == [(plan, 2)]
 
 
 def test_who_comes_later_has_an_account_of_its_own():
-    m = meter(Filtered(SUM, 4, 1), accountant=Keeper(), records=1)
+    m = meter(Filtered(SUM, 4, 1), records=1)
     assert [float(ask(m, [LIMIT])[0, 0]) for _ in range(2)] == [LIMIT, 0]
     m.arrive(2)
     assert [float(ask(m, [LIMIT] * 3)[0, 0]) for _ in range(2)] == [2 * LIMIT, 0]
 
 
 def test_two_filters_have_accounts_of_their_own():
-    m = meter(Filtered(SUM, 1, 1), Filtered(SUM, 1, 1), accountant=Keeper(), records=1)
+    m = meter(Filtered(SUM, 1, 1), Filtered(SUM, 1, 1), records=1)
     assert [float(ask(m, [LIMIT])[0, 0]) for _ in range(2)] == [LIMIT, LIMIT]
 
 
-def test_a_mistaken_accountant_cannot_let_in_more_than_the_event_allows():
-    class Generous(Keeper):
-        def open(self, event, records, /):
-            class Everybody:
-                def admit(self, costs, /):
-                    return np.ones(costs.size, dtype=bool)
-
-            return Everybody()
-
-    m = meter(Filtered(SUM, 2, 1), accountant=Generous(), records=2)
+def test_a_record_that_contributes_more_than_the_event_allows_takes_no_part():
+    m = meter(Filtered(SUM, 2, 1), records=2)
     assert ask(m, [LIMIT, 2 * LIMIT]).tolist() == [[LIMIT, 0, 0]]
 
 
@@ -269,7 +242,7 @@ def test_nobody_has_arrived():
 
 def test_rounds_of_a_filter_are_drawn_by_sums_alone():
     gaussian = Gaussian(1.5, sensitivity=1.0, shape=(1, 1))
-    m = meter(Filtered(gaussian, 2, 1), accountant=Keeper())
+    m = meter(Filtered(gaussian, 2, 1))
     with pytest.raises(PlanViolation, match="in another way than by sums"):
         m.window.gaussian([[0.0]], sensitivity=1.0, noise_multiplier=1.5)
     m = StageMeter(
@@ -277,7 +250,6 @@ def test_rounds_of_a_filter_are_drawn_by_sums_alone():
         StagePlan([Filtered(gaussian, 2, 1)], arithmetic=["own"]),
         ADD_REMOVE,
         Randomness.from_seed(0),
-        accountant=Keeper(),
     )
     with (
         pytest.raises(PlanViolation, match="in another way"),
@@ -289,12 +261,6 @@ def test_rounds_of_a_filter_are_drawn_by_sums_alone():
 def test_a_filter_inside_another_event_is_refused():
     with pytest.raises(ValueError, match="plan Filtered on its own"):
         meter(Repeated(Filtered(SUM, 2, 1), 2))
-
-
-def test_a_filter_needs_an_accountant_that_keeps_accounts():
-    m = meter(Filtered(SUM, 2, 1))
-    with pytest.raises(ValueError, match="keeps accounts"):
-        ask(m, [1, 2, 3, 4])
 
 
 def test_progress_counts_draws():

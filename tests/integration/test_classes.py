@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dpkit_check.forms import streamed
+from dpkit_check.worlds import streamed
 from dpkit_model_trees import ClassTreesModel
 from scipy import sparse
 

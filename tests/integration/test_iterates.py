@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 from functools import partial
@@ -21,8 +22,8 @@ from dpkit_core import (
     Budget,
     Column,
     Dataset,
-    IterateFacts,
-    IterateState,
+    Iterate,
+    Iterates,
     Neighboring,
     Randomness,
     Schema,
@@ -61,13 +62,19 @@ def loop(
 class Bystander:
     """A third party's scorer: as good a rule as any, of the gradient's size."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
 
-    def iterate_sensitivity(self, facts: IterateFacts, /) -> Sensitivity:
+    forms: ClassVar[tuple[str, ...]] = ("iterates",)
+    adaptive: ClassVar[bool] = False
+
+    def sensitivity(self, facts: Any, round_index: int, /) -> Sensitivity:
         return Sensitivity.general(2.0 * (1 + 2**-10), facts.neighboring)
 
-    def iterate_scores(self, state: IterateState, facts: IterateFacts, /) -> Any:
-        return -np.abs(state.gradient) / facts.reach(state.length)
+    def prepare(self, data: Any, plan: Any, meter: Any, /) -> Any:
+        return lambda selected: self.scores(data)
+
+    def scores(self, iterate: Iterate) -> Any:
+        return -np.abs(iterate.gradient) / iterate.facts.reach(iterate.length)
 
 
 @pytest.mark.parametrize("selector", SELECTORS)
@@ -184,17 +191,17 @@ class Broken(Bystander):
 
     answer: str = "raise"
 
-    def iterate_scores(self, state: IterateState, facts: IterateFacts, /) -> Any:
+    def scores(self, iterate: Iterate) -> Any:
         if self.answer == "raise":
-            raise ValueError(f"the gradient is {state.gradient}")
-        return {"short": np.zeros(1), "nan": np.full(facts.features, np.nan)}[self.answer]
+            raise ValueError(f"the gradient is {iterate.gradient}")
+        return {"short": np.zeros(1), "nan": np.full(iterate.facts.features, np.nan)}[self.answer]
 
 
 @attrs.frozen
 class Forgiving:
     """Goes on after a failure in the loop, or shows other iterates than it says."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
 
     inner: FrankWolfeRegressor = attrs.field(factory=partial(FrankWolfeRegressor, rounds=4, every=2))
     fault: str = "forgives"
@@ -202,30 +209,40 @@ class Forgiving:
     def plan(self, request: Any, /) -> Any:
         return self.inner.plan(request)
 
-    def iterate_facts(self, schema: Any, /) -> IterateFacts:
-        return self.inner.iterate_facts(schema)
+    def iterates(self, schema: Any, /) -> Iterates:
+        return self.inner.iterates(schema)
 
     def fit(self, data: Any, plan: Any, meter: Any, /) -> Any:
-        return self.inner.fit(data, plan, meter)
+        return self.inner.fit(data, plan, Meddling(meter, self.fault))
 
-    def fit_iterates(self, data: Any, plan: Any, meter: Any, screen: Any, /) -> Any:
-        def shown(state: IterateState) -> tuple[int, ...]:
-            match self.fault:
-                case "never":
-                    return ()
-                case "twice":
-                    screen(state)
-                case "other":
-                    state = attrs.evolve(state, weights=state.weights[1:])
-                case _:
-                    pass
-            try:
-                found: tuple[int, ...] = screen(state)
-            except (PlanViolation, PartFailed):
+
+@attrs.frozen
+class Meddling:
+    """A meter that shows other iterates than it is given."""
+
+    meter: Any
+    fault: str
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.meter, name)
+
+    def screen(self, iterate: Iterate, /) -> tuple[int, ...]:
+        match self.fault:
+            case "never":
                 return ()
-            return found
-
-        return self.inner.fit_iterates(data, plan, meter, shown)
+            case "twice":
+                self.meter.screen(iterate)
+            case "other":
+                iterate = attrs.evolve(iterate, weights=iterate.weights[1:])
+            case "elsewhere":
+                iterate = attrs.evolve(iterate, facts=attrs.evolve(iterate.facts, radius=1e9))
+            case _:
+                pass
+        try:
+            found: tuple[int, ...] = self.meter.screen(iterate)
+        except (PlanViolation, PartFailed):
+            return ()
+        return found
 
 
 @pytest.mark.parametrize("regressor", [FrankWolfeRegressor(rounds=4, every=2), Forgiving()])
@@ -238,7 +255,7 @@ def test_a_failure_of_the_scorer_is_its_own_and_says_nothing(answer: str, regres
     assert "gradient" not in str(caught.value)
 
 
-@pytest.mark.parametrize("fault", ["never", "twice", "other"])
+@pytest.mark.parametrize("fault", ["never", "twice", "other", "elsewhere"])
 def test_a_regressor_shows_what_it_planned(fault: str) -> None:
     data, schema = table()
     plan = loop(scorer=Bystander(), regressor=Forgiving(fault=fault)).plan(schema, BUDGET)
@@ -250,7 +267,7 @@ def test_a_regressor_shows_what_it_planned(fault: str) -> None:
 class Odd:
     """A selector that returns what it was told to."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
 
     inner: PeelSelector = attrs.field(factory=PeelSelector)
     returned: tuple[int, ...] = ()
@@ -258,8 +275,8 @@ class Odd:
     def plan(self, request: Any, /) -> Any:
         return self.inner.plan(request)
 
-    def select(self, scores: Any, k: int, plan: Any, meter: Any, /) -> Any:
-        self.inner.select(scores, k, plan, meter)
+    def select(self, scores: Any, plan: Any, meter: Any, /) -> Any:
+        self.inner.select(scores, plan, meter)
         return self.returned
 
 
@@ -273,13 +290,63 @@ def test_a_selector_picks_one_of_the_candidates(returned: tuple[int, ...]) -> No
 
 
 @attrs.frozen
+class Nested(Odd):
+    """A selector that shows an iterate itself, while one is screened."""
+
+    def select(self, scores: Any, plan: Any, meter: Any, /) -> Any:
+        facts = Iterates("squared", 4.0, None, 8, (2, 4), Neighboring.ADD_OR_REMOVE_ONE)
+        with contextlib.suppress(PlanViolation):
+            meter.screen(Iterate(facts, 1, np.zeros(8), 0.0, np.zeros(8), 0.0))
+        return self.inner.select(scores, plan, meter)
+
+
+def test_a_selector_cannot_show_iterates_itself() -> None:
+    data, schema = table()
+    plan = loop(Nested(), regressor=FrankWolfeRegressor(rounds=4, every=2)).plan(schema, BUDGET)
+    with pytest.raises(PlanViolation, match="showed an iterate where none was planned"):
+        plan.run(data)
+
+
+@attrs.frozen
+class Drawing(Bystander):
+    """A scorer that draws noise, although it planned none."""
+
+    def prepare(self, data: Any, plan: Any, meter: Any, /) -> Any:
+        with contextlib.suppress(PlanViolation):
+            meter.gaussian(0.0, sensitivity=1.0, noise_multiplier=1.0)
+        return super().prepare(data, plan, meter)
+
+
+def test_a_scorer_of_iterates_draws_nothing() -> None:
+    data, schema = table()
+    plan = loop(scorer=Drawing(), regressor=Forgiving()).plan(schema, BUDGET)
+    with pytest.raises(PlanViolation, match="scoring emitted an event"):
+        plan.run(data)
+
+
+def test_a_regressor_shows_no_iterate_where_nothing_screens() -> None:
+    @attrs.frozen
+    class Showing(FrankWolfeRegressor):
+        def fit(self, data: Any, plan: Any, meter: Any, /) -> Any:
+            facts = self.iterates(schema)
+            with contextlib.suppress(PlanViolation):
+                meter.screen(Iterate(facts, 1, np.zeros(8), 0.0, np.zeros(8), 0.0))
+            return super().fit(data, plan, meter)
+
+    data, schema = table()
+    plan = compose(regressor=Showing(rounds=4)).plan(schema, BUDGET)
+    with pytest.raises(PlanViolation, match="showed an iterate where none was planned"):
+        plan.run(data)
+
+
+@attrs.frozen
 class Silent(Bystander):
     """Prefers dropping everything, and offers nothing else."""
 
     none: ClassVar[bool] = False
 
-    def iterate_scores(self, state: IterateState, facts: IterateFacts, /) -> Any:
-        return np.full(facts.features, -1.0)
+    def scores(self, iterate: Iterate) -> Any:
+        return np.full(iterate.facts.features, -1.0)
 
 
 def test_without_none_something_is_dropped_where_there_is_something() -> None:

@@ -12,7 +12,7 @@ from typing import ClassVar
 import attrs
 import numpy as np
 
-from dpkit_core import FixedScores, LinearModel, Refusal, Sensitivity, StagePlan, validators
+from dpkit_core import fixed_scores, LinearModel, Refusal, Sensitivity, StagePlan, validators
 from dpkit_core.privacy import events
 from dpkit_core.errors import Unsuitable
 
@@ -29,7 +29,7 @@ class Large:
         What counts as large.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "a count changes by 1"
     reference: ClassVar[str] = "folklore"
     adaptive: ClassVar[bool] = False
@@ -38,37 +38,38 @@ class Large:
     def sensitivity(self, schema, round, /):
         return Sensitivity.monotone(1.0, schema.neighboring)
 
-    def prepare(self, data, /):
+    def prepare(self, data, plan, meter, /):
         print("preparing")
-        return FixedScores((np.asarray(data.X) > self.threshold).sum(axis=0).astype(float))
+        return fixed_scores((np.asarray(data.X) > self.threshold).sum(axis=0).astype(float))
 
 
 @attrs.frozen
 class Best:
     """The best features by the exponential mechanism."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "McSherry and Talwar 2007"
 
     def plan(self, request, /):
         print("planning")
         k = sum(request.picks)
         planned = [
-            self.event(request.budget.epsilon / k, declared, request.features)
-            for declared, count in zip(request.sensitivities, request.picks)
-            for _ in range(count)
+            self.event(request.budget.epsilon / k, round_)
+            for round_ in request.rounds
+            for _ in range(round_.picks)
         ]
         return StagePlan(planned, request.budget.epsilon / k)
 
-    def event(self, epsilon, declared, features):
+    def event(self, epsilon, round_):
+        declared = round_.sensitivity
         return events.ExponentialMechanism(
-            epsilon, declared.neighboring, sensitivity=declared.range, candidates=features
+            epsilon, declared.neighboring, sensitivity=declared.range, candidates=round_.scores
         )
 
-    def select(self, scores, k, plan, meter, /):
+    def select(self, scores, plan, meter, /):
         print("selecting")
-        event = self.event(plan.settings, scores.sensitivity, len(scores.values))
-        return meter.select(scores, k, event=event)
+        event = self.event(plan.settings, scores.round)
+        return meter.select(scores, scores.round.picks, event=event)
 
 
 @attrs.frozen
@@ -83,7 +84,7 @@ class Mean:
         Does not matter.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "a clipped sum changes by the larger bound"
     refuse: bool = False
     style: str = attrs.field(default="plain", validator=attrs.validators.in_(("plain", "fancy")))

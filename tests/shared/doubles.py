@@ -6,7 +6,7 @@ A test that needs a part to misbehave derives it from one of these and changes o
 import attrs
 import numpy as np
 
-from dpkit_core import FixedScores, LinearModel, Neighboring, Refusal, Sensitivity, StagePlan
+from dpkit_core import LinearModel, Neighboring, Refusal, Sensitivity, StagePlan, fixed_scores
 from dpkit_core.errors import Unsuitable
 from dpkit_core.privacy.events import ExponentialMechanism, Laplace, PureDP, Repeated, Sequence
 
@@ -17,7 +17,7 @@ AR = Neighboring.ADD_OR_REMOVE_ONE
 class PureAccountant:
     """Sums pure epsilons."""
 
-    api = 2
+    api = 3
     neighboring: Neighboring = AR
     spent: float = attrs.field(default=0.0, metadata={"state": True})
 
@@ -58,15 +58,15 @@ class SquareRootAccountant(PureAccountant):
 class SumScorer:
     """Column sums of values clipped to [0, 1]; after a pick, minus the sum of what was picked."""
 
-    api = 2
+    api = 3
     adaptive: bool = False
 
     def sensitivity(self, schema, round, /):
         return Sensitivity.general(1.0 + (round > 0), schema.neighboring)
 
-    def prepare(self, data, /):
+    def prepare(self, data, plan, meter, /):
         sums = np.clip(data.X, 0, 1).sum(axis=0)
-        return LessWhatIsSelected(sums) if self.adaptive else FixedScores(sums)
+        return LessWhatIsSelected(sums) if self.adaptive else fixed_scores(sums)
 
 
 @attrs.frozen(eq=False)
@@ -75,7 +75,7 @@ class LessWhatIsSelected:
 
     sums: np.ndarray
 
-    def scores(self, selected, /):
+    def __call__(self, selected, /):
         return self.sums - self.sums[list(selected)].sum()
 
 
@@ -83,31 +83,34 @@ class LessWhatIsSelected:
 class BestSelector:
     """The exponential mechanism for each pick, at equal shares of epsilon."""
 
-    api = 2
+    api = 3
 
     def plan(self, request, /):
         epsilon = request.budget.epsilon / sum(request.picks)
         events = [
             ExponentialMechanism(
-                epsilon, request.neighboring, sensitivity=scores.range, candidates=request.features
+                epsilon,
+                request.neighboring,
+                sensitivity=round_.sensitivity.range,
+                candidates=round_.scores,
             )
-            for scores in request.sensitivities
+            for round_ in request.rounds
         ]
         rounds = zip(events, request.picks, strict=True)
         return StagePlan([Repeated(event, picks) for event, picks in rounds], settings=events[0])
 
     def event(self, scores, plan):
-        return attrs.evolve(plan.settings, sensitivity=scores.sensitivity.range)
+        return attrs.evolve(plan.settings, sensitivity=scores.round.sensitivity.range)
 
-    def select(self, scores, k, plan, meter, /):
-        return meter.select(scores, k, event=self.event(scores, plan))
+    def select(self, scores, plan, meter, /):
+        return meter.select(scores, scores.round.picks, event=self.event(scores, plan))
 
 
 @attrs.frozen
 class MeanRegressor:
     """The mean of y clipped to [-1, 1] over a public denominator."""
 
-    api = 2
+    api = 3
     refuse: bool = False
 
     def plan(self, request, /):

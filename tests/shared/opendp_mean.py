@@ -14,8 +14,8 @@ from dpkit_core import (
     LinearModel,
     Meter,
     Neighboring,
-    RegressionRequest,
     Regressor,
+    Request,
     StagePlan,
     calibrate_events,
 )
@@ -44,11 +44,11 @@ class OpenDPMeanRegressor:
     bounds under replace-one. Events: one ``PureDP``, by OpenDP's privacy map.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = PROOF
     reference: ClassVar[str] = "opendp.org"
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the event of one measurement, at the least scale that the budget allows."""
         bounds = request.schema.target.bounds
         if bounds is None:

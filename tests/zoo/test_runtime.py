@@ -269,9 +269,9 @@ class ForcesTheLock(MeanRegressor):
 
 
 class CentersTarget(SumScorer):
-    def prepare(self, data, /):
+    def prepare(self, data, plan, meter, /):
         data.y[:] -= data.y.mean()
-        return super().prepare(data)
+        return super().prepare(data, plan, meter)
 
 
 @pytest.mark.parametrize("parts", [{"regressor": ScalesFeatures()}, {"scorer": CentersTarget()}])

@@ -58,7 +58,7 @@ class BasicAccountant:
     (0.75, inf, 1e-06)
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = (
         "dpkit_core.privacy.composition (arithmetic); Dwork and Roth 2014, Theorem B.1 (sums of epsilons "
         "and deltas)"

@@ -21,10 +21,9 @@ from typing import ClassVar, Self
 import attrs
 import numpy as np
 
-from dpkit_core import Accountant, Neighboring, RecordAccountant, RecordAccounts
-from dpkit_core.privacy.accounts import PrecisionAccounts
+from dpkit_core import Accountant, Neighboring
 from dpkit_core.privacy.composition import obstacle, require_supported
-from dpkit_core.privacy.events import Event, Filtered
+from dpkit_core.privacy.events import Event
 from dpkit_core.privacy.renyi import ORDERS, RenyiCurve, curve_of, unbounded
 from dpkit_core.validators import frozen_floats, not_negative
 
@@ -60,10 +59,10 @@ class IndividualFilterAccountant:
     >>> event = Filtered(PoissonSampled(0.3, Gaussian(60.0)), rounds=1000, charged=800)
     >>> round(IndividualFilterAccountant().compose(event).epsilon(1e-5), 3)
     0.546
-    >>> accounts = IndividualFilterAccountant().open(event, 10)
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
+    keeps_accounts: ClassVar[bool] = True
     proof: ClassVar[str] = (
         "dpkit_core.privacy.accounts (filter), dpkit_core.privacy.renyi (curves); Mironov 2017, Proposition "
         "1 (composition); Canonne, Kamath and Steinke 2020, Proposition 12 (conversion)"
@@ -126,14 +125,9 @@ class IndividualFilterAccountant:
         """
         return self._spent.delta(epsilon)
 
-    def open(self, event: Filtered, records: int, /) -> RecordAccounts:
-        """Return accounts of which nothing is spent: eight bytes for each record."""
-        return PrecisionAccounts(event, records)
-
     @property
     def _spent(self) -> RenyiCurve:
         return RenyiCurve(ORDERS, np.array(self.divergences), self.pure, self.leaked)
 
 
 _: type[Accountant] = IndividualFilterAccountant
-_keeps_accounts: type[RecordAccountant] = IndividualFilterAccountant

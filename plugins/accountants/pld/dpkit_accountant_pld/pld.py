@@ -113,7 +113,7 @@ class PldAccountant:
     1.65
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = (
         "dpkit_core.privacy.profiles (pairs); Zhu, Dong and Wang 2022, Theorem 10 (composition); Doroshenko "
         "et al. 2022 (grid)"

@@ -62,7 +62,7 @@ class RdpAccountant:
     (1.636, 5.0)
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = (
         "dpkit_core.privacy.renyi (curves); Mironov 2017, Proposition 1 (composition); Canonne, Kamath "
         "and Steinke 2020, Proposition 12 (conversion)"

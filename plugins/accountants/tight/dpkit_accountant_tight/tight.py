@@ -54,7 +54,7 @@ class TightAccountant:
     (0.834, 1.043)
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = (
         "dpkit_core.privacy.profiles (pairs), dpkit_core.privacy.adaptive_picks (adaptive selections); Zhu, "
         "Dong and Wang 2022, Theorem 10 (composition)"

@@ -38,14 +38,14 @@ from dpkit_core.errors import Unsuitable
 class Large:
     """How many records have a value above the threshold."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     adaptive: ClassVar[bool] = False
     threshold: float = 0.0
 
     def sensitivity(self, schema, round, /):
         return Sensitivity.monotone(1.0, schema.neighboring)
 
-    def prepare(self, data, /):
+    def prepare(self, data, plan, meter, /):
         return Counts((data.X > self.threshold).sum(axis=0).astype(float))
 
 
@@ -53,7 +53,7 @@ class Large:
 class Small(Large):
     """How many records have a value below the threshold."""
 
-    def prepare(self, data, /):
+    def prepare(self, data, plan, meter, /):
         return Counts((data.X < self.threshold).sum(axis=0).astype(float))
 
 
@@ -61,7 +61,7 @@ class Small(Large):
 class Counts:
     values: Any
 
-    def scores(self, selected, /):
+    def __call__(self, selected, /):
         return self.values
 
 
@@ -69,32 +69,33 @@ class Counts:
 class Best:
     """The best features by the exponential mechanism."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
 
     def plan(self, request, /):
         k = sum(request.picks)
         planned = [
-            self.event(request.budget.epsilon / k, declared, request.features)
-            for declared, count in zip(request.sensitivities, request.picks)
-            for _ in range(count)
+            self.event(request.budget.epsilon / k, round_)
+            for round_ in request.rounds
+            for _ in range(round_.picks)
         ]
         return StagePlan(planned, request.budget.epsilon / k)
 
-    def event(self, epsilon, declared, features):
+    def event(self, epsilon, round_):
+        declared = round_.sensitivity
         return events.ExponentialMechanism(
-            epsilon, declared.neighboring, sensitivity=declared.range, candidates=features
+            epsilon, declared.neighboring, sensitivity=declared.range, candidates=round_.scores
         )
 
-    def select(self, scores, k, plan, meter, /):
-        event = self.event(plan.settings, scores.sensitivity, len(scores.values))
-        return meter.select(scores, k, event=event)
+    def select(self, scores, plan, meter, /):
+        event = self.event(plan.settings, scores.round)
+        return meter.select(scores, scores.round.picks, event=event)
 
 
 @attrs.frozen
 class Mean:
     """The noisy mean of the target."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     refuse: bool = False
     fail: bool = False
     seconds: float = 0.0

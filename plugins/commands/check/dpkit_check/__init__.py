@@ -10,13 +10,13 @@ plan. Nothing here needs pytest but
 ``dpkit_check.pytest``.
 """
 
+from dpkit_check.attacks.budget import trace_difference
 from dpkit_check.audit import Audit, attack_mechanism, audit, clopper_pearson
-from dpkit_check.check import Check
-from dpkit_check.checks.parts import kind_of
+from dpkit_check.cases import kind_of
+from dpkit_check.climb import SensitivityAttack, attack_sensitivity
 from dpkit_check.compositions import CompositionAudit, Suspects, audit_composition, find_suspects
-from dpkit_check.exact import enumerate_law, hockey_stick, max_log_ratio, same_law
-from dpkit_check.fuzz import SensitivityAttack, attack_sensitivity
 from dpkit_check.kit import Report, Result, checks_for, run_checks, trial_for
+from dpkit_check.laws import enumerate_law, hockey_stick, max_log_ratio, same_law
 from dpkit_check.reference import (
     Protected,
     RecordingMeter,
@@ -26,8 +26,7 @@ from dpkit_check.reference import (
     ReferenceSelector,
     gaussian_delta,
 )
-from dpkit_check.trace import trace_difference
-from dpkit_check.trial import CheckFailed, Evidence, NotApplicable, Trial
+from dpkit_check.trial import Check, CheckFailed, Evidence, NotApplicable, Trial
 from dpkit_check.worlds import Pair, Population, box, schemas
 from dpkit_core.pipeline.meter import StageMeter as StageMeter
 

@@ -41,10 +41,15 @@ def main() -> None:
         except Exception:
             make = None
         found["told"] = None
-        if make is not None and (request["kind"] != "scorer" or callable(getattr(make(), "prepare", None))):
+        if make is not None and (request["kind"] == "accountant" or scores_tables(make())):
             with Descriptors() as descriptors:
                 found["told"] = told(make, request["kind"], opened, written=descriptors.read)
     sys.stdout.write("\n" + json.dumps(found) + "\n")
+
+
+def scores_tables(part: Any) -> bool:
+    """Return whether a part is given tables, and not the iterates of a regressor alone."""
+    return getattr(type(part), "forms", None) != ("iterates",)
 
 
 def load(name: Any, file: Any) -> None:
@@ -286,11 +291,11 @@ def partners(neighboring: Any) -> tuple[Any, Any, Any, list[Any]]:
     import attrs
     import numpy as np
 
-    from dpkit_core import FixedScores, LinearModel, Sensitivity, StagePlan
-    from dpkit_core.mechanisms.picks import PickSettings, select_picks
+    from dpkit_core import LinearModel, Sensitivity, StagePlan
+    from dpkit_core.mechanisms.picks import PickSettings, fixed_scores, select_picks
     from dpkit_core.privacy.events import ExponentialMechanism, Laplace, Repeated
 
-    facts = {"api": 2, "proof": "as small as can be", "reference": "none", "__doc__": "A partner."}
+    facts = {"api": 3, "proof": "as small as can be", "reference": "none", "__doc__": "A partner."}
     times = 1.0 if neighboring.value == "add-remove" else 2.0
 
     scorer = attrs.frozen(
@@ -303,7 +308,7 @@ def partners(neighboring: Any) -> tuple[Any, Any, Any, list[Any]]:
                 "sensitivity": lambda self, schema, round_index, /: Sensitivity.general(
                     times, schema.neighboring
                 ),
-                "prepare": lambda self, data, /: FixedScores(
+                "prepare": lambda self, data, plan, meter, /: fixed_scores(
                     np.clip(data.X, -1, 1).T @ np.clip(data.y, -1, 1)
                 ),
             },
@@ -314,9 +319,9 @@ def partners(neighboring: Any) -> tuple[Any, Any, Any, list[Any]]:
     # search for the best noise, each time and twice over, would take longer than all the runs.
     def picks(self: Any, request: Any, /) -> Any:
         settings = PickSettings(ExponentialMechanism, request.budget.epsilon / sum(request.picks))
-        rounds = zip(request.sensitivities, request.picks, strict=True)
+        rounds = zip(request.rounds, request.picks, strict=True)
         return StagePlan(
-            [Repeated(settings.event(scores, request.features), count) for scores, count in rounds],
+            [Repeated(settings.event(round_), count) for round_, count in rounds],
             settings=settings,
         )
 
@@ -327,7 +332,7 @@ def partners(neighboring: Any) -> tuple[Any, Any, Any, list[Any]]:
             {
                 **facts,
                 "plan": picks,
-                "select": lambda self, scores, k, plan, meter, /: select_picks(scores, k, plan, meter),
+                "select": lambda self, scores, plan, meter, /: select_picks(scores, plan, meter),
             },
         )
     )

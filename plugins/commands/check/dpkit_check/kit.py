@@ -11,26 +11,35 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
-from dpkit_check.check import GROUPS, Check, CheckFunction
-from dpkit_check.checks import (
-    accountants,
-    accounts,
-    batches,
+from dpkit_check.attacks import (
+    answers,
+    budget,
+    claims,
+    coins,
     digits,
-    iterates,
-    parts,
-    regressors,
-    releases,
+    draws,
+    elsewhere,
+    forms,
+    laws,
+    outcomes,
     samples,
-    scorers,
-    selectors,
-    sums,
+    sensitivity,
+    shapes,
+    totals,
 )
-from dpkit_check.checks.parts import class_of, kind_of
-from dpkit_check.drive import UNCLAIMED
+from dpkit_check.cases import UNCLAIMED, again, class_of, kind_of
 from dpkit_check.options import options_of
-from dpkit_check.scene import Replay, again
-from dpkit_check.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial
+from dpkit_check.trial import (
+    GROUPS,
+    AnyPart,
+    Check,
+    CheckFailed,
+    CheckFunction,
+    Evidence,
+    Factory,
+    NotApplicable,
+    Trial,
+)
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.text import number_of
 
@@ -203,27 +212,29 @@ class Report:
         }
 
 
-_MODULES = (
-    parts,
-    scorers,
-    selectors,
-    iterates,
-    accountants,
-    accounts,
-    regressors,
-    digits,
-    batches,
-    sums,
+_ATTACKS = (
+    claims,
+    elsewhere,
+    shapes,
+    forms,
+    totals,
+    coins,
+    sensitivity,
+    laws,
+    draws,
+    answers,
     samples,
-    releases,
+    outcomes,
+    digits,
+    budget,
 )
 
 
 def _found() -> tuple[Check, ...]:
-    """Return every check of the modules of checks: by group, then as they are defined."""
+    """Return every check of the modules of attacks: by group, then as they are defined."""
     checks = (
         thing
-        for module in _MODULES
+        for module in _ATTACKS
         for thing in vars(module).values()
         if isinstance(thing, Check) and thing.run.__module__ == module.__name__
     )
@@ -232,13 +243,6 @@ def _found() -> tuple[Check, ...]:
 
 _CHECKS: Mapping[str, tuple[Check, ...]] = {
     kind: tuple(check for check in _found() if kind in check.kinds) for kind in KINDS
-}
-
-
-_REPLAYS: Mapping[str, Replay] = {
-    replay.__name__: replay
-    for module in (scorers, selectors, regressors, batches, samples, digits)
-    for replay in module.REPLAYS
 }
 
 
@@ -357,7 +361,7 @@ def _require_reasons(expected: Mapping[str, str], checks: Sequence[Check]) -> No
 
 
 def _again(scene: Mapping[str, Any], make: Factory[AnyPart], trial: Trial) -> Evidence:
-    return again(_REPLAYS, make, scene)
+    return again(make, scene)
 
 
 def _run(

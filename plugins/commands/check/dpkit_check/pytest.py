@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpkit_check.check import Check
-from dpkit_check.checks.parts import check_protocol, class_of, kind_of
+from dpkit_check.attacks.claims import check_protocol
+from dpkit_check.cases import class_of, kind_of
 from dpkit_check.kit import NOT_RUN, PROTOCOL, checks_for, needs_protocol, trial_for
-from dpkit_check.trial import AnyPart, CheckFailed, Factory, NotApplicable, Trial
+from dpkit_check.trial import AnyPart, Check, CheckFailed, Factory, NotApplicable, Trial
 
 
 def parametrize_with_checks(

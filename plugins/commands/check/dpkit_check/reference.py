@@ -10,17 +10,19 @@ delta(epsilon) <= delta_0 + Gaussian delta(epsilon - epsilon_0).
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 import scipy
 
+from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import UnsupportedEvent
-from dpkit_core.mechanisms.scores import FixedScores
+from dpkit_core.mechanisms.picks import fixed_scores
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
     ApproxDP,
@@ -34,7 +36,7 @@ from dpkit_core.privacy.events import (
     Repeated,
     Sequence,
 )
-from dpkit_core.protocols import Meter, RegressionRequest, Scores, SelectionRequest, StagePlan
+from dpkit_core.protocols import Meter, Request, Round, Scores, SelectionRequest, StagePlan
 from dpkit_core.release.models import LinearModel
 
 
@@ -61,7 +63,7 @@ class ReferenceAccountant:
     1.5
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "Dwork and Roth 2014, Theorem B.1; Balle and Wang 2018, Theorem 8"
     reference: ClassVar[str] = "arXiv:1805.06530"
 
@@ -144,7 +146,7 @@ class ReferenceScorer:
     One record adds a number from -1 to 1 to each sum, so replacing one moves a sum by at most 2.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "class docstring"
     reference: ClassVar[str] = "folklore"
     adaptive: ClassVar[bool] = False
@@ -153,45 +155,46 @@ class ReferenceScorer:
         """Return 1 for a record more or less, 2 for one replaced."""
         return Sensitivity.general(_times(schema.neighboring), schema.neighboring)
 
-    def prepare(self, data: Dataset, /) -> FixedScores:
+    def prepare(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Callable[[Any], Vector]:
         """Return the sums."""
-        return FixedScores(np.clip(data.X, -1, 1).T @ np.clip(data.y, -1, 1))
+        return fixed_scores(np.clip(data.X, -1, 1).T @ np.clip(data.y, -1, 1))
 
 
 @attrs.frozen
 class ReferenceSelector:
     """The exponential mechanism for each pick, all at one epsilon, by basic composition."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "McSherry and Talwar 2007, Theorem 6; Durfee and Rogers 2019, Lemma 4.2"
     reference: ClassVar[str] = "McSherry and Talwar 2007, Mechanism Design via Differential Privacy"
 
     def plan(self, request: SelectionRequest, /) -> StagePlan:
         """Return one event for each pick."""
         epsilon = request.budget.epsilon / sum(request.picks)
-        rounds = zip(request.sensitivities, request.picks, strict=True)
-        events = [Repeated(_pick(epsilon, scores, request.features), count) for scores, count in rounds]
+        rounds = zip(request.rounds, request.picks, strict=True)
+        events = [Repeated(_pick(epsilon, round_), count) for round_, count in rounds]
         return StagePlan(events, settings=epsilon)
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> tuple[int, ...]:
+    def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> tuple[int, ...]:
         """Return what the meter picks."""
-        event = _pick(plan.settings_as(float), scores.sensitivity, scores.values.size)
-        return meter.select(scores, k, event=event)
+        event = _pick(plan.settings_as(float), scores.round)
+        return meter.select(scores, scores.round.picks or 0, event=event)
 
 
-def _pick(epsilon: float, scores: Sensitivity, features: int) -> ExponentialMechanism:
-    return ExponentialMechanism(epsilon, scores.neighboring, sensitivity=scores.range, candidates=features)
+def _pick(epsilon: float, round_: Round) -> ExponentialMechanism:
+    moves = round_.sensitivity
+    return ExponentialMechanism(epsilon, moves.neighboring, sensitivity=moves.range, candidates=round_.scores)
 
 
 @attrs.frozen
 class ReferenceRegressor:
     """A constant: the sum of the target, clipped to [-1, 1], with Laplace noise, over a hundred."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "Dwork and Roth 2014, Theorem 3.6"
     reference: ClassVar[str] = "Dwork and Roth 2014, The Algorithmic Foundations of Differential Privacy"
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the one event of the sum."""
         moves = _times(request.neighboring)
         event = Laplace(1 / request.budget.epsilon, request.neighboring, sensitivity=moves, shape=())

@@ -1,14 +1,17 @@
-"""What a check is given, what it returns, and how it says no."""
+"""What a check is, what it is given, what it returns, and how it says no."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import random
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import attrs
 import numpy as np
 
+from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.protocols import Accountant, Regressor, Scorer, TopKSelector
 
 AnyPart: TypeAlias = Scorer | TopKSelector | Regressor | Accountant
@@ -80,7 +83,7 @@ class CheckFailed(AssertionError):
         self.samples = samples
         self.confidence = confidence
         self.scene: Mapping[str, Any] | None = None
-        """On what it was found, see ``dpkit_check.scene``; None where the check alone finds it."""
+        """On what it was found, see ``dpkit_check.cases``; None where the check alone finds it."""
 
 
 class NotApplicable(Exception):
@@ -97,3 +100,78 @@ def global_generators() -> tuple[Any, ...]:
     """Return the state of the generators that every module shares, to see whether a part moved them."""
     numpy_state: Any = np.random.get_state()  # noqa: NPY002 - read, never drawn from
     return random.getstate(), numpy_state[1].tolist(), numpy_state[2:]
+
+
+Group = Literal["static", "numerical", "randomness", "privacy", "composition"]
+
+#: In the order in which they run.
+GROUPS: tuple[Group, ...] = get_args(Group)
+
+CheckFunction: TypeAlias = Callable[[Factory[Any], Trial], Evidence]
+
+
+@attrs.frozen
+class Check:
+    """One named property of a kind of part.
+
+    Attributes
+    ----------
+    group
+        What it is about.
+    run
+        The plain function: takes a factory and a ``Trial``.
+    kinds
+        The kinds of parts that have the property: scorer, selector, regressor, accountant.
+    statistical
+        Whether it may fail a faultless part, with a probability that the trial limits.
+    thorough_only
+        Whether the default run leaves it out.
+    """
+
+    group: Group
+    run: CheckFunction
+    kinds: tuple[str, ...]
+    statistical: bool = False
+    thorough_only: bool = False
+
+    @property
+    def name(self) -> str:
+        """``check_<property>``."""
+        return self.run.__name__
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of its documentation."""
+        return _paragraphs(self.run)[0]
+
+    @property
+    def remedy(self) -> str:
+        """What to do if it fails."""
+        return _paragraphs(self.run)[-1].removeprefix("If this fails: ")
+
+
+def attack(
+    group: Group,
+    *,
+    kinds: tuple[str, ...] = tuple(PARTS),
+    statistical: bool = False,
+    thorough_only: bool = False,
+) -> Callable[[CheckFunction], Check]:
+    """Return a decorator that makes ``check_<property>(make, trial)`` a check, which the kit finds.
+
+    Parameters
+    ----------
+    group, kinds, statistical, thorough_only
+        As of ``Check``; every kind by default.
+    """
+
+    def decorate(run: CheckFunction) -> Check:
+        return Check(group, run, kinds, statistical, thorough_only)
+
+    return decorate
+
+
+@functools.cache
+def _paragraphs(function: CheckFunction) -> tuple[str, ...]:
+    text = inspect.getdoc(function) or ""
+    return tuple(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))

@@ -19,9 +19,11 @@ from types import MappingProxyType
 import attrs
 import numpy as np
 
+from dpkit_check.trial import NotApplicable, require
 from dpkit_core.arrays import Matrix, Vector
-from dpkit_core.data.dataset import Dataset
+from dpkit_core.data.dataset import AnyDataset, Dataset, SparseDataset, StreamedDataset
 from dpkit_core.data.schema import Column, Schema
+from dpkit_core.pipeline.parts import BATCHES, ITERATES
 from dpkit_core.privacy.budget import Neighboring
 
 SIZES = (*range(2, 10), 16, 40)
@@ -566,3 +568,46 @@ def _mirrored(column: Column, values: Matrix) -> Matrix:
     lower, upper = _within(column) or (0.0, 0.0)
     mirrored: Matrix = lower + upper - values
     return mirrored
+
+
+def sparse(data: Dataset, schema: Schema) -> SparseDataset:
+    """Return the records of ``data`` as a sparse matrix."""
+    from scipy import sparse
+
+    return SparseDataset.from_arrays(sparse.csr_array(data.X), data.y, schema)
+
+
+def streamed(data: Dataset, schema: Schema) -> StreamedDataset:
+    """Return the records of ``data`` in blocks of very different sizes, which come in another order."""
+
+    def blocks() -> Iterator[tuple[Matrix, Vector]]:
+        breaks = [1, 1 + len(data.y) // 3]
+        parts = list(zip(np.array_split(data.X, breaks), np.array_split(data.y, breaks), strict=True))
+        return reversed(parts)
+
+    return StreamedDataset.from_blocks(blocks, schema)
+
+
+FORMS: Mapping[str, Callable[[Dataset, Schema], AnyDataset]] = {"sparse": sparse, "streamed": streamed}
+
+
+def accepted_forms(part: type) -> list[str]:
+    """Return the forms of tables beside dense that a class of parts says it accepts.
+
+    Raises
+    ------
+    CheckFailed
+        If ``forms`` lacks ``dense``, for another part than a scorer of iterates, or names another form.
+    NotApplicable
+        If there are none.
+    """
+    forms = tuple(getattr(part, "forms", ("dense",)))
+    known = {"dense", *FORMS, ITERATES, BATCHES}
+    require(
+        ("dense" in forms or forms == (ITERATES,)) and set(forms) <= known,
+        f"forms is {forms}; it must hold dense, and may hold {' and '.join(FORMS)}",
+    )
+    others = [form for form in forms if form in FORMS]
+    if not others:
+        raise NotApplicable("it accepts dense data only")
+    return others

@@ -18,7 +18,8 @@ from dpkit_check import (
     same_law,
     schemas,
 )
-from dpkit_check.exact import (
+from dpkit_check.instrument import opened
+from dpkit_check.laws import (
     MOST_SEQUENCES,
     NotEnumerable,
     enumerate_law,
@@ -282,9 +283,9 @@ def test_a_law_of_too_many_answers_is_not_enumerated(rounds):
     event = ExponentialMechanism(0.1, sensitivity=2.0, candidates=5)
     runs = []
 
-    def last_pick(open_meter):
+    def last_pick(answers):
         runs.append(1)
-        meter = open_meter(StagePlan([Repeated(event, rounds)]), Neighboring.ADD_OR_REMOVE_ONE)
+        meter = opened(answers, StagePlan([Repeated(event, rounds)]), Neighboring.ADD_OR_REMOVE_ONE)
         return [meter.select(scores, 1, event=event) for _ in range(rounds)][-1]
 
     if 5**rounds < MOST_SEQUENCES:

@@ -23,8 +23,9 @@ from dpkit_check import (
     run_checks,
     trial_for,
 )
-from dpkit_check.checks.accountants import mixtures
-from dpkit_check.drive import QuickSampler, require_workers_differ
+from dpkit_check.attacks.coins import require_workers_differ
+from dpkit_check.attacks.totals import mixtures
+from dpkit_check.instrument import QuickSampler
 from dpkit_check.kit import KINDS
 from dpkit_check.locate import find_part
 from dpkit_selector_canonical_lipschitz import CanonicalLipschitzSelector

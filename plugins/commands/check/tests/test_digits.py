@@ -6,8 +6,8 @@ import attrs
 import numpy as np
 import pytest
 from dpkit_check import run_checks
-from dpkit_check.checks import digits
-from dpkit_check.checks.digits import NO_DIGIT, last_digits
+from dpkit_check.attacks import digits
+from dpkit_check.attacks.digits import NO_DIGIT, last_digits
 
 from dpkit_core import LinearModel, StagePlan
 from dpkit_core.privacy.events import PureDP

@@ -8,8 +8,8 @@ import attrs
 import numpy as np
 import pytest
 from dpkit_check import CheckFailed, checks_for, kind_of, run_checks, trial_for
+from dpkit_check.climb import most_bent, steepest
 from dpkit_check.locate import find_part
-from dpkit_check.thresholds import most_bent, steepest
 
 from dpkit_core import FixedScores, LinearModel, Neighboring, Sensitivity, StagePlan
 from dpkit_core.mechanisms.picks import plan_picks, select_picks

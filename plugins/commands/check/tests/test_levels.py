@@ -4,12 +4,12 @@ import attrs
 import numpy as np
 import pytest
 from dpkit_check import ReferenceRegressor, checks_for, run_checks, trial_for
+from dpkit_check.attacks import laws, outcomes
+from dpkit_check.attacks.coins import TELLING_PAIRS
 from dpkit_check.audit import audit, provable
-from dpkit_check.check import check
-from dpkit_check.checks import regressors, selectors
-from dpkit_check.drive import TELLING_PAIRS
+from dpkit_check.cases import FIT_BUDGETS
 from dpkit_check.kit import FALSE_ALARM, KINDS, WORKERS, _run
-from dpkit_check.trial import Evidence
+from dpkit_check.trial import Evidence, attack
 from dpkit_selector_gaussian_threshold import GaussianThresholdSelector
 from dpkit_selector_oneshot_laplace import OneshotLaplaceSelector
 
@@ -38,13 +38,12 @@ class OwnMechanism(ReferenceRegressor):
 @pytest.fixture
 def few_runs(monkeypatch):
     """Make as many tests as ever, of so few runs that they take no time and find nothing."""
-    for name in ("RUNS", "TIES", "METAMORPHIC_RUNS", "WIDE_RUNS", "DEEP_RUNS"):
-        monkeypatch.setattr(selectors, name, 8)
-    monkeypatch.setattr(selectors, "SUSPECTS", 2)
-    monkeypatch.setattr(selectors, "SCREENING", ((8, 1),))
-    for name, runs in (("RUNS", 200), ("OTHER_RUNS", 200), ("METAMORPHIC_RUNS", 8), ("SCREENING_RUNS", 4)):
-        monkeypatch.setattr(regressors, name, runs)
-    monkeypatch.setattr(regressors, "PAIRS", 1)
+    for name in ("TIES", "DEEP_RUNS"):
+        monkeypatch.setattr(laws, name, 8)
+    few = {"RUNS": 8, "SAME_RUNS": 8, "WIDE_RUNS": 8, "SUSPECTS": 2, "SCREENING": ((8, 1),)}
+    fits = {"FIT_RUNS": 200, "OTHER_FIT_RUNS": 200, "SAME_FIT_RUNS": 8, "FIT_SCREENING": 4, "FIT_PAIRS": 1}
+    for name, value in {**few, **fits}.items():
+        monkeypatch.setattr(outcomes, name, value)
 
 
 def levels(make, kind):
@@ -80,7 +79,7 @@ def test_the_shares_of_all_checks_leave_room_for_that_of_workers(kind, thorough)
 
 
 def test_a_test_that_its_check_does_not_announce_is_a_fault_of_the_kit():
-    @check("numerical")
+    @attack("numerical")
     def check_twice(make, trial):
         """Two tests at the level of one."""
         trial.level()
@@ -92,7 +91,7 @@ def test_a_test_that_its_check_does_not_announce_is_a_fault_of_the_kit():
 
 
 def test_no_more_is_proved_than_is_called_provable():
-    claimed = regressors.BUDGETS[0][0]
+    claimed = FIT_BUDGETS[0][0]
     finding = audit(["a"] * 300, ["b"] * 300, claimed, confidence=0.9999)
     epsilon, mu = provable(300, claimed, 0.9999)
     assert finding.epsilon == pytest.approx(epsilon, rel=1e-12)

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from dpkit_check.probe import LIST_PRECISION, NotProbed, OneDraw, law_of_lists
+from dpkit_check.chances import LIST_PRECISION, NotProbed, OneDraw, law_of_lists
 
 SCORES = np.array([0.0, 1.5, -0.5, 1.5])
 LISTS = list(itertools.permutations(range(4), 2))

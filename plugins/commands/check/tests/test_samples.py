@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import pytest
 from dpkit_check import CheckFailed, checks_for, run_checks, trial_for
-from dpkit_check.checks import samples
+from dpkit_check.attacks import samples
 
 from dpkit_core import LinearModel, Neighboring, StagePlan
 from dpkit_core.errors import Unsuitable

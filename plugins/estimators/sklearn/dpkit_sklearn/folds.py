@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import attrs
@@ -54,8 +54,8 @@ from dpkit_core import (
     Certificate,
     Column,
     Dataset,
-    FixedScores,
     Matrix,
+    Meter,
     Neighboring,
     Plan,
     Randomness,
@@ -64,9 +64,11 @@ from dpkit_core import (
     Schema,
     Scorer,
     Sensitivity,
+    StagePlan,
     Vector,
     __version__,
     compose,
+    fixed_scores,
 )
 from dpkit_core.arrays import Booleans, Integers
 from dpkit_core.errors import CannotCompose, InvalidData
@@ -104,7 +106,7 @@ class TotalGain:
     below 2^37 records.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     adaptive: ClassVar[bool] = False
     proof: ClassVar[str] = f"{PROOF}.TotalGain"
     reference: ClassVar[str] = "none: a sum of bounded numbers"
@@ -116,12 +118,14 @@ class TotalGain:
             return Sensitivity.monotone(1.0, schema.neighboring)
         return Sensitivity.general(1.0, schema.neighboring)
 
-    def prepare(self, data: AnyDataset, /) -> FixedScores:
+    def prepare(
+        self, data: AnyDataset, plan: StagePlan, meter: Meter, /
+    ) -> Callable[[Sequence[int]], Vector]:
         """Return the sum of each column."""
         total = np.zeros(len(data.features))
         for block in data.blocks(2**16):
             total += np.floor(np.clip(block.X, 0.0, 1.0) * STEPS).sum(axis=0)
-        return FixedScores(total / STEPS)
+        return fixed_scores(total / STEPS)
 
 
 _: type[Scorer] = TotalGain

@@ -33,8 +33,8 @@ from dpkit_core import (
     Matrix,
     Meter,
     Neighboring,
-    RegressionRequest,
     Regressor,
+    Request,
     RowClippedLinearModel,
     StagePlan,
     Vector,
@@ -87,7 +87,7 @@ class AdasspRegressor:
         Labels are clipped to this; a public number. Without it the target needs public bounds.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
     most_records: ClassVar[int] = MOST_RECORDS
     proof: ClassVar[str] = "dpkit_regressor_adassp.adassp, dpkit_core.mechanisms.moments"
@@ -98,7 +98,7 @@ class AdasspRegressor:
     feature_norm: float | None = attrs.field(default=None, validator=attrs.validators.optional(length))
     label_norm: float | None = attrs.field(default=None, validator=attrs.validators.optional(length))
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return one release of the statistics, calibrated by the accountant.
 
         Raises
@@ -116,7 +116,7 @@ class AdasspRegressor:
         settings = AdasspSettings(events[0].noise_multiplier, feature_norm, label_norm, request.neighboring)
         return StagePlan(events, settings=settings)
 
-    def _norms(self, request: RegressionRequest) -> tuple[float, float]:
+    def _norms(self, request: Request) -> tuple[float, float]:
         feature_norm, label_norm = self.feature_norm, self.label_norm
         if feature_norm is None:
             unbounded = [f.name for f in request.schema.features if f.bounds is None]

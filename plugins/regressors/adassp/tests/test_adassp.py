@@ -14,16 +14,7 @@ from dpkit_regressor_adassp.adassp import (
     statistics_sensitivity,
 )
 
-from dpkit_core import (
-    Budget,
-    Dataset,
-    Neighboring,
-    Randomness,
-    RegressionRequest,
-    Schema,
-    StagePlan,
-    compose,
-)
+from dpkit_core import Budget, Dataset, Neighboring, Randomness, Request, Schema, StagePlan, compose
 from dpkit_core.errors import CannotCompose, Unsuitable
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
@@ -39,7 +30,7 @@ def schema(bounds=BOUNDS, relation=AR):
 
 
 def plan(regressor=DEFAULT, budget=BUDGET, relation=AR, bounds=BOUNDS):
-    request = RegressionRequest(schema(bounds, relation), 2, budget, ReferenceAccountant(relation))
+    request = Request(schema(bounds, relation), 2, budget, ReferenceAccountant(relation))
     return regressor.plan(request)
 
 
@@ -64,7 +55,7 @@ def statistics(records):
     regressor, public = AdasspRegressor(feature_norm=1.0, label_norm=1.0), Schema.numeric("abc", "y")
     X, y = np.array([1e9 * x for x, _ in records]), np.array([y for _, y in records])
     recorder = RecordingMeter()
-    stage = regressor.plan(RegressionRequest(public, 3, BUDGET, ReferenceAccountant(AR)))
+    stage = regressor.plan(Request(public, 3, BUDGET, ReferenceAccountant(AR)))
     regressor.fit(Dataset.from_arrays(X, y, public), stage, recorder)
     return recorder.asked[0].value
 

@@ -38,8 +38,8 @@ from dpkit_core import (
     Matrix,
     Meter,
     Neighboring,
-    RegressionRequest,
     Regressor,
+    Request,
     RowClippedLinearModel,
     StagePlan,
     Summable,
@@ -77,7 +77,7 @@ class BoostedAdasspSettings:
     neighboring: Neighboring
 
     @classmethod
-    def of(cls, inverse: float, gram_share: float, rounds: int, request: RegressionRequest) -> Self:
+    def of(cls, inverse: float, gram_share: float, rounds: int, request: Request) -> Self:
         """Return the settings that together cost one Gaussian mechanism with multiplier 1 / ``inverse``."""
         return cls(
             1 / (inverse * math.sqrt(gram_share)),
@@ -128,7 +128,7 @@ class BoostedAdasspRegressor:
         Length of step t: 1 (constant), 1 / sqrt(t) (inverse_root) or 1 / t (inverse).
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
     most_records: ClassVar[int] = MOST_RECORDS
     proof: ClassVar[str] = "dpkit_regressor_boosted_adassp.boosted_adassp, dpkit_core.mechanisms.moments"
@@ -143,7 +143,7 @@ class BoostedAdasspRegressor:
     gram_share: float = attrs.field(default=0.5, converter=float, validator=fraction)
     steps: str = attrs.field(default="constant", validator=attrs.validators.in_(tuple(STEPS)))
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the matrix and T gradients, calibrated together.
 
         Raises

@@ -14,16 +14,7 @@ from dpkit_regressor_boosted_adassp.boosted_adassp import (
     ridge_inverse,
 )
 
-from dpkit_core import (
-    Budget,
-    Dataset,
-    Neighboring,
-    Randomness,
-    RegressionRequest,
-    Schema,
-    StagePlan,
-    compose,
-)
+from dpkit_core import Budget, Dataset, Neighboring, Randomness, Request, Schema, StagePlan, compose
 from dpkit_core.errors import CannotCompose, Unsuitable
 from dpkit_core.mechanisms.moments import clip_rows
 
@@ -44,7 +35,7 @@ def schema(features=3, relation=AR, bounds=None):
 
 
 def request(budget=BUDGET, relation=AR, bounds=None):
-    return RegressionRequest(schema(3, relation, bounds), 3, budget, ReferenceAccountant(relation))
+    return Request(schema(3, relation, bounds), 3, budget, ReferenceAccountant(relation))
 
 
 def fitted(X, y, regressor=DEFAULT, *, multiplier=1e-9, relation=AR, seed=0):

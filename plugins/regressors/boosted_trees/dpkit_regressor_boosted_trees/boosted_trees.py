@@ -87,8 +87,8 @@ from dpkit_core import (
     Block,
     Meter,
     Refusal,
-    RegressionRequest,
     Regressor,
+    Request,
     StagePlan,
     Vector,
     calibrate_events,
@@ -145,7 +145,7 @@ class BoostedTreesRegressor:
         target with a lower bound below 0 is refused; without bounds, values below 0 are taken for 0.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
     most_records: ClassVar[int] = MOST_RECORDS
     takes_classes: ClassVar[bool] = True
@@ -178,7 +178,7 @@ class BoostedTreesRegressor:
     )
     loss: str = attrs.field(default="auto", validator=attrs.validators.in_(("auto", *LOSSES)))
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return counts, number and sum, a matrix, and as many sums in leaves as there are trees.
 
         Raises

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 from dpkit_accountant_tight import TightAccountant
 from dpkit_check import StageMeter
+from dpkit_check.attacks.draws import check_draws_are_covered
 from dpkit_check.audit import Audit, audit
-from dpkit_check.checks.regressors import check_draws_are_covered
 from dpkit_check.pytest import parametrize_with_checks
 from dpkit_check.trial import CheckFailed, Trial
 from dpkit_model_trees import TreesModel
@@ -38,8 +38,8 @@ from dpkit_core import (
     Neighboring,
     Randomness,
     Refusal,
-    RegressionRequest,
     Release,
+    Request,
     Schema,
     StagePlan,
     Vector,
@@ -73,7 +73,7 @@ def planned(
     facts: Schema, regressor: BoostedTreesRegressor | None = None, epsilon: float = 1.0, delta: float = 1e-5
 ) -> StagePlan:
     accountant = TightAccountant(neighboring=facts.neighboring)
-    request = RegressionRequest(facts, len(facts.features), Budget(epsilon, delta), accountant)
+    request = Request(facts, len(facts.features), Budget(epsilon, delta), accountant)
     return (regressor or Few()).plan(request)
 
 

@@ -43,14 +43,12 @@ from dpkit_core import (
     Block,
     Dataset,
     Forecast,
-    Forecaster,
     Integers,
     Meter,
     Neighboring,
     Refusal,
-    RegressionRequest,
     Regressor,
-    Schema,
+    Request,
     StagePlan,
     Sum,
     Vector,
@@ -158,7 +156,7 @@ class DpboostRegressor:
         Parts of epsilon; splits get the rest, and what public bounds save.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     most_records: ClassVar[int] = 2**26
     proof: ClassVar[str] = (
         "dpkit_regressor_dpboost.dpboost, dpkit_regressor_dpboost.splits, dpkit_core.mechanisms.fences; "
@@ -190,7 +188,7 @@ class DpboostRegressor:
                 f"{self.fence_share} leave nothing for the splits; together they must be below 1"
             )
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return fences, an initial score and ensembles of trees, calibrated together.
 
         Raises
@@ -221,7 +219,7 @@ class DpboostRegressor:
         refusals = {} if chosen.target_epsilon is None else MISSED_TARGET
         return StagePlan(self._events(chosen), settings=chosen, refusals=refusals, arithmetic=[ARITHMETIC])
 
-    def _settings(self, request: RegressionRequest, epsilon: float) -> DpboostSettings:
+    def _settings(self, request: Request, epsilon: float) -> DpboostSettings:
         """Return the settings whose epsilons add up to ``epsilon``."""
         unbounded = sum(feature.bounds is None for feature in request.schema.features)
         columns, target = min(request.k, unbounded), request.schema.target.bounds is None
@@ -257,7 +255,7 @@ class DpboostRegressor:
         tree = Disjoint(Sequence((*levels, leaves)), self.trees)
         return (*fences, initial, Repeated(tree, self.ensembles))
 
-    def forecast(self, plan: StagePlan, schema: Schema, k: int, /) -> tuple[Forecast, ...]:
+    def forecast(self, plan: StagePlan, request: Request, /) -> tuple[Forecast, ...]:
         """Return from how many records on the ridge leaves half of what leaves have to say.
 
         A tree has its share of the records and a leaf its share of these, n, of which it keeps n / (n +
@@ -401,4 +399,3 @@ def _leaf(cells: npt.NDArray[np.int64], splits: list[tuple[int, int]], depth: in
 
 
 _: type[Regressor] = DpboostRegressor
-_foretells: type[Forecaster] = DpboostRegressor

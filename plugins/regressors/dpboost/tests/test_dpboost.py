@@ -10,17 +10,7 @@ from dpkit_check.pytest import parametrize_with_checks
 from dpkit_regressor_dpboost import DpboostRegressor
 from dpkit_regressor_dpboost.dpboost import SENSITIVITY
 
-from dpkit_core import (
-    Budget,
-    Dataset,
-    Neighboring,
-    Randomness,
-    Registry,
-    RegressionRequest,
-    Schema,
-    compose,
-    verify,
-)
+from dpkit_core import Budget, Dataset, Neighboring, Randomness, Registry, Request, Schema, compose, verify
 from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.fences import records_needed
 from dpkit_core.privacy.events import Disjoint, Laplace, Repeated, Sequence
@@ -39,7 +29,7 @@ def test_keeps_every_promise_of_its_kind(check):
 def request(epsilon=1.0, schema=SCHEMA):
     registry = Registry()
     accountant = registry.load(registry.find("accountants", "basic"))(schema.neighboring)
-    return RegressionRequest(schema, len(schema.features), Budget(epsilon), accountant)
+    return Request(schema, len(schema.features), Budget(epsilon), accountant)
 
 
 class Recording(StageMeter):

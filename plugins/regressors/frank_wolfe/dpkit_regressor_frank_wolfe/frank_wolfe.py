@@ -19,8 +19,8 @@ scores of opposite sign: reached. A replaced record moves them by 2 and 4.
 - Without, R = |w|_1 + 1 for the iterate at hand, which is public: |x . w| <= |w|_1, and |y| <= 1. The
   gradient is X'Xw - X'y, and a step costs O(d) once the columns of X'X of the visited vertices are there.
 
-*Nothing but vertices.* T, the lengths g_t, the iterate that is returned and which iterates are handed over
-are public functions of the chosen vertices and of dropped features. A line search, a stop by the duality gap
+*Nothing but vertices.* T, the lengths g_t, the iterate that is returned and which iterates are shown are
+public functions of the chosen vertices and of dropped features. A line search, a stop by the duality gap
 and the best iterate would all read the data.
 
 *Arithmetic.* Features are whole multiples of 2^-15 and so, in steps of the clip, are clipped residuals;
@@ -47,18 +47,17 @@ import numpy as np
 from dpkit_core import (
     AnyDataset,
     Block,
-    Custom,
-    IterateFacts,
-    IterateState,
-    IterativeRegressor,
+    Iterate,
+    Iterates,
     Matrix,
     Meter,
     Neighboring,
-    RegressionRequest,
     Regressor,
+    Request,
+    Round,
+    Sampler,
     Schema,
     Scores,
-    Screen,
     Sensitivity,
     SparseDataset,
     StagePlan,
@@ -145,6 +144,8 @@ class FrankWolfeSettings:
         How many there are.
     scale
         Of Laplace noise on the gradient, where the calibration is the published one; 0 without noise.
+    iterates
+        What is public about the iterates, where they are screened.
     """
 
     features: int
@@ -154,6 +155,7 @@ class FrankWolfeSettings:
     vertex: ExponentialMechanism | NonPrivate
     steps: int
     scale: float = 0.0
+    iterates: Iterates | None = None
 
     @property
     def neighboring(self) -> Neighboring:
@@ -204,7 +206,7 @@ class FrankWolfeRegressor:
     loss
         ``squared``; or ``logistic`` for a categorical target, whose residuals are 1 at most.
     every
-        An iterate is handed over after so many steps, where a scorer and a selector drop features.
+        Number of steps between iterates that are shown, where a scorer and a selector drop features.
     fence_share
         Fraction of the budget for fences where nothing is public, as zero-concentrated privacy.
     calibration
@@ -216,7 +218,7 @@ class FrankWolfeRegressor:
         Whether to pick in a time that does not depend on the data, however many columns there are.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
     proof: ClassVar[str] = (
         "dpkit_regressor_frank_wolfe.frank_wolfe, dpkit_core.mechanisms.fences, "
@@ -260,7 +262,7 @@ class FrankWolfeRegressor:
         """The largest number of records for which the roundings of a gradient are covered."""
         return max(1, min(2**28, int(2**37 / ((self.rounds + 4) * (self.radius + 1)))))
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return fences where they are needed, and T steps, calibrated together.
 
         Raises
@@ -287,17 +289,17 @@ class FrankWolfeRegressor:
         chosen = settings(calibrate_events(lambda s: settings(s).events, request, relative_error=1e-6))
         return StagePlan(chosen.events, settings=chosen)
 
-    def _baseline(self, request: RegressionRequest) -> StagePlan:
+    def _baseline(self, request: Request) -> StagePlan:
         budget, scale = request.budget, 0.0
         if self.calibration == "published":
             if not budget.delta:
                 raise Unsuitable("calibration = published has no noise at delta 0; give a delta")
             scale = 2 * math.sqrt(8 * self.rounds * math.log(1 / budget.delta)) / budget.epsilon
         step = NonPrivate(NOT_PRIVATE[self.calibration], request.neighboring)
-        settings = FrankWolfeSettings(request.k, 0, 0.0, None, step, self.rounds, scale)
+        settings = FrankWolfeSettings(request.k, 0, 0.0, None, step, self.rounds, scale, request.iterates)
         return StagePlan(settings.events, settings=settings, arithmetic=[WITHOUT_PRIVACY])
 
-    def _settings(self, request: RegressionRequest, columns: int, scale: float) -> FrankWolfeSettings:
+    def _settings(self, request: Request, columns: int, scale: float) -> FrankWolfeSettings:
         """Return the settings that cost ``scale``^2 in zero-concentrated privacy, at epsilon^2 / 8 a pick."""
         target = request.schema.target.bounds is None
         selections = 3 * columns + 3 * TARGET_WEIGHT**2 * target
@@ -310,7 +312,9 @@ class FrankWolfeRegressor:
             candidates=2 * (request.k + 1),
         )
         target_epsilon = TARGET_WEIGHT * epsilon if target else None
-        return FrankWolfeSettings(request.k, columns, epsilon, target_epsilon, vertex, self.rounds)
+        return FrankWolfeSettings(
+            request.k, columns, epsilon, target_epsilon, vertex, self.rounds, iterates=request.iterates
+        )
 
     def _require_target(self, schema: Schema) -> None:
         if self.loss == "logistic" and schema.target.bounds != (0.0, 1.0):
@@ -319,8 +323,8 @@ class FrankWolfeRegressor:
                 "in the schema, or use loss = squared"
             )
 
-    def iterate_facts(self, schema: Schema, /) -> IterateFacts:
-        """Return radius, clip and loss, and after which events an iterate is handed over.
+    def iterates(self, schema: Schema, /) -> Iterates:
+        """Return radius, clip and loss, and after which events an iterate is shown.
 
         Raises
         ------
@@ -334,40 +338,29 @@ class FrankWolfeRegressor:
 
     def _facts(
         self, features: int, neighboring: Neighboring, records: int | None = None, fences: int = 0
-    ) -> IterateFacts:
-        return IterateFacts(
+    ) -> Iterates:
+        return Iterates(
             loss=self.loss,
             radius=self.radius,
             clip=self.clip,
             features=features,
-            after=[fences + t for t in self._handed_over()],
+            after=[fences + t for t in self._shown()],
             neighboring=neighboring,
             records=records,
         )
 
-    def _handed_over(self) -> range:
-        """Return the steps after which an iterate is handed over; the last of all, if there is no other."""
+    def _shown(self) -> range:
+        """Return the steps after which an iterate is shown; the last of all, if there is no other."""
         first = min(self.every, self.rounds)
         return range(first, self.rounds + 1, self.every)
 
     def fit(
         self, data: AnyDataset, plan: StagePlan, meter: Meter, /
     ) -> WinsorizedLinearModel | WinsorizedLogisticModel:
-        """Return the last iterate."""
-        return self._fit(data, plan, meter, None)
-
-    def fit_iterates(
-        self, data: AnyDataset, plan: StagePlan, meter: Meter, screen: Screen, /
-    ) -> WinsorizedLinearModel | WinsorizedLogisticModel:
-        """Return the last iterate, features dropped by ``screen`` on the way."""
-        return self._fit(data, plan, meter, screen)
-
-    def _fit(
-        self, data: AnyDataset, plan: StagePlan, meter: Meter, screen: Screen | None
-    ) -> WinsorizedLinearModel | WinsorizedLogisticModel:
+        """Return the last iterate; features are dropped on the way where the plan has iterates."""
         settings = plan.settings_as(FrankWolfeSettings)
         features, target = self._fences(data, settings, meter)
-        weights = self._iterate(Columns.of(data, features), target, settings, meter, screen)
+        weights = self._iterate(Columns.of(data, features), target, settings, meter)
         if self.loss == "logistic":
             margin = _linear(data.names, features, weights, Fences(0.0, 1.0), (-self.radius, self.radius))
             return WinsorizedLogisticModel(margin)
@@ -379,18 +372,17 @@ class FrankWolfeRegressor:
         target: Fences,
         settings: FrankWolfeSettings,
         meter: Meter,
-        screen: Screen | None,
     ) -> Vector:
         """Return the coefficients after all steps, the intercept last."""
         descent, facts = self._descent(columns, target), self._facts(columns.count, settings.neighboring)
-        handed_over = frozenset(self._handed_over()) if screen is not None else frozenset()
+        shown = self._shown() if settings.iterates is not None else ()
         w = np.zeros(columns.count + 1)
         candidates = np.ones(2 * w.size, dtype=bool)
         candidates[w.size - 1 :: w.size] = self.intercept
-        moved = score_sensitivity(settings.neighboring)
+        step_round = Round(2 * w.size, 2 * w.size, 1, score_sensitivity(settings.neighboring))
         for t in range(1, settings.steps + 1):
             units = descent.gradient(w) / self._unit(facts, w)
-            scores = Scores(np.concatenate((-units, units)), moved, candidates)
+            scores = Scores(np.concatenate((-units, units)), step_round, candidates)
             vertex = self._vertex(scores, settings, meter)
             j, sign = vertex % w.size, 1.0 if vertex < w.size else -1.0
             step = STEPS[self.steps](t)
@@ -400,14 +392,14 @@ class FrankWolfeRegressor:
             if 0 < abs(w[j]) < LEAST_WEIGHT * self.radius:  # opposite vertices cancelled, up to rounding
                 w[j] = 0.0
                 descent.restart(w)
-            if screen is not None and t in handed_over:
-                dropped = list(screen(descent.state(t, w)))
+            if settings.iterates is not None and t in shown:
+                dropped = list(meter.screen(descent.iterate(settings.iterates, t, w)))
                 w[dropped] = 0.0
                 if dropped:
                     descent.restart(w)
         return w
 
-    def _unit(self, facts: IterateFacts, w: Vector) -> float:
+    def _unit(self, facts: Iterates, w: Vector) -> float:
         """Return the unit of the scores: how far one record moves the gradient, 1 as published."""
         return 1.0 if self.calibration == "published" else facts.reach(float(np.abs(w).sum()))
 
@@ -426,7 +418,7 @@ class FrankWolfeRegressor:
         return vertex
 
     @staticmethod
-    def _baseline_vertex(scores: Scores, scale: float, sampler: Custom) -> int:
+    def _baseline_vertex(scores: Scores, scale: float, sampler: Sampler) -> int:
         values = scores.values
         if scale:
             values = sampler.laplace_on_grid(values, sensitivity=scale, noise_multiplier=1.0)
@@ -578,8 +570,8 @@ class Descent(Protocol):
         """Follow a move to ``w`` that was no step."""
         ...
 
-    def state(self, step: int, w: Vector) -> IterateState:
-        """Return the iterate as it is handed over."""
+    def iterate(self, facts: Iterates, step: int, w: Vector) -> Iterate:
+        """Return the iterate as it is shown."""
         ...
 
 
@@ -625,11 +617,11 @@ class Residuals:
     def restart(self, w: Vector) -> None:
         """Do nothing, likewise."""
 
-    def state(self, step: int, w: Vector) -> IterateState:
+    def iterate(self, facts: Iterates, step: int, w: Vector) -> Iterate:
         """Return the iterate with its gradient of clipped residuals."""
         gradient = self.gradient(w)
-        return IterateState(
-            step, w[:-1].copy(), float(np.abs(w).sum()), gradient[:-1], float(np.abs(gradient).max())
+        return Iterate(
+            facts, step, w[:-1].copy(), float(np.abs(w).sum()), gradient[:-1], float(np.abs(gradient).max())
         )
 
 
@@ -681,14 +673,15 @@ class Gram:
         for j in np.flatnonzero(w):
             self.c = self.c + w[j] * self.column(int(j))
 
-    def state(self, step: int, w: Vector) -> IterateState:
+    def iterate(self, facts: Iterates, step: int, w: Vector) -> Iterate:
         """Return the iterate with all that a screening rule needs: u'r = w'c, u'u = w'X'X w.
 
         w'(c + b) would be u'u, too, but rounded in units of the labels, and u may be far smaller.
         """
         support = np.flatnonzero(w)
         square = sum(float(w[j]) * float(w @ self.column(int(j))) for j in support)
-        return IterateState(
+        return Iterate(
+            facts,
             step,
             w[:-1].copy(),
             float(np.abs(w).sum()),
@@ -753,4 +746,3 @@ def _squares(columns: Columns) -> Vector:
 
 
 _: type[Regressor] = FrankWolfeRegressor
-_2: type[IterativeRegressor] = FrankWolfeRegressor

@@ -26,10 +26,10 @@ from dpkit_core import (
     Budget,
     Column,
     Dataset,
-    IterateState,
+    Iterate,
     Neighboring,
     Randomness,
-    RegressionRequest,
+    Request,
     Schema,
     SparseDataset,
     StagePlan,
@@ -74,33 +74,37 @@ def test_what_is_quick_to_check_holds_for_all_forms(name: str, options: dict[str
     check.run(partial(FrankWolfeRegressor, rounds=6, every=2, **options), trial_for("regressor"))
 
 
-def planned(regressor: FrankWolfeRegressor, schema: Schema, epsilon: float = 1.0) -> StagePlan:
+def planned(
+    regressor: FrankWolfeRegressor, schema: Schema, epsilon: float = 1.0, *, screened: bool = False
+) -> StagePlan:
     budget = Budget(epsilon, 1e-5)
     accountant = ReferenceAccountant(schema.neighboring)
-    return regressor.plan(RegressionRequest(schema, len(schema.features), budget, accountant))
+    iterates = regressor.iterates(schema) if screened else None
+    return regressor.plan(Request(schema, len(schema.features), budget, accountant, iterates=iterates))
 
 
-def without_noise(regressor: FrankWolfeRegressor, schema: Schema) -> StagePlan:
+def without_noise(regressor: FrankWolfeRegressor, schema: Schema, *, screened: bool = False) -> StagePlan:
     """Return a plan whose picks are as good as certain."""
-    return planned(regressor, schema, 1e9)
+    return planned(regressor, schema, 1e9, screened=screened)
 
 
 def iterates(
     regressor: FrankWolfeRegressor,
     data: Any,
     schema: Schema,
-    screen: Callable[[IterateState], tuple[int, ...]] = lambda state: (),
-) -> list[IterateState]:
-    shown: list[IterateState] = []
+    screen: Callable[[Iterate], tuple[int, ...]] = lambda state: (),
+) -> list[Iterate]:
+    shown: list[Iterate] = []
 
-    def looking(state: IterateState) -> tuple[int, ...]:
+    def looking(state: Iterate) -> tuple[int, ...]:
         shown.append(state)
         return screen(state)
 
-    plan = without_noise(regressor, schema)
+    plan = without_noise(regressor, schema, screened=True)
     meter = StageMeter("test", plan, schema.neighboring, Randomness.from_seed(0))
     meter.arrive(data.records)
-    regressor.fit_iterates(data, plan, meter.window, looking)
+    meter.screen_by(looking)
+    regressor.fit(data, plan, meter.window)
     meter.finish()
     return shown
 
@@ -163,7 +167,7 @@ def test_both_forms_are_one_where_nothing_is_clipped() -> None:
         assert one.gradient == pytest.approx(other.gradient, abs=200 * 10 / 2**15)
 
 
-def test_what_the_gram_form_hands_over_is_what_it_is_called() -> None:
+def test_what_the_gram_form_shows_is_what_it_is_called() -> None:
     schema = box(3, Neighboring.ADD_OR_REMOVE_ONE)
     regressor = FrankWolfeRegressor(form="gram", radius=2.0, rounds=8, every=4)
     for state in iterates(regressor, Dataset.from_arrays(X, Y, schema), schema, lambda state: (0,)):
@@ -268,13 +272,13 @@ def test_columns_without_bounds_get_private_fences_and_those_with_bounds_none() 
     assert len(list(expand(plan.events))) == 3 + 3 + 5
     settings = plan.settings_as(FrankWolfeSettings)
     assert settings.target_epsilon == pytest.approx(2 * settings.epsilon)
-    assert FrankWolfeRegressor(rounds=5, every=5).iterate_facts(schema).after == (11,)
+    assert FrankWolfeRegressor(rounds=5, every=5).iterates(schema).after == (11,)
 
 
-def test_the_last_iterate_is_handed_over_where_there_is_no_other() -> None:
+def test_the_last_iterate_is_shown_where_there_is_no_other() -> None:
     schema = box(2, Neighboring.ADD_OR_REMOVE_ONE)
-    assert FrankWolfeRegressor(rounds=5, every=50).iterate_facts(schema).after == (5,)
-    assert FrankWolfeRegressor(rounds=10, every=4).iterate_facts(schema).after == (4, 8)
+    assert FrankWolfeRegressor(rounds=5, every=50).iterates(schema).after == (5,)
+    assert FrankWolfeRegressor(rounds=10, every=4).iterates(schema).after == (4, 8)
 
 
 @pytest.mark.parametrize(("options", "allowed"), [({}, 2**28), ({"rounds": 1000, "radius": 50.0}, 2_600_000)])
@@ -303,7 +307,7 @@ def test_a_logistic_model_is_read_again() -> None:
 
 def test_more_vertices_than_selections_are_proved_for_are_refused() -> None:
     schema = box(2, Neighboring.ADD_OR_REMOVE_ONE)
-    request = RegressionRequest(schema, 2**23, Budget(1.0), ReferenceAccountant(schema.neighboring))
+    request = Request(schema, 2**23, Budget(1.0), ReferenceAccountant(schema.neighboring))
     with pytest.raises(Unsuitable, match="2\\^24"):
         FrankWolfeRegressor().plan(attrs.evolve(request))
 
@@ -325,7 +329,7 @@ def test_extreme_numbers_count_as_bounds() -> None:
     far = np.where(X > 0, 1e300, -1e300)
     edge = np.sign(X)
     regressor = FrankWolfeRegressor(rounds=6, every=1)
-    shown: Sequence[list[IterateState]] = [
+    shown: Sequence[list[Iterate]] = [
         iterates(regressor, Dataset.from_arrays(x, Y, schema), schema) for x in (far, edge)
     ]
     for one, two in zip(*shown, strict=True):

@@ -31,8 +31,8 @@ from dpkit_core import (
     Meter,
     Neighboring,
     Refusal,
-    RegressionRequest,
     Regressor,
+    Request,
     StagePlan,
     Sum,
     calibrate_events,
@@ -82,7 +82,7 @@ class MeanRegressor:
         Whether to find them in a time that does not depend on the target.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
     uses_features: ClassVar[bool] = False
     most_records: ClassVar[int] = 2**32
@@ -94,7 +94,7 @@ class MeanRegressor:
     fence_share: float = attrs.field(default=0.5, converter=float, validator=fraction)
     constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the noisy sums, after selections of fences where the target has no public bounds.
 
         Raises

@@ -14,7 +14,7 @@ from dpkit_core import (
     Neighboring,
     Randomness,
     Refusal,
-    RegressionRequest,
+    Request,
     Schema,
     StagePlan,
     compose,
@@ -33,7 +33,7 @@ def schema(bounds=(0.0, 10.0), relation=AR):
 
 
 def plan(bounds=(0.0, 10.0), budget=BUDGET, relation=AR):
-    request = RegressionRequest(schema(bounds, relation), 1, budget, ReferenceAccountant(relation))
+    request = Request(schema(bounds, relation), 1, budget, ReferenceAccountant(relation))
     return MeanRegressor().plan(request)
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import attrs
 import numpy as np
 
-from dpkit_core import Dataset, LinearModel, Meter, RegressionRequest, Regressor, StagePlan
+from dpkit_core import Dataset, LinearModel, Meter, Regressor, Request, StagePlan
 from dpkit_core.privacy.events import NonPrivate
 
 ARITHMETIC = "none: nothing is protected"
@@ -22,13 +22,13 @@ class OlsRegressor:
     anywhere. Events: ``NonPrivate``, so the certificate says that the release is not private.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "none: it is not private"
     reference: ClassVar[str] = (
         "Hastie, Tibshirani and Friedman 2009, The Elements of Statistical Learning, section 3.2"
     )
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the one event that no accountant supports; the budget is not looked at."""
         return StagePlan((NonPrivate(REASON, request.neighboring),), arithmetic=(ARITHMETIC,))
 

@@ -52,7 +52,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 import attrs
@@ -75,17 +75,13 @@ from dpkit_core import (
     Dataset,
     Feature,
     Forecast,
-    Forecaster,
     Matrix,
     Meter,
     Neighboring,
-    RecordAccountant,
     Refusal,
-    RegressionRequest,
     Regressor,
-    Schema,
+    Request,
     StagePlan,
-    StreamRegressor,
     Vector,
     calibrate_events,
 )
@@ -259,7 +255,8 @@ class SgbdtRegressor:
         Whether to find fences in a time that does not depend on the data.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
+    forms: ClassVar[tuple[str, ...]] = ("dense", "batches")
     most_records: ClassVar[int] = 2**32
     proof: ClassVar[str] = (
         "dpkit_regressor_sgbdt.sgbdt, dpkit_core.mechanisms.sums, dpkit_core.mechanisms.fences, "
@@ -302,7 +299,7 @@ class SgbdtRegressor:
                 f"{self.fence_share} leave nothing for the trees; together they must be below 1"
             )
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return selections of fences and of a clip, and noisy sums, calibrated together.
 
         Raises
@@ -334,7 +331,7 @@ class SgbdtRegressor:
         refusals = {} if chosen.target_epsilon is None else MISSED_TARGET
         return StagePlan(chosen.events, settings=chosen, refusals=refusals)
 
-    def _settings(self, request: RegressionRequest, scale: float) -> SgbdtSettings:
+    def _settings(self, request: Request, scale: float) -> SgbdtSettings:
         """Return the settings that cost about ``scale``^2 in zero-concentrated privacy.
 
         An exponential mechanism costs epsilon^2 / 8 at most and a Gaussian 1 / (2 multiplier^2), times rate^2
@@ -346,7 +343,7 @@ class SgbdtRegressor:
         selections = 3 * columns + 3 * TARGET_WEIGHT**2 * target
         fences = self.fence_share * selections / (3 * request.k + 3 * TARGET_WEIGHT**2)
         fence_epsilon = scale * math.sqrt(8 * fences / selections) if selections else 0.0
-        filtered = self._filters(request)
+        filtered = request.keeps_accounts and request.neighboring is Neighboring.ADD_OR_REMOVE_ONE
         rounds = -(-self.rounds // request.batches)
         paid = rounds / (1 + self.extra) if request.batches == 1 else rounds * (1 + self.extra)
         charged = min(max(1, round(paid)), rounds * request.batches)
@@ -368,7 +365,7 @@ class SgbdtRegressor:
             self.depth,
         )
 
-    def forecast(self, plan: StagePlan, schema: Schema, k: int, /) -> tuple[Forecast, ...]:
+    def forecast(self, plan: StagePlan, request: Request, /) -> tuple[Forecast, ...]:
         """Return from about how many records on trees are better than a constant."""
         settings = plan.settings_as(SgbdtSettings)
         records = self._worthwhile(settings)
@@ -397,27 +394,20 @@ class SgbdtRegressor:
         """How deep trees may be."""
         return self.depth or DEPTHS[-1]
 
-    def _filters(self, request: RegressionRequest) -> bool:
-        """Return whether records are to have accounts."""
-        accountant: object = request.accountant
-        return (
-            isinstance(accountant, RecordAccountant) and request.neighboring is Neighboring.ADD_OR_REMOVE_ONE
-        )
-
     @staticmethod
     def _initial(neighboring: Neighboring, precision: float) -> Sums:
         public = neighboring is Neighboring.REPLACE_ONE
         return _round(neighboring, precision, [1.0] if public else [COUNT_SHARE, 1 - COUNT_SHARE], leaves=1)
 
-    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> TreesModel | Refusal:
-        """Return trees, or a refusal where records are too few to find a center without bounds."""
-        return self.fit_batches(iter([data]), plan, meter)
-
-    def fit_batches(
-        self, batches: Iterator[Dataset], plan: StagePlan, meter: Meter, /
+    def fit(
+        self, data: Dataset | Iterable[Dataset], plan: StagePlan, meter: Meter, /
     ) -> TreesModel | Refusal:
-        """Return trees that have learned from batch after batch, or a refusal after the first of them."""
+        """Return trees that have learned from the table, or from batch after batch.
+
+        Or a refusal, after the first batch, where records are too few to find a center without bounds.
+        """
         settings = plan.settings_as(SgbdtSettings)
+        batches = iter([data] if isinstance(data, Dataset) else data)
         first = next(batches)
         neighboring, constant_work = settings.neighboring, self.constant_work
         features = feature_fences(
@@ -684,5 +674,3 @@ class _Learner:
 
 
 _: type[Regressor] = SgbdtRegressor
-_streams: type[StreamRegressor] = SgbdtRegressor
-_foretells: type[Forecaster] = SgbdtRegressor

@@ -18,8 +18,8 @@ from dpkit_core import (
     Neighboring,
     Randomness,
     Registry,
-    RegressionRequest,
     Release,
+    Request,
     Sampler,
     Schema,
     compose,
@@ -66,8 +66,8 @@ class Exact(Sampler):
 class ExactMeter(StageMeter):
     """A meter without noise that keeps what it was asked for."""
 
-    def __init__(self, plan, accountant=None, neighboring=AR):
-        super().__init__("test", plan, neighboring, Randomness.from_seed(0), accountant=accountant)
+    def __init__(self, plan, neighboring=AR):
+        super().__init__("test", plan, neighboring, Randomness.from_seed(0))
         self._sampler = Exact(np.random.default_rng(0))
         self.asked = []
 
@@ -84,14 +84,14 @@ def table(n, seed=0, schema=SCHEMA):
 
 def request(accountant=None, budget=BUDGET, schema=SCHEMA, batches=1):
     accountant = accountant or named("rdp")(schema.neighboring)
-    return RegressionRequest(schema, len(schema.features), budget, accountant, batches)
+    return Request(schema, len(schema.features), budget, accountant, batches)
 
 
 def exactly(regressor, data, asked=None):
     """Return the model that is fitted without noise, and the meter."""
     asked = asked or request()
     plan = regressor.plan(asked)
-    meter = ExactMeter(plan, asked.accountant, asked.neighboring)
+    meter = ExactMeter(plan, asked.neighboring)
     if asked.batches > 1:
 
         def arriving():
@@ -99,7 +99,7 @@ def exactly(regressor, data, asked=None):
                 meter.arrive(batch.records)
                 yield batch
 
-        model = regressor.fit_batches(arriving(), plan, meter)
+        model = regressor.fit(arriving(), plan, meter)
     else:
         meter.arrive(data.records)
         model = regressor.fit(data, plan, meter)

@@ -58,7 +58,7 @@ import math
 import attrs
 import numpy as np
 
-from dpkit_core import Custom, Matrix, Vector
+from dpkit_core import Matrix, Sampler, Vector
 
 #: Grid coordinates are clamped to this magnitude: their differences stay within float64 and their
 #: logarithms below 151 log 2 < 105.
@@ -157,7 +157,7 @@ def distance_to_unsafe(log_volumes: Vector, depth: int, eta: float, delta: float
     return int(passing[-1]) + 1 if passing.size else 0
 
 
-def draw_point(boxes: Boxes, depth: int, eta: float, sampler: Custom) -> list[int]:
+def draw_point(boxes: Boxes, depth: int, eta: float, sampler: Sampler) -> list[int]:
     """Return a grid point of A_depth, one integer a coordinate."""
     weights = log_box_weights(boxes.log_volumes, depth, eta)
     box = depth - 1 + int(np.argmax(weights + sampler.gumbel(weights.size)))
@@ -167,7 +167,7 @@ def draw_point(boxes: Boxes, depth: int, eta: float, sampler: Custom) -> list[in
     ]
 
 
-def _below(bound: int, sampler: Custom) -> int:
+def _below(bound: int, sampler: Sampler) -> int:
     """Return an integer from 0 to ``bound - 1``, exactly uniform, whatever the size of ``bound``."""
     bits = (bound - 1).bit_length()
     while True:

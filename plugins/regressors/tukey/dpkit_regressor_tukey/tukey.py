@@ -59,7 +59,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core import (
-    Custom,
     Dataset,
     Forecast,
     LinearModel,
@@ -67,9 +66,9 @@ from dpkit_core import (
     Meter,
     Neighboring,
     Refusal,
-    RegressionRequest,
     Regressor,
-    Schema,
+    Request,
+    Sampler,
     StagePlan,
     calibrate_events,
 )
@@ -230,14 +229,14 @@ class TukeyRegressor:
     test_share: float = attrs.field(default=0.35, converter=float, validator=fraction)
     resolution: float = attrs.field(default=2.0**-50, converter=float, validator=positive)
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = PROOF
     reference: ClassVar[str] = (
         "Amin, Joseph, Ribero and Vassilvitskii 2023, Easy Differentially Private Linear Regression, "
         "arXiv:2208.07353"
     )
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the events and settings whose total is the request's budget.
 
         Raises
@@ -255,7 +254,7 @@ class TukeyRegressor:
         settings = self._settings(request, epsilon)
         return StagePlan(settings.events, settings, refusals=REFUSALS, arithmetic=(ARITHMETIC,))
 
-    def _settings(self, request: RegressionRequest, epsilon: float) -> TukeySettings:
+    def _settings(self, request: Request, epsilon: float) -> TukeySettings:
         private_count = request.neighboring is Neighboring.ADD_OR_REMOVE_ONE
         count = epsilon * self.count_share if private_count else None
         rest = epsilon if count is None else epsilon - count
@@ -272,9 +271,9 @@ class TukeyRegressor:
             rows_per_model=request.k + 1 + self.surplus_rows,
         )
 
-    def forecast(self, plan: StagePlan, schema: Schema, k: int, /) -> tuple[Forecast, ...]:
+    def forecast(self, plan: StagePlan, request: Request, /) -> tuple[Forecast, ...]:
         """Return from how many records on the private test passes with probability .95, in a model case."""
-        needed = records_to_pass(plan.settings_as(TukeySettings), k + 1, self.surplus_rows)
+        needed = records_to_pass(plan.settings_as(TukeySettings), request.k + 1, self.surplus_rows)
         if needed is None:
             return (
                 Forecast(
@@ -356,7 +355,7 @@ def _records(data: Dataset, settings: TukeySettings, meter: Meter) -> float:
     return float(noisy) - settings.count_margin
 
 
-def _assign(records: int, models: int, rows: int, sampler: Custom) -> npt.NDArray[np.int64]:
+def _assign(records: int, models: int, rows: int, sampler: Sampler) -> npt.NDArray[np.int64]:
     """Return the record in each slot, all distinct; from number ``records`` on they are zeros."""
     slots = models * rows
     return sampler.permutation(max(records, slots))[:slots].reshape(models, rows)

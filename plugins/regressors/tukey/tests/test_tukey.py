@@ -16,7 +16,7 @@ from dpkit_core import (
     Neighboring,
     Randomness,
     Refusal,
-    RegressionRequest,
+    Request,
     Sampler,
     Schema,
     compose,
@@ -54,7 +54,7 @@ def table(n, k=2, neighboring=AR, seed=0, noise=0.1):
 
 
 def plan_for(part, k=2, neighboring=AR, budget=BUDGET, accountant=ReferenceAccountant):
-    return part.plan(RegressionRequest(schema(k, neighboring), k, budget, accountant(neighboring)))
+    return part.plan(Request(schema(k, neighboring), k, budget, accountant(neighboring)))
 
 
 def run(data, part=None, neighboring=AR, budget=BUDGET, seed=0):

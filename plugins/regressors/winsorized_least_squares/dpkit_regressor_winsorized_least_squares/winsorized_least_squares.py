@@ -107,9 +107,8 @@ from dpkit_core import (
     Neighboring,
     NoisyMoments,
     Refusal,
-    RegressionRequest,
     Regressor,
-    Schema,
+    Request,
     StagePlan,
     Vector,
     WinsorizedLinearModel,
@@ -227,9 +226,7 @@ class WinsorizedSettings:
     neighboring: Neighboring
 
     @classmethod
-    def of(
-        cls, request: RegressionRequest, fence_share: float, refits: int, scale: float
-    ) -> WinsorizedSettings:
+    def of(cls, request: Request, fence_share: float, refits: int, scale: float) -> WinsorizedSettings:
         """Return the settings that cost about ``scale``^2 in zero-concentrated privacy.
 
         An exponential mechanism costs epsilon^2 / 8 at most and a Gaussian 1 / (2 multiplier^2); selections
@@ -329,7 +326,7 @@ class WinsorizedLeastSquaresRegressor:
         none.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
     most_records: ClassVar[int] = MOST_RECORDS
     proof: ClassVar[str] = (
@@ -346,7 +343,7 @@ class WinsorizedLeastSquaresRegressor:
     constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
     refits: int | str = attrs.field(default=BY_RULE, validator=whole_number(0, MOST_REFITS, word=BY_RULE))
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return selections of fences and one noisy matrix, calibrated together.
 
         Raises
@@ -363,12 +360,12 @@ class WinsorizedLeastSquaresRegressor:
         refusals = {} if chosen.target_epsilon is None else MISSED_TARGET
         return StagePlan(chosen.events, settings=chosen, refusals=refusals)
 
-    def forecast(self, plan: StagePlan, schema: Schema, k: int, /) -> tuple[Forecast, ...]:
+    def forecast(self, plan: StagePlan, request: Request, /) -> tuple[Forecast, ...]:
         """Return what noise alone adds to a coefficient, and from how many records on the fit is trusted."""
         settings = plan.settings_as(WinsorizedSettings)
         noise = coefficient_noise(settings)
         useful = noise * math.sqrt(settings.features / NOISE_ALLOWED)
-        records = schema.size or useful
+        records = request.schema.size or useful
         better = ", and by less the more the line explains" if settings.refits else ""
         noisy = Forecast(
             f"with {about(records)} records, noise alone moves a coefficient by about {noise / records:.2g} "

@@ -19,8 +19,8 @@ from dpkit_core import (
     Neighboring,
     Randomness,
     Refusal,
-    RegressionRequest,
     Release,
+    Request,
     Schema,
     compose,
     verify,
@@ -42,7 +42,7 @@ def schema(names="abc", bounds=None, relation=AR):
 
 def plan(public, budget=BUDGET, k=None):
     relation = public.neighboring
-    request = RegressionRequest(public, k or len(public.features), budget, ReferenceAccountant(relation))
+    request = Request(public, k or len(public.features), budget, ReferenceAccountant(relation))
     return WinsorizedLeastSquaresRegressor().plan(request)
 
 
@@ -405,7 +405,7 @@ def many(n, d=10, noise=0.5, seed=0):
 
 
 def refitted(X, y, public, refits, *, budget=BUDGET, seed=0):
-    request = RegressionRequest(public, X.shape[1], budget, ReferenceAccountant(public.neighboring))
+    request = Request(public, X.shape[1], budget, ReferenceAccountant(public.neighboring))
     part = WinsorizedLeastSquaresRegressor(refits=refits)
     stage = part.plan(request)
     meter = StageMeter("regression", stage, public.neighboring, Randomness.from_seed(seed))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import attrs
@@ -12,15 +12,13 @@ from dpkit_core import (
     AnyDataset,
     Block,
     Feature,
-    FixedScores,
     Integers,
     Matrix,
     Meter,
     Neighboring,
-    ReleasingScorer,
+    Request,
     Schema,
     Scorer,
-    ScoringRequest,
     Sensitivity,
     SparseBlock,
     SparseDataset,
@@ -29,6 +27,7 @@ from dpkit_core import (
     Sum,
     Vector,
     calibrate_events,
+    fixed_scores,
 )
 from dpkit_core.data.sums import EXACT
 from dpkit_core.errors import Unsuitable
@@ -103,7 +102,7 @@ class CorrelationScorer:
     entries are stored, streamed data block by block; all three forms have the same scores, bit for bit.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     adaptive: ClassVar[bool] = False
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
     proof: ClassVar[str] = "dpkit_scorer_correlation.correlation.CorrelationScorer"
@@ -139,7 +138,7 @@ class CorrelationScorer:
         products = 1.0 if schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE else 2.0
         return Sensitivity.general(products, schema.neighboring)
 
-    def plan(self, request: ScoringRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return one event ``ExponentialMechanism`` for ``center="private"``, none for ``schema``.
 
         The median's score has range sensitivity 1 under add/remove and 2 under replace-one. The published
@@ -161,37 +160,27 @@ class CorrelationScorer:
         events = median(calibrate_events(median, request))
         return StagePlan(events, settings=events[0])
 
-    def prepare(self, data: AnyDataset, /) -> FixedScores:
-        """Return the scores of ``data``, around the schema's centers.
-
-        Raises
-        ------
-        Unsuitable
-            If the options ask for a release first, which takes ``prepare_released``.
-        """
-        if self.center == "private" or self.calibration == "published":
-            raise Unsuitable("these scores follow a release of their own: plan it and use prepare_released")
-        return self._scores(data, None)
-
-    def prepare_released(self, data: AnyDataset, plan: StagePlan, meter: Meter, /) -> FixedScores:
-        """Return the scores of ``data`` after what ``plan`` says was released."""
+    def prepare(
+        self, data: AnyDataset, plan: StagePlan, meter: Meter, /
+    ) -> Callable[[Sequence[int]], Vector]:
+        """Return the scores of ``data``, around the schema's centers or the one that is released first."""
         if self.calibration == "published":
             (event,) = plan.events
             with meter.custom(event, proof="none", arithmetic=NO_NOISE):
-                return FixedScores(_summed(data, *_windows_of_the_data(data)))
+                return fixed_scores(_summed(data, *_windows_of_the_data(data)))
         if self.center == "private":
             median = plan.settings_as(ExponentialMechanism)
             return self._scores(data, _private_median(data, median, meter))
-        return self.prepare(data)
+        return self._scores(data, None)
 
-    def _scores(self, data: AnyDataset, target_center: float | None) -> FixedScores:
+    def _scores(self, data: AnyDataset, target_center: float | None) -> Callable[[Sequence[int]], Vector]:
         lower, upper = _bounds(data.features, data.target, data.target_bounds).T
         clip = 0.0 if self.statistic == "sign" else self.clip
         centers, widths = lower / 2 + upper / 2, clip * (upper / 2 - lower / 2)
         if target_center is not None:
             centers[-1] = target_center
         windows = Windows(centers, widths)
-        return FixedScores(_summed(data, windows.take(slice(-1)), windows.take(slice(-1, None))))
+        return fixed_scores(_summed(data, windows.take(slice(-1)), windows.take(slice(-1, None))))
 
 
 def _bounds(features: Sequence[Feature], target: str, target_bounds: tuple[float, float] | None) -> Matrix:
@@ -260,4 +249,3 @@ def _windows(center: Vector, low: Vector, high: Vector) -> Windows:
 
 
 _: type[Scorer] = CorrelationScorer
-_releasing: type[ReleasingScorer] = CorrelationScorer

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core import Dataset, Neighboring, Schema, Scorer, Sensitivity, Vector
+from dpkit_core import Dataset, Meter, Neighboring, Schema, Scorer, Sensitivity, StagePlan, Vector
 from dpkit_core.errors import Unsuitable
 from dpkit_scorer_kendall.concordance import RankedColumns
 
@@ -74,7 +74,7 @@ class KendallScorer:
     *Work.* O(d n log n) per round with one new reference column; 4 n d bytes for ranks and O(n) beside.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     most_records: ClassVar[int] = _MAX_RECORDS
     proof: ClassVar[str] = "dpkit_scorer_kendall.kendall.KendallScorer (sharpens Lemma 3.2 of the paper)"
     reference: ClassVar[str] = (
@@ -119,7 +119,7 @@ class KendallScorer:
                 linf, range_ = 4.0, 8.0
         return Sensitivity(linf + _ROUNDING, range_ + 2 * _ROUNDING, schema.neighboring)
 
-    def prepare(self, data: Dataset, /) -> KendallScores:
+    def prepare(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> KendallScores:
         """Return the scores of ``data``; each column is sorted here, once for all rounds."""
         columns = RankedColumns.of(data.X)
         target = RankedColumns.of(data.y[:, np.newaxis])
@@ -136,7 +136,7 @@ class KendallScores:
     penalty: str
     _redundancies: dict[int, npt.NDArray[np.int64]] = attrs.field(factory=dict, init=False, repr=False)
 
-    def scores(self, selected: Sequence[int], /) -> Vector:
+    def __call__(self, selected: Sequence[int], /) -> Vector:
         """Return one score per feature, given the selected ones in any order."""
         pairs_per_record = max(1, self.columns.ranks.shape[1] - 1)
         if not selected or self.penalty == "none":

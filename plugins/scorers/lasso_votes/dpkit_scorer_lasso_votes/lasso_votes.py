@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import attrs
@@ -12,20 +13,18 @@ import numpy.typing as npt
 
 from dpkit_core import (
     Dataset,
-    FixedScores,
     Matrix,
     Meter,
     Neighboring,
-    ReleasingScorer,
+    Request,
     Schema,
     Scorer,
-    ScoringRequest,
     Sensitivity,
     StagePlan,
     Vector,
     calibrate_events,
+    fixed_scores,
 )
-from dpkit_core.errors import Unsuitable
 from dpkit_core.privacy.events import Laplace
 from dpkit_core.validators import positive, whole_number
 from dpkit_scorer_lasso_votes.groups import deal, draw
@@ -117,7 +116,7 @@ class LassoVotesScorer:
     *Number of groups.* A function of ``n + Laplace``; n has sensitivity 1.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     adaptive: ClassVar[bool] = False
     proof: ClassVar[str] = (
         "dpkit_scorer_lasso_votes.lasso_votes.LassoVotesScorer, dpkit_scorer_lasso_votes.groups"
@@ -147,7 +146,7 @@ class LassoVotesScorer:
         """Return 1 (range 2) under both relations, in every round: one group changes."""
         return Sensitivity.general(1.0, schema.neighboring)
 
-    def plan(self, request: ScoringRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return one event ``Laplace`` where the number of records is private and needed, and the settings.
 
         Raises
@@ -168,17 +167,7 @@ class LassoVotesScorer:
         settings = Settings(self.models, group_size, votes, count, drawn)
         return StagePlan(() if count is None else (count,), settings)
 
-    def prepare(self, data: Dataset, /) -> FixedScores:
-        """Raise: how records are dealt follows from the plan.
-
-        Raises
-        ------
-        Unsuitable
-            Always.
-        """
-        raise Unsuitable("groups and votes are settled by the plan: plan it and use prepare_released")
-
-    def prepare_released(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> FixedScores:
+    def prepare(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Callable[[Sequence[int]], Vector]:
         """Return the scores of ``data``, after the number of records is released if it is planned.
 
         Under replace-one, places are dealt by ``meter.coins``.
@@ -199,7 +188,7 @@ class LassoVotesScorer:
         for group in dealt:
             elected = elect(data.X[np.ix_(group, columns)], data.y[group], self.alpha, settings.votes)
             counts[columns[elected]] += 1
-        return FixedScores(counts)
+        return fixed_scores(counts)
 
 
 def elect(X: Matrix, y: Vector, alpha: float, votes: int) -> npt.NDArray[np.int64]:
@@ -237,4 +226,3 @@ def lasso(X: Matrix, y: Vector, alpha: float) -> Vector:
 
 
 _: type[Scorer] = LassoVotesScorer
-_releasing: type[ReleasingScorer] = LassoVotesScorer

@@ -15,7 +15,7 @@ from dpkit_scorer_lasso_votes.lasso_votes import elect, lasso
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpkit_core import Budget, Dataset, Neighboring, Randomness, Schema, ScoringRequest
+from dpkit_core import Budget, Dataset, Neighboring, Randomness, Request, Schema, StagePlan
 from dpkit_core.errors import Unsuitable
 from dpkit_core.privacy.events import Laplace
 
@@ -35,13 +35,13 @@ def schema(d, neighboring=AR):
 
 def plan_of(scorer, facts, k=2, epsilon=1.0):
     accountant = ReferenceAccountant(facts.neighboring)
-    return scorer.plan(ScoringRequest(facts, k, Budget(epsilon), accountant))
+    return scorer.plan(Request(facts, k, Budget(epsilon), accountant))
 
 
 def votes(scorer, X, y, facts, *, k=2, epsilon=1.0):
     plan = plan_of(scorer, facts, k, epsilon)
     meter = StageMeter("scoring", plan, facts.neighboring, Randomness.from_seed(0))
-    scores = scorer.prepare_released(Dataset.from_arrays(X, y, facts), plan, meter).scores(())
+    scores = scorer.prepare(Dataset.from_arrays(X, y, facts), plan, meter)(())
     meter.finish()
     return scores.tolist()
 
@@ -225,7 +225,7 @@ def test_more_models_than_records_leave_empty_groups_without_votes():
 def prepared(scorer, data, facts, seed=0):
     plan = plan_of(scorer, facts)
     meter = StageMeter("scoring", plan, facts.neighboring, Randomness.from_seed(seed))
-    return scorer.prepare_released(data, plan, meter).scores(())
+    return scorer.prepare(data, plan, meter)(())
 
 
 @pytest.mark.slow
@@ -339,8 +339,8 @@ def test_only_a_private_number_of_records_that_is_needed_is_released():
 
 def test_scores_without_a_plan_are_refused():
     data = Dataset.from_arrays([[0.0], [1.0]], [0.0, 1.0], schema(1))
-    with pytest.raises(Unsuitable, match="use prepare_released"):
-        LassoVotesScorer(models=2, votes=2).prepare(data)
+    with pytest.raises(TypeError, match="a plan of its own"):
+        LassoVotesScorer(models=2, votes=2).prepare(data, StagePlan(()), None)
 
 
 @pytest.mark.parametrize(
@@ -362,4 +362,4 @@ def test_an_accountant_that_does_not_know_the_count_is_refused():
             return False
 
     with pytest.raises(Unsuitable, match="does not support Laplace"):
-        LassoVotesScorer().plan(ScoringRequest(schema(2), 2, Budget(1.0), Ignorant(AR)))
+        LassoVotesScorer().plan(Request(schema(2), 2, Budget(1.0), Ignorant(AR)))

@@ -88,6 +88,7 @@ proved of the others there: they are refused.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import ClassVar
 
@@ -95,12 +96,15 @@ import attrs
 import numpy as np
 
 from dpkit_core import (
-    ComponentScorer,
-    IterateFacts,
-    IterateScorer,
-    IterateState,
+    Dataset,
+    Iterate,
+    Iterates,
+    Meter,
     Neighboring,
+    Schema,
+    Scorer,
     Sensitivity,
+    StagePlan,
     Vector,
 )
 from dpkit_core.errors import Unsuitable
@@ -159,7 +163,9 @@ class ScreeningScorer:
         refused.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
+    adaptive: ClassVar[bool] = False
+    forms: ClassVar[tuple[str, ...]] = ("iterates",)
     proof: ClassVar[str] = "dpkit_scorer_screening.screening"
     reference: ClassVar[str] = (
         "Khanna, Lu and Raff 2023, The Challenge of Differentially Private Screening Rules, "
@@ -196,7 +202,7 @@ class ScreeningScorer:
         """Whether dropping nothing is a candidate: not where the smallest is always dropped."""
         return self.rule != "smallest"
 
-    def iterate_sensitivity(self, facts: IterateFacts, /) -> Sensitivity:
+    def sensitivity(self, facts: Schema | Iterates, round_index: int, /) -> Sensitivity:
         """Return the sensitivity of the scores in their units, the same for all iterates.
 
         Raises
@@ -204,6 +210,8 @@ class ScreeningScorer:
         Unsuitable
             If nothing is proved of the rule for such iterates.
         """
+        if not isinstance(facts, Iterates):
+            raise Unsuitable("these are scores of the iterates of a regressor, such as frank_wolfe")
         if self.calibration == "published":
             self._require_gradient(facts)
             return Sensitivity.general(1.0, facts.neighboring)
@@ -223,20 +231,20 @@ class ScreeningScorer:
                 )
         return Sensitivity(twice * moved * ROUNDING, twice * apart * ROUNDING, facts.neighboring)
 
-    def _require_proved(self, facts: IterateFacts) -> None:
+    def _require_proved(self, facts: Iterates) -> None:
         self._require_gradient(facts)
-        if self.rule == "exact" and self._records(facts) is None:
+        if self.rule == "exact" and self.records_of(facts) is None:
             raise Unsuitable(
                 "rule = exact moves by the root of the number of records, which is not public; give records "
                 "in the schema with neighboring = replace-one, a public cap as most_records with "
                 "add-remove, or use rule = relaxed or aligned"
             )
 
-    def _records(self, facts: IterateFacts) -> int | None:
+    def records_of(self, facts: Iterates) -> int | None:
         """Return how many records there are at most, where that is public."""
         return facts.records if facts.neighboring is Neighboring.REPLACE_ONE else self.most_records
 
-    def _require_gradient(self, facts: IterateFacts) -> None:
+    def _require_gradient(self, facts: Iterates) -> None:
         if facts.clip is not None:
             raise Unsuitable(
                 f"rule = {self.rule} is proved for gradients, not for sums of clipped residuals; use a "
@@ -249,45 +257,61 @@ class ScreeningScorer:
                 "have; use rule = aligned"
             )
 
-    def iterate_scores(self, state: IterateState, facts: IterateFacts, /) -> Vector:
-        """Return one score per feature, above 0 where the rule says that it can be dropped.
+    def prepare(self, data: Dataset | Iterate, plan: StagePlan, meter: Meter, /) -> ScreeningScores:
+        """Return one score per feature of an iterate, above 0 where the rule says that it can be dropped.
 
         For ``components`` 2 d + 3 numbers: c, the sums of x_j^2, u'r, max |c| and u'u, in their units.
         """
+        if not isinstance(data, Iterate):
+            raise Unsuitable("these are scores of the iterates of a regressor, such as frank_wolfe")
+        return ScreeningScores(self, data)
+
+    def components(self, facts: Iterates, /) -> int:
+        """Return how many numbers scores are read off: 2 d + 3 for ``components``."""
+        return 2 * facts.features + 3 if self.rule == "components" else 0
+
+
+@attrs.frozen(eq=False)
+class ScreeningScores:
+    """The scores of one iterate, or the components that they are read off."""
+
+    scorer: ScreeningScorer
+    iterate: Iterate
+
+    def __call__(self, selected: Sequence[int], /) -> Vector:
+        """Return the scores, or for rule ``components`` the components."""
+        scorer, iterate, facts = self.scorer, self.iterate, self.iterate.facts
         scores: Vector
-        if self.calibration == "published":
-            scores = -printed_rule(state, facts.radius) / printed_sensitivity(facts.radius)
+        if scorer.calibration == "published":
+            scores = -printed_rule(iterate, facts.radius) / printed_sensitivity(facts.radius)
             return scores
-        reach = facts.reach(state.length)
-        match self.rule:
+        reach = facts.reach(iterate.length)
+        match scorer.rule:
             case "aligned":
-                scores = (self.theta * state.steepest + np.sign(state.weights) * state.gradient) / reach
+                scores = (
+                    scorer.theta * iterate.steepest + np.sign(iterate.weights) * iterate.gradient
+                ) / reach
             case "smallest":
-                scores = -np.abs(state.gradient) / reach
+                scores = -np.abs(iterate.gradient) / reach
             case "exact":
-                scores = -exact_rule(state, facts.radius) / exact_sensitivity(
-                    facts.radius, state.length, self._records(facts) or 0, facts.neighboring
+                scores = -exact_rule(iterate, facts.radius) / exact_sensitivity(
+                    facts.radius, iterate.length, scorer.records_of(facts) or 0, facts.neighboring
                 )
             case "components":
-                inner, square, squares = _moments(state)
-                parts = np.concatenate((state.gradient, squares, (inner, state.steepest, square)))
-                scores = parts / component_units(state.length, facts)
+                inner, square, squares = _moments(iterate)
+                parts = np.concatenate((iterate.gradient, squares, (inner, iterate.steepest, square)))
+                scores = parts / component_units(iterate.length, facts)
             case _:
-                scores = -relaxed_rule(state, facts.radius, self.kappa) / relaxed_sensitivity(
-                    facts.radius, state.length, self.kappa, facts.neighboring
+                scores = -relaxed_rule(iterate, facts.radius, scorer.kappa) / relaxed_sensitivity(
+                    facts.radius, iterate.length, scorer.kappa, facts.neighboring
                 )
         return scores
 
-    def components(self, facts: IterateFacts, /) -> int:
-        """Return how many numbers are handed over: 2 d + 3 for ``components``."""
-        return 2 * facts.features + 3 if self.rule == "components" else 0
-
-    def read_components(
-        self, noisy: Vector, deviation: float, state: IterateState, facts: IterateFacts, /
-    ) -> Vector:
+    def read(self, noisy: Vector, deviation: float, /) -> Vector:
         """Return the rule made of noisy components, each moved up, with its sign changed."""
-        margin = -NormalDist().inv_cdf(self.risk / 5) * deviation * GRID
-        units, d = component_units(state.length, facts), facts.features
+        iterate, facts = self.iterate, self.iterate.facts
+        margin = -NormalDist().inv_cdf(self.scorer.risk / 5) * deviation * GRID
+        units, d = component_units(iterate.length, facts), facts.features
         gradient = (np.abs(noisy[:d]) + margin) * units[:d]
         squares = np.maximum(noisy[d : 2 * d] + margin, 0.0)
         inner, steepest, square = (noisy[2 * d :] + margin) * units[2 * d :]
@@ -297,10 +321,10 @@ class ScreeningScorer:
         return scores
 
 
-def component_units(length: float, facts: IterateFacts) -> Vector:
+def component_units(length: float, facts: Iterates) -> Vector:
     """Return how far each component moves between neighbors, at an iterate of this length; shape (2 d + 3,).
 
-    >>> facts = IterateFacts("squared", 2.0, None, 1, (1,), Neighboring.REPLACE_ONE, 9)
+    >>> facts = Iterates("squared", 2.0, None, 1, (1,), Neighboring.REPLACE_ONE, 9)
     >>> component_units(0.5, facts).tolist()
     [3.0, 1.0, 1.0, 3.0, 0.25]
     """
@@ -313,20 +337,20 @@ def component_units(length: float, facts: IterateFacts) -> Vector:
     return np.array([slope] * d + [1.0] * d + [inner, slope, square])
 
 
-def exact_rule(state: IterateState, radius: float) -> Vector:
+def exact_rule(iterate: Iterate, radius: float) -> Vector:
     """Return S_j for each feature, below 0 where the minimizer has no coefficient."""
-    inner, square, squares = _moments(state)
-    gap = max(inner + radius * state.steepest, 0.0)
+    inner, square, squares = _moments(iterate)
+    gap = max(inner + radius * iterate.steepest, 0.0)
     lengths = radius * np.sqrt(squares) + math.sqrt(square)
-    rule: Vector = radius * np.abs(state.gradient) + inner + lengths * math.sqrt(gap)
+    rule: Vector = radius * np.abs(iterate.gradient) + inner + lengths * math.sqrt(gap)
     return rule
 
 
-def printed_rule(state: IterateState, radius: float) -> Vector:
+def printed_rule(iterate: Iterate, radius: float) -> Vector:
     """Return n s_j for each feature, Eq. (1) as printed: that of the unit ball."""
-    inner, square, squares = _moments(state)
-    gap = max(inner + radius * state.steepest, 0.0)
-    rule: Vector = np.abs(state.gradient) + inner + (np.sqrt(squares) + math.sqrt(square)) * math.sqrt(gap)
+    inner, square, squares = _moments(iterate)
+    gap = max(inner + radius * iterate.steepest, 0.0)
+    rule: Vector = np.abs(iterate.gradient) + inner + (np.sqrt(squares) + math.sqrt(square)) * math.sqrt(gap)
     return rule
 
 
@@ -335,14 +359,14 @@ def printed_sensitivity(radius: float) -> float:
     return 2 * radius + 2 * radius**2 + 2 * radius * (1 + radius)
 
 
-def relaxed_rule(state: IterateState, radius: float, kappa: float) -> Vector:
+def relaxed_rule(iterate: Iterate, radius: float, kappa: float) -> Vector:
     """Return U_j >= S_j for each feature."""
-    inner, square, squares = _moments(state)
+    inner, square, squares = _moments(iterate)
     rule: Vector = (
-        radius * np.abs(state.gradient)
+        radius * np.abs(iterate.gradient)
         + (1 + 0.5 / kappa) * inner
         + kappa * (radius**2 * squares + square)
-        + radius * state.steepest / (2 * kappa)
+        + radius * iterate.steepest / (2 * kappa)
     )
     return rule
 
@@ -374,11 +398,10 @@ def relaxed_sensitivity(radius: float, length: float, kappa: float, neighboring:
     return radius * residual * (1 + half) + (1 + half) * max(products, 0.25) + squares
 
 
-def _moments(state: IterateState) -> tuple[float, float, Vector]:
-    if state.inner is None or state.square is None or state.squares is None:
+def _moments(iterate: Iterate) -> tuple[float, float, Vector]:
+    if iterate.inner is None or iterate.square is None or iterate.squares is None:
         raise Unsuitable("this rule needs more of an iterate than its regressor hands over")
-    return state.inner, state.square, state.squares
+    return iterate.inner, iterate.square, iterate.squares
 
 
-_: type[IterateScorer] = ScreeningScorer
-_2: type[ComponentScorer] = ScreeningScorer
+_: type[Scorer] = ScreeningScorer

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from dpkit_check import CheckFailed, NotApplicable, checks_for, trial_for
-from dpkit_check.checks.iterates import reference_state
+from dpkit_check.cases import reference_state
 from dpkit_check.pytest import parametrize_with_checks
 from dpkit_check.worlds import box
 from dpkit_scorer_screening.screening import (
@@ -25,14 +25,16 @@ from dpkit_scorer_screening.screening import (
 from dpkit_core import (
     Budget,
     Dataset,
-    IterateFacts,
-    IterateState,
+    Iterate,
+    Iterates,
     Neighboring,
     Randomness,
     Sensitivity,
+    StagePlan,
     compose,
 )
 from dpkit_core.errors import CannotCompose, InvalidData, Unsuitable
+from dpkit_core.pipeline.screen import public
 
 GOLDEN = json.loads(Path(__file__).with_name("screening_scores.json").read_text(encoding="utf-8"))
 AR, RO = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
@@ -79,20 +81,32 @@ def test_rules_for_some_conform_where_they_differ(name: str, options: dict[str, 
 class Halved(ScreeningScorer):
     """Declares half of what its components move by."""
 
-    def iterate_sensitivity(self, facts: IterateFacts, /) -> Sensitivity:
-        whole = super().iterate_sensitivity(facts)
+    def sensitivity(self, facts: Any, round_index: int, /) -> Sensitivity:
+        whole = super().sensitivity(facts, round_index)
         return attrs.evolve(whole, linf=whole.linf / 2, range=whole.range / 2)
+
+
+@attrs.frozen(eq=False)
+class Reader:
+    """The scores of an iterate, and another way to read them off noisy components."""
+
+    scores: Callable[[Any], Array]
+    read: Callable[[Array, float], Array]
+
+    def __call__(self, selected: Any, /) -> Array:
+        return self.scores(selected)
 
 
 @attrs.frozen
 class Unclamped(ScreeningScorer):
     """Takes the root of what noise has moved below 0."""
 
-    def read_components(
-        self, noisy: Array, deviation: float, state: IterateState, facts: IterateFacts, /
-    ) -> Array:
-        with np.errstate(invalid="ignore"):
-            return np.sqrt(noisy[: facts.features])
+    def prepare(self, data: Any, plan: StagePlan, meter: Any, /) -> Any:
+        def read(noisy: Array, deviation: float, /) -> Array:
+            with np.errstate(invalid="ignore"):
+                return np.sqrt(noisy[: data.facts.features])
+
+        return Reader(super().prepare(data, plan, meter), read)
 
 
 @attrs.frozen
@@ -101,14 +115,20 @@ class Keeping(ScreeningScorer):
 
     shown: list[Array] = attrs.field(factory=list, init=False)
 
-    def iterate_scores(self, state: IterateState, facts: IterateFacts, /) -> Array:
-        self.shown[:] = [state.gradient.copy()]
-        return super().iterate_scores(state, facts)
+    def prepare(self, data: Any, plan: StagePlan, meter: Any, /) -> Any:
+        scores = super().prepare(data, plan, meter)
 
-    def read_components(
-        self, noisy: Array, deviation: float, state: IterateState, facts: IterateFacts, /
-    ) -> Array:
-        return self.shown[0] if self.shown else np.zeros(facts.features)
+        def keeping(selected: Any, /) -> Array:
+            self.shown[:] = [data.gradient.copy()]
+            return scores(selected)
+
+        def read(noisy: Array, deviation: float, /) -> Array:
+            return self.read(data)
+
+        return Reader(keeping, read)
+
+    def read(self, data: Any) -> Array:
+        return self.shown[0] if self.shown else np.zeros(data.facts.features)
 
 
 @pytest.mark.parametrize(
@@ -126,10 +146,8 @@ def test_the_kit_finds_what_is_wrong_with_components(false: type[ScreeningScorer
 class Blind(Keeping):
     """Reads nothing off anything."""
 
-    def read_components(
-        self, noisy: Array, deviation: float, state: IterateState, facts: IterateFacts, /
-    ) -> Array:
-        return np.zeros(facts.features)
+    def read(self, data: Any) -> Array:
+        return np.zeros(data.facts.features)
 
 
 def test_in_a_run_a_scorer_reads_nothing_off_what_it_keeps() -> None:
@@ -150,16 +168,21 @@ def test_in_a_run_a_scorer_reads_nothing_off_what_it_keeps() -> None:
     assert models[0] == models[1]
 
 
-def facts(radius: float, features: int, *, clip: float | None = None, **other: Any) -> IterateFacts:
-    return IterateFacts("squared", radius, clip, features, (1,), **{"neighboring": AR, **other})
+def facts(radius: float, features: int, *, clip: float | None = None, **other: Any) -> Iterates:
+    return Iterates("squared", radius, clip, features, (1,), **{"neighboring": AR, **other})
 
 
-def state_of(X: Any, y: Any, w: Any, radius: float) -> IterateState:
+def scores_of(scorer: ScreeningScorer, iterate: Iterate) -> Array:
+    return scorer.prepare(iterate, StagePlan(()), None)(())
+
+
+def state_of(X: Any, y: Any, w: Any, radius: float, about: Iterates | None = None) -> Iterate:
     """Return the iterate of a table without an intercept, whatever the size of its numbers."""
     X, y, w = np.array(X), np.array(y), np.array(w)
     u = X @ w
     c = X.T @ (u - y)
-    return IterateState(
+    return Iterate(
+        about or facts(radius, w.size),
         1,
         w,
         float(np.abs(w).sum()),
@@ -250,9 +273,7 @@ def test_the_relaxed_rule_is_never_below_the_exact_one(kappa: float) -> None:
         assert (relaxed_rule(state, 2.0, kappa) >= exact_rule(state, 2.0) - 1e-9).all()
 
 
-def moved(
-    first: Any, second: Any, w: Any, rule: Callable[[IterateState, float], Array], radius: float
-) -> float:
+def moved(first: Any, second: Any, w: Any, rule: Callable[[Iterate, float], Array], radius: float) -> float:
     """Return how far the rule moves between two tables, features first and the target last in each row."""
     states = [state_of(np.array(t)[:, :-1], np.array(t)[:, -1], w, radius) for t in (first, second)]
     one, other = (rule(state, radius) for state in states)
@@ -322,24 +343,24 @@ def test_rules_are_refused_where_nothing_is_proved() -> None:
     for rule in ("exact", "relaxed", "components"):
         scorer = ScreeningScorer(rule=rule)
         with pytest.raises(Unsuitable, match="clipped residuals"):
-            scorer.iterate_sensitivity(facts(1.0, 2, clip=0.25))
+            scorer.sensitivity(facts(1.0, 2, clip=0.25), 0)
         with pytest.raises(Unsuitable, match="squared loss"):
-            scorer.iterate_sensitivity(IterateFacts("logistic", 1.0, None, 2, (1,), RO, 10))
+            scorer.sensitivity(Iterates("logistic", 1.0, None, 2, (1,), RO, 10), 0)
     with pytest.raises(Unsuitable, match=r"root of the number of records.*a public cap as most_records"):
-        ScreeningScorer(rule="exact").iterate_sensitivity(facts(1.0, 2))
+        ScreeningScorer(rule="exact").sensitivity(facts(1.0, 2), 0)
     with pytest.raises(Unsuitable, match="root of the number of records"):  # a cap says less than the number
-        ScreeningScorer(rule="exact", most_records=9).iterate_sensitivity(facts(1.0, 2, neighboring=RO))
+        ScreeningScorer(rule="exact", most_records=9).sensitivity(facts(1.0, 2, neighboring=RO), 0)
     with pytest.raises(ValueError, match="needs no cap"):
         ScreeningScorer(most_records=9)
     with pytest.raises(Unsuitable, match="more of an iterate"):
-        exact_rule(IterateState(1, np.zeros(2), 0.0, np.zeros(2), 0.0), 1.0)
+        exact_rule(Iterate(facts(1.0, 2), 1, np.zeros(2), 0.0, np.zeros(2), 0.0), 1.0)
 
 
 @pytest.mark.parametrize(("neighboring", "twice"), [(AR, 1), (RO, 2)])
 def test_bounded_rules_have_the_ranges_of_the_gradient(neighboring: Neighboring, twice: int) -> None:
     for rule, linf in (("aligned", 1.5), ("smallest", 1.0)):
-        declared = ScreeningScorer(rule=rule).iterate_sensitivity(
-            facts(4.0, 2, clip=0.25, neighboring=neighboring)
+        declared = ScreeningScorer(rule=rule).sensitivity(
+            facts(4.0, 2, clip=0.25, neighboring=neighboring), 0
         )
         assert (declared.linf, declared.range) == pytest.approx((linf * twice, 2 * twice), rel=2**-9)
 
@@ -349,27 +370,27 @@ def test_a_coefficient_that_the_gradient_pushes_back_is_above_none() -> None:
     data = Dataset.from_arrays(X, y, box(2, AR))
     about = facts(4.0, 2, clip=0.25)
     state = reference_state(data, np.array([1.0, -1.0]), 0.0, about)
-    back, on = ScreeningScorer().iterate_scores(state, about)
+    back, on = scores_of(ScreeningScorer(), state)
     assert back == pytest.approx(3.0)  # (theta + 1) max |c| in units of the clip
     assert on == pytest.approx(-1.0)
-    assert (ScreeningScorer(rule="smallest").iterate_scores(state, about) == -2.0).all()
+    assert (scores_of(ScreeningScorer(rule="smallest"), state) == -2.0).all()
     assert not ScreeningScorer(rule="smallest").none
 
 
 # Form (C): components
 
 
-def components(table: Any, w: Any, about: IterateFacts) -> Array:
+def components(table: Any, w: Any, about: Iterates) -> Array:
     rows = np.array(table, dtype=float).reshape(-1, about.features + 1)
-    state = state_of(rows[:, :-1], rows[:, -1], w, about.radius)
-    return ScreeningScorer(rule="components").iterate_scores(state, about)
+    state = state_of(rows[:, :-1], rows[:, -1], w, about.radius, about)
+    return scores_of(ScreeningScorer(rule="components"), state)
 
 
 @pytest.mark.parametrize("neighboring", Neighboring)
 def test_each_component_moves_by_all_that_is_declared_of_it_and_no_further(neighboring: Neighboring) -> None:
     rows = [(0.0, 1.0, -1.0)] * 7
     about = facts(2.0, 2, neighboring=neighboring, records=None if neighboring is AR else 8)
-    declared = ScreeningScorer(rule="components").iterate_sensitivity(about)
+    declared = ScreeningScorer(rule="components").sensitivity(about, 0)
     assert declared.linf == pytest.approx(1, rel=2**-9)
     records = [*itertools.product((-1.0, 0.0, 1.0), repeat=3), (0.25, 0.0, 1.0), (0.5, -0.25, 0.75)]
     reached = np.zeros(7)
@@ -386,11 +407,9 @@ def test_without_noise_the_components_make_the_exact_rule() -> None:
     radius = GOLDEN["radius"]
     for iterate in GOLDEN["iterates"]:
         state = state_of(GOLDEN["X"], GOLDEN["y"], iterate["w"], radius)
-        about = facts(radius, len(iterate["w"]))
         scorer = ScreeningScorer(rule="components")
-        values = scorer.iterate_scores(state, about)
-        public = IterateState(1, state.weights, state.length, np.zeros_like(state.weights), 0.0)
-        assert scorer.read_components(values, 0.0, public, about) == pytest.approx(
+        reading = scorer.prepare(public(state), StagePlan(()), None)
+        assert reading.read(scores_of(scorer, state), 0.0) == pytest.approx(
             -exact_rule(state, radius), rel=1e-9
         )
 
@@ -400,12 +419,13 @@ def test_what_is_read_off_noisy_components_is_safe_as_often_as_is_said() -> None
     X = rng.uniform(-1, 1, (200, 5))
     y = np.clip(X[:, 0] + 0.1 * rng.normal(size=200), -1, 1)
     w, radius, runs = np.array([0.5, 0.0, 0.2, 0.0, 0.0]), 1.0, 4000
-    state, about = state_of(X, y, w, radius), facts(radius, 5)
-    values = ScreeningScorer(rule="components").iterate_scores(state, about)
+    state = state_of(X, y, w, radius)
+    values = scores_of(ScreeningScorer(rule="components"), state)
     for risk in (0.5, 0.05):
         scorer = ScreeningScorer(rule="components", risk=risk)
         noisy = values + 3.0 * rng.normal(size=(runs, values.size))
-        read = np.array([scorer.read_components(row, 3.0, state, about) for row in noisy])
+        reading = scorer.prepare(public(state), StagePlan(()), None)
+        read = np.array([reading.read(row, 3.0) for row in noisy])
         above = (read > -exact_rule(state, radius)).mean(axis=0)
         assert (above < risk + 5 * math.sqrt(risk / runs)).all()
         assert (read < -exact_rule(state, radius)).any()

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core import Dataset, Neighboring, Schema, Scorer, Sensitivity, Vector
+from dpkit_core import Dataset, Meter, Neighboring, Schema, Scorer, Sensitivity, StagePlan, Vector
 from dpkit_core.errors import Unsuitable
 from dpkit_scorer_spearman.ranks import CenteredRanks, centered_ranks, products
 
@@ -79,7 +79,7 @@ class SpearmanScorer:
     *Work.* O(d n log n) for the first round, then O(d n) for each; 4 n d bytes for ranks and O(n) beside.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     most_records: ClassVar[int] = _MAX_RECORDS
     proof: ClassVar[str] = "dpkit_scorer_spearman.spearman.SpearmanScorer"
     reference: ClassVar[str] = (
@@ -123,7 +123,7 @@ class SpearmanScorer:
                 linf, range_ = 6.0, 12.0
         return Sensitivity(linf + _ROUNDING, range_ + 2 * _ROUNDING, schema.neighboring)
 
-    def prepare(self, data: Dataset, /) -> SpearmanScores:
+    def prepare(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> SpearmanScores:
         """Return the scores of ``data``; each column is sorted here, once for all rounds."""
         columns = centered_ranks(data.X)
         (target,) = centered_ranks(data.y[:, np.newaxis])
@@ -139,7 +139,7 @@ class SpearmanScores:
     penalty: str
     _redundancies: dict[int, npt.NDArray[Any]] = attrs.field(factory=dict, init=False, repr=False)
 
-    def scores(self, selected: Sequence[int], /) -> Vector:
+    def __call__(self, selected: Sequence[int], /) -> Vector:
         """Return one score per feature, given the selected ones in any order."""
         records = self.columns.shape[1]
         sums, denominator = self.relevance, 2 * max(1, records**2 - 1)

@@ -19,7 +19,7 @@ from small_grids import (
     worlds_where_a_record_joins,
 )
 
-from dpkit_core import Budget, Dataset, Neighboring, Schema, compose
+from dpkit_core import Budget, Dataset, Neighboring, Schema, StagePlan, compose
 from dpkit_core.errors import InvalidData, Unsuitable
 
 AR, RO = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
@@ -36,7 +36,7 @@ def test_conforms(check: Callable[[], None]) -> None:
 
 def scores(X, y, selected=(), penalty="max"):
     data = Dataset(np.asarray(X, float), np.asarray(y, float), ())
-    return SpearmanScorer(penalty).prepare(data).scores(tuple(selected))
+    return SpearmanScorer(penalty).prepare(data, StagePlan(()), None)(tuple(selected))
 
 
 def declared(neighboring, round_, penalty="max"):
@@ -261,7 +261,8 @@ def test_without_a_penalty_every_round_is_the_first():
     X, y = rng.normal(size=(50, 4)), rng.normal(size=50)
     assert scores(X, y, (2, 0), "none").tolist() == scores(X, y).tolist()
     plan = compose(scorer=SpearmanScorer("none"), selector="peel")
-    assert plan.plan(Schema.numeric("abcd", "y"), Budget(1.0), k=2).stages[0].picks == (2,)
+    (selection,) = plan.plan(Schema.numeric("abcd", "y"), Budget(1.0), k=2).stages
+    assert [round_.picks for round_ in selection.rounds] == [2]
     with pytest.raises(ValueError, match="penalty"):
         SpearmanScorer("median")
 

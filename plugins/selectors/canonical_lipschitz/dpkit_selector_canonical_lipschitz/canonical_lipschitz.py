@@ -10,9 +10,9 @@ import numpy as np
 
 from dpkit_core import (
     Meter,
+    Round,
     Scores,
     SelectionRequest,
-    Sensitivity,
     StagePlan,
     TopKSelector,
     calibrate_events,
@@ -96,7 +96,7 @@ class CanonicalLipschitzSelector:
     epsilon, by up to log k.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = (
         "dpkit_selector_canonical_lipschitz.canonical_lipschitz.CanonicalLipschitzSelector (range of the "
         "loss), dpkit_core.noise.selection.class_slack (arithmetic); McKenna and Sheldon 2020, Theorem 1; "
@@ -124,13 +124,12 @@ class CanonicalLipschitzSelector:
         CalibrationFailed
             If the accountant finds no epsilon within the budget.
         """
-        d, rounds = request.features, len(request.picks)
+        d, k = request.rounds[0].scores, max(request.picks)
 
         def events(epsilon: float) -> list[PermuteAndFlip | ExponentialMechanism]:
-            return [self._event(epsilon, sensitivity, d) for sensitivity in request.sensitivities]
+            return [self._event(epsilon, round_) for round_ in request.rounds]
 
-        epsilon = calibrate_events(events, request, start=request.budget.epsilon / rounds)
-        k = max(request.picks)
+        epsilon = calibrate_events(events, request, start=request.budget.epsilon / len(request.rounds))
         if log_sets(d, k) > LARGEST_LOG_COUNT or _slack(d, k) > epsilon / 100:
             raise Unsuitable(
                 f"comparing all sets of {k} of {d} features needs {_slack(d, k):.2g} of epsilon for its "
@@ -143,18 +142,19 @@ class CanonicalLipschitzSelector:
     def _arithmetic(self) -> str:
         return LAZY_ARITHMETIC if self.sampler == "lazy" else ARITHMETIC
 
-    def _event(
-        self, epsilon: float, sensitivity: Sensitivity, features: int
-    ) -> PermuteAndFlip | ExponentialMechanism:
+    def _event(self, epsilon: float, round_: Round) -> PermuteAndFlip | ExponentialMechanism:
         """Return the event of one set, which says what it is drawn by: scores, and how far they move."""
         return _EVENTS[self.noise](
-            epsilon, sensitivity.neighboring, sensitivity=sensitivity.range, candidates=features
+            epsilon,
+            round_.sensitivity.neighboring,
+            sensitivity=round_.sensitivity.range,
+            candidates=round_.scores,
         )
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
-        """Return the indices of the best noisy set of ``k`` candidates, ascending; spends one event."""
+    def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return the indices of the best noisy set of candidates, ascending; spends one event."""
         epsilon = plan.settings_as(CanonicalLipschitzSettings).epsilon_per_round
-        event = self._event(epsilon, scores.sensitivity, scores.values.size)
+        event, k = self._event(epsilon, scores.round), scores.round.picks or 0
         lazy = self.sampler == "lazy"
         if k == 1:
             return meter.select(scores, 1, event=event, constant_work=not lazy)
@@ -163,7 +163,7 @@ class CanonicalLipschitzSelector:
             if k == columns.size:  # one set, without noise to compare
                 return tuple(columns.tolist())
             values = scores.values[columns]
-            scale = scores.sensitivity.range / (event.epsilon - _slack(values.size, k))
+            scale = scores.round.sensitivity.range / (event.epsilon - _slack(values.size, k))
             utilities = Utilities.of(np.sort(values)[::-1], k, self.gamma, scale)
             pick = (race_class if lazy else dense_class)(utilities, self.noise, sampler)
             members = utilities.members(pick, values, sampler)

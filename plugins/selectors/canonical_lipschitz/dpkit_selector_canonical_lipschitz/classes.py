@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core import Custom
+from dpkit_core import Sampler
 from dpkit_core.arrays import Floats, Integers
 from dpkit_core.noise.selection import GAP_LIMIT
 
@@ -125,7 +125,7 @@ class Utilities:
         """Return the utility of one class."""
         return max(-float(self.heads[missing] + self.tails(worst)), self.floor)
 
-    def members(self, pick: UtilityClass, values: Floats, sampler: Custom) -> Integers:
+    def members(self, pick: UtilityClass, values: Floats, sampler: Sampler) -> Integers:
         """Return a uniformly chosen set of the class, ascending, as positions in ``values``.
 
         Ranks of equal scores go by position. The loss does not depend on how ties are ranked, and the set is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpkit_core import Custom
+from dpkit_core import Sampler
 from dpkit_core.arrays import Floats
 from dpkit_core.noise.selection import Noise
 from dpkit_selector_canonical_lipschitz.classes import (
@@ -17,7 +17,7 @@ from dpkit_selector_canonical_lipschitz.classes import (
 CHUNK = 2**14
 
 
-def dense_class(utilities: Utilities, noise: Noise, sampler: Custom) -> UtilityClass:
+def dense_class(utilities: Utilities, noise: Noise, sampler: Sampler) -> UtilityClass:
     """Return the class with the best noisy set.
 
     The best noise of M sets is a function of z = E / M, for one standard exponential E.

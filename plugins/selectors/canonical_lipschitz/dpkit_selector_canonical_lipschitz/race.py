@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from dpkit_core import Custom
+from dpkit_core import Sampler
 from dpkit_core.noise.selection import Noise
 from dpkit_selector_canonical_lipschitz.classes import Utilities, UtilityClass, log_family_sizes, log_rise
 
@@ -51,7 +51,7 @@ class _Block(NamedTuple):
     log_z: float
 
 
-def race_class(utilities: Utilities, noise: Noise, sampler: Custom) -> UtilityClass:
+def race_class(utilities: Utilities, noise: Noise, sampler: Sampler) -> UtilityClass:
     """Return the class with the best noisy set, of several.
 
     Noise is a decreasing function of a standard exponential z for each set. The least z of M sets is
@@ -99,7 +99,7 @@ def race_class(utilities: Utilities, noise: Noise, sampler: Custom) -> UtilityCl
 
 
 def _split(
-    block: _Block, middle: int, k: int, sampler: Custom
+    block: _Block, middle: int, k: int, sampler: Sampler
 ) -> tuple[tuple[float, float], tuple[float, float], int]:
     """Return log rises and log shares of the parts up to ``middle`` and beyond, and which has the least z."""
     m, between = k - block.missing, middle - block.missing
@@ -126,7 +126,7 @@ def _log_sum(a: float, b: float) -> float:
     return max(a, b) + math.log1p(math.exp(-abs(a - b)))
 
 
-def _log_exponentials(sampler: Custom) -> Iterator[float]:
+def _log_exponentials(sampler: Sampler) -> Iterator[float]:
     """Yield logs of independent standard exponentials."""
     while True:
         yield from (-sampler.gumbel(64)).tolist()

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import pytest
 from dpkit_check import ReferenceAccountant, StageMeter
-from dpkit_check.exact import exponential_law, gumbel_law
+from dpkit_check.laws import exponential_law, gumbel_law
 from dpkit_check.pytest import parametrize_with_checks
 from dpkit_selector_canonical_lipschitz import CanonicalLipschitzSelector
 from dpkit_selector_canonical_lipschitz.classes import Utilities, UtilityClass
@@ -30,6 +30,7 @@ from dpkit_core import (
     Sensitivity,
 )
 from dpkit_core.errors import Unsuitable
+from dpkit_core.mechanisms.picks import rounds_of
 from dpkit_core.noise.selection import class_slack
 from dpkit_core.privacy.events import ExponentialMechanism, PermuteAndFlip
 
@@ -76,13 +77,15 @@ def select(selector, values, k, epsilon, runs, *, sensitivity=GENERAL, candidate
     """How often each set is returned."""
     values = np.asarray(values, float)
     allowed = np.ones(values.size, bool) if candidates is None else np.asarray(candidates)
-    request = SelectionRequest(values.size, (k,), (sensitivity,), Budget(epsilon), ReferenceAccountant(AR))
+    request = SelectionRequest(
+        rounds_of(values.size, (k,), (sensitivity,)), Budget(epsilon), ReferenceAccountant(AR)
+    )
     plan = selector.plan(request)
     assert plan.settings.epsilon_per_round == pytest.approx(epsilon, rel=1e-8)
     plan = attrs.evolve(plan, events=plan.events * runs)
     meter = StageMeter("selection", plan, AR, Randomness.from_seed(seed))
-    scores = Scores(values, sensitivity, allowed)
-    counts = Counter(tuple(selector.select(scores, k, plan, meter)) for _ in range(runs))
+    scores = Scores(values, request.rounds[0], allowed)
+    counts = Counter(tuple(selector.select(scores, plan, meter)) for _ in range(runs))
     meter.finish()
     assert {type(draw.event) for draw in meter.draws} == {EVENTS[selector.noise]}
     return counts
@@ -306,7 +309,7 @@ def test_the_printed_class_sizes_break_epsilon():
 
 def request(d, picks, epsilon=1.0, accountant=None):
     return SelectionRequest(
-        d, picks, (GENERAL,) * len(picks), Budget(epsilon), accountant or ReferenceAccountant(AR)
+        rounds_of(d, picks, (GENERAL,) * len(picks)), Budget(epsilon), accountant or ReferenceAccountant(AR)
     )
 
 

@@ -24,7 +24,7 @@ class ExactSelector:
     Events: for each round ``NonPrivate``, with the reason, so that the certificate reads ``private: false``.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "none: it is not private and says so"
     reference: ClassVar[str] = (
         "Fan and Lv 2008, Sure Independence Screening for Ultrahigh Dimensional Feature Space"
@@ -35,12 +35,12 @@ class ExactSelector:
         events = [NonPrivate(REASON, request.neighboring)] * len(request.picks)
         return StagePlan(events, arithmetic=[ARITHMETIC])
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
-        """Return the ``k`` candidates of the largest scores, best first."""
-        event = NonPrivate(REASON, scores.sensitivity.neighboring)
+    def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return the candidates of the largest scores, best first."""
+        event = NonPrivate(REASON, scores.round.sensitivity.neighboring)
         candidates = np.flatnonzero(scores.candidates)
         with meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC):
-            best = np.argsort(-scores.values[candidates], kind="stable")[:k]
+            best = np.argsort(-scores.values[candidates], kind="stable")[: scores.round.picks]
         return tuple(candidates[best].tolist())
 
 

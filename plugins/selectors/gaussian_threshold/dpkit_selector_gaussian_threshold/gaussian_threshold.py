@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import operator
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -13,11 +11,10 @@ import numpy as np
 
 from dpkit_core import (
     Meter,
+    Round,
     Scores,
     SelectionRequest,
-    Sensitivity,
     StagePlan,
-    ThresholdSelector,
     TopKSelector,
     calibrate_events,
 )
@@ -75,7 +72,7 @@ class GaussianThresholdSelector:
     what is above 0 is read off it; or what a scorer reads off it, of which the numbers are components.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     reads: ClassVar[bool] = True
     proof: ClassVar[str] = (
         "dpkit_selector_gaussian_threshold.gaussian_threshold.GaussianThresholdSelector (ranking), "
@@ -94,92 +91,65 @@ class GaussianThresholdSelector:
         CalibrationFailed
             If the accountant finds no noise within the budget.
         """
-        # Before each round, how many candidates the rounds before have left.
-        left = itertools.accumulate(request.picks[:-1], operator.sub, initial=request.features)
-        rounds = [*zip(request.sensitivities, left, strict=True)]
 
         def releases(inverse_multiplier: float) -> list[Gaussian]:
-            return [_event(1 / inverse_multiplier, sensitivity, d) for sensitivity, d in rounds]
+            return [_event(1 / inverse_multiplier, round_) for round_ in request.rounds]
 
         events = releases(calibrate_events(releases, request))
-        event = events[0]
-        if event.noise_multiplier * math.sqrt(request.features) > _LARGEST_NOISE:
+        multiplier = events[0].noise_multiplier
+        settings = GaussianThresholdSettings(multiplier)
+        if request.rounds[0].picks is None:
+            return StagePlan(events, settings=settings)
+        largest = max(round_.candidates for round_ in request.rounds)
+        if multiplier * math.sqrt(largest) > _LARGEST_NOISE:
             raise Unsuitable(
-                f"epsilon {request.budget.epsilon:g} needs noise of {event.noise_multiplier:.2g} times the "
-                f"sensitivity of {request.features} scores, too much for its grid; give a larger budget"
+                f"epsilon {request.budget.epsilon:g} needs noise of {multiplier:.2g} times the "
+                f"sensitivity of {largest} scores, too much for its grid; give a larger budget"
             )
-        settings = GaussianThresholdSettings(event.noise_multiplier)
         return StagePlan(events, settings=settings, arithmetic=[ARITHMETIC])
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
-        """Return the ``k`` candidates of the largest noisy scores, best first; spends one event."""
-        multiplier = plan.settings_as(GaussianThresholdSettings).noise_multiplier
+    def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return the candidates of the largest noisy scores, best first, or all above 0; spends one event."""
+        event = _event(plan.settings_as(GaussianThresholdSettings).noise_multiplier, scores.round)
+        if scores.round.picks is None:
+            return self._above(scores, event, meter)
         candidates = meter.coins.permutation(np.flatnonzero(scores.candidates))
-        d = candidates.size
-        grid = gaussian_grid(_sensitivity(scores.sensitivity, d), multiplier, d)
-        event = _event(multiplier, scores.sensitivity, d)
+        grid = gaussian_grid(_sensitivity(scores.round), event.noise_multiplier, candidates.size)
         with meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC) as sampler:
-            noise = sampler.discrete_gaussian(grid.scale, d)
+            noise = sampler.discrete_gaussian(grid.scale, candidates.size)
         noisy = grid.snap(scores.values[candidates]) + noise
-        best = np.argsort(-noisy, kind="stable")[:k]
+        best = np.argsort(-noisy, kind="stable")[: scores.round.picks]
         return tuple(candidates[best].tolist())
 
-    def plan_above(self, request: SelectionRequest, /) -> StagePlan:
-        """Return one event per round, all at the least noise that the budget allows.
-
-        Raises
-        ------
-        Unsuitable
-            If the accountant does not know the event, or delta is 0.
-        CalibrationFailed
-            If the accountant finds no noise within the budget.
-        """
-
-        def releases(inverse_multiplier: float) -> list[Gaussian]:
-            return [
-                _event_above(1 / inverse_multiplier, sensitivity, request.features)
-                for sensitivity in request.sensitivities
-            ]
-
-        events = releases(calibrate_events(releases, request))
-        return StagePlan(events, settings=GaussianThresholdSettings(events[0].noise_multiplier))
-
-    def select_above(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
-        """Return the candidates whose noisy scores are above 0, by index; spends one event."""
-        event = _event_above(
-            plan.settings_as(GaussianThresholdSettings).noise_multiplier,
-            scores.sensitivity,
-            scores.values.size,
-        )
-        moved = math.sqrt(scores.values.size) * scores.sensitivity.linf
-        noisy = meter.gaussian(
-            scores.values,
-            sensitivity=moved,
-            noise_multiplier=event.noise_multiplier,
-        )
+    def _above(self, scores: Scores, event: Gaussian, meter: Meter) -> Sequence[int]:
+        """Return the candidates whose noisy scores are above 0, by index."""
+        moved = _sensitivity(scores.round)
+        noisy = meter.gaussian(scores.values, sensitivity=moved, noise_multiplier=event.noise_multiplier)
         if scores.read is not None:
             noisy = scores.read(noisy, event.noise_multiplier * moved)
         return tuple(np.flatnonzero((noisy > 0) & scores.candidates).tolist())
 
 
-def _event_above(noise_multiplier: float, sensitivity: Sensitivity, d: int) -> Gaussian:
+def _event(noise_multiplier: float, round_: Round) -> Gaussian:
     return Gaussian(
         noise_multiplier,
-        sensitivity.neighboring,
-        sensitivity=math.sqrt(d) * sensitivity.linf,
-        shape=(d,),
+        round_.sensitivity.neighboring,
+        sensitivity=_sensitivity(round_),
+        shape=(_noised(round_),),
     )
 
 
-def _event(noise_multiplier: float, sensitivity: Sensitivity, d: int) -> Gaussian:
-    return Gaussian(
-        noise_multiplier, sensitivity.neighboring, sensitivity=_sensitivity(sensitivity, d), shape=(d,)
+def _noised(round_: Round) -> int:
+    """Return how many scores get noise: those of candidates in a ranking, all for a threshold."""
+    return round_.scores if round_.picks is None else round_.candidates
+
+
+def _sensitivity(round_: Round) -> float:
+    """Return the sensitivity in L2 of the scores that get noise."""
+    moves, root = round_.sensitivity, math.sqrt(_noised(round_))
+    return (
+        root * moves.linf if round_.picks is None else root * max(moves.range, moves.linf) / 2 * _GRID_MARGIN
     )
-
-
-def _sensitivity(sensitivity: Sensitivity, d: int) -> float:
-    return math.sqrt(d) * max(sensitivity.range, sensitivity.linf) / 2 * _GRID_MARGIN
 
 
 _: type[TopKSelector] = GaussianThresholdSelector
-_2: type[ThresholdSelector] = GaussianThresholdSelector

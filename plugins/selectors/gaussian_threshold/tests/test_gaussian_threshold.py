@@ -20,15 +20,9 @@ from dpkit_selector_gaussian_threshold import GaussianThresholdSelector, gaussia
 from scipy.integrate import quad
 from scipy.special import chdtrc, ndtr
 
-from dpkit_core import (
-    Budget,
-    Neighboring,
-    Randomness,
-    Scores,
-    SelectionRequest,
-    Sensitivity,
-)
+from dpkit_core import Budget, Neighboring, Randomness, Round, Scores, SelectionRequest, Sensitivity
 from dpkit_core.errors import Unsuitable
+from dpkit_core.mechanisms.picks import rounds_of
 from dpkit_core.noise.grid import gaussian_grid
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
@@ -37,7 +31,7 @@ AR = Neighboring.ADD_OR_REMOVE_ONE
 def request(picks, *, d=4, budget=None, sensitivity=None):
     sensitivity = sensitivity or Sensitivity.general(1.0, AR)
     return SelectionRequest(
-        d, picks, (sensitivity,) * len(picks), budget or Budget(1.0, 1e-6), ReferenceAccountant(AR)
+        rounds_of(d, picks, (sensitivity,) * len(picks)), budget or Budget(1.0, 1e-6), ReferenceAccountant(AR)
     )
 
 
@@ -48,7 +42,8 @@ def run(values, sensitivity, runs=1, budget=None, k=1):
     plan = selector.plan(request((k,), d=values.size, sensitivity=sensitivity, budget=budget))
     repeated = attrs.evolve(plan, events=plan.events * runs)
     meter = StageMeter("selection", repeated, AR, Randomness.from_seed(0))
-    scores = Scores(values, sensitivity, np.ones(values.size, bool))
+    round_ = Round(values.size, values.size, k, sensitivity)
+    scores = Scores(values, round_, np.ones(values.size, bool))
     grids = []
 
     def watched(*facts):
@@ -57,7 +52,7 @@ def run(values, sensitivity, runs=1, budget=None, k=1):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gaussian_threshold, "gaussian_grid", watched)
-        counts = Counter(selector.select(scores, k, plan, meter) for _ in range(runs))
+        counts = Counter(selector.select(scores, plan, meter) for _ in range(runs))
     meter.finish()
     return counts, grids[0].step * grids[0].scale, plan.settings.noise_multiplier
 
@@ -156,8 +151,8 @@ def test_what_cannot_be_kept_is_refused():
 class ReadsTheScores(GaussianThresholdSelector):
     """Releases the components with noise, and reads scores off those without."""
 
-    def select_above(self, scores, plan, meter, /):
-        super().select_above(attrs.evolve(scores, read=None), plan, meter)
+    def select(self, scores, plan, meter, /):
+        super().select(attrs.evolve(scores, read=None), plan, meter)
         return tuple(np.flatnonzero((scores.read(scores.values, 1.0) > 0) & scores.candidates).tolist())
 
 

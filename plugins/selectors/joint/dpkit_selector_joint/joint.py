@@ -11,9 +11,9 @@ import numpy as np
 
 from dpkit_core import (
     Meter,
+    Round,
     Scores,
     SelectionRequest,
-    Sensitivity,
     StagePlan,
     TopKSelector,
     calibrate_events,
@@ -73,7 +73,7 @@ class JointSelector:
     pair (Gillenwater et al. 2022, Section 3, where a small number added to each difference breaks ties).
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = (
         "dpkit_selector_joint.joint.JointSelector (range of the utility), "
         "dpkit_core.noise.selection.class_slack (arithmetic); McSherry and Talwar 2007, Theorem 6; Dong, "
@@ -95,7 +95,7 @@ class JointSelector:
         CalibrationFailed
             If the accountant finds no epsilon within the budget.
         """
-        d, k, rounds = request.features, max(request.picks), len(request.picks)
+        d, k = request.rounds[0].scores, max(request.picks)
         if d * k > LARGEST_NUMBER_OF_PAIRS:
             raise Unsuitable(
                 f"joint ranks all {d * k} pairs of {k} positions and {d} features in memory, at most "
@@ -103,9 +103,9 @@ class JointSelector:
             )
 
         def events(epsilon: float) -> list[ExponentialMechanism]:
-            return [_event(epsilon, sensitivity, d) for sensitivity in request.sensitivities]
+            return [_event(epsilon, round_) for round_ in request.rounds]
 
-        epsilon = calibrate_events(events, request, start=request.budget.epsilon / rounds)
+        epsilon = calibrate_events(events, request, start=request.budget.epsilon / len(request.rounds))
         if _slack(d, k) > epsilon / 100:
             raise Unsuitable(
                 f"comparing all sequences of {k} of {d} features needs {_slack(d, k):.2g} of epsilon for its "
@@ -113,16 +113,16 @@ class JointSelector:
             )
         return StagePlan(events(epsilon), settings=JointSettings(epsilon), arithmetic=[ARITHMETIC])
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
-        """Return the drawn sequence of ``k`` candidates; spends one event."""
+    def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return the drawn sequence of candidates; spends one event."""
         epsilon = plan.settings_as(JointSettings).epsilon_per_round
-        event = _event(epsilon, scores.sensitivity, scores.values.size)
+        event, k = _event(epsilon, scores.round), scores.round.picks or 0
         if k == 1:
             return meter.select(scores, 1, event=event, constant_work=True)
         columns = np.flatnonzero(scores.candidates)
         values = scores.values[columns]
         order = np.argsort(-values, kind="stable")
-        scale = 2 * scores.sensitivity.range / (event.epsilon - _slack(values.size, k))
+        scale = 2 * scores.round.sensitivity.range / (event.epsilon - _slack(values.size, k))
         ranking = PairRanking.of(values[order], k)
         with meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC) as sampler:
             worst = ranking.draw_worst_pair(scale, _log_sequences(values.size, k), sampler)
@@ -130,10 +130,13 @@ class JointSelector:
         return tuple(columns[order[sequence]].tolist())
 
 
-def _event(epsilon: float, sensitivity: Sensitivity, features: int) -> ExponentialMechanism:
+def _event(epsilon: float, round_: Round) -> ExponentialMechanism:
     """Return the event of one sequence, which says what it is drawn by: scores, and how far they move."""
     return ExponentialMechanism(
-        epsilon, sensitivity.neighboring, sensitivity=sensitivity.range, candidates=features
+        epsilon,
+        round_.sensitivity.neighboring,
+        sensitivity=round_.sensitivity.range,
+        candidates=round_.scores,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
-from dpkit_core import Custom
+from dpkit_core import Sampler
 from dpkit_core.arrays import Floats, Integers
 from dpkit_core.noise.selection import GAP_LIMIT
 
@@ -49,7 +49,7 @@ class PairRanking:
         ranking = np.argsort(differences, kind="stable")
         return cls(differences[ranking], k - 1 - ranking // ordered.size, k)
 
-    def draw_worst_pair(self, scale: float, log_sequences: float, sampler: Custom) -> int:
+    def draw_worst_pair(self, scale: float, log_sequences: float, sampler: Sampler) -> int:
         """Return which pair is the worst of a sequence drawn by ``exp(-worst difference / scale)``.
 
         Sequences with the worst pair (i, j) number ``prod over l != i of (n_l - l)``, once every position can
@@ -95,7 +95,7 @@ class PairRanking:
         first = filled[0] + np.cumsum(positions == 0)
         return np.where(first > 0, total - own, -np.inf)
 
-    def draw_sequence(self, worst: int, sampler: Custom) -> list[int]:
+    def draw_sequence(self, worst: int, sampler: Sampler) -> list[int]:
         """Return a sequence drawn uniformly among those whose worst pair has rank ``worst``.
 
         Positions are filled from the first, each uniformly from its run less what is taken. Runs before the

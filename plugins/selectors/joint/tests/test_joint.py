@@ -13,16 +13,9 @@ from dpkit_selector_joint import JointSelector
 from dpkit_selector_joint.sequences import CHUNK, TERMS_PER_PAIR, PairRanking
 from scipy.special import chdtrc
 
-from dpkit_core import (
-    Budget,
-    Neighboring,
-    Randomness,
-    Sampler,
-    Scores,
-    SelectionRequest,
-    Sensitivity,
-)
+from dpkit_core import Budget, Neighboring, Randomness, Round, Sampler, Scores, SelectionRequest, Sensitivity
 from dpkit_core.errors import Unsuitable
+from dpkit_core.mechanisms.picks import rounds_of
 from dpkit_core.noise.selection import GAP_LIMIT
 from dpkit_core.privacy.events import ExponentialMechanism
 
@@ -46,7 +39,9 @@ def max_log_ratio(one, other):
 
 
 def request(picks, *, epsilon=1.0, d=10, sensitivity=GENERAL):
-    return SelectionRequest(d, picks, (sensitivity,) * len(picks), Budget(epsilon), ReferenceAccountant(AR))
+    return SelectionRequest(
+        rounds_of(d, picks, (sensitivity,) * len(picks)), Budget(epsilon), ReferenceAccountant(AR)
+    )
 
 
 def select(values, k, epsilon, runs, *, sensitivity=GENERAL, candidates=None):
@@ -55,8 +50,8 @@ def select(values, k, epsilon, runs, *, sensitivity=GENERAL, candidates=None):
     repeated = attrs.evolve(plan, events=plan.events * runs)
     meter = StageMeter("selection", repeated, AR, Randomness.from_seed(0))
     allowed = np.ones(values.size, bool) if candidates is None else np.asarray(candidates)
-    scores = Scores(values, sensitivity, allowed)
-    counts = Counter(JointSelector().select(scores, k, plan, meter) for _ in range(runs))
+    scores = Scores(values, Round(values.size, values.size, k, sensitivity), allowed)
+    counts = Counter(JointSelector().select(scores, plan, meter) for _ in range(runs))
     meter.finish()
     return counts
 

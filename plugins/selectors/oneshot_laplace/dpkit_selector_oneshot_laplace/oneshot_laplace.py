@@ -11,6 +11,7 @@ import numpy as np
 
 from dpkit_core import (
     Meter,
+    Round,
     Scores,
     SelectionRequest,
     Sensitivity,
@@ -99,7 +100,7 @@ class OneshotLaplaceSelector:
     saturates with probability below e^-4095.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = PROOF
     reference: ClassVar[str] = (
         "Qiao, Su and Zhang 2021, Oneshot Differentially Private Top-k Selection (the mechanism)"
@@ -115,8 +116,9 @@ class OneshotLaplaceSelector:
         CalibrationFailed
             If the accountant finds no noise within the budget.
         """
+        start = request.budget.epsilon / sum(request.picks)
         settings = [
-            OneshotLaplaceSettings(_calibrated(request, stepwise), stepwise)
+            OneshotLaplaceSettings(_calibrated(request, start, stepwise=stepwise), stepwise)
             for stepwise in (False, True)
             if all(map(request.accountant.supports, _events(1.0, request, stepwise=stepwise)))
         ]
@@ -127,7 +129,7 @@ class OneshotLaplaceSelector:
             )
         best = max(settings, key=lambda s: s.shift)
         try:  # here and not when the budget is spent
-            for sensitivity in set(request.sensitivities):
+            for sensitivity in {round_.sensitivity for round_ in request.rounds}:
                 _grid(sensitivity, best.shift)
         except ValueError as error:
             raise Unsuitable(
@@ -137,17 +139,17 @@ class OneshotLaplaceSelector:
         events = _events(best.shift, request, stepwise=best.stepwise)
         return StagePlan(events, settings=best, arithmetic=[ARITHMETIC])
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
-        """Return the ``k`` candidates of the largest noisy scores, best first; spends one round."""
+    def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return the candidates of the largest noisy scores, best first; spends one round."""
         settings = plan.settings_as(OneshotLaplaceSettings)
-        event = _event(settings.shift, k, scores.sensitivity, scores.values.size, stepwise=settings.stepwise)
-        grid = _grid(scores.sensitivity, settings.shift)
+        event = _event(settings.shift, scores.round, stepwise=settings.stepwise)
+        grid = _grid(scores.round.sensitivity, settings.shift)
         with meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC) as sampler:
             # In random order, a stable sort breaks ties at random.
             candidates = sampler.permutation(np.flatnonzero(scores.candidates))
             noise = sampler.discrete_laplace(grid.scale, candidates.size)
         noisy = grid.snap(scores.values[candidates]) + noise
-        best = np.argsort(-noisy, kind="stable")[:k]
+        best = np.argsort(-noisy, kind="stable")[: scores.round.picks]
         return tuple(candidates[best].tolist())
 
 
@@ -155,31 +157,29 @@ def _grid(sensitivity: Sensitivity, shift: float) -> Grid:
     return laplace_grid(max(sensitivity.range, sensitivity.linf), 1 / shift, ROUNDING_STEPS)
 
 
-def _event(shift: float, k: int, scores: Sensitivity, features: int, *, stepwise: bool) -> Event:
+def _event(shift: float, round_: Round, *, stepwise: bool) -> Event:
+    k, sensitivity = round_.picks or 0, round_.sensitivity
     if not stepwise:
-        return PureDP(k * shift, scores.neighboring, proof=PROOF)
+        return PureDP(k * shift, sensitivity.neighboring, proof=PROOF)
     # log(2 e^x - 1) = x + log(2 - e^-x), which neither overflows nor cancels.
     pick = ExponentialMechanism(
         shift + 2 * math.log1p(-math.expm1(-shift / 2)),
-        scores.neighboring,
-        sensitivity=scores.range,
-        candidates=features,
+        sensitivity.neighboring,
+        sensitivity=sensitivity.range,
+        candidates=round_.scores,
     )
     return pick if k == 1 else Repeated(pick, k)
 
 
 def _events(shift: float, request: SelectionRequest, *, stepwise: bool) -> list[Event]:
-    return [
-        _event(shift, count, scores, request.features, stepwise=stepwise)
-        for scores, count in zip(request.sensitivities, request.picks, strict=True)
-    ]
+    return [_event(shift, round_, stepwise=stepwise) for round_ in request.rounds]
 
 
-def _calibrated(request: SelectionRequest, stepwise: bool) -> float:
+def _calibrated(request: SelectionRequest, start: float, *, stepwise: bool) -> float:
     return calibrate_events(
         lambda shift: _events(shift, request, stepwise=stepwise),
         request,
-        start=request.budget.epsilon / sum(request.picks),
+        start=start,
     )
 
 

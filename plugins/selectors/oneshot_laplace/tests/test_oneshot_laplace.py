@@ -12,16 +12,9 @@ from dpkit_check.pytest import parametrize_with_checks
 from dpkit_selector_oneshot_laplace import OneshotLaplaceSelector
 from scipy.special import chdtrc
 
-from dpkit_core import (
-    Budget,
-    Neighboring,
-    Randomness,
-    Sampler,
-    Scores,
-    SelectionRequest,
-    Sensitivity,
-)
+from dpkit_core import Budget, Neighboring, Randomness, Round, Sampler, Scores, SelectionRequest, Sensitivity
 from dpkit_core.errors import Unsuitable
+from dpkit_core.mechanisms.picks import rounds_of
 from dpkit_core.noise.grid import laplace_grid
 from dpkit_core.privacy.events import ExponentialMechanism, PureDP, Repeated
 
@@ -76,7 +69,9 @@ def divergence(one, other, order):
 
 def request(picks, *, epsilon=1.0, d=10, accountant=None):
     return SelectionRequest(
-        d, picks, (GENERAL,) * len(picks), Budget(epsilon, 1e-6), accountant or ReferenceAccountant(AR)
+        rounds_of(d, picks, (GENERAL,) * len(picks)),
+        Budget(epsilon, 1e-6),
+        accountant or ReferenceAccountant(AR),
     )
 
 
@@ -98,8 +93,8 @@ def test_picks_have_the_law_of_one_draw_of_laplace_noise(accountant, stepwise):
     assert plan.settings.stepwise == stepwise
     repeated = attrs.evolve(plan, events=plan.events * runs)
     meter = StageMeter("selection", repeated, AR, Randomness.from_seed(0))
-    scores = Scores(values, GENERAL, np.ones(4, bool))
-    counts = Counter(OneshotLaplaceSelector().select(scores, k, plan, meter) for _ in range(runs))
+    scores = Scores(values, Round(4, 4, k, GENERAL), np.ones(4, bool))
+    counts = Counter(OneshotLaplaceSelector().select(scores, plan, meter) for _ in range(runs))
     meter.finish()
     expected = law(values * plan.settings.shift / 2.0, k)
     assert sum(expected.values()) == pytest.approx(1.0, abs=1e-5)
@@ -115,7 +110,9 @@ def test_ties_on_the_grid_are_broken_at_random(monkeypatch):
         meter = StageMeter("selection", plan, AR, Randomness.from_seed(seed))
         allowed = np.array([True, True, True, False])
         counts[
-            OneshotLaplaceSelector().select(Scores(np.full(4, 7.0), GENERAL, allowed), 2, plan, meter)
+            OneshotLaplaceSelector().select(
+                Scores(np.full(4, 7.0), Round(4, 4, 2, GENERAL), allowed), plan, meter
+            )
         ] += 1
     assert set(counts) == set(itertools.permutations(range(3), 2))
     assert chdtrc(5, sum((n - 400 / 6) ** 2 / (400 / 6) for n in counts.values())) > 1e-4
@@ -133,7 +130,9 @@ def test_the_scale_covers_the_range_and_its_rounding(linf, spread, reach, monkey
     sensitivity = Sensitivity(linf, spread, AR)
     plan = OneshotLaplaceSelector().plan(request((1,)))
     meter = StageMeter("selection", plan, AR, Randomness.from_seed(0))
-    OneshotLaplaceSelector().select(Scores(np.zeros(10), sensitivity, np.ones(10, bool)), 1, plan, meter)
+    OneshotLaplaceSelector().select(
+        Scores(np.zeros(10), Round(10, 10, 1, sensitivity), np.ones(10, bool)), plan, meter
+    )
     step = laplace_grid(reach, 1 / plan.settings.shift, 8).step
     exact = reach / step / plan.settings.shift
     assert exact + 8 / plan.settings.shift <= seen[0] < exact * (1 + 1e-3)

@@ -47,7 +47,7 @@ class PeelSelector:
     are: where the loss interval of the second pick lies may depend on the outcome of the first.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = (
         "dpkit_selector_peel.peel.PeelSelector, dpkit_core.noise.selection.select (arithmetic); Durfee "
         "and Rogers 2019, Lemma 4.2 (peeling); Dong, Durfee and Rogers 2020 (bounded range)"
@@ -73,9 +73,9 @@ class PeelSelector:
         """
         return plan_picks(request, ExponentialMechanism)
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
-        """Return ``k`` candidates, best noisy score first; spends the epsilon per pick ``k`` times."""
-        return select_picks(scores, k, plan, meter, constant_work=self.constant_work)
+    def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return candidates, best noisy score first; spends the epsilon per pick for each."""
+        return select_picks(scores, plan, meter, constant_work=self.constant_work)
 
 
 _: type[TopKSelector] = PeelSelector

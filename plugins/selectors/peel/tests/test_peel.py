@@ -8,8 +8,9 @@ import pytest
 from dpkit_check import ReferenceAccountant, StageMeter
 from dpkit_selector_peel import PeelSelector
 
-from dpkit_core import Budget, Neighboring, Randomness, Scores, SelectionRequest, Sensitivity
+from dpkit_core import Budget, Neighboring, Randomness, Round, Scores, SelectionRequest, Sensitivity
 from dpkit_core.errors import CalibrationFailed, Unsuitable
+from dpkit_core.mechanisms.picks import rounds_of
 from dpkit_core.privacy.events import ExponentialMechanism, Repeated
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
@@ -39,9 +40,7 @@ class LaplaceOnly(ReferenceAccountant):
 
 def request(picks, *, epsilon=1.0, delta=0.0, accountant=None, features=1000, sensitivity=None):
     return SelectionRequest(
-        features,
-        picks,
-        (sensitivity or Sensitivity.general(1.0, AR),) * len(picks),
+        rounds_of(features, picks, (sensitivity or Sensitivity.general(1.0, AR),) * len(picks)),
         Budget(epsilon, delta),
         accountant or ReferenceAccountant(),
     )
@@ -55,10 +54,11 @@ def meter_for(stage_plan, seed=0, neighboring=AR):
     return StageMeter("select", stage_plan, neighboring, Randomness.from_seed(seed))
 
 
-def scores(values, sensitivity=None, left=None):
+def scores(values, k, sensitivity=None, left=None):
     values = np.asarray(values, float)
     candidates = np.isin(np.arange(values.size), list(left) if left is not None else np.arange(values.size))
-    return Scores(values, sensitivity or Sensitivity.general(1.0, AR), candidates)
+    round_ = Round(values.size, int(candidates.sum()), k, sensitivity or Sensitivity.general(1.0, AR))
+    return Scores(values, round_, candidates)
 
 
 # Planning
@@ -125,13 +125,15 @@ def test_what_cannot_be_planned_is_said_in_a_sentence():
 def test_every_pick_has_noise_of_the_range_sensitivity_over_its_epsilon():
     # Kendall's sensitivities: noise for 5/2 and not for twice 3/2 in the first round, for 5 later.
     first, later = Sensitivity(1.5, 2.5, AR), Sensitivity(2.5, 5.0, AR)
-    rounds = attrs.evolve(request((1, 1, 2), epsilon=2.0, features=6), sensitivities=(first, later, later))
+    rounds = attrs.evolve(
+        request((1, 1, 2), epsilon=2.0), rounds=rounds_of(6, (1, 1, 2), (first, later, later))
+    )
     stage_plan = PeelSelector().plan(rounds)
     meter = meter_for(stage_plan)
     chosen = []
     for sensitivity, k in ((first, 1), (later, 1), (later, 2)):
         left = set(range(6)) - set(chosen)
-        chosen += PeelSelector().select(scores(np.arange(6), sensitivity, left), k, stage_plan, meter)
+        chosen += PeelSelector().select(scores(np.arange(6), k, sensitivity, left), stage_plan, meter)
     meter.finish()
     assert len(set(chosen)) == 4
     assert [draw.scale for draw in meter.draws] == [2.5 / 0.5, 5 / 0.5, 5 / 0.5, 5 / 0.5]
@@ -152,7 +154,7 @@ def test_without_noise_the_best_come_first(counts, best):
     # At epsilon 10^4 a pick the smallest gap, 0.0266, is 133 noise scales: an error has probability e^-133.
     k = len(best)
     stage_plan = plan((k,), epsilon=1e4 * k, features=len(counts))
-    assert tuple(PeelSelector().select(scores(counts), k, stage_plan, meter_for(stage_plan))) == best
+    assert tuple(PeelSelector().select(scores(counts, k), stage_plan, meter_for(stage_plan))) == best
 
 
 COUNTS, EPSILON = [3.0, 1.0, 0.5, -2.0, 3.0], 1.2
@@ -184,12 +186,12 @@ PAIRS = {
 
 
 def both_at_once(stage_plan, meter):
-    return tuple(PeelSelector().select(scores(COUNTS), 2, stage_plan, meter))
+    return tuple(PeelSelector().select(scores(COUNTS, 2), stage_plan, meter))
 
 
 def one_after_the_other(stage_plan, meter):
-    (first,) = PeelSelector().select(scores(COUNTS), 1, stage_plan, meter)
-    (second,) = PeelSelector().select(scores(COUNTS, left=set(range(5)) - {first}), 1, stage_plan, meter)
+    (first,) = PeelSelector().select(scores(COUNTS, 1), stage_plan, meter)
+    (second,) = PeelSelector().select(scores(COUNTS, 1, left=set(range(5)) - {first}), stage_plan, meter)
     return first, second
 
 

@@ -44,7 +44,7 @@ class PermuteAndFlipSelector:
     winner's noise tells something about where the second pick's may lie.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = (
         "dpkit_core.noise.selection.select (noise and arithmetic); McKenna and Sheldon 2020, Theorem 1; "
         "Ding et al. 2021 (noise)"
@@ -65,9 +65,9 @@ class PermuteAndFlipSelector:
         """
         return plan_picks(request, PermuteAndFlip)
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
-        """Return ``k`` candidates, best noisy score first; spends the epsilon per pick ``k`` times."""
-        return select_picks(scores, k, plan, meter, constant_work=self.constant_work)
+    def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return candidates, best noisy score first; spends the epsilon per pick for each."""
+        return select_picks(scores, plan, meter, constant_work=self.constant_work)
 
 
 _: type[TopKSelector] = PermuteAndFlipSelector

@@ -12,15 +12,9 @@ from dpkit_check.pytest import parametrize_with_checks
 from dpkit_selector_permute_and_flip import PermuteAndFlipSelector
 from scipy.special import chdtrc
 
-from dpkit_core import (
-    Budget,
-    Neighboring,
-    Randomness,
-    Scores,
-    SelectionRequest,
-    Sensitivity,
-)
+from dpkit_core import Budget, Neighboring, Randomness, Round, Scores, SelectionRequest, Sensitivity
 from dpkit_core.errors import Unsuitable
+from dpkit_core.mechanisms.picks import rounds_of
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 GENERAL = Sensitivity.general(1.0, AR)
@@ -28,7 +22,7 @@ GENERAL = Sensitivity.general(1.0, AR)
 
 def request(picks, epsilon=1.0, d=6, accountant=None):
     return SelectionRequest(
-        d, picks, (GENERAL,) * len(picks), Budget(epsilon), accountant or ReferenceAccountant(AR)
+        rounds_of(d, picks, (GENERAL,) * len(picks)), Budget(epsilon), accountant or ReferenceAccountant(AR)
     )
 
 
@@ -58,8 +52,8 @@ def test_picks_are_permute_and_flip_in_turn():
     plan = selector.plan(request((2,), d=5, epsilon=2.0))
     repeated = attrs.evolve(plan, events=plan.events * runs)
     meter = StageMeter("selection", repeated, AR, Randomness.from_seed(0))
-    scores = Scores(values, GENERAL, np.ones(5, bool))
-    counts = Counter(selector.select(scores, 2, plan, meter) for _ in range(runs))
+    scores = Scores(values, Round(5, 5, 2, GENERAL), np.ones(5, bool))
+    counts = Counter(selector.select(scores, plan, meter) for _ in range(runs))
     meter.finish()
     law = law_of_pairs(values * 1.0 / 2.0)  # epsilon 1 a pick, range 2
     statistic = sum((counts[pair] - runs * p) ** 2 / (runs * p) for pair, p in law.items())
@@ -109,7 +103,7 @@ def test_constant_work_is_passed_on(monkeypatch):
         selector = PermuteAndFlipSelector(constant_work)
         plan = selector.plan(request((1,)))
         meter = StageMeter("selection", plan, AR, Randomness.from_seed(0))
-        selector.select(Scores(np.zeros(6), GENERAL, np.ones(6, bool)), 1, plan, meter)
+        selector.select(Scores(np.zeros(6), Round(6, 6, 1, GENERAL), np.ones(6, bool)), plan, meter)
         arithmetic.append(meter.arithmetic)
     assert ["running time" in " ".join(sentences) for sentences in arithmetic] == [True, False]
 

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 from dpkit_check import box
-from dpkit_check.exact import exponential_law, gumbel_law
+from dpkit_check.laws import exponential_law, gumbel_law
 
 from dpkit_core import Neighboring
 

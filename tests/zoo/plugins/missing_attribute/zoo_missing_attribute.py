@@ -1,2 +1,2 @@
 class NewName:
-    api = 2
+    api = 3

@@ -4,13 +4,13 @@ from typing import ClassVar
 class ZooScorer:
     """Fits the protocol; no test runs it."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     adaptive: ClassVar[bool] = False
 
     def sensitivity(self, schema, round):
         raise NotImplementedError
 
-    def prepare(self, data):
+    def prepare(self, data, plan, meter):
         raise NotImplementedError
 
 

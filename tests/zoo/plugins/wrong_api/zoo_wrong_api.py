@@ -10,5 +10,5 @@ class ZooScorer:
     def sensitivity(self, schema, round):
         raise NotImplementedError
 
-    def prepare(self, data):
+    def prepare(self, data, plan, meter):
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What a regressor promises that draws samples of its own: each record enters by secret coins of its own.
+"""Attacks on samples that a part draws itself: each record must enter by secret coins of its own.
 
 What is claimed for an event on a Poisson sample of rate q rests on two facts: a record is in the sample with
 probability q, whatever it is, wherever it stands and whoever else is there; and the coins of two events are
@@ -21,9 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -31,18 +29,23 @@ import numpy as np
 import scipy
 
 from dpkit_check.audit import clopper_pearson
-from dpkit_check.check import check
-from dpkit_check.checks.regressors import Case, case_of, cases_of, name_of, scene_of, served
-from dpkit_check.drive import BlindMeter, QuickSampler, claiming, fit, released_numbers
-from dpkit_check.options import variants
-from dpkit_check.scene import Replay, staged
-from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial
+from dpkit_check.cases import (
+    RegressorCase,
+    claiming,
+    each_variant,
+    judged,
+    regressions,
+    released_numbers,
+    served,
+)
+from dpkit_check.instrument import Blind, QuickSampler
+from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack
 from dpkit_check.worlds import Pair
 from dpkit_core.data.dataset import Dataset
-from dpkit_core.noise.randomness import Randomness
+from dpkit_core.noise.sampler import Sampler
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Event, PoissonSampled, expand, walk
-from dpkit_core.protocols import Accountant, Custom, Refusal, Regressor, StagePlan
+from dpkit_core.protocols import Refusal, Regressor
 from dpkit_core.text import number_of
 
 # Which pairs are tried in turn, with ever more runs for ever fewer of them; the last is judged by RUNS more.
@@ -61,7 +64,7 @@ _Outcomes: TypeAlias = list[tuple[float, Any]]
 """Of each event in turn, its rate and its outcome."""
 
 
-@check("privacy", kinds=("regressor",), statistical=True)
+@attack("privacy", kinds=("regressor",), statistical=True)
 def check_samples_are_poisson_samples(make: Factory[Regressor], trial: Trial) -> Evidence:
     """What a fit charges as a Poisson sample is one: no record enters more often, or depends on another.
 
@@ -86,40 +89,36 @@ def check_samples_are_poisson_samples(make: Factory[Regressor], trial: Trial) ->
             suspects = suspects[:kept]
         level = trial.level(len(cases)) / len(suspects)
         for suspect in suspects:
-            facts = {"coins": suspect.coins, "runs": RUNS * trial.effort, "error": level}
-            with staged(samples_again, partial(scene_of, case, suspect.pair, **facts)):
-                suspect.judge(RUNS * trial.effort, level)
+            refuted(case, suspect.pair, coins=suspect.coins, runs=RUNS * trial.effort, error=level)
             runs += RUNS * trial.effort
     return Evidence(number_of(runs, "sample"), runs, 1 - trial.error)
 
 
-def samples_again(make: Factory[Regressor], facts: Mapping[str, Any]) -> Evidence:
-    """Fail if as many runs on the two tables, by the same seeds, refute the sample again."""
-    case, pair = case_of(make, facts)
-    _Suspect(case, pair, facts["coins"]).judge(facts["runs"], facts["error"])
-    return Evidence(f"{facts['runs']} samples", facts["runs"])
+@judged("samples_again")
+def refuted(
+    case: RegressorCase, pair: tuple[Dataset, Dataset], *, coins: int, runs: int, error: float
+) -> None:
+    """Fail if so many runs on two tables refute that a sample is a Poisson sample."""
+    _Suspect(case, pair, coins).judge(runs, error)
 
 
-REPLAYS: tuple[Replay, ...] = (samples_again,)
-
-
-def _sampling(make: Factory[Regressor]) -> Iterator[Case]:
+def _sampling(make: Factory[Regressor]) -> Iterator[RegressorCase]:
     """Yield the plans that have samples: of the budgets the larger, and for each value of an option one."""
-    found = {case.schema.neighboring: case for case in claiming(cases_of(make))}
+    found = {case.schema.neighboring: case for case in claiming(regressions(make))}
     schema = next(iter(found.values())).schema
     others = (
         served(one, schema, case.request.budget)
         for case in [*found.values()][:1]
-        for _, one in variants(make)
+        for one in each_variant(make)[1:]
     )
     for case in (*found.values(), *others):
-        if isinstance(case, Case) and any(
+        if isinstance(case, RegressorCase) and any(
             isinstance(inner, PoissonSampled) for event in case.plan.events for inner in walk(event)
         ):
             yield case
 
 
-def _own_samples(case: Case) -> bool:
+def _own_samples(case: RegressorCase) -> bool:
     """Return whether a fit opens a mechanism of its own for a sample."""
     corners = case.population.corners()
     return bool(_asked(case, case.population.dataset(np.array([corners[0]] * 3)), 0, 0).blocks)
@@ -168,7 +167,7 @@ def _together(rates: Sequence[float]) -> float:
 class _Suspect:
     """Neighbors, the larger first, and the seed of the public coins and of the meter's answers."""
 
-    case: Case
+    case: RegressorCase
     pair: tuple[Dataset, Dataset]
     coins: int
 
@@ -211,7 +210,7 @@ class _Suspect:
                         f"without noise, what is asked on tables of {self.pair[1].records} and "
                         f"{number_of(self.pair[0].records, 'record')} is among the same values in {p} and "
                         f"{q} of {half} "
-                        f"runs each ({name_of(self.case)})",
+                        f"runs each ({self.case.name})",
                         samples=runs,
                         confidence=1 - error,
                     )
@@ -234,7 +233,7 @@ class _Suspect:
             if p < error / len(pairs):
                 raise CheckFailed(
                     f"events {i + 1} and {j + 1} are charged as samples with coins of their own, and what is "
-                    f"asked in both depends on one another, p = {p:.2g} ({name_of(self.case)})",
+                    f"asked in both depends on one another, p = {p:.2g} ({self.case.name})",
                     samples=runs,
                     confidence=1 - error,
                 )
@@ -280,7 +279,7 @@ def _hypergeometric(both: int, a: int, b: int, runs: int) -> float:
     return min(1.0, 2 * min(float(law[counts <= both].sum()), float(law[counts >= both].sum())))
 
 
-def _suspects(case: Case, rng: np.random.Generator) -> Iterator[_Suspect]:
+def _suspects(case: RegressorCase, rng: np.random.Generator) -> Iterator[_Suspect]:
     """Yield pairs of equal records and one that may be unlike them, of few records and of more."""
     rate = min(e.rate for event in case.plan.events for e in walk(event) if isinstance(e, PoissonSampled))
     population, replaced = case.population, case.schema.neighboring is Neighboring.REPLACE_ONE
@@ -295,7 +294,7 @@ def _suspects(case: Case, rng: np.random.Generator) -> Iterator[_Suspect]:
         yield _Suspect(case, population.datasets(Pair(table, row, other)), int(rng.integers(2**31)))
 
 
-def _in_by_two_seeds(case: Case, rng: np.random.Generator) -> list[_Suspect]:
+def _in_by_two_seeds(case: RegressorCase, rng: np.random.Generator) -> list[_Suspect]:
     """Return pairs of tables of different records, the last of which changes most by two seeds of coins.
 
     A record that its own values let in is in by both, and another one in few of the events.
@@ -321,35 +320,19 @@ def _changed_by_both(before: Sequence[_Outcomes], after: Sequence[_Outcomes]) ->
     return sum(all(one[k] != two[k] for one, two in pairs) for k in range(events)) / max(1, events)
 
 
-def _asked(case: Case, data: Dataset, coins: int, seed: int) -> _Tape:
+def _asked(case: RegressorCase, data: Dataset, coins: int, seed: int) -> _Tape:
     """Return what a fit asked, by public coins and answers of one seed and secret coins of another."""
     tape = _Tape()
-
-    def open_meter(plan: StagePlan, neighboring: Neighboring) -> _SecretCoins:
-        return _SecretCoins(tape, (coins, seed), plan, neighboring, accountant=case.request.accountant)
-
-    outcome, _ = fit(
-        case.regressor, case.plan, data, case.schema.neighboring, open_meter, leave=released_numbers
-    )
+    outcome, _ = case.run(data, _SecretCoins(tape, coins, seed), released_numbers)
     tape.released = () if outcome is None or isinstance(outcome, Refusal) else _plain(outcome)
     return tape
 
 
-class _SecretCoins(BlindMeter):
-    """A meter whose answers hold no data and follow from public coins, with secret coins for samples."""
+class _SecretCoins(Blind):
+    """Answers that hold no data and follow from public coins, with secret coins for samples."""
 
-    def __init__(
-        self,
-        tape: _Tape,
-        seeds: tuple[int, int],
-        plan: StagePlan,
-        neighboring: Neighboring,
-        *,
-        accountant: Accountant,
-    ) -> None:
-        coins, secret = seeds
-        generator = np.random.default_rng([coins, 0])
-        super().__init__(generator, _NEVER_DRAWN, plan, neighboring, accountant=accountant)
+    def __init__(self, tape: _Tape, coins: int, secret: int) -> None:
+        super().__init__([coins, 0])
         self._public = np.random.default_rng([coins, 1])
         self._secret = np.random.default_rng([coins, 2, secret])
         self._tape = tape
@@ -359,8 +342,8 @@ class _SecretCoins(BlindMeter):
         """Public coins, the same in all runs."""
         return self._public
 
-    def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Custom]:
-        """Open a mechanism without noise, whose coins are secret."""
+    def custom(self, event: Event) -> Sampler:
+        """Return a sampler without noise, whose coins are secret."""
         singles = list(expand((event,)))
         rates = tuple(single.rate for single in singles if isinstance(single, PoissonSampled))
         sampled = len(rates) == len(singles)
@@ -369,33 +352,26 @@ class _SecretCoins(BlindMeter):
             self._tape.blocks.append(block)
         # What another mechanism gives may hold the whole table: nothing is said of what follows.
         self._tape.over = self._tape.over or not sampled
-        kept, self._sampler = self._sampler, _Quiet(self._secret, self._generator, self._tape, block)
-        opened = super().custom(event, proof=proof, arithmetic=arithmetic)
-        self._sampler = kept
-        return opened
+        return _Quiet(self._secret, QuickSampler(self.generator), self._tape, block)
 
 
 @attrs.frozen
 class _Quiet(QuickSampler):
     """Secret coins as ever, and noise without data in the place of noisy values."""
 
-    noise: np.random.Generator
+    blind: QuickSampler
     tape: _Tape
     block: _Block
 
-    def laplace_on_grid(self, value: Any, *, sensitivity: float, noise_multiplier: float) -> Any:
+    def laplace_on_grid(self, value: Any, **options: float) -> Any:
         """Keep what was asked, and return noise of its shape."""
         self.block.asked.append(_plain(value))
-        return self._blind().laplace_on_grid(
-            np.zeros(np.shape(value)), sensitivity=sensitivity, noise_multiplier=noise_multiplier
-        )
+        return self.blind.laplace_on_grid(np.zeros(np.shape(value)), **options)
 
-    def gaussian_on_grid(self, value: Any, *, sensitivity: float, noise_multiplier: float) -> Any:
+    def gaussian_on_grid(self, value: Any, **options: float) -> Any:
         """Keep what was asked, and return noise of its shape."""
         self.block.asked.append(_plain(value))
-        return self._blind().gaussian_on_grid(
-            np.zeros(np.shape(value)), sensitivity=sensitivity, noise_multiplier=noise_multiplier
-        )
+        return self.blind.gaussian_on_grid(np.zeros(np.shape(value)), **options)
 
     def discrete_laplace(self, scale: Any, size: Any = ()) -> Any:
         """Return no noise: what the part adds it to is seen by what it releases."""
@@ -407,13 +383,7 @@ class _Quiet(QuickSampler):
         self.tape.unseen = True
         return np.zeros(size, dtype=np.int64)
 
-    def _blind(self) -> QuickSampler:
-        return QuickSampler(self.noise)
-
 
 def _plain(value: Any) -> _Outcome:
     """Return numbers to nine digits: sums of the same records in another order are the same."""
     return tuple(float(f"{number:.9g}") for number in np.ravel(np.asarray(value, dtype=np.float64)))
-
-
-_NEVER_DRAWN = Randomness.from_seed(0)

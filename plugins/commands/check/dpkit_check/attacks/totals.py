@@ -1,4 +1,4 @@
-"""What an accountant promises: totals that only grow, do not depend on the order, and are never too small."""
+"""Attacks on accountants: totals must only grow, not depend on the order, and never be too small."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from functools import partial
 import numpy as np
 import scipy
 
-from dpkit_check.check import check
 from dpkit_check.products import NoLaw, Product, product_of
 from dpkit_check.reference import gaussian_delta
-from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, require
+from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import (
@@ -78,7 +77,7 @@ def _filtered(neighboring: Neighboring, noise: Gaussian) -> tuple[Event, ...]:
     return Filtered(noise, 6, 4), Filtered(PoissonSampled(0.1, noise), 6, 4)
 
 
-@check("composition", kinds=("accountant",))
+@attack("composition", kinds=("accountant",))
 def check_supports_tells_the_truth(make: Factory[Accountant], trial: Trial) -> Evidence:
     """``compose`` takes an event exactly where ``supports`` says so, and refuses by ``UnsupportedEvent``.
 
@@ -102,7 +101,7 @@ def check_supports_tells_the_truth(make: Factory[Accountant], trial: Trial) -> E
     return Evidence(number_of(supported, "event"), supported)
 
 
-@check("composition", kinds=("accountant",))
+@attack("composition", kinds=("accountant",))
 def check_other_relations_are_refused(make: Factory[Accountant], trial: Trial) -> Evidence:
     """An event of the other neighboring relation is refused, inside other events, too.
 
@@ -121,7 +120,7 @@ def check_other_relations_are_refused(make: Factory[Accountant], trial: Trial) -
     return Evidence("both directions", 2 * len(events(Neighboring.REPLACE_ONE)))
 
 
-@check("numerical", kinds=("accountant",))
+@attack("numerical", kinds=("accountant",))
 def check_totals_are_monotone(make: Factory[Accountant], trial: Trial) -> Evidence:
     """Nothing costs nothing; every event costs at least 0; epsilon falls in delta and delta in epsilon.
 
@@ -153,7 +152,7 @@ def check_totals_are_monotone(make: Factory[Accountant], trial: Trial) -> Eviden
     return Evidence(f"{compared} totals", compared)
 
 
-@check("composition", kinds=("accountant",))
+@attack("composition", kinds=("accountant",))
 def check_order_is_irrelevant(make: Factory[Accountant], trial: Trial) -> Evidence:
     """The total does not depend on the order in which events were composed.
 
@@ -173,7 +172,7 @@ def check_order_is_irrelevant(make: Factory[Accountant], trial: Trial) -> Eviden
     return Evidence(f"{8 * trial.effort} orders", 8 * trial.effort)
 
 
-@check("composition", kinds=("accountant",))
+@attack("composition", kinds=("accountant",))
 def check_repetition_is_a_loop(make: Factory[Accountant], trial: Trial) -> Evidence:
     """``Repeated(event, 5)``, ``compose(event, 5)``, ``Sequence`` of five, and a loop give one total.
 
@@ -193,7 +192,7 @@ def check_repetition_is_a_loop(make: Factory[Accountant], trial: Trial) -> Evide
     return Evidence(number_of(compared, "event"), compared)
 
 
-@check("composition", kinds=("accountant",))
+@attack("composition", kinds=("accountant",))
 def check_dry_runs_change_nothing(make: Factory[Accountant], trial: Trial) -> Evidence:
     """Composing, asking and failing leave an accountant as it was; copies and pickles agree with it.
 
@@ -215,7 +214,7 @@ def check_dry_runs_change_nothing(make: Factory[Accountant], trial: Trial) -> Ev
     return Evidence(number_of(compared, "event"), compared)
 
 
-@check("numerical", kinds=("accountant",))
+@attack("numerical", kinds=("accountant",))
 def check_epsilon_and_delta_agree(make: Factory[Accountant], trial: Trial) -> Evidence:
     """Where delta(epsilon(delta)) is above delta, it is so by more than a search that ends at the wrong side.
 
@@ -244,7 +243,7 @@ def check_epsilon_and_delta_agree(make: Factory[Accountant], trial: Trial) -> Ev
     return Evidence(f"{compared} points", compared)
 
 
-@check("privacy", kinds=("accountant",))
+@attack("privacy", kinds=("accountant",))
 def check_never_below_the_exact_law(make: Factory[Accountant], trial: Trial) -> Evidence:
     """No total is below what some mechanism that the event describes loses exactly.
 
@@ -283,7 +282,7 @@ def check_never_below_the_exact_law(make: Factory[Accountant], trial: Trial) -> 
     return Evidence(f"{compared} points", compared)
 
 
-@check("privacy", kinds=("accountant",))
+@attack("privacy", kinds=("accountant",))
 def check_mixtures_are_never_below(make: Factory[Accountant], trial: Trial) -> Evidence:
     """No total of different events is below what mechanisms that they describe lose together.
 

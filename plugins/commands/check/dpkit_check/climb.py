@@ -3,14 +3,21 @@
 Random structured tables give the start, coordinate hill climbing does the rest. A pair that moves the
 statistic by more than was declared refutes the claim with certainty; finding none proves nothing, but most
 published false sensitivities fall within a hundred evaluations.
+
+Where a statistic of a growing table begins to behave otherwise is found by halving, not by listing numbers.
+If a table that grows by m records moves a statistic by more than m times as far as one record may, one of
+the steps between moves it too far, and the half that moves further holds one. Where every record adds about
+as much, a smaller jump shows in the bend: both halves of a table whose records repeat move a sum by the same.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 import attrs
 import numpy as np
@@ -260,3 +267,98 @@ def _numbers(start: int, end: int) -> str:
 def _record(row: Vector) -> str:
     *x, y = (f"{value:.6g}" for value in row)
     return f"X = ({', '.join(x)}), y = {y}"
+
+
+MOST = 1024
+
+Movement: TypeAlias = Callable[[int, int], float]
+"""How far a statistic moves between two sizes of one table, in units of what one record may."""
+
+Bend: TypeAlias = Callable[[int, int, int], float]
+"""How far it moves otherwise between the second and third size than between the first and second."""
+
+
+def steepest(moved: Movement, most: int = MOST) -> int:
+    """Return a size to which one record more moves furthest, as far as halving finds it.
+
+    >>> steepest(lambda a, b: abs((b > 119) - (a > 119)) / (b - a))
+    120
+    """
+    low, high = max(_spans(most), key=lambda span: moved(*span))
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = max((low, middle), (middle, high), key=lambda span: moved(*span))
+    return high
+
+
+def most_bent(bend: Bend, moved: Movement, most: int = MOST) -> int:
+    """Return a size at which the steps change, as far as halving finds it.
+
+    >>> total = [n - 3 * (n >= 120) for n in range(2000)]
+    >>> def moved(a, b):
+    ...     return abs(total[b] - total[a]) / (b - a)
+    >>> most_bent(lambda a, m, b: abs(total[a] - 2 * total[m] + total[b]), moved), steepest(moved)
+    (120, 2)
+    """
+
+    def bent(span: tuple[int, int]) -> float:
+        return bend(span[0], sum(span) // 2, span[1])
+
+    low, high = max((span for span in _spans(most) if span[1] - span[0] > 1), key=bent)
+    while high - low > 2:
+        middle = (low + high) // 2
+        low, high = max((low, middle), (middle, high), key=bent)
+    return max(range(low + 1, high + 1), key=lambda n: moved(n - 1, n))
+
+
+def _spans(most: int) -> list[tuple[int, int]]:
+    return list(itertools.pairwise(2**i for i in range(most.bit_length())))
+
+
+def repeating(population: Population, rng: np.random.Generator, most: int = MOST) -> Iterator[Matrix]:
+    """Yield long tables whose records repeat: one at a bound, two far apart, three and sixteen at random.
+
+    And sixteen inside of the bounds whose targets are at both ends by turns: where groups are cut otherwise,
+    such a table moves.
+    """
+    corners = population.corners()
+    for rows in (
+        [corners[0], corners[4]],
+        [corners[0]],
+        [corners[1]],
+        [population.record(rng) for _ in "abc"],
+        [population.record(rng) for _ in range(16)],
+        population.by_turns(rng, 16),
+    ):
+        yield np.array(rows)[np.arange(most + 1) % len(rows)]
+
+
+T = TypeVar("T")
+
+
+def jumps(
+    table: Matrix,
+    ask: Callable[[int], T],
+    moved: Callable[[T, T], float],
+    bent: Callable[[T, T, T], float],
+) -> Iterator[Pair]:
+    """Yield the pairs of consecutive sizes of a table between which what is asked moves most, or otherwise.
+
+    Parameters
+    ----------
+    ask
+        Takes a number of records; its results are compared.
+    moved, bent
+        How far two results are apart, and by how much the movements between three of them differ.
+    """
+    asked = functools.cache(ask)
+
+    def movement(a: int, b: int) -> float:
+        return moved(asked(a), asked(b)) / (b - a)
+
+    def bend(a: int, m: int, b: int) -> float:
+        return bent(asked(a), asked(m), asked(b))
+
+    most = len(table) - 1
+    for high in dict.fromkeys((steepest(movement, most), most_bent(bend, movement, most))):
+        yield Pair(table[:high], high - 1, None)

@@ -1,4 +1,4 @@
-"""What a regressor promises that draws float noise: no more leaves than noise on real numbers would let out.
+"""Attacks on the last digits of what is released: no more may leave than noise on real numbers would let out.
 
 A float64 number has 53 digits, and the last of them depend on how it was added up: of zero plus noise close
 to zero all digits are noise, of one plus noise those below 2^-53 are zero. So which floats can be released
@@ -9,27 +9,23 @@ part's own has to do the same, by the samplers of integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
 import numpy as np
 
 from dpkit_check.audit import Audit, audit, strain
-from dpkit_check.check import check
-from dpkit_check.checks.regressors import BUDGETS, Case, case_of, name_of, scene_of, served
-from dpkit_check.drive import denial, fit, released_numbers
-from dpkit_check.scene import Replay, staged
-from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial
+from dpkit_check.cases import FIT_BUDGETS, RegressorCase, denial, judged, served
+from dpkit_check.instrument import Answers
+from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack
 from dpkit_check.worlds import Pair, box
 from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.noise.sampler import Sampler
-from dpkit_core.pipeline.meter import Draw, StageMeter
 from dpkit_core.privacy.budget import Budget, Neighboring
-from dpkit_core.protocols import Accountant, Refusal, Regressor, StagePlan
+from dpkit_core.protocols import Regressor
 from dpkit_core.text import number_of
 
 # Calls of a mechanism's sampler by whose answers noise with digits of its own can be made.
@@ -49,7 +45,7 @@ HINT = 0.2
 NO_DIGIT = 2000.0
 
 
-@check("privacy", kinds=("regressor",), statistical=True)
+@attack("privacy", kinds=("regressor",), statistical=True)
 def check_last_digits_tell_nothing(make: Factory[Regressor], trial: Trial) -> Evidence:
     """Which floats a fit can release by float noise of its own does not tell neighbors apart.
 
@@ -71,7 +67,7 @@ def check_last_digits_tell_nothing(make: Factory[Regressor], trial: Trial) -> Ev
         raise NotApplicable("no number that it releases follows float noise of its own")
     strongest, samples = 0.0, 0
     for case in cases:
-        pairs = list(_pairs(case))
+        pairs = list(_digit_pairs(case))
         few, runs = case.affordable(SCREENING), case.affordable(RUNS) * trial.effort
         strains = [_strain(case, pair, few) for pair in pairs]
         samples += few * len(pairs)
@@ -79,20 +75,11 @@ def check_last_digits_tell_nothing(make: Factory[Regressor], trial: Trial) -> Ev
             continue
         pair, level = pairs[int(np.argmax(strains))], trial.level(len(cases))
         samples += runs
-        with staged(digits_again, partial(scene_of, case, pair, runs=runs, error=level)):
-            strongest = max(strongest, _audited(case, pair, runs, level).epsilon)
+        strongest = max(strongest, digits_apart(case, pair, runs=runs, error=level).epsilon)
     return Evidence(
         f"largest proved epsilon {strongest:.3g}, {number_of(samples, 'run')}", samples, 1 - trial.error
     )
 
-
-def digits_again(make: Factory[Regressor], facts: Mapping[str, Any]) -> Evidence:
-    """Fail if as many runs on the two tables, by the same seeds, tell them apart by their last digits."""
-    case, pair = case_of(make, facts)
-    return Evidence(_audited(case, pair, facts["runs"], facts["error"]).describe(), facts["runs"])
-
-
-REPLAYS: tuple[Replay, ...] = (digits_again,)
 
 _Tables = tuple[Dataset, Dataset]
 
@@ -110,16 +97,16 @@ def last_digits(numbers: Vector) -> Vector:
     return np.append(places, places.min(initial=NO_DIGIT))
 
 
-def _cases(make: Factory[Regressor], neighboring: Neighboring) -> Iterator[Case]:
+def _cases(make: Factory[Regressor], neighboring: Neighboring) -> Iterator[RegressorCase]:
     """Yield plans that claim to be private: for the budget at which digits betray most, and a large one."""
-    large, sizes = BUDGETS[-1]
+    large, sizes = FIT_BUDGETS[-1]
     for budget in (BUDGET, large):
         case = served(make, box(2, neighboring), budget)
-        if isinstance(case, Case) and not denial(case.plan):
+        if isinstance(case, RegressorCase) and not denial(case.plan):
             yield attrs.evolve(case, sizes=sizes)
 
 
-def _pairs(case: Case) -> Iterator[_Tables]:
+def _digit_pairs(case: RegressorCase) -> Iterator[_Tables]:
     """Yield neighbors: records in the middle of all bounds, whose sums are nothing, and one unlike them."""
     population, replaced = case.population, case.schema.neighboring is Neighboring.REPLACE_ONE
     corners = population.corners()
@@ -130,70 +117,72 @@ def _pairs(case: Case) -> Iterator[_Tables]:
             yield population.datasets(Pair(table, 0, middle.copy() if replaced else None))
 
 
-def _follows_noise(case: Case, rng: np.random.Generator) -> bool:
+def _follows_noise(case: RegressorCase, rng: np.random.Generator) -> bool:
     """Return whether a number that is released moves a little where float noise does."""
     data = case.spread(rng)
-    plain, draws = _fitted(case, data, 0, StageMeter)
+    plain, draws = _released(case, data, Randomness.from_seed(0))
     if plain is None or not any(call.method in FINE for draw in draws for call, _ in draw.calls):
         return False
-    nudged, _ = _fitted(case, data, 0, _NudgedMeter)
+    nudged, _ = _released(case, data, _Nudged(0))
     if nudged is None or nudged.shape != plain.shape:
         return False
     moved = np.abs(nudged - plain)
     return bool(((moved > 0) & (moved <= FOLLOWS * (1 + np.abs(plain)))).any())
 
 
-def _strain(case: Case, pair: _Tables, runs: int) -> float:
+def _strain(case: RegressorCase, pair: _Tables, runs: int) -> float:
     """Return what a few runs suggest of the claim is used."""
     one, other = (_digits(case, data, range(s * runs, (s + 1) * runs)) for s, data in enumerate(pair))
     return strain(one, other, case.request.budget)
 
 
-def _audited(case: Case, pair: _Tables, runs: int, error: float) -> Audit:
+@judged("digits_again")
+def digits_apart(case: RegressorCase, pair: _Tables, *, runs: int, error: float) -> Audit:
+    """Return what so many runs on neighbors prove by last digits; fail where that refutes the budget."""
     one, other = (
         _digits(case, data, range(10_000 + s * runs, 10_000 + (s + 1) * runs)) for s, data in enumerate(pair)
     )
     finding = audit(one, other, case.request.budget, confidence=1 - error)
     if finding.violated:
         raise CheckFailed(
-            f"by the places of the last digits: {finding.describe()} ({name_of(case)}), neighbors with "
-            f"{pair[0].records} and {number_of(pair[1].records, 'record')}, the last of the first being "
-            f"{pair[0].X[-1]}, "
-            f"{pair[0].y[-1]}",
+            f"by the places of the last digits: {finding.describe()}, between {case.beside(pair)} "
+            f"({case.name})",
             samples=runs,
             confidence=1 - error,
         )
     return finding
 
 
-def _digits(case: Case, data: Dataset, seeds: range) -> Matrix:
+def _digits(case: RegressorCase, data: Dataset, seeds: range) -> Matrix:
     """Return one row per run: where the last digits of all released numbers are."""
-    rows = [_fitted(case, data, seed, StageMeter)[0] for seed in seeds]
+    rows = [_released(case, data, Randomness.from_seed(seed))[0] for seed in seeds]
     width = max((len(row) for row in rows if row is not None), default=0)
     blank = np.zeros(width)  # a refusal has no digits
     return np.array([last_digits(blank if row is None else row) for row in rows])
 
 
-_OpensMeter = Callable[..., StageMeter]
+def _released(case: RegressorCase, data: Dataset, by: Randomness | Answers) -> tuple[Vector | None, Any]:
+    """Return the numbers that are released, without that of the words, and the draws."""
+    numbers, draws = case.numbers(data, by)
+    return None if numbers is None else numbers[:-1], draws
 
 
-def _fitted(
-    case: Case, data: Dataset, seed: int, meter: _OpensMeter
-) -> tuple[Vector | None, tuple[Draw, ...]]:
-    """Return what is released with the very noise of a run, and the draws."""
+class _Nudged(Answers):
+    """The very noise of a seed, where it is fine moved by next to nothing."""
 
-    def open_meter(plan: StagePlan, neighboring: Neighboring) -> StageMeter:
-        randomness, accountant = Randomness.from_seed(seed), case.request.accountant
-        return meter("kit", plan, neighboring, randomness, accountant=accountant)
+    def __init__(self, seed: int) -> None:
+        randomness = Randomness.from_seed(seed)
+        super().__init__(0, sampler=_NudgedSampler(randomness.stream("kit")))
+        self._public = randomness.stream("kit/public coins")
 
-    outcome, draws = fit(
-        case.regressor, case.plan, data, case.schema.neighboring, open_meter, leave=released_numbers
-    )
-    return None if outcome is None or isinstance(outcome, Refusal) else outcome[:-1], draws
+    @property
+    def coins(self) -> np.random.Generator:
+        """Those of the seed."""
+        return self._public.generator
 
 
 @attrs.frozen
-class _Nudged(Sampler):
+class _NudgedSampler(Sampler):
     """A sampler whose fine noise is moved by next to nothing."""
 
     def exponential(self, size: Any = ()) -> Any:
@@ -213,19 +202,3 @@ class _Nudged(Sampler):
         """Return bits of which the last is another, where there are many."""
         drawn: int = super().bits(count)
         return drawn ^ 1 if 2**count > MANY else drawn
-
-
-class _NudgedMeter(StageMeter):
-    """A meter of such a sampler."""
-
-    def __init__(
-        self,
-        stage: str,
-        plan: StagePlan,
-        neighboring: Neighboring,
-        randomness: Randomness,
-        *,
-        accountant: Accountant | None = None,
-    ) -> None:
-        super().__init__(stage, plan, neighboring, randomness, accountant=accountant)
-        self._sampler = _Nudged(self._stream)

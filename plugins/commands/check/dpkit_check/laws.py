@@ -10,20 +10,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy
 
+from dpkit_check.instrument import Answers
 from dpkit_core.arrays import Vector
-from dpkit_core.noise.randomness import Randomness
-from dpkit_core.pipeline.meter import StageMeter
-from dpkit_core.privacy.budget import Neighboring
-from dpkit_core.privacy.events import Event, ExponentialMechanism, PermuteAndFlip
-from dpkit_core.protocols import Custom, Scores, StagePlan
+from dpkit_core.noise.sampler import Sampler
+from dpkit_core.privacy.events import Event, ExponentialMechanism
+from dpkit_core.protocols import Scores
 
 # So many sequences of answers are asked for, in a few seconds: two picks of five features have twenty. How
 # many there are is as public as the plan, and whoever has more is sampled.
@@ -84,60 +81,47 @@ class _Branch(Exception):
         self.law = law
 
 
-class ScriptedMeter(StageMeter):
-    """A meter that answers selections from a script, and asks for more where the script ends."""
+class _Scripted(Answers):
+    """Answers to selections from a script, which ask for more where the script ends."""
 
-    def __init__(
-        self,
-        script: Sequence[tuple[int, ...]],
-        randomness: Randomness,
-        plan: StagePlan,
-        neighboring: Neighboring,
-    ) -> None:
-        super().__init__("kit", plan, neighboring, randomness)
+    def __init__(self, script: Sequence[tuple[int, ...]]) -> None:
+        super().__init__(0)
         self._script = list(script)
-
-    def select(
-        self,
-        scores: Scores,
-        k: int,
-        *,
-        event: ExponentialMechanism | PermuteAndFlip,
-        constant_work: bool = False,
-    ) -> tuple[int, ...]:
-        """Return the next answer of the script."""
-        scale = self._spend_selections(scores, scores.values.shape, k, event)
-        if self._script:
-            return self._script.pop(0)
-        scaled = np.asarray(scores.values, dtype=np.float64) / scale
-        scaled[~np.asarray(scores.candidates, dtype=bool)] = -np.inf
-        law = gumbel_law if isinstance(event, ExponentialMechanism) else exponential_law
-        raise _Branch(ordered_law(scaled, k, law))
-
-    def laplace(self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float) -> Any:
-        """Refuse: there is no finite set of answers."""
-        raise NotEnumerable
-
-    gaussian = laplace
-
-    def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Custom]:
-        """Refuse: the law of a custom draw is not known."""
-        raise NotEnumerable
-
-    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
-        """Refuse: the law of somebody else's draw is not known."""
-        raise NotEnumerable
 
     @property
     def coins(self) -> np.random.Generator:
         """Refuse: the law of what follows is not known."""
         raise NotEnumerable
 
+    def noisy(self, value: Any, draw: Callable[[Any], Any]) -> Any:
+        """Refuse: there is no finite set of answers."""
+        raise NotEnumerable
+
+    def picked(self, scores: Scores, event: Any, draw: Callable[[Scores], Any]) -> tuple[int, ...]:
+        """Return the next answer of the script."""
+        k = len(draw(scores))
+        if self._script:
+            return self._script.pop(0)
+        scaled = np.asarray(scores.values, dtype=np.float64) / (
+            scores.round.sensitivity.range / event.epsilon
+        )
+        scaled[~np.asarray(scores.candidates, dtype=bool)] = -np.inf
+        law = gumbel_law if isinstance(event, ExponentialMechanism) else exponential_law
+        raise _Branch(ordered_law(scaled, k, law))
+
+    def custom(self, event: Event) -> Sampler:
+        """Refuse: the law of a custom draw is not known."""
+        raise NotEnumerable
+
+    def foreign(self, whose: str) -> None:
+        """Refuse: the law of somebody else's draw is not known."""
+        raise NotEnumerable
+
 
 def enumerate_law(
-    run: Callable[[Callable[[StagePlan, Neighboring], StageMeter]], Outcome],
+    run: Callable[[Answers], Outcome],
 ) -> dict[Outcome, float]:
-    """Return the exact law of ``run``, which is given what makes its meter.
+    """Return the exact law of ``run``, which is given what its meter answers.
 
     Raises
     ------
@@ -146,12 +130,11 @@ def enumerate_law(
     """
     law: dict[Outcome, float] = {}
     asked = 0
-    randomness = Randomness.from_seed(0)  # never drawn from
     open_scripts: list[tuple[tuple[tuple[int, ...], ...], float]] = [((), 1.0)]
     while open_scripts:
         script, probability = open_scripts.pop()
         try:
-            outcome = run(partial(ScriptedMeter, script, randomness))
+            outcome = run(_Scripted(script))
         except _Branch as branch:
             open_scripts += [((*script, answer), probability * p) for answer, p in branch.law.items()]
             asked += len(branch.law)

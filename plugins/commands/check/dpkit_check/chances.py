@@ -18,12 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dpkit_check.drive import QuickMeter, QuickSampler
-from dpkit_check.exact import exponential_law, gumbel_law, ordered_law
+from dpkit_check.instrument import Answers, QuickSampler
+from dpkit_check.laws import exponential_law, gumbel_law, ordered_law
 from dpkit_core.arrays import Floats
-from dpkit_core.noise.randomness import Randomness
-from dpkit_core.privacy.budget import Neighboring
-from dpkit_core.protocols import StagePlan
 
 #: Noise is chosen between these, in units of its scale: what lies beyond has probability below 1e-26.
 REACH = {
@@ -94,15 +91,15 @@ class OneDraw(Script):
 
 @attrs.frozen
 class _Scripted(QuickSampler):
-    script: Script
+    answers: Chosen
 
     def gumbel(self, size: Any = ()) -> Any:
         """Return what was chosen."""
-        return self.script.give("gumbel", 1.0, size)
+        return self.answers.script.give("gumbel", 1.0, size)
 
     def exponential(self, size: Any = ()) -> Any:
         """Return what was chosen."""
-        return self.script.give("exponential", 1.0, size)
+        return self.answers.script.give("exponential", 1.0, size)
 
     def discrete_laplace(self, scale: Any, size: Any = ()) -> Any:
         """Return what was chosen, in whole steps; coarse noise is not a continuous law."""
@@ -118,14 +115,14 @@ class _Scripted(QuickSampler):
 
     def subset(self, items: Any, size: int) -> Any:
         """Return the sample that was chosen, which one draw may be made from."""
-        if not isinstance(self.script, OneDraw):
+        if not isinstance(self.answers.script, OneDraw):
             raise NotProbed
-        return self.script.take(np.asarray(self.permutation(items)), int(size))
+        return self.answers.script.take(np.asarray(self.permutation(items)), int(size))
 
     def _whole(self, law: str, scale: float, size: Any) -> Any:
         if scale < 2**10:
             raise NotProbed
-        return np.rint(self.script.give(law, scale, size) * scale).astype(np.int64)
+        return np.rint(self.answers.script.give(law, scale, size) * scale).astype(np.int64)
 
     @property
     def generator(self) -> np.random.Generator:
@@ -144,28 +141,23 @@ class _Coins:
         raise NotProbed
 
 
-class ScriptedNoise(QuickMeter):
-    """A meter whose mechanisms of a part's own get the noise of a script."""
+class Chosen(Answers):
+    """Answers in which a mechanism of the part's own gets the noise of a script, which may be exchanged."""
 
-    def __init__(self, script: Script, plan: StagePlan, neighboring: Neighboring) -> None:
-        super().__init__(np.random.default_rng(0), _NEVER_DRAWN, plan, neighboring)
-        self._sampler = _Scripted(self._generator, script)
-
-    def follow(self, script: Script) -> None:
-        """Take the noise of ``script`` from now on."""
-        self._sampler = _Scripted(self._generator, script)
+    def __init__(self, script: Script) -> None:
+        super().__init__(0)
+        self.script = script
+        self.sampler = _Scripted(self.generator, self)
 
     @property
     def coins(self) -> Any:
         """Coins that leave every order as it is."""
         return _Coins()
 
-    def select(self, *arguments: Any, **options: Any) -> Any:
+    def picked(self, *arguments: Any) -> tuple[int, ...]:
         """Refuse: the law of what the meter selects is known."""
         raise NotProbed
 
-
-_NEVER_DRAWN = Randomness.from_seed(0)
 
 Wins = Callable[[Script], bool]
 """Whether the candidate that is left last wins, for noise that was chosen."""

@@ -1,0 +1,316 @@
+"""Attacks on what is made of answers: the same answers must release the same, whatever the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_check.cases import (
+    RegressorCase,
+    SelectorCase,
+    claimed_selection,
+    claiming,
+    denial,
+    each_variant,
+    every_regression,
+    judged,
+    keeping_plan,
+    regressions,
+    thresholds,
+)
+from dpkit_check.instrument import Answers, Transcript, given, opened, plain
+from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
+from dpkit_core.arrays import Vector
+from dpkit_core.data.dataset import Dataset
+from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.events import Gaussian
+from dpkit_core.protocols import Regressor, Scores, TopKSelector
+from dpkit_core.text import number_of
+
+# Features and picks.
+SHAPES: tuple[tuple[int, tuple[int, ...]], ...] = (
+    (300, (3,)),
+    (40, (1, 1, 1, 1, 1)),
+    (6, (5,)),
+    (4, (4,)),
+    (5, (2, 3)),
+)
+# How many answers of the meter are replaced by such as are rare.
+RARE_ANSWERS = 4
+# Rounds in which scores are read off components.
+READINGS = 3
+# Deviations of noise: nothing is further off, except with a probability of 10^-20.
+FAR = 10.0
+# Tables whose records are asked for sums.
+SUMMED = 3
+
+
+@attack("privacy", kinds=("selector",))
+def check_picks_follow_from_answers(make: Factory[TopKSelector], trial: Trial) -> Evidence:
+    """With the same answers of the meter, scores that share nothing have the same picks, however many.
+
+    Nor are other candidates handed to the meter: which are left follows from earlier picks and public coins.
+
+    If this fails: something reaches the picks around the meter: candidates that are left out by their scores,
+    an order, a tie, a default.
+    """
+    rng = np.random.default_rng(trial.seed)
+    tried, found = 0, False
+    for variant in each_variant(make):
+        for features, picks in SHAPES:
+            case = claimed_selection(variant, features, picks)
+            if case is None:
+                continue
+            found = True
+            for _ in range(4 * trial.effort):
+                pair = [_world(case, rng) for _ in picks], [_world(case, rng) for _ in picks]
+                if not _picked_alike(case, pair, seed=trial.seed):
+                    break
+                tried += 1
+    if not found:
+        raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
+    if not tried:
+        raise NotApplicable("it draws by a sampler of its own")
+    return Evidence(number_of(tried, "selection"), tried)
+
+
+def _world(case: SelectorCase, rng: np.random.Generator) -> Vector:
+    """Return scores of some dataset: a clear winner, ties, or an order."""
+    d = case.features
+    kind = [np.zeros(d), 1000.0 * (np.arange(d) == rng.integers(d)), rng.permutation(d) * 5.0]
+    chosen: Vector = kind[int(rng.integers(3))] + 0.0
+    return chosen
+
+
+@judged("answered_again")
+def _picked_alike(case: SelectorCase, pair: Sequence[list[Vector]], *, seed: int) -> bool:
+    """Fail if both scores lead to other picks or candidates; return whether all that was drawn was seen."""
+    first = Transcript(seed=seed)
+    second = first.follower()
+    one, other = (
+        case.selected(values, transcript) for values, transcript in zip(pair, (first, second), strict=True)
+    )
+    if first.opaque or second.opaque:
+        return False
+    require(one == other, f"with the same answers of the meter, {one} and {other} were picked ({case.name})")
+    same_number = len(first.candidates) == len(second.candidates)
+    require(
+        same_number and all(map(np.array_equal, first.candidates, second.candidates)),
+        f"with the same answers of the meter, it was asked to select among other candidates ({case.name})",
+    )
+    return True
+
+
+@attack("privacy", kinds=("selector",))
+def check_scores_are_read_off_releases(make: Factory[TopKSelector], trial: Trial) -> Evidence:
+    """A selector that reads shows a scorer the noisy components that it was charged for, once, and no others.
+
+    If this fails: release the components by the meter first, and pass on what it returned and the deviation
+    of the planned event.
+    """
+    samples = 0
+    for number, case in enumerate(thresholds(make)):
+        if not case.reads:
+            raise NotApplicable("it reads no scores off noisy components")
+        meter = opened(Answers((trial.seed, number)), case.plan, case.request.neighboring)
+        values = np.arange(float(case.features))
+        with keeping_plan():
+            for r, round_ in enumerate(case.request.rounds[:READINGS]):
+                answer = np.array([1.0, 1.0, -1.0, 0.0])
+                asked: list[tuple[Vector, float, int]] = []
+
+                def read(noisy: Vector, deviation: float, /) -> Vector:
+                    asked.append((np.array(noisy), float(deviation), len(meter.draws)))  # noqa: B023 - used at once
+                    return answer  # noqa: B023 - likewise
+
+                shown = Scores(values.copy(), round_, np.array([True, False, True, True]), read)
+                chosen = case.above(shown, meter)
+                samples += 1
+                require(chosen == [0], f"chose {chosen} of scores {answer} where candidate 1 is closed")
+                require(len(asked) == 1, f"asked {len(asked)} times for the scores of one release")
+                ((noisy, deviation, draws_before),) = asked
+                require(draws_before == r + 1, "asked for scores before the components were released")
+                event = case.plan.events[r]
+                if isinstance(event, Gaussian) and isinstance(event.sensitivity, float):
+                    promised = event.noise_multiplier * event.sensitivity
+                    require(deviation == promised, f"the deviation is {promised}, not {deviation}")
+                far = float(np.abs(noisy - values).max())
+                require(
+                    noisy.shape == values.shape and far < FAR * deviation and (far > 0 or len(values) == 1),
+                    f"{values} were shown as {noisy}, with noise of deviation {deviation:g}",
+                )
+    return Evidence(f"{number_of(samples, 'release')} of components", samples)
+
+
+@attack("privacy", kinds=("regressor",))
+def check_model_is_made_of_answers(make: Factory[Regressor], trial: Trial) -> Evidence:
+    """Fits to tables that share nothing, with the same answers of the meter, release the same document.
+
+    Tables of one record to a thousand, random and alike in all columns; answers as they were drawn, and rare
+    ones: nothing, less than nothing, very much. What is left of a record beside the meter's answers is a
+    leak, one run of each finds it. Nothing is said of fits that draw by a sampler of their own.
+
+    If this fails: the model, its words, its shape or the refusal is computed from records. Use the noisy sums
+    and public facts alone, also for the number of records where that is private.
+    """
+    rng = np.random.default_rng(trial.seed)
+    fits = 0
+    for case in every_regression(make):
+        if denial(case.plan):
+            continue
+        population, replaced = case.population, case.schema.neighboring is Neighboring.REPLACE_ONE
+        corners = population.corners()
+        for records, others in ((17, 3), (400, 1)) if case.often else ((17, 2), (400, 1)):
+            size = case.schema.records or records
+            base = population.dataset(population.table(rng, size))
+            first = Transcript()
+            outcome = case.released(base, first)
+            if first.opaque:
+                continue
+            for number in range(max(1, case.affordable(others)) * trial.effort):
+                n = size if replaced else int(rng.choice((1, 2, 7, *rng.integers(1, 1001, 4))))
+                table = population.table(rng, n)
+                if number % 2:
+                    table[:] = corners[int(rng.integers(len(corners)))]
+                    table[0] = corners[int(rng.integers(len(corners)))]
+                changed, second = population.dataset(table), first.follower()
+                other = case.released(changed, second)
+                fits += 1
+                if not second.opaque and outcome != other:
+                    released_alike(case, (base, changed), samples=fits)
+                    _require_one_document(case, (base, changed), outcome, other)
+            if case.often and records == 17:
+                fits += _rarely_answered(case, rng, (base, changed), first, trial)
+    if not fits:
+        raise NotApplicable("every fit draws by a sampler of its own")
+    return Evidence(number_of(fits, "fit"), fits)
+
+
+def _rarely_answered(
+    case: RegressorCase,
+    rng: np.random.Generator,
+    pair: tuple[Dataset, Dataset],
+    drawn: Transcript,
+    trial: Trial,
+) -> int:
+    """Fail if fits to two tables differ after answers that are rare; return how many fits were made."""
+    fits = 0
+    for number in range(max(1, case.affordable(RARE_ANSWERS)) * trial.effort):
+        # Each for all answers at first, then any of them for each.
+        chosen = [number if number < len(_RARE) else rng.integers(len(_RARE)) for _ in drawn.answers]
+        answers = [_replaced(answer, _RARE[i]) for answer, i in zip(drawn.answers, chosen, strict=True)]
+        fits += released_alike(case, pair, answers=plain(answers), rare=True)
+    return fits
+
+
+# Less than nothing, nothing, much, and much less than nothing. A noisy number of records may settle how many
+# groups are made: very much would take gigabytes, and hours.
+_RARE: tuple[Callable[[Vector], Vector], ...] = (
+    lambda answer: -np.abs(answer) - 1,
+    lambda answer: 0 * answer,
+    lambda answer: np.abs(answer) + 1e4,
+    lambda answer: -np.abs(answer) - 1e9,
+)
+
+
+def _replaced(answer: Any, rare: Callable[[Vector], Vector]) -> Any:
+    """Return another answer in the place of noisy numbers; picks are what they were."""
+    if isinstance(answer, np.ndarray | np.floating | float):
+        return np.asarray(rare(np.asarray(answer, dtype=np.float64)))
+    return answer
+
+
+@judged("answers_again")
+def released_alike(
+    case: RegressorCase,
+    pair: tuple[Dataset, Dataset],
+    *,
+    answers: Sequence[Any] = (),
+    seed: int = 0,
+    rare: bool = False,
+) -> bool:
+    """Fail if fits to two tables, with the same answers, release different documents.
+
+    After other answers a fit may ask for more, as when it is not refused: those are the same, too. Returns
+    False if one draws by a sampler of its own; or, after answers that are rare, if one ends in an exception:
+    numbers as large as these need not be provided for, and how fits end is the matter of other checks.
+    """
+    first = Transcript(list(map(given, answers)), seed=seed)
+    second = first.follower()
+    outcomes = []
+    for data, transcript in zip(pair, (first, second), strict=True):
+        try:
+            outcomes.append(case.released(data, transcript))
+        except (ArithmeticError, ValueError, CheckFailed):
+            if rare:
+                return False
+            raise
+        if transcript.opaque:
+            return False
+    _require_one_document(case, pair, *outcomes)
+    return True
+
+
+def _require_one_document(case: RegressorCase, pair: tuple[Dataset, Dataset], one: Any, other: Any) -> None:
+    if one != other:
+        last = pair[1]
+        raise CheckFailed(
+            f"with the same answers of the meter, tables of {pair[0].records} and "
+            f"{number_of(last.records, 'record')} release {one} and {other} ({case.name}); the first record "
+            f"of the second is {last.X[0]}, {last.y[0]}, its last {last.X[-1]}, {last.y[-1]}"
+        )
+
+
+@attack("privacy", kinds=("regressor",))
+def check_records_answer_for_themselves(make: Factory[Regressor], trial: Trial) -> Evidence:
+    """What a record contributes to sums depends on that record, and on what was released before.
+
+    The fit is run on a table, and on its neighbor with the very same releases and public coins. Every other
+    record must then contribute the same whole numbers to the same groups, in as many rounds.
+
+    If this fails: a clip, a scale, a threshold or an order of records was taken from the data without a
+    release; numbers were rounded together; or a round was skipped, as when nobody is left.
+    """
+    rng = np.random.default_rng(trial.seed)
+    rounds = 0
+    for case in claiming(regressions(make, every_schema=True)):
+        for seed in range(SUMMED * trial.effort):
+            pair = case.population.pair(rng, int(rng.choice(case.sizes)))
+            first = Transcript(seed=seed)
+            second = first.follower()
+            for transcript, data in zip((first, second), case.population.datasets(pair), strict=True):
+                case.run(data, transcript)
+                if transcript.own or transcript.opaque:
+                    raise NotApplicable("not all its noise is the meter's, so that a fit cannot be replayed")
+            if not first.summed_up:
+                raise NotApplicable("it asks for no sums")
+            require(
+                len(first.summed_up) == len(second.summed_up),
+                f"{number_of(len(first.summed_up), 'round')} on a table, {len(second.summed_up)} on its "
+                "neighbor",
+            )
+            for turn, (one, other) in enumerate(zip(first.summed_up, second.summed_up, strict=True)):
+                require(
+                    _same_rows(one, other, pair.row, pair.replacement is not None),
+                    f"in round {turn + 1} other records contribute otherwise than on a neighboring table, "
+                    f"though all that was released is the same ({case.name})",
+                )
+                rounds += 1
+    return Evidence(number_of(rounds, "round"), rounds)
+
+
+_Asked = tuple[list[npt.NDArray[Any]], npt.NDArray[Any]]
+"""Contributions and groups of one round."""
+
+
+def _same_rows(one: _Asked, other: _Asked, row: int, replaced: bool) -> bool:
+    """Return whether both ask the same of all records but that of ``row``, which the second may lack."""
+
+    def others(rows: npt.NDArray[Any], present: bool) -> npt.NDArray[Any]:
+        return np.delete(rows, row) if rows.ndim and present else rows
+
+    columns = [(one[1], other[1]), *zip(one[0], other[0], strict=True)]
+    return all(np.array_equal(others(a, True), others(b, replaced)) for a, b in columns)

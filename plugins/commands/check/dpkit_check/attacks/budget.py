@@ -1,0 +1,215 @@
+"""Attacks on budgets: plans must cost what they were given, and runs emit what was planned, for all data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpkit_check.cases import (
+    Pair,
+    SelectorCase,
+    claiming,
+    composed,
+    fitted,
+    judged,
+    requested,
+    scorings,
+    selections,
+)
+from dpkit_check.instrument import Answers
+from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
+from dpkit_core.noise.randomness import Randomness
+from dpkit_core.pipeline.meter import Draw
+from dpkit_core.pipeline.planner import other_sensitivity
+from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.events import unstated
+from dpkit_core.protocols import Refusal, Regressor, Scorer, TopKSelector
+from dpkit_core.release.release import Release
+from dpkit_core.release.verify import verify
+from dpkit_core.text import number_of
+
+
+@attack("composition", kinds=("selector", "regressor"))
+def check_plans_keep_the_budget(make: Factory[Any], trial: Trial) -> Evidence:
+    """Under every accountant that can serve it, what the part plans costs at most what it was given.
+
+    If this fails: calibrate against ``request.accountant`` with the request's delta and return the safe side
+    of the bisection (``dpkit_core.mechanisms.calibration`` does); count every round, and plan every event,
+    those of refusals too.
+    """
+    plans = 0
+    for case in claiming(requested(make)):
+        accountant, budget = case.request.accountant, case.request.budget
+        for event in case.plan.events:
+            require(accountant.supports(event), f"planned {event}, which its accountant cannot take")
+            require(unstated(event) is None, f"planned {unstated(event)}")
+            if isinstance(case, SelectorCase):
+                other = other_sensitivity(event, case.sensitivities)
+                require(other is None, f"planned for sensitivity {other}, not that of the scores")
+            accountant = accountant.compose(event)
+        spent = accountant.epsilon(budget.delta)
+        require(
+            spent <= budget.epsilon * (1 + 1e-9),
+            f"the plan costs epsilon {spent:.6g} where {budget.epsilon:.6g} was given ({case.name})",
+        )
+        plans += 1
+    return Evidence(number_of(plans, "plan"), plans)
+
+
+@attack("composition", kinds=("selector",))
+def check_events_are_those_planned(make: Factory[TopKSelector], trial: Trial) -> Evidence:
+    """A run emits the planned events, all of them, in order, and draws the same noise whatever the scores.
+
+    If this fails: ask the meter for exactly the events of the plan. No early stop, no draw skipped because a
+    score is small, no scale computed from scores.
+    """
+    rng = np.random.default_rng(trial.seed)
+    samples = 0
+    for case in selections(make, Neighboring):
+        for pair in case.neighbors(rng, 4 * trial.effort):
+            samples += 1
+            _same_noise(case, pair, seed=trial.seed, samples=samples)
+    return Evidence(f"{number_of(samples, 'pair')} of traces", samples)
+
+
+@attack("privacy", kinds=("regressor",))
+def check_noise_is_the_same_for_neighbors(make: Factory[Regressor], trial: Trial) -> Evidence:
+    """A fit emits the planned events, all of them, in order, with scales and shapes that no record decides.
+
+    If this fails: a scale divided by the number of records, a round skipped, a shape that follows the data.
+    Replace the private number by a public one, or release it with noise first.
+    """
+    samples = 0
+    for case, pair, runs in fitted(make, trial):
+        difference = _difference(runs)
+        if difference is not None:
+            _same_noise(case, pair, seed=samples)
+        require(difference is None, f"between neighbors, {difference} ({case.name})")
+        samples += 1
+    return Evidence(f"{number_of(samples, 'pair')} of traces", samples)
+
+
+@attack("composition", kinds=("scorer",))
+def check_release_keeps_its_plan(make: Factory[Scorer], trial: Trial) -> Evidence:
+    """What a scorer releases before it scores is what it planned, with noise that is the same for neighbors.
+
+    If this fails: emit the events of ``plan`` in order, and let no scale or shape depend on the data.
+    """
+    samples = 0
+    for case in scorings(make):
+        if case.plan is None:
+            continue
+        population, rng = case.population, np.random.default_rng(trial.seed)
+        for seed in range(8 * trial.effort):
+            pair = population.datasets(population.pair(rng, int(rng.integers(3, 20))))
+            runs = [case.run(data, Randomness.from_seed(seed), finish=True) for data in pair]
+            samples += 1
+            difference = _difference(runs)
+            require(difference is None, f"between neighbors, {difference}")
+    if not samples:
+        raise NotApplicable("the scorer releases nothing of its own")
+    return Evidence(f"{number_of(samples, 'pair')} of traces", samples)
+
+
+@attack("composition")
+def check_releases_keep_their_plan(make: Factory[Any], trial: Trial) -> Evidence:
+    """Composed with the kit's own parts, it releases what was planned, and the certificate can be checked.
+
+    The total follows from the events by an accountant that starts afresh and is within the budget; one seed
+    gives one release, unless somebody else draws its noise, and it is called not private; a release by the
+    system's randomness is called private exactly where nothing in the plan says otherwise; written as JSON
+    and read back, it is the same; and neighbors go through the same stages and rounds.
+
+    If this fails: the message says which. A part that works alone and not here reads something that the
+    composer does not promise, such as a fixed number of features, or draws noise outside the meter.
+    """
+    released = 0
+    for composition in composed(make, trial):
+        plan, (first, second) = composition.plan, composition.pair
+        require(plan.epsilon is None or plan.epsilon <= plan.budget.epsilon, "the plan is above its budget")
+        stages: list[list[tuple[Any, ...]]] = [[], []]
+        documents = [
+            composition.run(
+                data, Randomness.from_seed(trial.seed), lambda *step, seen=seen: seen.append(step)
+            ).to_document()
+            for data, seen in zip((first, second), stages, strict=True)
+        ]
+        require(stages[0] == stages[1], f"neighbors go through different stages: {stages[0]}, {stages[1]}")
+        again = composition.run(first, Randomness.from_seed(trial.seed)).to_document()
+        foreign = any(stage.plan.foreign for stage in plan.stages)
+        require(foreign or documents[0] == again, "the same seed gave two releases")
+        require(not again["certificate"]["private"], "a release with seeded noise is called private")
+        release = composition.run(first, Randomness.from_os())
+        certificate = release.certificate
+        require(
+            certificate.private is (not plan.reasons),
+            f"private is {certificate.private}, where the plan's reasons against it are {plan.reasons}",
+        )
+        require(certificate.events == plan.events, "the certificate lists other events than were planned")
+        found = verify(release, composition.accountant)
+        require(found.confirmed, f"the certificate is not confirmed: {'; '.join(found.problems)}")
+        _require_same_when_read_back(release)
+        released += 4
+    return Evidence(f"{number_of(released, 'release')}, their certificates confirmed", released)
+
+
+def _require_same_when_read_back(release: Release) -> None:
+    document = json.loads(json.dumps(release.to_document(), allow_nan=False))
+    same = json.loads(json.dumps(Release.from_document(document).to_document())) == document
+    require(same, "the release changed when it was written and read back")
+
+
+@judged("trace_again")
+def _same_noise(case: Any, pair: Pair, *, seed: int) -> None:
+    """Fail if runs on two worlds draw different noise."""
+    difference = _difference([case.run(world, Answers(seed)) for world in pair])
+    if difference is not None:
+        raise CheckFailed(f"{difference}, between {case.beside(pair)} ({case.name})")
+
+
+def _difference(runs: Sequence[tuple[Any, tuple[Draw, ...]]]) -> str | None:
+    refused = any(isinstance(outcome, Refusal) for outcome, _ in runs)
+    return trace_difference(runs[0][1], runs[1][1], refused=refused)
+
+
+def trace_difference(first: Sequence[Draw], second: Sequence[Draw], *, refused: bool = False) -> str | None:
+    """Return a sentence on the first difference between two traces, or None where they agree.
+
+    Which mechanism is called how often, with which scale, on how many numbers: all of that is visible, or
+    follows from public facts, or the plan would not hold. If it differs between two datasets, then it was
+    computed from private data, as when a scale is divided by the number of records. One run finds what no
+    sampling would.
+
+    Parameters
+    ----------
+    first, second
+        Draws of two runs with the same seed.
+    refused
+        Whether one of the runs ended in a refusal, after which nothing more is drawn.
+
+    Examples
+    --------
+    >>> from dpkit_core.privacy.events import Laplace
+    >>> trace_difference([Draw(Laplace(1.0), 1.0, ())], [Draw(Laplace(1.0), 0.95, ())])
+    'draw 1 has scale 1.0 on one dataset and 0.95 on the other'
+    """
+    for number, (one, other) in enumerate(zip(first, second, strict=False), start=1):
+        for fact in ("event", "scale", "shape"):
+            if getattr(one, fact) != getattr(other, fact):
+                return (
+                    f"draw {number} has {fact} {getattr(one, fact)} on one dataset and "
+                    f"{getattr(other, fact)} on the other"
+                )
+        if not refused and _scales(one) != _scales(other):
+            return f"draw {number} has noise of other scales inside it: {_scales(one)} and {_scales(other)}"
+    if len(first) != len(second) and not refused:
+        return f"{number_of(len(first), 'draw')} on one dataset and {len(second)} on the other"
+    return None
+
+
+def _scales(draw: Draw) -> set[tuple[str, float]]:
+    """Return the noise with a scale that a custom mechanism drew; how often may depend on the data."""
+    return {(call.method, call.scale) for call, _ in draw.calls if call.scale is not None}

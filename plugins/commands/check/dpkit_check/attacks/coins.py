@@ -1,0 +1,197 @@
+"""Attacks on randomness: it must be the meter's, follow from a seed, and differ between processes."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dpkit_check.cases import (
+    NO_BUDGET,
+    claiming,
+    distinct,
+    kind_of,
+    regressions,
+    releases,
+    scorings,
+    selections,
+)
+from dpkit_check.trial import (
+    CheckFailed,
+    Evidence,
+    Factory,
+    NotApplicable,
+    Trial,
+    attack,
+    global_generators,
+    require,
+)
+from dpkit_core.noise.randomness import Randomness
+from dpkit_core.protocols import Regressor, Scorer, TopKSelector
+from dpkit_core.text import number_of
+
+SELECTIONS, FITS = 30, 12
+
+# Two processes are compared once so many pairs of releases of one process differ; so many pairs are tried.
+TELLING_PAIRS, MOST_PAIRS = 12, 100
+
+
+@attack("randomness", kinds=("scorer",))
+def check_scores_are_deterministic(make: Factory[Scorer], trial: Trial) -> Evidence:
+    """Equal data give equal scores, asked twice of one object or once of two; no global randomness is used.
+
+    If this fails: a scorer draws no noise and keeps no state. Randomness that does not depend on the data,
+    such as the assignment of records to batches, belongs to a releasing scorer's ``meter.coins``.
+    """
+    samples = 0
+    for case in scorings(make):
+        for data in case.tables(trial):
+            before = global_generators()
+            scored = case.scoring(data)
+            selected = list(case.selections())
+            first = [scored(picks).copy() for picks in selected]
+            after = global_generators()
+            backwards = [scored(picks).copy() for picks in reversed(selected)][::-1]
+            fresh = [case.scoring(data)(picks) for picks in selected]
+            samples += 1
+            require(before == after, "the scorer moved the state of the global random generators")
+            for one, two, three in zip(first, backwards, fresh, strict=True):
+                if not (np.array_equal(one, two) and np.array_equal(one, three)):
+                    raise CheckFailed(f"the same question was answered by {one}, {two} and {three}")
+    return Evidence(number_of(samples, "table"), samples)
+
+
+@attack("randomness", kinds=("selector", "regressor"))
+def check_randomness_is_the_meters(make: Factory[Any], trial: Trial) -> Evidence:
+    """One seed gives one release, different seeds give different ones, global generators stay untouched.
+
+    Noise that the plan says somebody else draws follows from no seed, and must only differ.
+
+    If this fails: draw from the meter alone. Noise from ``numpy.random`` is neither charged nor secure. Noise
+    of another library is planned and drawn by ``Meter.foreign``.
+    """
+    return (_selected_by_seeds if kind_of(make) == "selector" else _fitted_by_seeds)(make, trial)
+
+
+def _selected_by_seeds(make: Factory[TopKSelector], trial: Trial) -> Evidence:
+    runs = 0
+    for case in distinct(claiming(selections(make, budgets=(NO_BUDGET,)))):
+
+        def picks(case: Any = case) -> list[Any]:
+            seeds = range(trial.seed, trial.seed + SELECTIONS)
+            return [case.selected(case.level, Randomness.from_seed(seed)) for seed in seeds]
+
+        first = _by_the_meter(picks, foreign=bool(case.plan.foreign))
+        runs += SELECTIONS
+        # Thirty ordered selections of two among five agree by chance with probability below 10^-37.
+        require(len(set(first)) > 1, f"thirty seeds gave one selection of equal scores, {first[0]}")
+    return Evidence(number_of(runs, "run"), runs)
+
+
+def _fitted_by_seeds(make: Factory[Regressor], trial: Trial) -> Evidence:
+    fits, varied, released, spread = 0, False, False, False
+    for case in claiming(regressions(make)):
+        data = case.spread(trial.seed)
+
+        def rows(case: Any = case, data: Any = data) -> list[Any]:
+            found: list[Any] = case.sample(data, range(FITS)).tolist()
+            return found
+
+        first = _by_the_meter(rows, foreign=bool(case.plan.foreign))
+        fits += 2 * FITS
+        released = released or any(row[0] == 0 for row in first)
+        other = case.sample(case.spread(trial.seed + 1), [0]).tolist()
+        spread = spread or first[:1] != other
+        varied = varied or any(row != first[0] for row in first)
+    # A model of one decimal may be the same twelve times, and one that is made of nothing always is.
+    require(varied or not released or not spread, "twelve seeds gave one and the same model")
+    return Evidence(number_of(fits, "fit"), fits)
+
+
+def _by_the_meter(released: Callable[[], list[Any]], *, foreign: bool) -> list[Any]:
+    """Return releases of several seeds; fail where they come otherwise again, or move global generators."""
+    before = global_generators()
+    first = released()
+    after = global_generators()
+    require(before == after, "the part moved the state of the global random generators")
+    require(foreign or released() == first, "the same seed gave two releases")
+    return first
+
+
+@attack("randomness", kinds=("scorer", "selector", "regressor"))
+def check_forked_workers_differ(make: Factory[Any], trial: Trial) -> Evidence:
+    """Two workers forked from one process, which share its randomness, do not share their noise.
+
+    If this fails: the difference of two releases with the same noise is the difference of their values. Draw
+    from the meter, and keep no generator from one call to the next.
+    """
+    release, randomness = releases(make, trial), Randomness.from_os()
+    return require_workers_differ(lambda: release(randomness))
+
+
+def require_workers_differ(release: Callable[[], Any]) -> Evidence:
+    """Check that ``release``, called in two forked processes, repeats neither its parent nor the other.
+
+    Raises
+    ------
+    NotApplicable
+        Where this system has no fork, or releases of one process hardly differ, as after refusals.
+    CheckFailed
+        If two processes make the same releases.
+    """
+    if not hasattr(os, "fork"):
+        raise NotApplicable("this system has no fork")
+
+    # In the parent first, so that every stream has begun when the process is forked.
+    runs = _telling_runs(release)
+
+    def releases() -> list[Any]:
+        return [release() for _ in range(runs)]
+
+    one, other = _in_child(releases), _in_child(releases)
+    require(one != other, "two forked workers made the same releases: they share their noise")
+    require(
+        releases() not in (one, other), "a forked worker made the releases of its parent: it repeats noise"
+    )
+    return Evidence(f"{runs} releases of two forked workers differ", 2 * runs)
+
+
+def _telling_runs(release: Callable[[], Any]) -> int:
+    """Return how many releases in a row two processes do not make alike by chance.
+
+    Pairs are made until 12 of them differ. If a pair differs with probability q, two processes agree in all
+    2 N releases with probability (1 - q)^(2 N), and N has a negative binomial law, under which the mean of
+    that is ((1 - q)^2 / (3 - 3 q + q^2))^12: at most 3^-12, below 2e-6, whatever q is.
+    """
+    differing = 0
+    for pairs in range(1, MOST_PAIRS + 1):
+        differing += release() != release()
+        if differing == TELLING_PAIRS:
+            return 2 * pairs
+    raise NotApplicable(f"no noise shows in most of {2 * MOST_PAIRS} releases")
+
+
+def _in_child(work: Callable[[], Any]) -> Any:
+    """Return what ``work`` returns in a forked process."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads: the child needs no lock of theirs
+        child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            with os.fdopen(writing, "wb") as pipe:
+                pickle.dump(work(), pipe)
+            status = 0
+        finally:
+            os._exit(status)  # without clean-up, which is the parent's
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        sent = pipe.read()
+    _, status = os.waitpid(child, 0)
+    require(status == 0, "a forked worker failed where its parent did not")
+    return pickle.loads(sent)

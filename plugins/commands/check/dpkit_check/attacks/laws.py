@@ -1,0 +1,479 @@
+"""Attacks on the laws of selections, found exactly wherever that is possible."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+
+import attrs
+import numpy as np
+
+from dpkit_check.attacks.budget import trace_difference
+from dpkit_check.attacks.outcomes import audit_worst
+from dpkit_check.audit import audit, clopper_pearson
+from dpkit_check.cases import (
+    BUDGETS,
+    GAPS,
+    NO_BUDGET,
+    SHAPES,
+    Pair,
+    SelectorCase,
+    alike,
+    claimed_mu,
+    claimed_selection,
+    claiming,
+    each_variant,
+    edges,
+    judged,
+    selections,
+    thresholds,
+)
+from dpkit_check.chances import (
+    HALVINGS,
+    LIST_PRECISION,
+    PRECISION,
+    Chosen,
+    NotProbed,
+    OneDraw,
+    Script,
+    chances,
+    largest_ratio,
+    law_of_lists,
+    range_of_losses,
+)
+from dpkit_check.instrument import Answers
+from dpkit_check.laws import hockey_stick, max_log_ratio
+from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
+from dpkit_core.arrays import Vector
+from dpkit_core.privacy.budget import Budget, Neighboring
+from dpkit_core.privacy.events import Event, ExponentialMechanism, PermuteAndFlip, PureDP, expand
+from dpkit_core.protocols import TopKSelector
+from dpkit_core.text import number_of
+
+# Few outcomes betray more: one pick among two strains most mechanisms to their very bound.
+SMALL_SHAPES = ((2, (1,)), (3, (2,)))
+# Nearly all that there are, in one round: what a claim for one pick says of five.
+DEEP_SHAPES, DEEP_RUNS = ((6, (5,)),), 2000
+# Pairs of scores whose exact laws are compared, of all plans of one shape and sensitivity; and of each plan.
+PAIRS, FEWEST_PAIRS = 24, 6
+TIES = 2000
+
+# Budget, candidates that are left, rounds, sensitivities, and by how many ranges the last one is ahead.
+_CLOSE = (-21.0, -20.0, -5.0, -4.0, -0.5, 0.5, 8.0, 9.0)
+PROBES = (
+    (BUDGETS[1], 2, 1, (1.0, 2.0), _CLOSE),
+    (BUDGETS[1], 2, 3, (1e-7, 2e-7), _CLOSE),
+    (BUDGETS[1], 2, 6, (1.0, 1.0), (-12.0, -11.0, 0.0, 1.0)),
+    (BUDGETS[1], 2, 1, (1e9, 2e9), (-5.0, -4.0, 0.0, 1.0)),
+    (BUDGETS[1], 40, 1, (1.0, 2.0), (-6.0, -5.0, -0.6, -0.1, 0.1, 0.4)),
+    (NO_BUDGET, 2, 1, (1.0, 2.0), (-20001.0, -20000.0, -101.0, -100.0, -24.0, -23.0, 30.0, 31.0)),
+)
+# Scores of either sign hide alike: the others are at so many ranges.
+LEVEL = -3.0
+# Candidates, and how many of them are picked at once.
+JOINT = ((4, 2), (8, 5))
+JOINT_TRIES = 16
+# Features and picks of which all lists are compared, and the sensitivity: monotone scores, and others.
+LISTS: tuple[tuple[int, int, tuple[float, float]], ...] = (
+    (4, 2, (1.0, 1.0)),
+    (4, 2, (1.0, 2.0)),
+    (4, 3, (1.0, 1.0)),
+    (4, 1, (1.0, 2.0)),
+    (6, 1, (1.0, 2.0)),
+)
+LIST_PAIRS = 6
+
+
+@attack("numerical", kinds=("selector",), statistical=True)
+def check_ties_are_broken_evenly(make: Factory[TopKSelector], trial: Trial) -> Evidence:
+    """Among equal scores every feature is selected equally often.
+
+    If this fails: the law depends on the order of the columns, which a neighbor can change when scores are
+    sorted. Break ties at random, by the meter.
+    """
+    groups = alike(claiming(selections(make)))
+    samples = 0
+    for number, cases in enumerate(groups):
+        d, expected = cases[0].features, sum(cases[0].picks) / cases[0].features
+        if cases[0].enumerable:
+            for case in cases:
+                law = case.law(case.level)
+                shares = np.array([sum(p for chosen, p in law.items() if j in chosen) for j in range(d)])
+                samples += len(law)
+                _require_fair(np.allclose(shares, expected, rtol=0, atol=1e-9), shares, case)
+            continue
+        runs = -(-TIES // len(cases)) * trial.effort
+        sample = [
+            chosen
+            for i, case in enumerate(cases)
+            for chosen in case.sample(case.level, runs, [trial.seed, number, i])
+        ]
+        hits = np.array([sum(j in chosen for chosen in sample) for j in range(d)])
+        low, high = clopper_pearson(hits, len(sample), trial.level(len(groups)) / (2 * d))
+        samples += len(sample)
+        fair = (low <= expected).all() and (expected <= high).all()
+        _require_fair(bool(fair), hits / len(sample), cases[0])
+    return Evidence("each equally often", samples, 1 - trial.error)
+
+
+def _require_fair(fair: bool, shares: Vector, case: SelectorCase) -> None:
+    require(fair, f"among equal scores, features are selected with frequencies {shares} ({case.name})")
+
+
+@attack("privacy", kinds=("selector",), statistical=True)
+def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) -> Evidence:
+    """Between neighboring scores, moved in the worst directions, no outcome betrays more than the budget.
+
+    Exact where the selector draws by ``meter.select``; otherwise an audit of many runs.
+
+    If this fails: the message holds two score vectors, both probabilities or their bounds, and the budget.
+    Usual causes: noise for ``linf`` where the range matters (factor 2); an unprotected second look at the
+    noisy scores, such as a threshold; a law accounted as another mechanism.
+    """
+    rng = np.random.default_rng(trial.seed)
+    exact: list[SelectorCase] = []
+    sampled: list[SelectorCase] = []
+    replaced = edges(make, BUDGETS[-1:], (Neighboring.REPLACE_ONE,), SMALL_SHAPES)
+    found = itertools.chain(selections(make, shapes=(*SMALL_SHAPES, *SHAPES)), replaced)
+    for cases in alike(claiming(found)):
+        (exact if cases[0].enumerable else sampled).extend(cases)
+    same = Counter(case.shape for case in exact)
+    pairs = [
+        (case, pair)
+        for case in exact
+        for pair in case.neighbors(rng, max(FEWEST_PAIRS, PAIRS // same[case.shape]) * trial.effort)
+    ]
+    strongest = max((exact_epsilon(case, pair) for case, pair in pairs), default=0.0)
+    beyond = ", as its delta allows" if strongest > 1 else ""
+    reached = f"exact epsilon reaches {strongest:.3f} of the budget{beyond}"
+    if not sampled:
+        return Evidence(reached, len(pairs))
+    # Other accountants and budgets give the same law with other noise.
+    largest = max(case.request.budget.epsilon for case in sampled)
+    once = {case.shape: case for case in reversed(sampled) if case.request.budget.epsilon == largest}
+    half = attrs.evolve(trial, error=trial.error / 2)
+    finding = audit_worst(list(once.values()), rng, half)
+    _audit_deep(make, half)
+    return Evidence(
+        f"{finding.describe()}" + f"; {reached}" * bool(exact),
+        finding.samples + len(pairs),
+        1 - trial.error,
+    )
+
+
+@judged("law_again")
+def exact_epsilon(case: SelectorCase, pair: Pair) -> float:
+    """Return the exact epsilon of one pair over the budget's; fail if the budget is exceeded."""
+    budget = case.request.budget
+    first, second = (case.law(values) for values in pair)
+    epsilon, delta = max_log_ratio(first, second), hockey_stick(first, second, budget.epsilon)
+    if delta > budget.delta * (1 + 1e-6) + 1e-13:
+        raise CheckFailed(
+            f"exact epsilon {epsilon:.6g}, delta {delta:.3g} at the budget's epsilon {budget.epsilon:g} "
+            f"(allowed {budget.delta:g}) between {case.beside(pair)} ({case.name})"
+        )
+    return epsilon / budget.epsilon
+
+
+def _audit_deep(make: Factory[TopKSelector], trial: Trial) -> None:
+    """Fail if a round of nearly all candidates is refuted: those that rise come first, in whatever order."""
+    found = claiming(selections(make, budgets=BUDGETS[-1:], shapes=DEEP_SHAPES))
+    case = next((case for case in found if case.plan.events), None)
+    if case is None:
+        return
+    d = case.features
+    rising = np.arange(d) < d - 1
+    first = [np.where(rising, 0.0, 0.5 * case.moves[0][1])]
+    last = [
+        np.array([[float(d - 1 not in picks)] for picks in sample])
+        for sample in case.samples(
+            (first, case.raised(first, rising)), DEEP_RUNS * trial.effort, [trial.seed, 77]
+        )
+    ]
+    finding = audit(last[0], last[1], case.request.budget, confidence=1 - trial.level())
+    if finding.violated:
+        raise CheckFailed(
+            f"{finding.describe()} ({case.name}), of the event that {d - 1} candidates that rise are ahead",
+            samples=DEEP_RUNS,
+            confidence=finding.confidence,
+        )
+
+
+@attack("privacy", kinds=("selector",))
+def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Trial) -> Evidence:
+    """A pick by noise of the selector's own has chances, found exactly, that its event covers.
+
+    So have several picks at once by one noise for each candidate, whose scale is found; and lists of picks of
+    which each has a noise of its own, between scores that all move; and a pick from a random sample of the
+    candidates, over all samples.
+
+    In the first and in later rounds, with two candidates left and with many, for sensitivities tiny and huge,
+    for scores close together, at a distance, and far apart.
+
+    If this fails: the noise is not that of the event where the message says: less in a later round, cut in
+    its tails, of a scale that is rounded or follows the scores, or left out for a clear winner.
+    """
+    attacks = (_chances_hidden, _joint_picks_hidden, _lists_hidden)
+    # Of each: whether a plan claims to be private, how much was tried, and what share of a claim it reached.
+    found, tried, worst = zip(*(tries(make, trial) for tries in attacks), strict=True)
+    if not any(found):
+        raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
+    if not sum(tried):
+        raise NotApplicable("it draws nothing of its own of a law that the kit can choose")
+    return Evidence(f"{max(worst):.3f} of an event's epsilon reached", sum(tried))
+
+
+_Reached = tuple[bool, int, float]
+
+
+def _chances_hidden(make: Factory[TopKSelector], trial: Trial) -> _Reached:
+    """Fail where the chances of the last candidate change by more than its event says."""
+    found, tried, worst = False, 0, 0.0
+    for variant, (budget, left, rounds, moves, places) in itertools.product(each_variant(make), PROBES):
+        relation = Neighboring.REPLACE_ONE if rounds > 1 else Neighboring.ADD_OR_REMOVE_ONE
+        case = claimed_selection(
+            variant, left + rounds - 1, (1,) * rounds, moves, relation=relation, budget=budget
+        )
+        found = found or case is not None
+        epsilon = None if case is None else _pure_epsilon(case.plan.events[-1:])
+        if case is None or epsilon is None:
+            continue
+        try:
+            known = {place: chances(partial(_last_wins, case, place), left) for place in places}
+        except NotProbed:
+            continue
+        for near, far in itertools.combinations(places, 2):
+            if abs(near - far) > 1 + 1e-9:
+                continue
+            ratio = largest_ratio([(known[near], known[far])])
+            tried, worst = tried + 1, max(worst, ratio / epsilon)
+            require(
+                ratio <= epsilon * (1 + 1e-3) + 2e-3,
+                f"round {rounds - 1}, {number_of(left, 'candidate')} left: where the last score is {near:g} "
+                f"and {far:g} range sensitivities above all others, it is picked with chances "
+                f"{known[near][0]:.6g} and {known[far][0]:.6g}, a loss of {ratio:.4g}; the event says "
+                f"{epsilon:.4g} ({case.name})",
+            )
+            worst = max(worst, _require_range(case, (near, far), (known[near], known[far])) / epsilon)
+    return found, tried, worst
+
+
+def _last_wins(case: SelectorCase, place: float, script: Script) -> bool:
+    """Return whether the last candidate wins the last round, where it is so many ranges ahead."""
+    rounds, features, spread = len(case.picks), case.features, case.sensitivities[0].range
+    values = [np.full(features, LEVEL * spread) for _ in range(rounds)]
+    values[-1][-1] += place * spread
+    answers = Chosen(script)
+
+    def before(r: int) -> None:
+        answers.script = script
+        if r < rounds - 1:  # who is picked before is up to the noise: the first that is left
+            answers.script = Script(np.arange(features - r), np.zeros(features - r))
+            answers.script.noise[0] = 50.0
+
+    *earlier, last = case.run(values, answers, before)[0]
+    if any(chosen >= rounds - 1 for chosen in earlier):
+        raise NotProbed
+    return last == features - 1
+
+
+def _require_range(
+    case: SelectorCase,
+    places: tuple[float, float],
+    known: tuple[tuple[float, float], tuple[float, float]],
+) -> float:
+    """Return how far apart the losses of two outcomes are; fail where the event says that they are closer.
+
+    Those of an exponential mechanism lie in an interval of length epsilon; of others nothing is said.
+    """
+    event = case.plan.events[-1]
+    if not isinstance(event, ExponentialMechanism):
+        return 0.0
+    spread = range_of_losses(*known)
+    require(
+        spread <= event.epsilon * (1 + 1e-3) + 2e-3,
+        f"{number_of(case.features, 'feature')}: between {places[0]:g} and {places[1]:g} range sensitivities "
+        f"above all others, the losses of picking the last one and of not doing so are {spread:.4g} apart; "
+        f"the event says that all losses are within {event.epsilon:.4g} of one another ({case.name})",
+    )
+    return spread
+
+
+def _pure_epsilon(events: Sequence[Event]) -> float | None:
+    """Return the epsilon of all events together, by basic composition; None where one is not pure."""
+    total = 0.0
+    for event in events:
+        if not isinstance(event, PureDP | ExponentialMechanism | PermuteAndFlip):
+            return None
+        total += event.epsilon
+    return total or None
+
+
+def _joint_picks_hidden(make: Factory[TopKSelector], trial: Trial) -> _Reached:
+    """Fail where several picks at once are the best of scores with too little noise."""
+    found, tried, worst = False, 0, 0.0
+    for variant, (left, picks) in itertools.product(each_variant(make), JOINT):
+        case = claimed_selection(variant, left, (picks,))
+        found = found or case is not None
+        epsilon = None if case is None else _pure_epsilon([*expand(case.plan.events)])
+        if case is None or epsilon is None:
+            continue
+        try:
+            scale = _joint_scale(case, epsilon)
+        except NotProbed:
+            continue
+        tried, worst = tried + 1, max(worst, picks / scale / epsilon)
+        require(
+            picks / scale <= epsilon * (1 + 1e-3) + 2e-3,
+            f"{number_of(picks, 'pick')} at once are the best of scores with noise of {scale:.6g} range "
+            f"sensitivities each. Where all that rise are far behind, that loses {picks / scale:.4g}, "
+            f"{picks} times as much as one does; the events say {epsilon:.4g} ({case.name})",
+        )
+    return found, tried, worst
+
+
+def _joint_scale(case: SelectorCase, epsilon: float) -> float:
+    """Return the scale of the noise, in range sensitivities, where the picks are the best noisy scores.
+
+    With independent noise whose tail is that of an exponential variable, k candidates that are far behind all
+    get ahead with a chance in proportion to exp(k / scale) for each range sensitivity that they rise.
+
+    Raises
+    ------
+    NotProbed
+        If the selector draws in another way, or picks otherwise.
+    """
+    (k,), d, spread = case.picks, case.features, case.sensitivities[0].range
+
+    def chosen(places: Vector, noise: Vector) -> tuple[set[int], str]:
+        script = Script(np.arange(d), noise)
+        return set(case.selected([places * spread], Chosen(script))), script.law
+
+    def level(behind: float) -> float:
+        """Return the noise from which on the last candidate is picked, so far behind all others."""
+        places, noise = np.zeros(d), np.zeros(d)
+        places[-1], noise[: k - 1] = -behind, 1e3
+        low, high = 0.0, 60.0
+        for _ in range(HALVINGS):
+            noise[-1] = (low + high) / 2
+            low, high = (low, noise[-1]) if d - 1 in chosen(places, noise)[0] else (noise[-1], high)
+        return high
+
+    law = chosen(np.zeros(d), np.arange(d, dtype=np.float64))[1]
+    if law not in {"laplace", "exponential", "gumbel"}:
+        raise NotProbed
+    near, far = 4 * k / epsilon, 8 * k / epsilon
+    steps = level(far) - level(near)
+    if steps <= PRECISION:
+        raise NotProbed
+    scale = (far - near) / steps
+    rng = np.random.default_rng(0)
+    for _ in range(JOINT_TRIES):
+        places, noise = scale * rng.uniform(0, 5, d), rng.uniform(0, 5, d)
+        best = np.argsort(-(places / scale + noise))[:k]
+        if chosen(places, noise)[0] != set(best.tolist()):
+            raise NotProbed
+    return scale
+
+
+def _lists_hidden(make: Factory[TopKSelector], trial: Trial) -> _Reached:
+    """Fail where two neighboring scores make a list of picks more likely than the events say."""
+    rng = np.random.default_rng(trial.seed)
+    tried, worst = 0, 0.0
+    for variant, (d, k, moves) in itertools.product(each_variant(make), LISTS):
+        case = claimed_selection(variant, d, (k,), moves)
+        if case is None:
+            continue
+        duels = list(case.duels())
+        pairs = [*duels, *case.neighbors(rng, LIST_PAIRS)]
+        others = rng.permutation(len(pairs))[: LIST_PAIRS * trial.effort]
+        for pair in (*(pair for pair in duels if _together(case, pair)), *(pairs[i] for i in others)):
+            try:
+                worst = max(worst, lists_apart(case, pair))
+            except NotProbed:
+                break
+            tried += 1
+    return tried > 0, tried, worst
+
+
+def _together(case: SelectorCase, pair: Pair) -> bool:
+    """Return whether as many scores rise as are picked, and are far behind or level with the others."""
+    (one,), (other,) = pair
+    rising = other - one > (other - one).min()
+    gap = np.ptp(one) / case.sensitivities[0].range
+    return int(rising.sum()) == case.picks[0] and gap in {0.0, GAPS[-1]}
+
+
+@judged("lists_again")
+def lists_apart(case: SelectorCase, pair: Pair) -> float:
+    """Return the share of a claim that the laws of lists reach; fail if above 1."""
+
+    def picked(values: Sequence[Vector], script: OneDraw) -> tuple[int, ...]:
+        return case.selected(values, Chosen(script))
+
+    one, other = (law_of_lists(partial(picked, values), case.features) for values in pair)
+    budget, epsilon = case.request.budget, _pure_epsilon([*expand(case.plan.events)])
+    if epsilon is None:
+        delta = hockey_stick(one, other, budget.epsilon + LIST_PRECISION)
+        require(
+            delta <= budget.delta * (1 + 1e-6) + 1e-12,
+            f"the laws of lists have delta {delta:.4g} at epsilon {budget.epsilon:g}, where {budget.delta:g} "
+            f"is allowed, between {case.beside(pair)} ({case.name})",
+        )
+        return min(1.0, delta / budget.delta) if budget.delta else 0.0
+    ratio = max_log_ratio(one, other)
+    require(
+        ratio <= epsilon * (1 + 1e-3) + 2 * LIST_PRECISION,
+        f"a list of {case.picks[0]} picks has probabilities of which the logarithms are {ratio:.4g} apart, "
+        f"where the events say {epsilon:.4g}, between {case.beside(pair)} ({case.name})",
+    )
+    return ratio / epsilon
+
+
+@attack("privacy", kinds=("selector",), statistical=True)
+def check_thresholds_keep_their_budget(make: Factory[TopKSelector], trial: Trial) -> Evidence:
+    """What is above a threshold betrays no more than was planned, and is among the candidates.
+
+    Tried on scores that all move together by all that they may, which a ranking would not notice.
+
+    If this fails: noisy scores themselves need noise for sqrt(d) times the largest change of one score; half
+    of their range is enough for their ranking only. Draw the same noise whatever is above.
+    """
+    samples, strongest = 0, 0.0
+    cases = list(thresholds(make))
+    for number, case in enumerate(cases):
+        request, linf = case.request, case.moves[0][0]
+        accountant, delta = request.accountant, request.budget.delta
+        for event in case.plan.events:
+            accountant = accountant.compose(event)
+        spent = accountant.epsilon(delta)
+        require(spent <= request.budget.epsilon * (1 + 1e-9), f"the plan costs epsilon {spent:.6g}")
+        require(len(case.plan.events) == len(request.rounds), "there is not one event for each round")
+        single = request.accountant.compose(case.plan.events[0]).epsilon(delta)
+        moved = np.full(case.features, linf / 2)
+        runs = [
+            case.counts(sign * moved, Answers((trial.seed, number, side, run)))
+            for run in range(trial.effort)
+            for side, sign in enumerate((-1.0, 1.0))
+        ]
+        difference = trace_difference(runs[0][1], runs[1][1])
+        require(difference is None, f"between neighbors, {difference}")
+        first, second = (np.concatenate([run[0] for run in runs[side::2]]) for side in (0, 1))
+        finding = audit(
+            first[:, np.newaxis],
+            second[:, np.newaxis],
+            Budget(single, delta),
+            mu=claimed_mu(case.plan.events[:1]),
+            confidence=1 - trial.level(len(cases)),
+        )
+        samples += 2 * len(first)
+        strongest = max(strongest, finding.epsilon / single)
+        if finding.violated:
+            raise CheckFailed(
+                f"{finding.describe()} ({case.features} scores that move together by {linf:g})",
+                samples=samples,
+                confidence=finding.confidence,
+            )
+    return Evidence(f"{strongest:.3f} of a claimed epsilon proved", samples, 1 - trial.error)

@@ -1,0 +1,293 @@
+"""Attacks on what leaves: many runs on two worlds, which must not be told apart better than was claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+import numpy as np
+
+from dpkit_check.attacks.answers import released_alike
+from dpkit_check.attacks.draws import share
+from dpkit_check.audit import Audit, audit, provable, strain
+from dpkit_check.cases import (
+    BUDGETS,
+    NO_BUDGET,
+    SHAPES,
+    Pair,
+    RegressorCase,
+    SelectorCase,
+    alike,
+    claimed_mu,
+    claiming,
+    judged,
+    kind_of,
+    regressions,
+    selections,
+)
+from dpkit_check.instrument import Transcript
+from dpkit_check.laws import max_log_ratio, same_law
+from dpkit_check.reference import ReferenceAccountant
+from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
+from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, Laplace, PermuteAndFlip, Repeated, walk
+from dpkit_core.protocols import Regressor, TopKSelector
+
+# Of selections: runs that are audited, and those with next to no budget.
+RUNS, SAME_RUNS = 4000, 2000
+# Many candidates, one law with hardly any budget.
+WIDE_SHAPES, WIDE_RUNS = ((120, (2,)),), 240
+# For the thorough run.
+LARGER_SHAPES = ((12, (4,)), (30, (1, 1, 1)))
+# Which pairs are tried in turn, with ever more runs for ever fewer of them; the last is audited.
+SUSPECTS, SCREENING = 36, ((40, 8), (150, 3), (400, 1))
+# Of fits: the plan whose worst pair strains its budget most gets the first, every other a sixth of them.
+FIT_RUNS, OTHER_FIT_RUNS = 1200, 200
+FIT_SCREENING, SAME_FIT_RUNS = 12, 300
+# The same where answers are followed, of which one run proves what many samples suggest.
+FOLLOWED, SAME_FOLLOWED = 5, 20
+FIT_PAIRS = 8
+
+# Events of which each is one draw of the meter, and whose law follows from what is drawn.
+_PLAIN = (Laplace, Gaussian, ExponentialMechanism, PermuteAndFlip, Repeated)
+
+
+@attack("privacy", kinds=("regressor",), statistical=True)
+def check_neighbors_cannot_be_told_apart(make: Factory[Regressor], trial: Trial) -> Evidence:
+    """Many runs on the neighbors that move the output most do not refute the budget.
+
+    Where all that is released is made of the meter's answers to questions that are seen, no sampling is
+    needed: the same answers must give the same model, and what is asked must move no further than planned, so
+    that the laws of the answers are those of the planned events. Elsewhere structured pairs are screened by
+    how far the average model moves, in units of its noise; the worst is audited with runs of its own.
+
+    If this fails: the message holds proved lower bounds on epsilon and delta. Check the sensitivity of every
+    noisy sum (clipping used? bounds public? both factors bounded? the largest value, not the width of the
+    bounds, where a record is added?), then the calibration.
+    """
+    rng = np.random.default_rng(trial.seed)
+    cases, followed = _split(
+        claiming(regressions(make, off_center=True)), partial(_neighbors_followed, rng, trial)
+    )
+    if not cases:
+        return Evidence("all that is released follows from answers that hide neighbors", followed)
+    tests = len(cases)
+    error = trial.error / tests
+    # Where even the last of the runs below could prove nothing, there is nothing to look for.
+    cases = [case for case in cases if _refutable(case, case.affordable(FIT_RUNS) * trial.effort, error)]
+    if not cases:
+        raise NotApplicable("a fit draws so often that as many runs as there is time for prove nothing")
+    suspects = [_worst_pair(case, rng, FIT_PAIRS * trial.effort) for case in cases]
+    first = max(range(len(suspects)), key=lambda i: suspects[i][0])
+    strongest, samples = 0.0, followed
+    for i, (case, (_, pair)) in enumerate(zip(cases, suspects, strict=True)):
+        runs = case.affordable(FIT_RUNS if i == first else OTHER_FIT_RUNS) * trial.effort
+        if i != first and not _refutable(case, runs, error):
+            continue
+        samples += runs
+        finding = audited(case, pair, runs=runs, error=trial.level(tests), seed=1000)
+        strongest = max(strongest, finding.epsilon)
+    return Evidence(f"largest proved epsilon {strongest:.3g}", samples, 1 - trial.error)
+
+
+@attack("privacy", kinds=("selector",), statistical=True, thorough_only=True)
+def check_many_picks_hide_the_scores(make: Factory[TopKSelector], trial: Trial) -> Evidence:
+    """Nor does a selection of several among more features, audited whatever it draws by.
+
+    If this fails: something that few features do not have matters, such as a class of sets, a cut-off, or a
+    loss that grows with the number of picks.
+    """
+    rng = np.random.default_rng(trial.seed)
+    cases = [
+        case
+        for case in claiming(selections(make, budgets=BUDGETS[-1:], shapes=LARGER_SHAPES))
+        if isinstance(case.request.accountant, ReferenceAccountant)
+    ]
+    if not cases:
+        raise NotApplicable("the kit's own accountant does not know the events of the selector")
+    finding = audit_worst(cases, rng, trial)
+    return Evidence(finding.describe(), finding.samples, 1 - trial.error)
+
+
+@attack("privacy", kinds=("selector", "regressor"), statistical=True)
+def check_no_budget_tells_nothing(make: Factory[Any], trial: Trial) -> Evidence:
+    """With hardly any budget, what is released of two worlds that share nothing has one law.
+
+    If this fails: something reaches the release around the noise: an order, a class, a tie, a default, an
+    average, a bound read from data, or a noise scale that follows the number of records.
+    """
+    return (_picks_tell_nothing if kind_of(make) == "selector" else _fits_tell_nothing)(make, trial)
+
+
+def _picks_tell_nothing(make: Factory[TopKSelector], trial: Trial) -> Evidence:
+    groups = alike(claiming(selections(make, budgets=(NO_BUDGET,), shapes=(*SHAPES, *WIDE_SHAPES))))
+    samples, sampled = 0, False
+    for number, cases in enumerate(groups):
+        first, wide = cases[0], cases[0].features > SHAPES[0][0]
+        if not wide and first.enumerable:
+            for case in cases:
+                ratio = max_log_ratio(*(case.law(values) for values in case.strangers()))
+                samples += 1
+                require(
+                    ratio < 1e-2, f"an outcome's log ratio between two worlds is {ratio:.3g} ({case.name})"
+                )
+            continue
+        sampled = True
+        runs = -(-(WIDE_RUNS if wide else SAME_RUNS) // len(cases)) * trial.effort
+        one, other = (
+            [
+                # Of many by the half that the first pick is in, so that few runs tell.
+                picks[0] < first.features // 2 if wide else picks
+                for i, case in enumerate(cases)
+                for picks in case.sample(case.strangers()[world], runs, [trial.seed, number, i, world])
+            ]
+            for world in (0, 1)
+        )
+        samples += len(one)
+        _require_one_law(one, other, trial.level(len(groups)), first.name)
+    return Evidence("one law", samples, 1 - trial.error if sampled else 1.0)
+
+
+def _fits_tell_nothing(make: Factory[Regressor], trial: Trial) -> Evidence:
+    cases, samples = _split(claiming(regressions(make, no_budget=True)), partial(_strangers_followed, trial))
+    for case in cases:
+        runs = case.affordable(SAME_FIT_RUNS) * trial.effort
+        samples += runs
+        outputs = case.samples(case.strangers(trial.seed), runs)
+        _require_one_law(*outputs, trial.level(len(cases)), case.name)
+    return Evidence("one law", samples, 1 - trial.error if cases else 1.0)
+
+
+def _require_one_law(one: Any, other: Any, level: float, name: str) -> None:
+    p = same_law(one, other)
+    require(p > level, f"two worlds differ in law, p = {p:.2g} ({name})")
+
+
+def _split(
+    cases: Iterable[RegressorCase], follow: Callable[[RegressorCase], int]
+) -> tuple[list[RegressorCase], int]:
+    """Return the cases that have to be sampled, and how many pairs of fits were followed in the others."""
+    sampled, followed = [], 0
+    for case in cases:
+        fits = follow(case)
+        followed += fits
+        if not fits:
+            sampled.append(case)
+    return sampled, followed
+
+
+def _neighbors_followed(rng: np.random.Generator, trial: Trial, case: RegressorCase) -> int:
+    """Return how many fits to neighbors were followed; 0 where sampling has to say what they release."""
+    fits = 0
+    for pair in case.pairs(np.random.default_rng(rng.integers(2**63)), FIT_PAIRS * trial.effort):
+        for seed in range(max(1, case.affordable(FOLLOWED))):
+            if not followed(case, pair, seed=seed, neighbors=True, samples=fits + 1):
+                return 0
+            fits += 1
+    return fits
+
+
+def _strangers_followed(trial: Trial, case: RegressorCase) -> int:
+    """Return how many fits to two worlds were followed; 0 where sampling has to say what they release."""
+    runs = max(1, case.affordable(SAME_FOLLOWED)) * trial.effort
+    pair = case.strangers(trial.seed)
+    return runs if all(followed(case, pair, seed=seed) for seed in range(runs)) else 0
+
+
+@judged("followed_again")
+def followed(case: RegressorCase, pair: Pair, *, seed: int, neighbors: bool = False) -> bool:
+    """Return whether all that is released of two tables follows from what is seen.
+
+    False for a mechanism of the part's own, whose claim need not follow from its draws; sums, which are
+    charged by record; events of samples or of batches. Fails where the same answers give different documents
+    or, for ``neighbors``, a draw moves further than planned.
+    """
+    if not all(isinstance(event, _PLAIN) for planned in case.plan.events for event in walk(planned)):
+        return False
+    first = Transcript(seed=seed)
+    second = first.follower()
+    released = []
+    for data, transcript in zip(pair, (first, second), strict=True):
+        released.append(case.released(data, transcript))
+        if not transcript.told:
+            return False
+    if released[0] != released[1]:
+        released_alike(case, pair, seed=seed)
+        raise CheckFailed(f"two runs of one seed release {released[0]} and {released[1]} ({case.name})")
+    if neighbors:
+        share(case, pair, first, second)
+    return True
+
+
+def _refutable(case: RegressorCase, runs: int, error: float) -> bool:
+    """Return whether so many runs could refute the claim, were it as false as can be."""
+    budget, mu = case.request.budget, claimed_mu(case.plan.events)
+    epsilon, most = provable(runs, budget, 1 - error)
+    return epsilon > budget.epsilon or (mu is not None and most > mu)
+
+
+def _worst_pair(case: RegressorCase, rng: np.random.Generator, count: int) -> tuple[float, Pair]:
+    """Return how far the neighbors that strain a plan most move the model for what it may cost, and them."""
+    count = max(count // 2, case.affordable(count))
+    shift, pair = max(((_shift(case, pair), pair) for pair in case.pairs(rng, count)), key=lambda x: x[0])
+    return shift / case.request.budget.epsilon, pair
+
+
+def _shift(case: RegressorCase, pair: Pair) -> float:
+    """Return how far the average output moves, in units of its deviation, the worst number of the model.
+
+    Both datasets get the same seeds, so that most of the noise cancels in the difference.
+    """
+    runs = max(FIT_SCREENING // 2, case.affordable(FIT_SCREENING))
+    first, second = case.samples(pair, runs, apart=False)
+    deviation = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 2)
+    moved = np.abs(np.median(first - second, axis=0))
+    return float((moved / (deviation + 1e-12 * (1 + moved))).max())
+
+
+@attrs.frozen(eq=False)
+class _Suspect:
+    """A plan and neighboring scores to run it on."""
+
+    case: SelectorCase
+    pair: Pair
+
+    def strain(self, runs: int, seed: Sequence[int]) -> float:
+        """Return what a few runs suggest of the claim is used, by which picks go to scores that rise."""
+        change = self.pair[1][0] - self.pair[0][0]
+        rising = change > change.min()
+        samples = self.case.samples(self.pair, runs, seed)
+        one, other = (np.array([rising[list(picks)] for picks in s], dtype=float) for s in samples)
+        return strain(one, other, self.case.request.budget, mu=claimed_mu(self.case.plan.events))
+
+
+def audit_worst(cases: Sequence[SelectorCase], rng: np.random.Generator, trial: Trial) -> Audit:
+    """Return what many runs prove on the pair that strains its claim most in a few runs.
+
+    Fails if the claim is refuted.
+    """
+    suspects = [_Suspect(case, pair) for case in cases for pair in case.duels()]
+    suspects = [suspects[i] for i in rng.permutation(len(suspects))[: SUSPECTS * trial.effort]]
+    suspects += [_Suspect(case, pair) for case in cases for pair in case.neighbors(rng, trial.effort)]
+    for stage, (runs, left) in enumerate(SCREENING):
+        strains = [suspect.strain(runs, [trial.seed, stage, i]) for i, suspect in enumerate(suspects)]
+        suspects = [suspects[i] for i in np.argsort(strains)[::-1][:left]]
+    (worst,) = suspects
+    seed = [trial.seed, len(SCREENING)]
+    finding: Audit = audited(worst.case, worst.pair, runs=RUNS * trial.effort, error=trial.level(), seed=seed)
+    return finding
+
+
+@judged("audit_again", "picks_again")
+def audited(case: Any, pair: Pair, *, runs: int, error: float, seed: Any = 1000) -> Audit:
+    """Return what so many runs on neighbors prove; fail where that refutes the budget."""
+    first, second = case.samples(pair, runs, seed)
+    finding = audit(first, second, case.request.budget, mu=claimed_mu(case.plan.events), confidence=1 - error)
+    if finding.violated:
+        raise CheckFailed(
+            f"{finding.describe()}, between {case.beside(pair)} ({case.name})",
+            samples=runs,
+            confidence=finding.confidence,
+        )
+    return finding

@@ -1,0 +1,363 @@
+"""Attacks on declared sensitivities: tables between which one record moves scores further."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from dpkit_check.cases import (
+    ADD_REMOVE,
+    IterateCase,
+    ScorerCase,
+    denial,
+    iterate_scorings,
+    judged,
+    reference_state,
+    scorer_of_tables,
+    scorings,
+)
+from dpkit_check.climb import NORMS, ROUNDING, SensitivityAttack, attack_sensitivity, jumps, repeating
+from dpkit_check.options import variants
+from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
+from dpkit_check.worlds import (
+    SIZES,
+    Pair,
+    Population,
+    box,
+    classified,
+    lattice,
+    schemas,
+    takes_classes,
+)
+from dpkit_core.arrays import Matrix, Vector
+from dpkit_core.data.dataset import AnyDataset, Dataset
+from dpkit_core.data.schema import Schema
+from dpkit_core.errors import CalibrationFailed, Unsuitable
+from dpkit_core.privacy.budget import Neighboring, Sensitivity
+from dpkit_core.protocols import Scorer
+from dpkit_core.text import number_of
+
+EVALUATIONS = 110
+LARGER_SIZES = (50, 120, 300)
+# Pairs whose smaller table has a single record, where what divides by n - 1 goes wrong.
+ONE_RECORD = 24
+# What is tried in each corner: pairs of tables of few different records, then a short search.
+CORNER_PAIRS, CORNER_SEARCH = 12, 8
+# Pairs of tables of independent records whose first record comes or goes.
+PLACED_PAIRS = 4
+# Features and rounds: more than are picked by default.
+MANY_ROUNDS = 7
+# Record counts, of which each is one side of some threshold; the sides of others are found by watching.
+COUNTS = (1, 12, 26, 60, 101, 130, 201, 260, 420, 700, 1000)
+# Records of tables that are alike in what one of them is not.
+ODD_SIZES = (40, 400)
+GROWN = 64
+# For each iterate of a scorer of iterates, and sizes of its tables.
+ITERATE_EVALUATIONS, ITERATE_SIZES = 200, (2, 3, 8, 16)
+
+
+@attack("privacy", kinds=("scorer",))
+def check_sensitivity_add_remove(make: Factory[Scorer], trial: Trial) -> Evidence:
+    """No table is found where adding a record moves scores further than declared, per score or in range.
+
+    If this fails: the message holds two datasets to compute by hand. Usual causes: a scale, mean or number of
+    records taken from the data; clipping that is computed and not used (the datasets leave the schema's
+    bounds); ties; a constant column that ceases to be one.
+    """
+    return _climbed(make, trial, ADD_REMOVE)
+
+
+@attack("privacy", kinds=("scorer",))
+def check_sensitivity_replace_one(make: Factory[Scorer], trial: Trial) -> Evidence:
+    """No table is found where replacing a record moves scores further than declared, per score or in range.
+
+    If this fails: a replacement removes one record and adds another, so its sensitivity is up to twice that
+    of adding. Return ``2 * linf`` for this relation or raise ``Unsuitable``.
+    """
+    return _climbed(make, trial, Neighboring.REPLACE_ONE)
+
+
+@attack("privacy", kinds=("scorer",))
+def check_sensitivity_in_corners(make: Factory[Scorer], trial: Trial) -> Evidence:
+    """Nor is one found in the corners of what may be asked for, with a few pairs of tables in each.
+
+    One column, more than a hundred, bounds for some, categories alone; every round to the seventh, after
+    prefixes of several kinds; up to a thousand records, on both sides of where scores begin to behave
+    otherwise; records alike in all columns; and every option at other values.
+
+    If this fails: the sensitivity that was proved is not that of this corner. The message holds the schema's
+    bounds, the round and two datasets.
+    """
+    rng = np.random.default_rng(trial.seed)
+    worst, evaluations, named = None, 0, ""
+    for name, case, selected, sizes, starts in _corners(make, rng, trial):
+        try:
+            declared = case.part.sensitivity(case.schema, len(selected))
+            if denial(case.plan):
+                continue
+        except (Unsuitable, CalibrationFailed):
+            continue
+        found = search(
+            case,
+            selected,
+            seed=trial.seed,
+            evaluations=len(starts) + CORNER_SEARCH * trial.effort * bool(sizes),
+            sizes=sizes or SIZES,
+            starts=starts,
+            declared=declared,
+        )
+        evaluations += found.evaluations
+        _require_kept(case, selected, found, trial.seed, evaluations, f"{name}, ")
+        if worst is None or found.ratio > worst:
+            worst, named = found.ratio, name
+    if worst is None:
+        raise NotApplicable("the scorer calls every corner unsuitable")
+    return Evidence(f"{worst:.3f} of the sensitivity reached ({named})", evaluations)
+
+
+@attack("privacy", kinds=("scorer",), thorough_only=True)
+def check_sensitivity_in_larger_tables(make: Factory[Scorer], trial: Trial) -> Evidence:
+    """Nor is one found among tables of a dozen columns and hundreds of records.
+
+    If this fails: something that small tables do not have matters, such as batches, a limit on the number of
+    pairs, or a sum whose rounding grows.
+    """
+    scorer = scorer_of_tables(make)
+    evaluations, ratio = 0, 0.0
+    reasons: list[str] = []
+    for neighboring in Neighboring:
+        case = ScorerCase(scorer, box(12, neighboring))
+        if reason := case.served():
+            reasons.append(reason)
+            continue
+        found = search(case, (), seed=trial.seed, evaluations=EVALUATIONS, sizes=LARGER_SIZES)
+        evaluations, ratio = evaluations + found.evaluations, max(ratio, found.ratio)
+        _require_kept(case, (), found, trial.seed, evaluations)
+    if not evaluations:
+        raise NotApplicable(f"the scorer calls the tables unsuitable: {reasons[0]}")
+    return Evidence(f"{ratio:.3f} of the sensitivity reached", evaluations)
+
+
+@attack("privacy", kinds=("scorer",))
+def check_scores_of_iterates_keep_their_sensitivity(make: Factory[Scorer], trial: Trial) -> Evidence:
+    """No table and no iterate are found for which one record moves scores of it further than declared.
+
+    Tried are both relations, both losses, gradients and clipped residuals, iterates at and inside the ball,
+    with and without coefficients; *none* is among the scores, at 0.
+
+    If this fails: the message holds two datasets to compute by hand. Usual causes: the printed sensitivity of
+    the screening rule, which forgets the root of the number of records; a radius left out; a product bounded
+    by the product of two changes.
+    """
+    worst: SensitivityAttack | None = None
+    evaluations = 0
+    rng = np.random.default_rng(trial.seed)
+    for case in iterate_scorings(make):
+        facts, declared = case.facts, case.sensitivity()
+        require(
+            type(declared) is Sensitivity and declared.neighboring is facts.neighboring,
+            f"sensitivity is {declared!r}; it must be one for {facts.neighboring.value}",
+        )
+        for weights, intercept in case.weights(rng):
+
+            def scores(data: Dataset, at: tuple[Vector, float] = (weights, intercept)) -> Vector:
+                return np.append(case.scores(reference_state(data, *at, case.facts)), 0.0)  # noqa: B023 - at once
+
+            found = attack_sensitivity(
+                scores,
+                declared,
+                case.schema,
+                evaluations=ITERATE_EVALUATIONS * trial.effort,
+                sizes=_sizes(case),
+                beyond=False,
+                seed=trial.seed,
+            )
+            evaluations += found.evaluations
+            if found.violated:
+                raise CheckFailed(
+                    f"at {weights} and intercept {intercept:g}, {facts}: {found.describe()}",
+                    samples=evaluations,
+                )
+            if worst is None or found.ratio > worst.ratio:
+                worst = found
+    assert worst is not None
+    return Evidence(f"{worst.describe()} (reached {worst.ratio:.3f} of it)", evaluations)
+
+
+def _sizes(case: IterateCase) -> Sequence[int]:
+    """Return numbers of records for which the scorer says that its proof holds, one more included."""
+    if case.facts.records is not None:
+        return (case.facts.records,)
+    most = getattr(case.part, "most_records", None)
+    return [size for size in ITERATE_SIZES if most is None or size < most] or [1]
+
+
+def _climbed(make: Factory[Scorer], trial: Trial, neighboring: Neighboring) -> Evidence:
+    worst: SensitivityAttack | None = None
+    evaluations = 0
+    for case in scorings(make, neighboring):
+        tries = ((SIZES, EVALUATIONS * trial.effort), ((1,), ONE_RECORD))
+        for selected, (sizes, count) in itertools.product(case.selections(), tries):
+            found = search(case, selected, seed=trial.seed, evaluations=count, sizes=sizes)
+            after = evaluations + (found.found_after or 0)
+            evaluations += found.evaluations
+            _require_kept(case, selected, found, trial.seed, after)
+            if worst is None or found.ratio > worst.ratio:
+                worst = found
+    assert worst is not None
+    return Evidence(f"{worst.describe()} (reached {worst.ratio:.3f} of it)", evaluations)
+
+
+def search(
+    case: ScorerCase,
+    selected: tuple[int, ...],
+    *,
+    seed: int,
+    evaluations: int,
+    form: Callable[[Dataset, Schema], AnyDataset] | None = None,
+    sizes: Sequence[int] = SIZES,
+    starts: Sequence[Pair] = (),
+    declared: Sensitivity | None = None,
+) -> SensitivityAttack:
+    """Return the tables between which the scores of one round move furthest, for what was declared."""
+    known = case.sensitivity(selected) if declared is None else declared
+    require(
+        getattr(known, "neighboring", None) is case.schema.neighboring,
+        f"sensitivity is {known!r}; it must hold for {case.schema.neighboring.value}",
+    )
+    left = [j for j in range(len(case.schema.features)) if j not in selected]
+
+    def candidate_scores(data: Dataset) -> Vector:
+        shown = data if form is None else form(data, case.schema)
+        scores: Vector = case.scoring(shown, seed)(selected)[left]
+        return scores
+
+    return attack_sensitivity(
+        candidate_scores,
+        known,
+        case.schema,
+        evaluations=evaluations,
+        sizes=sizes,
+        seed=seed,
+        starts=starts,
+    )
+
+
+def _require_kept(  # noqa: PLR0917 - all of them are of one search
+    case: ScorerCase,
+    selected: Sequence[int],
+    found: SensitivityAttack,
+    seed: int,
+    samples: int,
+    where: str = "",
+) -> None:
+    """Fail where a search found tables between which scores move too far."""
+    if found.violated:
+        failed = CheckFailed(f"{where}round {len(selected)}: {found.describe()}", samples=samples)
+        try:
+            _moved(case, found.pair, selected=[int(j) for j in selected], norm=found.norm, seed=seed)
+        except CheckFailed as again:
+            failed.scene = again.scene  # unless what the scorer keeps from call to call hides it
+        raise failed
+
+
+@judged("move_again")
+def _moved(
+    case: ScorerCase, pair: tuple[Dataset, Dataset], *, selected: Sequence[int], norm: str, seed: int
+) -> None:
+    """Fail if scores move further than declared between two tables."""
+    selected = tuple(selected)
+    declared = case.part.sensitivity(case.schema, len(selected))
+    limit = {"linf": declared.linf, "range": declared.range}[norm]
+    left = [j for j in range(len(case.schema.features)) if j not in selected]
+    one, other = (case.scoring(data, seed)(selected)[left] for data in pair)
+    moved = NORMS[norm](one - other)
+    slack = ROUNDING * max(np.abs(one).max(), np.abs(other).max())
+    if moved > limit * (1 + 1e-9) + slack:
+        raise CheckFailed(
+            f"round {len(selected)}: {norm} change {moved:.6g}, declared {limit:.6g} ({moved / limit:.3g} "
+            f"times), between {case.beside(pair)}"
+        )
+
+
+_Corner = tuple[str, ScorerCase, tuple[int, ...], tuple[int, ...], list[Pair]]
+
+
+def _corners(make: Factory[Scorer], rng: np.random.Generator, trial: Trial) -> Iterator[_Corner]:
+    """Yield what is asked for, the sizes to search in, and pairs to try first."""
+    scorer = scorer_of_tables(make)
+
+    def some(schema: Schema, records: int, count: int) -> list[Pair]:
+        return Population(schema).some_corner_pairs(rng, records, count * trial.effort)
+
+    for neighboring in Neighboring:
+        plain = schemas(neighboring)
+        for name, schema in plain.items():
+            yield name, ScorerCase(scorer, schema), (), (), list(Population(schema).corner_pairs(4))
+        classes = classified(neighboring) if takes_classes(scorer) else {}
+        for name, schema in {**lattice(neighboring), **classes}.items():
+            sizes = (schema.records or 6,)
+            yield name, ScorerCase(scorer, schema), (), sizes, some(schema, sizes[0], CORNER_PAIRS)
+        rounds = box(MANY_ROUNDS, neighboring)
+        for r in range(1, MANY_ROUNDS) if scorer.adaptive else ():
+            for prefix in (tuple(range(r)), tuple(rng.permutation(MANY_ROUNDS)[:r].tolist())):
+                starts = some(rounds, 9, CORNER_PAIRS // 2)
+                yield "one more round", ScorerCase(scorer, rounds), prefix, (9,), starts
+        cases = (ScorerCase(scorer, schema) for schema in plain.values())
+        case = next((case for case in cases if not case.served()), None)
+        if case is not None:
+            small, population = case.schema, case.population
+            for records in COUNTS:
+                yield number_of(records, "record"), case, (), (), some(small, records, 4)
+            yield "one more record at a time", case, (), (), _growing(small, rng)
+            placed = list(population.first_pairs(rng, PLACED_PAIRS * trial.effort))
+            yield "another first record", case, (), (), placed
+            odd = [pair for n in ODD_SIZES for pair in population.odd_pairs(n)]
+            yield "one record unlike all others", case, (), (), odd
+            if neighboring is ADD_REMOVE:
+                yield "where scores jump", case, (), (), _jumps(case, rng)
+        for name, other in variants(make):
+            for schema in plain.values():
+                case = ScorerCase(other(), schema)
+                yield name, case, (), (5,), some(schema, 5, CORNER_PAIRS)
+                if scorer.adaptive:
+                    yield name, case, (0,), (5,), some(schema, 5, CORNER_PAIRS // 2)
+
+
+def _growing(schema: Schema, rng: np.random.Generator) -> list[Pair]:
+    """Return pairs of every size up to a limit: records at corners in random order, or equal but the last."""
+    corners = np.array(Population(schema).corners())
+    replaced = schema.neighboring is Neighboring.REPLACE_ONE
+    pairs = []
+    for _ in range(2):
+        table, others = corners[rng.integers(len(corners), size=(2, GROWN + 1))]
+        for n in range(1, GROWN + 1):
+            pairs.append(Pair(table[: n + 1], n, others[n].copy() if replaced else None))
+    for n in range(1, GROWN + 1):
+        rest, last, other = corners[rng.permutation(len(corners))[:3]]
+        pairs.append(Pair(np.vstack((np.tile(rest, (n, 1)), last)), n, other if replaced else None))
+        high, crossed = corners[-7], corners[-1]
+        pairs.append(Pair(np.vstack((np.tile(high, (n, 1)), crossed)), n, high if replaced else None))
+    return pairs
+
+
+def _jumps(case: ScorerCase, rng: np.random.Generator) -> list[Pair]:
+    """Return pairs of consecutive sizes between which scores move most, or otherwise than before."""
+    population = case.population
+
+    def scores(n: int, table: Matrix) -> Vector:
+        return case.scoring(population.dataset(table[:n]))(())
+
+    return [
+        pair
+        for table in repeating(population, rng)
+        for pair in jumps(
+            table,
+            partial(scores, table=table),
+            lambda one, two: float(np.abs(two - one).max()),
+            lambda one, two, three: float(np.abs(three - 2 * two + one).max()),
+        )
+    ]

@@ -1,0 +1,294 @@
+"""Attacks on the shape of what is returned: finite, for the right columns, and the same for all data."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import attrs
+import numpy as np
+
+from dpkit_check.cases import (
+    BUDGETS,
+    RegressorCase,
+    ScorerCase,
+    draws,
+    edges,
+    fitted,
+    iterate_scorings,
+    reference_state,
+    regressions,
+    released_numbers,
+    restricted,
+    scorings,
+    selections,
+)
+from dpkit_check.instrument import Answers
+from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
+from dpkit_check.worlds import Population
+from dpkit_core.arrays import Matrix
+from dpkit_core.data.dataset import Dataset
+from dpkit_core.data.features import Feature
+from dpkit_core.data.schema import Schema
+from dpkit_core.noise.randomness import Randomness
+from dpkit_core.protocols import Iterate, Refusal, Regressor, Scorer, TopKSelector
+from dpkit_core.text import number_of
+
+# Tables for each iterate of a scorer of iterates.
+STATES = 10
+
+
+@attack("numerical", kinds=("scorer",))
+def check_scores_are_finite_vectors(make: Factory[Scorer], trial: Trial) -> Evidence:
+    """Scores are d finite float64 numbers for every table: ties, constants, two records, the largest numbers.
+
+    If this fails: guard the division or logarithm that the message's table breaks (0 is the usual score of a
+    constant column), and clip before anything is multiplied: products of large numbers overflow. A score that
+    is not finite ends the release, so a record's values decide whether there is one.
+    """
+    samples = 0
+    for case in scorings(make):
+        features = len(case.schema.features)
+        for data in (*case.tables(trial), case.table(1, trial.seed), *_largest(case.schema)):
+            scored = case.scoring(data)
+            for selected in case.selections():
+                scores = scored(selected)
+                samples += 1
+                found = (type(scores), getattr(scores, "dtype", None), np.shape(scores))
+                wanted = (np.ndarray, np.dtype(np.float64), (features,))
+                require(found == wanted, f"scores have type, dtype and shape {found}; must be {wanted}")
+                if not np.isfinite(scores).all():
+                    raise CheckFailed(f"scores are {scores} on X = {data.X}, y = {data.y}")
+    return Evidence(number_of(samples, "score vector"), samples)
+
+
+def _largest(schema: Schema) -> Iterator[Dataset]:
+    """Yield tables of the largest and smallest numbers; bounds are not kept by data."""
+    signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(12, len(schema.features) + 1))
+    for table in (signs * 1e300, signs * 1e-300, signs * np.logspace(-300, 300, 12)[:, np.newaxis]):
+        yield Population(schema).dataset(table)
+
+
+@attack("numerical", kinds=("scorer",))
+def check_scores_follow_the_features(make: Factory[Scorer], trial: Trial) -> Evidence:
+    """Exchanging two columns exchanges their scores and nothing else.
+
+    If this fails: the score of a feature depends on its position. Look for an index that is off by one, a
+    column that is treated specially, or options that are not matched to columns by name.
+    """
+    rng = np.random.default_rng(trial.seed)
+    samples = 0
+    for case in scorings(make):
+        schema = case.schema
+        order = rng.permutation(len(schema.columns))
+        turned = attrs.evolve(schema, columns=tuple(schema.columns[i] for i in order))
+        names = [feature.name for feature in schema.features]
+        columns = [names.index(feature.name) for feature in turned.features]
+        scores, again = [], []
+        for data in case.tables(trial):
+            other = Dataset.from_arrays(data.X[:, columns], data.y, turned)
+            scores.append(case.scoring(data)(())[columns])
+            again.append(ScorerCase(case.part, turned).scoring(other)(()))
+            samples += 1
+        _require_same_places(np.array(scores), np.array(again), [names[i] for i in columns], names)
+    return Evidence(number_of(samples, "table"), samples)
+
+
+def _require_same_places(scores: Matrix, again: Matrix, turned: Sequence[str], names: Sequence[str]) -> None:
+    """Fail where the score of a feature, of some table, depends on the order of the columns.
+
+    Rows are tables, columns are features, in both arrays in the second order. A score that is the same for
+    every table, in one of the orders, says nothing of the records there: that a feature is left out by its
+    place is public.
+    """
+    public = (scores == scores[0]).all(axis=0) | (again == again[0]).all(axis=0)
+    slack = 1e-9 * (1 + np.abs(scores).max(axis=1, keepdims=True))
+    differ = ~(np.isclose(scores, again, rtol=1e-9, atol=slack) | public)
+    for table, feature in np.argwhere(differ):
+        raise CheckFailed(
+            f"on table {table} of {len(scores)}, the score of {turned[feature]} is {scores[table, feature]} "
+            f"where the columns come in the order {', '.join(names)}, and {again[table, feature]} in the "
+            f"order {', '.join(turned)}; all scores are {scores[table]} and {again[table]}. Features whose "
+            "scores are equal on all tables, in one of the orders, were not compared"
+        )
+
+
+@attack("numerical", kinds=("scorer",))
+def check_scores_of_iterates_are_finite(make: Factory[Scorer], trial: Trial) -> Evidence:
+    """Every iterate gets d finite scores, the same when asked again, and is not changed.
+
+    If this fails: guard divisions and roots that are 0 for an iterate without coefficients, or below 0 by
+    rounding at the minimizer.
+    """
+    rng = np.random.default_rng(trial.seed)
+    samples = 0
+    for case in iterate_scorings(make):
+        facts, population = case.facts, Population(case.schema, beyond=False)
+        for weights, intercept in case.weights(rng):
+            for _ in range(STATES * trial.effort):
+                table = population.table(rng, facts.records or int(rng.integers(1, 12)))
+                state = reference_state(population.dataset(table), weights, intercept, facts)
+                kept = state.gradient.copy(), state.weights.copy()
+                scores = case.scores(state)
+                samples += 1
+                require(
+                    np.shape(scores) == (case.components or facts.features,) and np.isfinite(scores).all(),
+                    f"scores are {scores} of an iterate of {number_of(facts.features, 'feature')}",
+                )
+                require(np.array_equal(scores, case.scores(state)), "two answers differ")
+                require(
+                    np.array_equal(kept[0], state.gradient) and np.array_equal(kept[1], state.weights),
+                    "the scorer changed the iterate",
+                )
+    return Evidence(number_of(samples, "iterate"), samples)
+
+
+@attack("numerical", kinds=("scorer",))
+def check_scores_are_read_off_any_noise(make: Factory[Scorer], trial: Trial) -> Evidence:
+    """Whatever noise makes of its components, a scorer reads d finite scores off them, the same each time.
+
+    Between two questions the scorer is shown another iterate, whose private numbers change no answer.
+
+    If this fails: clamp what noise moves below 0 before a root is taken, and keep nothing of an iterate.
+    """
+    rng = np.random.default_rng(trial.seed)
+    samples = 0
+    for case in iterate_scorings(make):
+        facts = case.facts
+        if not case.components:
+            continue
+        for weights, intercept in case.weights(rng):
+            length = float(np.abs(weights).sum() + abs(intercept))
+            state = Iterate(facts, 1, weights, length, np.zeros(facts.features), 0.0)
+            for size in (0.0, 1.0, 1e6, 1e12):
+                noisy = size * rng.standard_normal(case.components)
+                kept = noisy.copy()
+                scores = case.read(noisy, size, state)
+                samples += 1
+                require(
+                    np.shape(scores) == (facts.features,) and np.isfinite(scores).all(),
+                    f"scores of {number_of(facts.features, 'feature')} are {scores}, read off {kept}",
+                )
+                case.scores(_private(state, rng))  # which nothing may be read off
+                require(np.array_equal(scores, case.read(noisy, size, state)), "two answers differ")
+                require(np.array_equal(noisy, kept), "the scorer changed the components")
+    if not samples:
+        raise NotApplicable("it reads no scores off components")
+    return Evidence(f"{number_of(samples, 'release')} of components", samples)
+
+
+def _private(state: Iterate, rng: np.random.Generator) -> Iterate:
+    """Return an iterate of the same public facts with some private ones."""
+    gradient = rng.standard_normal(len(state.weights))
+    steepest = float(np.abs(gradient).max()) + 1.0
+    return attrs.evolve(
+        state, gradient=gradient, steepest=steepest, inner=1.0, square=1.0, squares=np.square(gradient)
+    )
+
+
+@attack("numerical", kinds=("selector",))
+def check_only_candidates_are_picked(make: Factory[TopKSelector], trial: Trial) -> Evidence:
+    """Every pick is a candidate, and no feature is picked twice, also where excluded features score highest.
+
+    If this fails: give features that are not ``scores.candidates`` no chance at all, rather than a low score.
+    """
+    runs = 0
+    for case in itertools.chain(selections(make), edges(make, BUDGETS[-1:])):
+        for scale in (0.0, 1.0, 1e12):
+            values = scale * np.arange(case.features, dtype=np.float64)
+            for seed in range(3 * trial.effort):
+                case.run([values] * len(case.picks), Randomness.from_seed(seed))
+                runs += 1
+    return Evidence(number_of(runs, "selection"), runs)
+
+
+@attack("numerical", kinds=("regressor",))
+def check_models_have_one_shape(make: Factory[Regressor], trial: Trial) -> Evidence:
+    """Models are for the given columns, have one shape, predict finite numbers and can be written as JSON.
+
+    Extreme tables are among those fitted: values far outside the bounds, constants, two records.
+
+    If this fails: return a default model, or a ``Refusal`` under a private test, where there is nothing to
+    fit; clip what comes in and what goes out.
+    """
+    models = 0
+    shapes: dict[int, set[int]] = {}
+    for case, pair, runs in fitted(make, trial):
+        for data, (outcome, _) in zip(pair, runs, strict=True):
+            if isinstance(outcome, Refusal):
+                continue
+            models += 1
+            require(outcome.features == data.names, f"a model for {outcome.features}, not {data.names}")
+            prediction = outcome.predict(np.clip(data.X, -10, 10))
+            classes = case.schema.target.classes
+            named = getattr(outcome, "classes", ())
+            require(classes == named, f"a model of classes {named}, where the schema has {classes}")
+            shape = (*data.y.shape, *([len(classes)] if classes else []))
+            if np.shape(prediction) != shape or not np.isfinite(prediction).all():
+                raise CheckFailed(f"predictions are {prediction} for {number_of(len(data.y), 'record')}")
+            numbers = released_numbers(outcome)
+            found = shapes.setdefault(id(case), set())
+            found.add(0 if numbers is None else len(numbers))
+            require(len(found) <= 1, f"released models hold {sorted(found)} numbers, depending on the data")
+    return Evidence(number_of(models, "model"), models)
+
+
+@attack("numerical", kinds=("regressor",))
+def check_extreme_tables_are_fitted(make: Factory[Regressor], trial: Trial) -> Evidence:
+    """Tables at the edge of what a schema allows give a finite model or a refusal, with the planned draws.
+
+    Tried are the fewest records that there may be, constant columns, equal columns, every value at a bound of
+    the schema or far beyond it, and the largest numbers of all; fitted with a single column, too.
+
+    If this fails: solve by a method that needs no inverse (``lstsq``, ``eigh``, a ridge), clip by the
+    schema's bounds before anything is squared, and guard every division by a private number.
+    """
+    models = tried = 0
+    # The larger budget of each schema, under which fewer fits are refused.
+    cases = {(c.schema, c.request.neighboring): c for c in regressions(make, every_schema=True)}
+    for case in cases.values():
+        narrow = restricted(case)
+        for name, table in _extremes(case.schema):
+            data = case.population.dataset(table)
+            for one, shown in ((case, data), *((n, data.select([0])) for n in narrow)):
+                models += _fitted_to_extreme(one, shown, Answers(tried), name)
+                tried += 1
+    return Evidence(f"{number_of(models, 'model')} and {number_of(tried - models, 'refusal')}", tried)
+
+
+def _fitted_to_extreme(case: RegressorCase, data: Dataset, answers: Answers, name: str) -> bool:
+    """Return whether a fit to an extreme table gave a model; fail where one that is of no use."""
+    outcome, made = case.run(data, answers)
+    if isinstance(outcome, Refusal):
+        return False
+    require(
+        len(made) == draws(case.plan),
+        f"{number_of(len(made), 'draw')} of {draws(case.plan)} on a table with {name} ({case.name})",
+    )
+    with np.errstate(all="ignore"):
+        prediction = outcome.predict(np.clip(data.X, -10, 10))
+    if outcome.features != data.names or not np.isfinite(prediction).all():
+        raise CheckFailed(f"a model for {outcome.features} predicts {prediction} on a table with {name}")
+    return True
+
+
+def _extremes(schema: Schema) -> Iterator[tuple[str, Matrix]]:
+    """Yield tables of encoded rows, the target last, with what is extreme about each."""
+    columns = (*schema.features, Feature("y", "y", bounds=schema.target.bounds))
+    bounds = np.array([column.bounds or (-1.0, 1.0) for column in columns])
+    low, high = bounds.T
+    rising = np.linspace(low, high, 12)
+    yield "one record", rising[[-1]]
+    yield "two records", rising[[0, -1]]
+    yield "equal records", np.tile(high, (12, 1))
+    constant = rising.copy()
+    constant[:, :-1] = high[:-1]
+    yield "constant columns", constant
+    yield "a constant target", np.column_stack((rising[:, :-1], np.full(12, low[-1])))
+    yield "equal columns", np.tile(np.linspace(-1, 1, 12)[:, np.newaxis], len(columns))
+    even = np.arange(12)[:, np.newaxis] % 2 == 0
+    yield "every value at a bound", np.where(even, low, high)
+    far = np.where(even, low - 1e9, high + 1e9)
+    yield "every value far beyond a bound", far
+    yield "numbers near the largest", np.sign(far) * 1e300
+    yield "numbers near the smallest", np.sign(far) * 1e-300
