@@ -133,7 +133,7 @@ myst_substitutions = {
     "parts_table": parts_table(),
     "plugins_table": plugins_table(),
     "proofs": proofs(),
-    "falsehoods": "",
+    "falsehoods": falsehoods(),
 }
 
 
