@@ -128,11 +128,7 @@ class Store(Protocol):
 
 
 class MemoryStore:
-<<<<<<< HEAD
     """Entries in the memory of one process, one thread at a time: for notebooks and tests.
-=======
-    """Entries in the memory of one process: for notebooks and tests, which need no ledger afterwards.
->>>>>>> documents
 
     Other processes are refused, forked ones too: each would have a copy of the budget.
     """
@@ -158,11 +154,7 @@ class MemoryStore:
         )
 
     @contextmanager
-<<<<<<< HEAD
     def transaction(self, *, write: bool) -> Iterator[_InMemory]:
-=======
-    def transaction(self, *, write: bool) -> Iterator[_MemoryTransaction]:
->>>>>>> documents
         """Return a transaction; entries are added when it ends."""
         if self._process != os.getpid():
             raise InvalidLedger(
@@ -171,20 +163,12 @@ class MemoryStore:
                 "each would spend the whole budget. Keep the ledger in a file"
             )
         with self._lock:
-<<<<<<< HEAD
             transaction = _InMemory(self._entries)
-=======
-            transaction = _MemoryTransaction(self._entries)
->>>>>>> documents
             yield transaction
             self._entries += transaction.added
 
 
-<<<<<<< HEAD
 class _InMemory:
-=======
-class _MemoryTransaction:
->>>>>>> documents
     def __init__(self, entries: list[Entry]) -> None:
         self._entries = entries
         self.added: list[Entry] = []

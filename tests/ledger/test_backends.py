@@ -13,34 +13,7 @@ from dpkit_core import Budget, Column, Neighboring, Schema
 from dpkit_core.errors import InvalidLedger, MissingDependency, OverBudget, UnknownName
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.ledger import Ledger
-<<<<<<< HEAD
 from dpkit_core.ledger.store import MemoryStore
-=======
-from dpkit_core.ledger.sqlite import SqliteStore, file_system
-from dpkit_core.ledger.store import InDoubt, MemoryStore
-
-# Many processes, each of which imports dpkit.
-HEAVY = {
-    suite.check_killed_at_any_moment,
-    suite.check_killed_runs_are_charged,
-    suite.check_racers_never_spend_too_much,
-}
-
-
-@pytest.fixture
-def files(tmp_path):
-    numbers = iter(range(1000))
-    return lambda: Ledger.create(str(tmp_path / f"ledger{next(numbers)}.db"))
-
-
-@pytest.mark.parametrize(
-    "check",
-    [pytest.param(check, marks=[pytest.mark.slow] if check in HEAVY else []) for check in suite.CHECKS],
-    ids=lambda check: check.__name__,
-)
-def test_a_file_of_sqlite_keeps_every_promise(check, files):
-    check(files)
->>>>>>> documents
 
 
 @pytest.mark.parametrize("check", suite.WITHIN_ONE_PROCESS, ids=lambda check: check.__name__)
