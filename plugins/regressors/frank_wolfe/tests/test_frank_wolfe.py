@@ -68,6 +68,7 @@ def test_conforms(check: Callable[[], None]) -> None:
 QUICK = ("protocol", "options_are_frozen_data", "documented", "iterates_are_what_is_said_of_them")
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("options", ALL)
 @pytest.mark.parametrize("name", QUICK)
 def test_what_is_quick_to_check_holds_for_all_forms(name: str, options: dict[str, Any]) -> None:
