@@ -19,6 +19,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         mark = item.get_closest_marker("first")
         if mark is not None:
-            seen[item.parent.nodeid, item.originalname] += 1
-            if seen[item.parent.nodeid, item.originalname] > mark.args[0]:
+            test = (item.parent.nodeid, item.originalname)
+            seen[test] += 1
+            if seen[test] > mark.args[0]:
                 item.add_marker(pytest.mark.slow)

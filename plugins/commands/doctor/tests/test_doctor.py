@@ -217,6 +217,7 @@ def others():
 
 
 @pytest.mark.first(1)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("target", "status", "detail"),
     [
@@ -251,6 +252,7 @@ def test_observers_may_have_one_name(site):
     assert [diagnosis.status for diagnosis in examine(others(), slow=60)] == ["ok", "ok"]
 
 
+@pytest.mark.first(2)
 @pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("target", "status", "detail"),
