@@ -34,6 +34,7 @@ html_title = "dpkit"
 nitpicky = True
 # The inventories of other projects need a network, and a build must not.
 nitpick_ignore = [
+    ("py:class", "AbstractContextManager"),  # of what a meter gives
     ("py:class", "Event"),  # events that hold events name the union before it exists
     ("py:class", "Fraction"),
     ("py:class", "Path"),

@@ -6,6 +6,7 @@ import inspect
 import pydoc
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import attrs
 import pytest
@@ -39,6 +40,11 @@ def test_help_shows_one_page_of_at_most_150_lines() -> None:
     shown = pydoc.plain(pydoc.render_doc(protocols)).splitlines()
     assert "class Iterate:" in " ".join(shown)
     assert len(shown) <= 150
+
+
+def test_the_documentation_shows_the_same_page() -> None:
+    shown = Path(__file__).parents[2] / "docs/reference/part-protocols.md"
+    assert ".. automodule:: dpkit_core.protocols\n```" in shown.read_text(encoding="utf-8")
 
 
 def test_the_page_has_every_class_that_an_author_may_use() -> None:

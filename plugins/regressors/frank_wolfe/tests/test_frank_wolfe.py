@@ -27,6 +27,7 @@ from dpkit_core import (
     Column,
     Dataset,
     Iterate,
+    Iterates,
     Neighboring,
     Randomness,
     Request,
@@ -196,7 +197,8 @@ def test_the_length_of_the_predictions_is_known_beside_labels_of_any_size(radius
         w *= 1 - 1 / (t + 1)
         w[j] += sign * radius / (t + 1)
         descent.advance(j, sign * radius, 1 / (t + 1))
-    square = descent.state(steps, w).square
+    facts = Iterates("squared", radius, None, d, (), Neighboring.REPLACE_ONE, n)
+    square = descent.iterate(facts, steps, w).square
     assert square is not None
     u = [sum(Fraction(x) * Fraction(v) for x, v in zip((*row, 1.0), w, strict=True)) for row in X]
     exact = math.sqrt(sum(v * v for v in u))
