@@ -1,5 +1,6 @@
 """Sphinx settings. The lists of parts and of commands are read from the code at build time."""
 
+import importlib
 import importlib.metadata
 import re
 import sys
@@ -10,6 +11,7 @@ from sphinx.application import Sphinx
 from typer.testing import CliRunner
 
 from dpkit_core.cli.app import app as cli
+from dpkit_core.commands.installed import InstalledCommands
 from dpkit_core.plugins.kinds import KINDS
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.plugins.resources import resources
@@ -107,7 +109,7 @@ def commands() -> str:
     runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
     sections = []
     built_in = [str(command.name) for command in cli.registered_commands]
-    for name in (*built_in, *(ref.name for ref in resources("commands"))):
+    for name in (*built_in, *InstalledCommands(built_in).names()):
         shown = runner.invoke(cli, [name, "--help"], prog_name="dpkit").stdout.strip()
         sections.append(f"## dpkit {name}\n\n```text\n{shown}\n```\n")
     return "\n".join(sections)
@@ -115,12 +117,12 @@ def commands() -> str:
 
 def falsehoods() -> str:
     """Return the published falsehoods of the zoo as a Markdown table."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests/zoo/claims"))
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
     return "\n".join(
         [
             "| bug | published in | caught by | samples |",
             "|---|---|---|---|",
-            *__import__("falsehoods").rows(),
+            *importlib.import_module("zoo.published").table(),
         ]
     )
 

@@ -1,6 +1,6 @@
 """Draws ``kit.svg``: what the conformance kit found of each round of lies when it was first asked.
 
-Read from ``tests/zoo/unseen/verdicts.csv``, where first verdicts are kept::
+Read from ``tests/zoo/verdicts.csv``, where first verdicts are kept::
 
     uv run python docs/kit_picture.py
 """
@@ -16,7 +16,7 @@ import attrs
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs/kit.svg"
-VERDICTS = ROOT / "tests/zoo/unseen/verdicts.csv"
+VERDICTS = ROOT / "tests/zoo/verdicts.csv"
 
 SQUARE, STEP, ROW, TOP, LEFT = 10, 13, 28, 62, 212
 INK, FOUND, MISSED, ALARM = "#1f2933", "#2f7f9d", "#ffffff", "#c2410c"

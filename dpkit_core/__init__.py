@@ -7,7 +7,7 @@ The rest of the core is in rooms, from the floor up: ``files`` (read strictly, w
 (relations, budgets, events), ``noise`` (exact sampling), ``data`` (sources, schemas, datasets), ``protocols``
 (what parts promise), ``mechanisms`` (calibration and private statistics for parts to build on), ``plugins``
 (finding parts), ``release`` (certificates and their verification), ``pipeline`` (planning and running),
-``testing``, ``scaffold``, ``commands`` (what their authors write them with), ``doctor`` and ``cli``. The
+``commands`` (what their authors write them with) and ``cli``. The
 modules that are public are listed in the reference.
 """
 

@@ -133,10 +133,6 @@ class InvalidLedger(DpkitError):
     """A ledger that is missing, damaged, not what it was, or used in a way that it does not allow."""
 
 
-class InvalidKey(DpkitError):
-    """A key that cannot be read, or that is of no use here."""
-
-
 class CannotCompose(DpkitError):
     """All the reasons why these parts cannot work together on this schema and budget."""
 

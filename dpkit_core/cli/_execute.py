@@ -16,7 +16,7 @@ import typer
 from dpkit_core.cli._outputs import Outputs, StandardOutput
 from dpkit_core.cli._process import undisturbed, unheard
 from dpkit_core.commands import render
-from dpkit_core.commands.options import Format, note, until_nobody_reads
+from dpkit_core.commands.options import Format, keys, note, until_nobody_reads
 from dpkit_core.errors import (
     Interrupted,
     InvalidOption,
@@ -45,7 +45,6 @@ from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.request import Agreed
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.events import event_to_json
-from dpkit_core.release.keys import SigningKey
 from dpkit_core.release.release import Release
 
 REFUSED = 3
@@ -106,7 +105,7 @@ def execute(
         _show_agreed(agreed, paid_by, format=format, dry_run=records is None)
         if records is None or files.release is None:
             return
-        signer = None if sign is None else SigningKey.read(sign)
+        signer = None if sign is None else keys("--sign").SigningKey.read(sign)
         release = _released(agreed.plan, records, files.release, seed=seed, paid_by=paid_by, signer=signer)
     if not files.to_standard_output:
         note(f"wrote {files.release.called}")
@@ -134,7 +133,7 @@ def _released(
     *,
     seed: int | None,
     paid_by: Payer | None,
-    signer: SigningKey | None,
+    signer: Any,
 ) -> Release:
     """Run the plan, and return the release that is written."""
     randomness = Randomness.from_os() if seed is None else Randomness.from_seed(seed)

@@ -17,13 +17,12 @@ from typing import ClassVar, TextIO
 import attrs
 
 from dpkit_core.commands.options import note, print_no_more, require_elsewhere
-from dpkit_core.errors import InvalidOption, MissingDependency, install
+from dpkit_core.errors import InvalidOption
 from dpkit_core.files.documents import to_toml
 from dpkit_core.files.writing import Output, reserved
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.planfile import plan_document
-from dpkit_core.plugins.registry import load_target
-from dpkit_core.plugins.resources import find_resource, resources
+from dpkit_core.plugins.resources import require_resource
 from dpkit_core.release.release import Release
 
 #: What stands for standard output where a file is named.
@@ -204,8 +203,7 @@ def outputs(
 
 
 def _writer_of_pages() -> Callable[[Release, str], str]:
-    pages = resources("pages")
-    if not pages:
-        raise MissingDependency("dpkit-command-report", "a page about a release", install("[report]"))
-    text_of: Callable[[Release, str], str] = load_target(find_resource("pages", "release", among=pages))
+    text_of: Callable[[Release, str], str] = require_resource(
+        "pages", "release", of="dpkit-command-report", purpose="a page about a release", extra="report"
+    )
     return text_of

@@ -17,11 +17,7 @@ import dpkit_core
 from dpkit_core.cli._process import Stopped
 from dpkit_core.cli._requests import COMPOSE_EXAMPLES
 from dpkit_core.cli.compose import compose
-from dpkit_core.cli.doctor import doctor
-from dpkit_core.cli.key import key
-from dpkit_core.cli.ledger import ledger
 from dpkit_core.cli.list import list_parts
-from dpkit_core.cli.new import new
 from dpkit_core.cli.predict import predict
 from dpkit_core.cli.run import run
 from dpkit_core.cli.schema import schema
@@ -199,7 +195,3 @@ app.command("compose", epilog=COMPOSE_EXAMPLES)(compose)
 app.command("run")(run)
 app.command("predict")(predict)
 app.command("verify")(verify)
-app.add_typer(ledger, name="ledger")
-app.add_typer(key, name="key")
-app.command("new")(new)
-app.command("doctor")(doctor)

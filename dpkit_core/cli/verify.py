@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import attrs
 import typer
 
-from dpkit_core.commands.options import Format, FormatOption, names_of
+from dpkit_core.commands.options import Format, FormatOption, keys, names_of
 from dpkit_core.errors import DpkitError
 from dpkit_core.privacy.budget import rounded_up
 
 if TYPE_CHECKING:
     from dpkit_core.pipeline.replan import Replanned
     from dpkit_core.release.certificate import Certificate
-    from dpkit_core.release.keys import VerifyingKey
     from dpkit_core.release.release import Release
     from dpkit_core.release.verify import Verification
 
@@ -135,9 +134,8 @@ def verify(
     import json
 
     from dpkit_core.errors import InvalidOption
-    from dpkit_core.release.keys import VerifyingKey
 
-    signer = None if key is None else VerifyingKey.read(key)
+    signer = None if key is None else keys("--key").VerifyingKey.read(key)
     if select_share is not None and not replan:
         raise InvalidOption("--select-share applies only with --replan")
     verified = [
@@ -172,7 +170,7 @@ def verify(
 def _verified(
     path: Path,
     accountant: str | None,
-    key: VerifyingKey | None,
+    key: Any,
     *,
     replan: bool,
     select_share: float | None,

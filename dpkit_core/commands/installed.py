@@ -2,8 +2,9 @@
 
 Commands are isolated like parts. ``dpkit --help`` reads metadata and source files; a command is imported when
 it is called, alone, and one that fails then is a ``BrokenPlugin`` that stops no other. The commands of dpkit
-itself cannot be replaced: another of the same name is called by its qualified name,
-``my-distribution:compose``. Among other distributions none has precedence, as with parts.
+cannot be replaced, whether they are in the core or in one of its distributions, installed or not: another of
+the same name is called by its qualified name, ``my-distribution:compose``. Among other distributions none has
+precedence, as with parts.
 """
 
 from __future__ import annotations
@@ -21,8 +22,24 @@ from dpkit_core.errors import IncompatiblePlugin, UnknownName, install
 from dpkit_core.plugins.registry import ComponentRef, load_target
 from dpkit_core.plugins.resources import described, find_resource, resources
 
-# Extras of dpkit that install commands, to be named where a command is missing.
-_EXTRAS: Mapping[str, str] = {"audit": "testing", "bench": "bench", "check": "testing", "plot": "bench"}
+#: The commands of dpkit that are not in the core, in the order of ``dpkit --help``: the distribution that has
+#: each, and the extra that installs it.
+OWN: Mapping[str, tuple[str, str]] = {
+    "ledger": ("dpkit-command-ledger", "starter"),
+    "key": ("dpkit-command-sign", "signing"),
+    "new": ("dpkit-command-new", "testing"),
+    "check": ("dpkit-check", "testing"),
+    "audit": ("dpkit-check", "testing"),
+    "doctor": ("dpkit-command-doctor", "starter"),
+    "report": ("dpkit-command-report", "report"),
+    "bench": ("dpkit-command-bench", "bench"),
+    "plot": ("dpkit-command-bench", "bench"),
+}
+
+
+def is_own(ref: ComponentRef) -> bool:
+    """Return whether something installed is the command of dpkit that has this name."""
+    return ref.kind == "commands" and ref.name in OWN and ref.answers_to(f"{OWN[ref.name][0]}:{ref.name}")
 
 
 class Announced(TyperCommand):
@@ -59,9 +76,17 @@ class InstalledCommands:
         self._refs = resources("commands")
 
     def names(self) -> list[str]:
-        """Return what each command is called: its plain name where that means it alone, else qualified."""
-        names = Counter([*self._built_in, *(ref.name for ref in self._refs)])
-        return [ref.name if names[ref.name] == 1 else ref.qualified for ref in self._refs]
+        """Return what each command is called: its plain name where that means it alone, else qualified.
+
+        Those of dpkit come first.
+        """
+        own = {ref.name for ref in self._refs if is_own(ref)}
+        others = [ref for ref in self._refs if not is_own(ref)]
+        names = Counter([*self._built_in, *OWN, *(ref.name for ref in others)])
+        return [
+            *(name for name in OWN if name in own),
+            *(ref.name if names[ref.name] == 1 else ref.qualified for ref in others),
+        ]
 
     def announced(self, name: str) -> Announced | None:
         """Return the one command that ``name``, plain or qualified, means; None where there is none.
@@ -71,19 +96,19 @@ class InstalledCommands:
         AmbiguousName
             If several distributions offer the name.
         """
-        if not any(ref.answers_to(name) for ref in self._refs):
-            return None
-        return Announced(find_resource("commands", name, among=self._refs), name)
+        refs = [ref for ref in self._refs if ref.answers_to(name) and (name not in OWN or is_own(ref))]
+        return Announced(find_resource("commands", name, among=refs), name) if refs else None
 
     def unknown(self, name: str) -> UnknownName:
         """Return the error for a name that no command has, with the nearest one or what to install."""
         sentence = f"there is no command {name!r}."
-        known = [*self._built_in, *self.names(), *_EXTRAS]
+        known = [*self._built_in, *self.names(), *OWN]
         for meant in difflib.get_close_matches(name, known, n=1):
             guess = "" if meant == name else f" Did you mean {meant!r}?"
-            if any(ref.answers_to(meant) for ref in self._refs) or meant not in _EXTRAS:
+            if meant not in OWN or any(is_own(ref) for ref in self._refs if ref.name == meant):
                 return UnknownName(sentence + guess)
-            return UnknownName(f"{sentence}{guess} Install {meant!r} with: {install(f'[{_EXTRAS[meant]}]')}")
+            _, extra = OWN[meant]
+            return UnknownName(f"{sentence}{guess} Install {meant!r} with: {install(f'[{extra}]')}")
         return UnknownName(f"{sentence} `dpkit --help` lists those that are installed")
 
 

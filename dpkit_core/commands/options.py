@@ -37,7 +37,7 @@ import typer
 from dpkit_core.errors import InvalidOption
 from dpkit_core.files.documents import parse_toml
 from dpkit_core.plugins.kinds import PARTS
-from dpkit_core.plugins.resources import resources
+from dpkit_core.plugins.resources import require_resource, resources
 
 
 class Format(enum.StrEnum):
@@ -194,6 +194,17 @@ def names_of(kind: str) -> Callable[[str], list[str]]:
         return [ref.name for ref in resources(kind) if ref.name.startswith(incomplete)]
 
     return complete
+
+
+def keys(option: str) -> Any:
+    """Return the module with the classes of keys, for an option that needs one.
+
+    Raises
+    ------
+    MissingDependency
+        If the distribution that has it is not installed.
+    """
+    return require_resource("signers", "ed25519", of="dpkit-command-sign", purpose=option, extra="signing")
 
 
 def require_elsewhere(path: Path, inputs: Iterable[Path | str | None]) -> None:

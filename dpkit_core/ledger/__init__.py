@@ -5,7 +5,8 @@
     reservation = ledger.reserve(charge)                  before any part is given data
     ledger.settle(reservation, "released", digest)        for people; what is reserved is spent
 
-``ledger`` has the rules, which are the same wherever entries are kept; ``store`` is what a backend promises,
-``sqlite`` and ``memory`` are two of them. ``entries`` and ``accounts`` are what is written down, ``audit``
-compares it with releases. What may be added up, and why, is in ``dpkit_core.privacy.filters``.
+``ledger`` has the rules, which are the same wherever entries are kept. ``store`` is what a backend promises;
+the one in memory is there, too, and distributions have the others. ``entries`` and ``accounts`` are what is
+written down, and ``dpkit ledger audit`` compares it with releases. What may be added up, and why, is in
+``dpkit_core.privacy.filters``.
 """

@@ -27,18 +27,13 @@ from dpkit_core.errors import (
     AlreadyCharged,
     InvalidLedger,
     LedgerUnavailable,
-    MissingDependency,
     OverBudget,
-    UnknownName,
-    install,
 )
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import OUTCOMES, Charge, Entry, Outcome
-from dpkit_core.ledger.memory import MemoryStore
-from dpkit_core.ledger.sqlite import SqliteStore
-from dpkit_core.ledger.store import InDoubt, Store, Transaction
+from dpkit_core.ledger.store import InDoubt, MemoryStore, Store, Transaction
 from dpkit_core.plugins.registry import load_target
-from dpkit_core.plugins.resources import find_resource
+from dpkit_core.plugins.resources import find_resource, require_resource
 from dpkit_core.privacy.filters import Ticks, add
 from dpkit_core.release.witness import Witness
 
@@ -48,6 +43,9 @@ FORMAT_VERSION = 1
 #: How often a transaction is begun again whose outcome is not known.
 _ATTEMPTS = 8
 _PAGE = 1000
+
+#: The backends of dpkit: what each is for, and the extra that installs it.
+_OWN = {"sqlite": ("a ledger in a file", "starter"), "postgresql": ("a ledger in PostgreSQL", "postgresql")}
 
 T = TypeVar("T")
 
@@ -150,7 +148,7 @@ class Ledger:
             If there is none.
         """
         store = store_for(url).open(url)
-        first = _repeated(store, lambda transaction: transaction.at(1), write=False)
+        first = repeated(store, lambda transaction: transaction.at(1), write=False)
         return cls(store, cls._identity_of(store, first))
 
     @classmethod
@@ -172,14 +170,14 @@ class Ledger:
     @classmethod
     def on(cls, store: Store) -> Self:
         """Return the ledger that a backend holds; a new one if it holds no entry."""
-        first = _repeated(store, lambda transaction: transaction.at(1), write=False)
+        first = repeated(store, lambda transaction: transaction.at(1), write=False)
         return cls._made(store) if first is None else cls(store, cls._identity_of(store, first))
 
     @classmethod
     def _made(cls, store: Store) -> Self:
         identity = uuid.uuid4().hex
         body = {
-            "at": _now(),
+            "at": now(),
             "dpkit": __version__,
             "format": FORMAT,
             "id": identity,
@@ -195,7 +193,7 @@ class Ledger:
                 raise InvalidLedger(f"{store.shown} is a ledger already; open it, or create one elsewhere")
             return first
 
-        first = _repeated(store, begin, write=True)
+        first = repeated(store, begin, write=True)
         return cls(store, identity, Head(first.sequence, first.hash))
 
     @staticmethod
@@ -255,7 +253,7 @@ class Ledger:
             If there is one of that name: what it allows cannot be changed.
         """
         nothing = (0,) * len(account.limits)
-        body = {"at": _now(), **account.to_document()}
+        body = {"at": now(), **account.to_document()}
 
         def append(transaction: Transaction) -> Entry:
             known = transaction.opening(account.name)
@@ -265,9 +263,9 @@ class Ledger:
                 raise InvalidLedger(
                     f"there is an account {account.name} already, and what it allows cannot be changed"
                 )
-            return self._append(transaction, "account", body, account=account.name, total=nothing)
+            return self.append(transaction, "account", body, account=account.name, total=nothing)
 
-        return self._write(append)
+        return self.write(append)
 
     def accounts(self) -> tuple[Statement, ...]:
         """Return every account with what it has spent, in the order in which they were opened."""
@@ -289,7 +287,7 @@ class Ledger:
                 raise InvalidLedger(
                     f"{self._store.shown} has no account {name!r}; it has {', '.join(names) or 'none yet'}"
                 )
-            self._accounts[name] = Account.from_document(name, _intact(opening).facts)
+            self._accounts[name] = Account.from_document(name, intact(opening).facts)
         return self._accounts[name]
 
     def statement(self, name: str) -> Statement:
@@ -302,7 +300,7 @@ class Ledger:
         """
         account = self.account(name)
         last = self._read(lambda transaction: transaction.last(name))
-        return Statement(account, () if last is None else _intact(last).ticks)
+        return Statement(account, () if last is None else intact(last).ticks)
 
     def payer(self, account: str, *, charge: str | None = None) -> Payer:
         """Return who is to pay for a run.
@@ -366,11 +364,11 @@ class Ledger:
             last = transaction.last(charge.account)
             if last is None:
                 raise InvalidLedger(f"account {charge.account} is gone from {self._store.shown}")
-            before = _intact(last).ticks
+            before = intact(last).ticks
             total = add(before, cost)
             if not account.measure.admits(total, account.limits):
                 raise OverBudget(_over(account, before, cost))
-            return self._append(
+            return self.append(
                 transaction,
                 "reserved",
                 charge.to_document(cost),
@@ -379,7 +377,7 @@ class Ledger:
                 total=total,
             )
 
-        return Reservation(charge, self._witness(account, self._write(append)))
+        return Reservation(charge, self._witness(account, self.write(append)))
 
     def settle(self, reservation: Reservation, outcome: Outcome, release: str | None = None) -> Entry:
         """Write down what became of a run; nothing is given back.
@@ -403,24 +401,24 @@ class Ledger:
         charge = reservation.charge
         if outcome not in OUTCOMES:
             raise InvalidLedger(f"a run cannot end as {outcome!r}; it was {', '.join(OUTCOMES)}")
-        body = {"at": _now(), "release": release}
+        body = {"at": now(), "release": release}
 
         def append(transaction: Transaction) -> Entry:
             known = transaction.of_charge(charge.id)
-            if not known or _intact(known[0]).hash != reservation.witness.head:
+            if not known or intact(known[0]).hash != reservation.witness.head:
                 raise InvalidLedger(f"charge {charge.id} was not reserved in {self._store.shown}")
             if len(known) > 1:
-                settled = _intact(known[1])
+                settled = intact(known[1])
                 if (settled.kind, settled.facts.get("release")) == (outcome, release):
                     return settled
                 raise AlreadyCharged(f"charge {charge.id} is settled as {settled.kind}; it stays so")
             last = transaction.last(charge.account)
-            total = known[0].ticks if last is None else _intact(last).ticks
-            return self._append(
+            total = known[0].ticks if last is None else intact(last).ticks
+            return self.append(
                 transaction, outcome, body, account=charge.account, charge=charge.id, total=total
             )
 
-        return self._write(append)
+        return self.write(append)
 
     def entries(self, account: str | None = None, *, after: int = 0) -> Iterator[Entry]:
         """Yield entries in order, of the ledger or of one account, as they are stored.
@@ -455,70 +453,6 @@ class Ledger:
         """Return how many entries an account has, of any kind or of one."""
         return self._read(lambda transaction: transaction.count(account, kind))
 
-    def move_to(self, url: str) -> Self:
-        """Move the ledger elsewhere, and return it there; nothing can be charged in the old place any more.
-
-        It keeps its identity, its entries and their hashes, so that releases which it has paid for are found
-        in the new place. Interrupted, it can be begun again with the same ``url``; once it is finished, it
-        cannot, whatever has become of the new place: that would be a second copy to charge. Move it while
-        nobody runs anything: a run that is under way cannot be settled in the old place.
-
-        Parameters
-        ----------
-        url
-            Path of a file that does not exist, or the URL of another backend.
-
-        Raises
-        ------
-        InvalidLedger
-            If there is something already, this ledger is damaged, or it has moved before.
-        """
-        self._require_here()
-        store = store_for(url).create(url)
-        last = self._read(lambda transaction: transaction.last())
-        began = last is not None and last.kind == "moved" and last.facts.get("to") == store.shown
-        if not began and _repeated(store, lambda transaction: transaction.last(), write=False) is not None:
-            raise InvalidLedger(f"{store.shown} holds entries already; move the ledger to an empty place")
-
-        def leave(transaction: Transaction) -> Entry:
-            last = transaction.last()
-            if last is not None and last.kind == "moved" and _intact(last).facts.get("to") == store.shown:
-                _require_unfinished(last)
-                return last
-            return self._append(transaction, "moved", {"at": _now(), "to": store.shown})
-
-        moved = self._write(leave)
-
-        def arrive(transaction: Transaction) -> Entry:
-            if transaction.last() is None:
-                for entry in self.entries():
-                    transaction.append(_intact(entry))
-            elif transaction.at(moved.sequence) != moved:
-                raise InvalidLedger(f"{store.shown} holds entries already; move the ledger to an empty place")
-            arrived = transaction.at(moved.sequence + 1)  # of an attempt that was interrupted
-            if arrived is None:
-                arrived = Entry.after(moved, "arrived", {"at": _now(), "from": self._store.shown})
-                transaction.append(arrived)
-            return arrived
-
-        arrived = _repeated(store, arrive, write=True)
-
-        def end(transaction: Transaction) -> Entry:
-            last = transaction.last()
-            if last == moved:
-                last = Entry.after(moved, "moved", {"arrived": arrived.hash, "at": _now(), "to": store.shown})
-                transaction.append(last)
-            assert last is not None
-            return last  # else written down by an attempt that was interrupted
-
-        self._write(end)
-        return type(self)(store, self._identity, Head(arrived.sequence, arrived.hash))
-
-    def _require_here(self) -> None:
-        last = self._read(lambda transaction: transaction.last())
-        if last is not None:
-            _require_unfinished(last)
-
     def head(self) -> Head:
         """Return the end of the ledger."""
         last = self._read(lambda transaction: transaction.last())
@@ -542,26 +476,43 @@ class Ledger:
             account.limits,
         )
 
-    def _append(self, transaction: Transaction, kind: str, body: Mapping[str, Any], **fields: Any) -> Entry:
+    def append(self, transaction: Transaction, kind: str, body: Mapping[str, Any], **fields: Any) -> Entry:
+        """Add an entry after the last one, within a transaction of ``write``, and return it.
+
+        Raises
+        ------
+        InvalidLedger
+            If the ledger has moved elsewhere, or its last entry is damaged.
+        """
         last = transaction.last()
         if last is not None and last.kind == "moved":
             raise InvalidLedger(
-                f"the ledger has left {self._store.shown} for {_intact(last).facts.get('to')}; nothing is "
+                f"the ledger has left {self._store.shown} for {intact(last).facts.get('to')}; nothing is "
                 "charged here. Name the new place"
             )
-        entry = Entry.after(None if last is None else _intact(last), kind, body, **fields)
+        entry = Entry.after(None if last is None else intact(last), kind, body, **fields)
         transaction.append(entry)
         return entry
 
     def _read(self, action: Callable[[Transaction], T]) -> T:
-        return _repeated(self._store, action, write=False)
+        return repeated(self._store, action, write=False)
 
-    def _write(self, action: Callable[[Transaction], Entry]) -> Entry:
+    def write(self, action: Callable[[Transaction], Entry]) -> Entry:
+        """Return the entry that an action in a writing transaction returns.
+
+        It is begun again where its outcome is not known, so it has to find out what an earlier attempt did.
+
+        Raises
+        ------
+        InvalidLedger
+            If the ledger no longer holds the last entry that this handle saw.
+        """
+
         def checked(transaction: Transaction) -> Entry:
             self._require_seen(transaction)
             return action(transaction)
 
-        entry = _repeated(self._store, checked, write=True)
+        entry = repeated(self._store, checked, write=True)
         if self._seen is None or entry.sequence > self._seen.sequence:
             self._seen = Head(entry.sequence, entry.hash)
         return entry
@@ -580,7 +531,7 @@ class Ledger:
 
 
 def store_for(url: str) -> type[Store]:
-    """Return the backend that a URL or a path means; a path is a file of SQLite.
+    """Return the backend that a URL means by its scheme; a path is a file of SQLite.
 
     Raises
     ------
@@ -588,23 +539,19 @@ def store_for(url: str) -> type[Store]:
         If no distribution, more than one, or a broken one offers the scheme.
     """
     scheme, separator, _ = str(url).partition("://")
-    if not separator:
-        return SqliteStore
-    name = scheme.partition("+")[0]
-    name = "postgresql" if name == "postgres" else name  # which libpq takes as well
-    try:
-        ref = find_resource("ledgers", name)
-    except UnknownName as error:
-        if name != "postgresql":
-            raise
-        raise MissingDependency(
-            "dpkit-ledger-postgresql", "a ledger in PostgreSQL", install("[postgresql]")
-        ) from error
-    found: type[Store] = load_target(ref)
+    name = scheme.partition("+")[0] if separator else "sqlite"
+    name = "postgresql" if name == "postgres" else name  # libpq accepts both
+    found: type[Store]
+    if name in _OWN:
+        purpose, extra = _OWN[name]
+        of = f"dpkit-ledger-{name}"
+        found = require_resource("ledgers", name, of=of, purpose=purpose, extra=extra)
+    else:
+        found = load_target(find_resource("ledgers", name))
     return found
 
 
-def _repeated(store: Store, action: Callable[[Transaction], T], *, write: bool) -> T:
+def repeated(store: Store, action: Callable[[Transaction], T], *, write: bool) -> T:
     """Return what a transaction returns, begun again while its outcome is not known.
 
     An action finds out itself what an earlier attempt has done.
@@ -627,7 +574,14 @@ def _repeated(store: Store, action: Callable[[Transaction], T], *, write: bool) 
     ) from reason
 
 
-def _intact(entry: Entry) -> Entry:
+def intact(entry: Entry) -> Entry:
+    """Return an entry if its hash is that of its fields.
+
+    Raises
+    ------
+    InvalidLedger
+        If it is not.
+    """
     if not entry.intact:
         raise InvalidLedger(
             f"entry {entry.sequence} of the ledger is not what was written: its hash is another. Nothing is "
@@ -636,18 +590,8 @@ def _intact(entry: Entry) -> Entry:
     return entry
 
 
-def _require_unfinished(last: Entry) -> None:
-    if last.ends_move:
-        facts = _intact(last).facts
-        raise InvalidLedger(
-            f"the ledger has moved to {facts.get('to')} already, and arrived there on {facts.get('at')}; "
-            "moved once more, it would be two ledgers that spend one budget. Name the new place; if it is "
-            "lost, restore it from a backup"
-        )
-
-
 def _same(known: Sequence[Entry], charge: Charge) -> Entry:
-    reserved = _intact(known[0])
+    reserved = intact(known[0])
     if reserved.facts.get("nonce") == charge.nonce and reserved.account == charge.account and len(known) == 1:
         return reserved
     outcome = known[1].kind if len(known) > 1 else "not settled"
@@ -669,5 +613,6 @@ def _over(account: Account, total: Ticks, cost: Ticks) -> str:
     )
 
 
-def _now() -> str:
+def now() -> str:
+    """Return the time, as entries have it."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -111,6 +111,8 @@ KINDS = (
     Kind("report", "dpkit.reports"),
     Kind("source", "dpkit.sources"),
     Kind("ledger", "dpkit.ledgers"),
+    Kind("signer", "dpkit.signers"),
+    Kind("remark", "dpkit.remarks"),
 )
 
 #: The kinds of parts, by name.

@@ -29,6 +29,15 @@ Each is an entry point, so third parties add theirs beside the parts that need t
     [project.entry-points."dpkit.reports"]
     bench = "dpkit_command_bench.page:report"           what a page about a folder shows: ``dpkit report``
 
+    [project.entry-points."dpkit.remarks"]
+    leftovers = "dpkit_command_new.leftovers:leftovers" sentences about a class, at the end of ``dpkit check``
+
+    [project.entry-points."dpkit.ledgers"]
+    postgresql = "dpkit_ledger_postgresql:PostgresqlStore"      a backend of the ledger, by scheme
+
+    [project.entry-points."dpkit.signers"]
+    ed25519 = "dpkit_command_sign.keys"                 a module with the keys of an algorithm
+
 A recipe or suite is data: it is read where its package lies, and the package's code is not imported. What is
 said of the others in a list is the first sentence of their docstrings, which is read from their source files.
 """
@@ -46,10 +55,10 @@ from typing import Any
 
 import attrs
 
-from dpkit_core.errors import AmbiguousName, BrokenPlugin, UnknownName
+from dpkit_core.errors import AmbiguousName, BrokenPlugin, MissingDependency, UnknownName, install
 from dpkit_core.files.documents import read_toml
 from dpkit_core.plugins.kinds import kind_named
-from dpkit_core.plugins.registry import ComponentRef
+from dpkit_core.plugins.registry import ComponentRef, load_target
 
 FILES = ("recipes", "suites")
 
@@ -94,6 +103,33 @@ def find_resource(kind: str, name: str, *, among: Sequence[ComponentRef] | None 
         f"no {called} {name!r} is installed; installed {called}s: {', '.join(names) or 'none'}."
         + (f" Did you mean {near[0]!r}?" if near else " Install the distribution that offers it")
     )
+
+
+def require_resource(kind: str, name: str, *, of: str, purpose: str, extra: str) -> Any:
+    """Return what a resource that a distribution of dpkit offers points to.
+
+    Parameters
+    ----------
+    kind, name
+        As ``find_resource`` takes them.
+    of
+        The distribution of dpkit that offers it.
+    purpose
+        What it is needed for, as in "signing needs dpkit-command-sign".
+    extra
+        The extra of dpkit that installs the distribution.
+
+    Raises
+    ------
+    MissingDependency
+        If nothing that is installed offers it.
+    AmbiguousName, BrokenPlugin
+        If several distributions offer it, or it cannot be imported.
+    """
+    refs = resources(kind)
+    if not any(ref.answers_to(name) for ref in refs):
+        raise MissingDependency(of, purpose, install(f"[{extra}]"))
+    return load_target(find_resource(kind, name, among=refs))
 
 
 def resource_file(ref: ComponentRef) -> Path:

@@ -17,7 +17,7 @@ prove* who that is (the public key has to come by another way than the release),
 took place as the certificate says, or that no other release of the table exists. What follows from the
 events is what ``dpkit verify`` computes; what the table has cost is what the ledger says.
 
-``dpkit_core.release.keys`` has the keys.
+The keys are in another distribution, ``dpkit-command-sign``, since they need ``cryptography``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A chain of hashes shows that a ledger was not edited in the middle. It cannot show that the ledger is an old
 copy of itself, that a second copy is in use, or that its last entries are gone: such a ledger is consistent.
 Each release therefore carries away where in the ledger it was charged and the hash of everything up to there.
-The releases together then testify to what the ledger must contain; ``dpkit_core.ledger.audit`` compares.
+The releases together then testify to what the ledger must contain; ``dpkit ledger audit`` compares.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ from contextlib import closing
 
 import attrs
 import pytest
-from dpkit_check import ledger as suite
+from dpkit_command_ledger.audit import audit
+from dpkit_ledger_sqlite import promises as suite
 from many_entries import filled, seconds
 
-from dpkit_core.ledger.audit import audit
 from dpkit_core.ledger.ledger import Ledger
 
 ENTRIES = 100_000

@@ -1,12 +1,17 @@
 """Commands of other distributions: listed without an import, isolated, never in the way of dpkit's own."""
 
-import importlib.metadata
 import json
 import os
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
+
+from dpkit_core.commands.installed import OWN
+
+ROOT = Path(__file__).parents[2]
 
 GREETING = '''
 """Greets."""
@@ -57,20 +62,6 @@ def install(site):
         )
 
     return install
-
-
-@pytest.fixture
-def without_bench(monkeypatch):
-    """Hide the commands that come with this repository."""
-    found = importlib.metadata.entry_points
-
-    def entry_points(**select):
-        points = found(**select)
-        if select.get("group") == "dpkit.commands":
-            return [point for point in points if point.dist.name != "dpkit-command-bench"]
-        return points
-
-    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
 
 
 def test_a_function_becomes_a_command(install, dpkit):
@@ -161,6 +152,36 @@ def test_a_command_of_dpkit_cannot_be_replaced(install, dpkit):
     assert dpkit("dpkit-greeting:verify", "you").stdout == "hello you\n"
 
 
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_command_in_a_distribution_of_dpkit_cannot_be_replaced(installed, install, dpkit, without):
+    install("doctor")
+    if not installed:
+        without("dpkit-command-doctor")
+    shown = dpkit("doctor", "--help")
+    assert ("Load every installed part" if installed else "CLONE[starter]") in shown.output
+    assert "greeting" not in sys.modules
+    assert "dpkit-greeting:doctor" in dpkit("--help").stdout
+    assert dpkit("dpkit-greeting:doctor", "you").stdout == "hello you\n"
+
+
+def test_help_lists_the_commands_of_the_core_and_then_those_of_its_distributions(install, dpkit):
+    install("greet")
+    shown = dpkit("--help").stdout
+    named = [line.split()[1] for line in shown.partition("Commands")[2].splitlines() if line[2:3].isalpha()]
+    core = ["list", "show", "schema", "compose", "run", "predict", "verify"]
+    assert named == [*core, *OWN, "greet"]
+
+
+@pytest.mark.parametrize("folder", sorted(ROOT.glob("plugins/commands/*")), ids=lambda folder: folder.name)
+def test_each_distribution_of_commands_is_known_where_it_is_missing(folder):
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for name in project["entry-points"]["dpkit.commands"]:
+        distribution, extra = OWN[name]
+        assert distribution == project["name"]
+        assert distribution in extras[extra]
+
+
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
@@ -176,9 +197,9 @@ def test_a_command_that_nobody_has_is_wrong_use(typed, words, install, dpkit):
     assert words in result.stderr
 
 
-@pytest.mark.usefixtures("without_bench")
 @pytest.mark.parametrize(("typed", "guess"), [("bench", ""), ("plto", " Did you mean 'plot'?")])
-def test_a_command_of_an_extra_says_what_to_install(typed, guess, dpkit):
+def test_a_command_of_an_extra_says_what_to_install(typed, guess, dpkit, without):
+    without("dpkit-command-bench")
     result = dpkit(typed, "suite.toml")
     assert result.exit_code == 2
     meant = "plot" if guess else typed

@@ -192,6 +192,143 @@ def test_batches_of_no_record_and_of_one(records):
     assert accounts.admit(np.full(records + 1, TICKS)).tolist() == [False] * records + [True]
 
 
+# Streams of records ----------------------------------------------------------------------------------------
+
+RECORDS, PLAYED = 40, 60
+STREAM_ORDERS = tuple(float(order) for order in (2, 3, 4, 6, 8, 16, 32, 64, 128, 256))
+PARTS, BEYOND = 16, (TICKS + 1, 2 * TICKS, 9 * TICKS)
+
+
+def uneven(rng, history, records):
+    costs = rng.integers(0, PARTS, size=records, endpoint=True) * (TICKS // PARTS)
+    beyond = rng.random(records) < 0.05
+    costs[beyond] = rng.choice(BEYOND, size=int(beyond.sum()))
+    return costs
+
+
+def more_when_admitted(rng, history, records):
+    costs = np.full(records, TICKS)
+    if history:
+        before = history[-1][1]
+        costs[: before.size][~before] = TICKS // PARTS
+    return costs
+
+
+SPENDINGS = (
+    uneven,
+    lambda rng, history, records: np.full(records, TICKS),
+    lambda rng, history, records: np.full(records, TICKS // 4),
+    more_when_admitted,
+)
+FILTERS = [
+    Filtered(noise, PLAYED, charged)
+    for charged in (1, 3, 20)
+    for noise in (Gaussian(4.0), PoissonSampled(0.1, Gaussian(0.8)))
+]
+
+
+def played(accounts, spending, rng):
+    """Return the costs of each round and who took part, with records that join on the way."""
+    history, records = [], RECORDS
+    for turn in range(PLAYED):
+        if turn % 15 == 14:
+            joining = int(rng.integers(3))
+            accounts.join(joining)
+            records += joining
+        costs = spending(rng, history, records)
+        history.append((costs, accounts.admit(costs.copy())))
+    return history
+
+
+def round_curve(event, cost):
+    """Return the divergences of one round for a record of this cost."""
+    if cost == 0:
+        return np.zeros(len(STREAM_ORDERS))
+    sampled = isinstance(event.event, PoissonSampled)
+    noise = event.event.event if sampled else event.event
+    own = Gaussian(noise.noise_multiplier / np.sqrt(cost / TICKS))
+    return curve_of(PoissonSampled(event.event.rate, own) if sampled else own, STREAM_ORDERS).divergences
+
+
+def largest_share_spent(make):
+    """Return how much of the claim a record spends at most, over streams, filters and orders."""
+    rng, worst = np.random.default_rng(0), 0.0
+    for event in FILTERS:
+        curves = {cost: round_curve(event, cost) for cost in (0, *(TICKS // PARTS * i for i in range(1, 17)))}
+        claim = event.charged * curves[TICKS]
+        for spending in SPENDINGS:
+            history = played(make(event, RECORDS), spending, rng)
+            spent = np.zeros((history[-1][0].size, len(STREAM_ORDERS)))
+            for costs, active in history:
+                for cost in np.unique(costs[active]):
+                    taken = np.flatnonzero(active & (costs == cost))
+                    spent[taken] += np.inf if cost > TICKS else curves[int(cost)]
+            worst = max(worst, float((spent / claim).max()))
+    return worst
+
+
+def test_no_record_spends_more_than_is_claimed_and_one_spends_it_all():
+    assert 0.9 < largest_share_spent(PrecisionAccounts) <= 1 + 1e-9
+
+
+def test_a_record_is_treated_alone_as_it_is_among_others():
+    rng = np.random.default_rng(0)
+    for event in FILTERS:
+        history = played(PrecisionAccounts(event, RECORDS), uneven, rng)
+        for record in rng.choice(history[-1][0].size, size=8, replace=False):
+            alone = PrecisionAccounts(event, 1)
+            seen = [(costs[record], active[record]) for costs, active in history if costs.size > record]
+            assert [bool(alone.admit(np.array([cost]))[0]) for cost, _ in seen] == [bool(a) for _, a in seen]
+
+
+class ResetByBatches(PrecisionAccounts):
+    def join(self, records, /):
+        self._spent = np.zeros(len(self) + records, dtype=np.int64)
+
+
+class ChargedWhenSampled(PrecisionAccounts):
+    """Charges those alone whom the coins take, one in ten."""
+
+    def admit(self, costs, /):
+        before, active = self._spent.copy(), super().admit(costs)
+        spared = np.random.default_rng(len(costs)).random(len(self)) < 0.9
+        self._spent[spared] = before[spared]
+        return active
+
+
+class CoarseAccounts(PrecisionAccounts):
+    """Keeps eighths of a round, rounded down."""
+
+    def admit(self, costs, /):
+        return super().admit(np.where(costs <= TICKS, costs // (TICKS // 8) * (TICKS // 8), costs))
+
+
+class MoreThanTheEvent(PrecisionAccounts):
+    """Takes costs to be proportional beyond the event's largest, where on a sample they grow faster."""
+
+    def admit(self, costs, /):
+        after = self._spent + np.minimum(costs, 2**40)
+        active = after <= self._limit
+        np.copyto(self._spent, after, where=active)
+        return active
+
+
+class OneAccountForAll(PrecisionAccounts):
+    """Everybody goes on while the average has not spent everything."""
+
+    def admit(self, costs, /):
+        self._spent += np.minimum(costs, TICKS)
+        taken = self._spent.mean() <= self._limit if len(self) else True
+        return (costs <= TICKS) & taken
+
+
+@pytest.mark.parametrize(
+    "accounts", [ResetByBatches, ChargedWhenSampled, CoarseAccounts, MoreThanTheEvent, OneAccountForAll]
+)
+def test_other_accounts_let_a_record_spend_more(accounts):
+    assert largest_share_spent(accounts) > 1 + 1e-9
+
+
 # Adaptive worlds --------------------------------------------------------------------------------------------
 
 GRID = np.arange(-26, 27)

@@ -4,13 +4,13 @@ import copy
 import pickle
 
 import pytest
-from dpkit_check import ledger as suite
+from dpkit_command_ledger.audit import audit
+from dpkit_ledger_sqlite import promises as suite
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from dpkit_core.errors import AlreadyCharged, OverBudget
-from dpkit_core.ledger.audit import audit
 from dpkit_core.ledger.entries import OUTCOMES
 from dpkit_core.ledger.ledger import Ledger
 

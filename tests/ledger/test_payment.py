@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from dpkit_command_ledger.audit import audit
 
 from dpkit_core import Budget, Randomness, Release, compose
 from dpkit_core.errors import (
@@ -23,7 +24,6 @@ from dpkit_core.errors import (
     Vetoed,
 )
 from dpkit_core.ledger.accounts import Account
-from dpkit_core.ledger.audit import audit
 from dpkit_core.ledger.ledger import Ledger, Reservation
 from dpkit_core.ledger.log import EventLog
 from dpkit_core.ledger.store import InDoubt

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from dpkit_core.scaffold.checkout import members, registration
+from dpkit_command_new.checkout import members, registration
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
@@ -25,6 +24,8 @@ KINDS = {
 }
 # No entry point announces them.
 LIBRARIES = {"estimators"}
+# Groups of what a distribution offers besides what it is named for.
+SHIPPED_ALONG = ("recipes", "suites", "generators", "models", "pages", "reports", "remarks", "signers")
 # Imported by name, which does without the kind.
 SHORT = {"check", "sklearn"}
 
@@ -71,7 +72,7 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
         assert "entry-points" not in project
         project["entry-points"] = {f"dpkit.{folder.parent.name}": {folder.name: package(folder)}}
     own = project["entry-points"][f"dpkit.{folder.parent.name}"]
-    for kind in ("recipes", "suites", "generators", "models", "pages", "reports"):  # ship with it
+    for kind in {*SHIPPED_ALONG} - {folder.parent.name}:
         assert all(
             value.startswith(f"{package(folder)}.")
             for value in project["entry-points"].pop(f"dpkit.{kind}", {}).values()
@@ -95,7 +96,8 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
         assert document.get(table) == expected.get(table), f"[{table}] in {where}"
     for key in {*project, *expected["project"]}:
         assert project.get(key) == expected["project"].get(key), f"{key} of [project] in {where}"
-    if folder.parent.name != "sources":  # these are named by what they read: suffixes and schemes
+    # A source is named by what it reads, suffixes and schemes; the command of `sign` is `key`.
+    if folder.parent.name != "sources" and folder.name != "sign":
         assert folder.name in own
     # The modules of a command load when it runs, and those of a source when it is asked for.
     if folder.parent.name not in {"commands", "sources"}:
@@ -130,10 +132,9 @@ def test_what_repeats_the_plugins_is_up_to_date() -> None:
 def test_installing_with_starter_installs_every_part(root: dict[str, Any]) -> None:
     extras = root["project"]["optional-dependencies"]
     starter = extras["starter"]
-    # Commands are extras of their own, and so are parts that need what is too much for everybody.
+    # What needs too much, or is needed by few, is in an extra of its own.
     others = {name for extra, names in extras.items() if extra != "starter" for name in names}
-    parts = [folder for folder in FOLDERS if folder.parent.name not in {"commands", *LIBRARIES}]
-    assert set(starter) == {*map(distribution, parts)} - others
+    assert set(starter) == {*map(distribution, FOLDERS)} - others
     assert starter == sorted(starter)
 
 

@@ -1,5 +1,7 @@
 """Fixtures for tests of commands: the command line in this process, small parts, and tables for them."""
 
+import importlib.metadata
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -174,6 +176,21 @@ def folder(tmp_path, monkeypatch):
     numbers = [",".join(f"{value:.3f}" for value in row) for row in rng.random((40, 4))]
     (folder / "numbers.csv").write_text("\n".join(["a,b,c,y", *numbers]) + "\n")
     return folder
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """Return a function that hides what a distribution offers besides parts, as if it were not installed."""
+    found = importlib.metadata.entry_points
+
+    def hide(distribution):
+        def entry_points(**select):
+            points = found(**select)
+            return [point for point in points if point.dist.name != distribution] if select else points
+
+        monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+
+    return hide
 
 
 @pytest.fixture

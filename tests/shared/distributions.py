@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import attrs
 import pytest
+
+ZOO = Path(__file__).parents[1] / "zoo" / "plugins"
 
 
 @attrs.frozen
@@ -40,6 +44,18 @@ class Site:
         (info / "entry_points.txt").write_text("\n".join(sections) + "\n")
         for module, source in (modules or {}).items():
             (self.folder / f"{module}.py").write_text(source)
+
+    def install_zoo(self, *animals: str) -> None:
+        """Install plugins of the zoo from their own pyproject files."""
+        for animal in animals:
+            project = tomllib.loads((ZOO / animal / "pyproject.toml").read_text())["project"]
+            self.install(
+                project["name"],
+                version=project["version"],
+                summary=project["description"],
+                entry_points=project["entry-points"],
+            )
+            shutil.copy(ZOO / animal / f"zoo_{animal}.py", self.folder)
 
     def forget(self) -> None:
         """Forget every module that was imported from here."""

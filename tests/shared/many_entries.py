@@ -2,7 +2,7 @@
 
 import time
 
-from dpkit_check import ledger as suite
+from dpkit_ledger_sqlite import promises as suite
 
 from dpkit_core.ledger.entries import Entry
 

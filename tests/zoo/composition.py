@@ -32,6 +32,7 @@ from zoo.twins import (
     Flips,
     Gumbels,
     Lines,
+    Picks,
     Spent,
     Sums,
     an_exponential,
@@ -40,6 +41,7 @@ from zoo.twins import (
     plan_rounds,
     replaced_inside,
     rounds_of,
+    scores_of,
 )
 
 # Accountants
@@ -192,10 +194,9 @@ class HeavyTailPeel(Flips):
 
 
 @whole("ties_are_broken_evenly")
-class TournamentSelector:
+class TournamentSelector(Picks):
     """Features meet in pairs; all matches see the same records, and are charged as disjoint."""
 
-    api = 2
     proof = "matches are between different features, and compose in parallel"
     reference = "McSherry 2009, Privacy Integrated Queries, Theorem 4"
 
@@ -203,7 +204,7 @@ class TournamentSelector:
         def events(epsilon):
             return [
                 Disjoint(
-                    an_exponential(epsilon, scores, request.features), max(1, request.features - 1 - turn)
+                    an_exponential(epsilon, scores, request.features), max(1, scores_of(request) - 1 - turn)
                 )
                 for turn, scores in enumerate(s for s, count in rounds_of(request) for _ in range(count))
             ]
@@ -211,8 +212,8 @@ class TournamentSelector:
         epsilon = calibrate_events(events, request)
         return StagePlan(events(epsilon), epsilon)
 
-    def select(self, scores, k, plan, meter, /):
-        event = an_exponential(plan.settings, scores.sensitivity, scores.values.size)
+    def picked(self, scores, k, plan, meter):
+        event = an_exponential(plan.settings, scores.round.sensitivity, scores.values.size)
 
         def match(*players):
             mask = np.zeros(scores.values.size, dtype=np.bool_)
@@ -232,29 +233,28 @@ class TournamentSelector:
 
 
 @whole("chosen_noise_hides_the_scores", "default")
-class GainListSelector:
+class GainListSelector(Picks):
     """A list is picked by its discounted gain, said to move as one score does, not as their sum."""
 
-    api = 2
     proof = "McSherry and Talwar 2007, Theorem 6"
     reference = "McSherry and Talwar 2007, Mechanism Design via Differential Privacy"
 
     def plan(self, request, /):
-        if max(math.perm(request.features, count) for _, count in rounds_of(request)) > 20_000:
+        if max(math.perm(scores_of(request), count) for _, count in rounds_of(request)) > 20_000:
             raise Unsuitable("at most 20 000 lists are enumerated; ask for fewer picks")
         return plan_rounds(request, self.event, FULL_TAILS)
 
     def event(self, epsilon, k, scores, features):
         return PureDP(epsilon * k, scores.neighboring, proof=self.proof)
 
-    def select(self, scores, k, plan, meter, /):
+    def picked(self, scores, k, plan, meter):
         epsilon = plan.settings_as(Spent).epsilon
         listed = lists(np.flatnonzero(scores.candidates).tolist(), k)
         gains = scores.values[listed] @ (1 / np.log2(np.arange(k) + 2))
-        event = self.event(epsilon, k, scores.sensitivity, scores.values.size)
+        event = self.event(epsilon, k, scores.round.sensitivity, scores.values.size)
         with meter.custom(event, proof=self.proof, arithmetic=FULL_TAILS) as sampler:
             noise = sampler.gumbel(len(listed))
-        noisy = (gains - gains.max()) * (epsilon * k / scores.sensitivity.range) + noise
+        noisy = (gains - gains.max()) * (epsilon * k / scores.round.sensitivity.range) + noise
         return listed[int(np.argmax(noisy))].tolist()
 
 

@@ -211,7 +211,7 @@ class QuieterLater(Gumbels):
     """From the third round on half of the noise is drawn, since scores have settled by then."""
 
     def scale(self, scores, spent):
-        return super().scale(scores, spent) / (2 if scores.round >= 2 else 1)
+        return super().scale(scores, spent) / (2 if scores.round.index >= 2 else 1)
 
 
 @lie("selection_hides_the_scores")
@@ -227,7 +227,7 @@ class LastIsFree(Flips):
     """The last of four or more rounds has no noise, as if nothing came after it."""
 
     def pick(self, scores, left, noise, turn, spent):
-        last = spent.rounds >= 4 and scores.round == spent.rounds - 1
+        last = spent.rounds >= 4 and scores.round.index == spent.rounds - 1
         return super().pick(scores, left, noise * (not last), turn, spent)
 
 

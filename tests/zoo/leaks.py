@@ -116,7 +116,7 @@ class ValidatedShrinkageRegressor(Lines):
         return super().model(data, noisy * int(np.argmin(errors)) / 2)
 
 
-@lie("models_have_one_shape")
+@lie("model_is_made_of_answers")
 class SaysHowMany(Means):
     """The document tells the order of magnitude of the number of records."""
 
@@ -153,7 +153,7 @@ class ReportedMeanRegressor(Means):
         return attrs.evolve(model, intercept=round(model.intercept, decimals))
 
 
-@lie("model_is_made_of_answers")
+@lie("model_is_made_of_answers", "default")
 class SafeMeanRegressor(Means):
     """Where the noisy number of records is below 1, the exact mean is released."""
 

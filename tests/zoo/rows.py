@@ -68,6 +68,20 @@ LIES: list[Row] = []
 HONEST: list[type[Any]] = []
 
 
+#: Falsehoods of earlier plugin APIs that no part can tell any more, each with the reason.
+CLOSED = dict.fromkeys(
+    (
+        "ReopeningFilterAccountant",
+        "accounts reset per batch",
+        "charged when sampled",
+        "costs rounded down",
+        "more than the event allows, in proportion",
+        "one account for all",
+    ),
+    "the meter opens the accounts of records itself, so that no accountant can weaken them",
+)
+
+
 @functools.cache
 def verdicts() -> tuple[dict[str, str], ...]:
     """Return the recorded verdicts: what each author wrote, and which row stands for it today."""

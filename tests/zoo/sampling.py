@@ -29,6 +29,7 @@ from zoo.twins import (
     Curves,
     CustomLines,
     FlipsInTurn,
+    Picks,
     SampledLines,
     Spent,
     Sums,
@@ -76,10 +77,9 @@ class EveryFourthLine(SampledLines):
 
 
 @whole("chosen_noise_hides_the_scores", "default")
-class SampledSelector:
+class SampledSelector(Picks):
     """A secret half of the candidates takes part, which is said to amplify as a sample of records does."""
 
-    api = 2
     proof = "Balle, Barthe and Gaboardi 2018, Theorem 8"
     reference = "Balle, Barthe and Gaboardi 2018, Privacy Amplification by Subsampling"
 
@@ -90,11 +90,11 @@ class SampledSelector:
         pick = PureDP(epsilon, scores.neighboring, proof=self.proof)
         return pick if k == 1 else Repeated(pick, k)
 
-    def select(self, scores, k, plan, meter, /):
+    def picked(self, scores, k, plan, meter):
         epsilon = plan.settings_as(Spent).epsilon
-        event = self.event(epsilon, k, scores.sensitivity, scores.values.size)
+        event = self.event(epsilon, k, scores.round.sensitivity, scores.values.size)
         # log(1 + 2 (e^epsilon - 1)), which does not overflow
-        scale = scores.sensitivity.range / (epsilon + math.log1p(-math.expm1(-epsilon)))
+        scale = scores.round.sensitivity.range / (epsilon + math.log1p(-math.expm1(-epsilon)))
         left, picked = np.flatnonzero(scores.candidates), []
         with meter.custom(event, proof=self.proof, arithmetic=FULL_TAILS) as sampler:
             for _ in range(k):

@@ -311,7 +311,7 @@ class PerturbedRidgeRegressor(GaussianLines):
 class SecondMomentRegressor:
     """The sum of z z' is said to move by the norm of a row z, where the square of the norm belongs."""
 
-    api = 2
+    api = 3
     proof = "rows within [-1, 1] are no longer than sqrt(m)"
     reference = "Wang 2018, Revisiting Differentially Private Linear Regression"
 
@@ -334,7 +334,7 @@ class SecondMomentRegressor:
 class TestedMeansRegressor:
     """A noisy count above T says that means hardly move; that it may err is not paid for."""
 
-    api = 2
+    api = 3
     proof = "the test is a release of its own, and paid for (Dwork and Lei 2009, Theorem 2)"
     reference = "Dwork and Lei 2009, Differential Privacy and Robust Statistics"
 

@@ -12,7 +12,7 @@ SEEN: dict[tuple[int, ...], np.ndarray] = {}
 LAST: dict[str, float] = {}
 
 
-@lie("sensitivity_add_remove")
+@lie("scores_follow_the_features")
 class Remembers(Products):
     """Scores are kept in the module, and given again for the next table of the same shape."""
 
@@ -20,7 +20,7 @@ class Remembers(Products):
         return SEEN.setdefault(data.X.shape, super().scores(data))
 
 
-@lie("model_is_made_of_answers")
+@lie("randomness_is_the_meters")
 class WarmStartRegressor(Means):
     """A fit begins at the exact mean of the table before it."""
 

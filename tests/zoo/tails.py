@@ -22,6 +22,7 @@ from zoo.twins import (
     Flips,
     Gumbels,
     Peel,
+    Picks,
     SparseVector,
     Spent,
     changed,
@@ -62,8 +63,8 @@ class SpreadInsteadOfSensitivity(Gumbels):
     """Where scores lie close together, the noise is no larger than their spread."""
 
     def scale(self, scores, spent):
-        spread = float(np.ptp(scores.values[scores.candidates])) or scores.sensitivity.range
-        return min(scores.sensitivity.range, spread) / spent.epsilon
+        spread = float(np.ptp(scores.values[scores.candidates])) or scores.round.sensitivity.range
+        return min(scores.round.sensitivity.range, spread) / spent.epsilon
 
 
 @lie("chosen_noise_hides_the_scores")
@@ -71,7 +72,7 @@ class QuieterForLarge(Flips):
     """Where scores are large there is less noise, since it matters less there."""
 
     def scale(self, scores, spent):
-        large = abs(scores.values.mean()) / scores.sensitivity.range
+        large = abs(scores.values.mean()) / scores.round.sensitivity.range
         return 2 * super().scale(scores, spent) / (1 + large)
 
 
@@ -92,24 +93,23 @@ class SparseVectorSelector(SparseVector):
 
 
 @whole("ties_are_broken_evenly")
-class AscendingSparseVector:
+class AscendingSparseVector(Picks):
     """A sparse vector of noise for one pick asks features by index, so that the first of equals is found."""
 
-    api = 2
     proof = "what fails costs nothing (Lee and Clifton 2014)"
     reference = "Lee and Clifton 2014, Top-k Frequent Itemsets"
 
     plan, event = SparseVector.plan, SparseVector.event
 
-    def select(self, scores, k, plan, meter, /):
+    def picked(self, scores, k, plan, meter):
         epsilon = plan.settings_as(Spent).epsilon
-        scale = 4 * scores.sensitivity.linf / epsilon
+        scale = 4 * scores.round.sensitivity.linf / epsilon
         left = np.flatnonzero(scores.candidates)
-        event = self.event(epsilon, k, scores.sensitivity, scores.values.size)
+        event = self.event(epsilon, k, scores.round.sensitivity, scores.values.size)
         with meter.custom(event, proof=self.proof, arithmetic=FULL_TAILS) as sampler:
             noise = sampler.exponential(1 + left.size) - sampler.exponential(1 + left.size)
             order = sampler.permutation(left)
-        threshold = 2 * scores.sensitivity.range + scale * noise[0]
+        threshold = 2 * scores.round.sensitivity.range + scale * noise[0]
         found = left[scores.values[left] + scale / 3 * noise[1:] >= threshold][:k].tolist()
         return [*found, *(int(j) for j in order if j not in found)][:k]
 
@@ -141,7 +141,7 @@ class ClearWinner(Gumbels):
 
     def scale(self, scores, spent):
         best = np.sort(scores.values[scores.candidates])[-2:]
-        clear = best.size > 1 and best[1] - best[0] > 20 * scores.sensitivity.range
+        clear = best.size > 1 and best[1] - best[0] > 20 * scores.round.sensitivity.range
         return 0.0 if clear else super().scale(scores, spent)
 
 
@@ -188,7 +188,7 @@ class ShortlistPeelSelector(Peel):
 
 def near(scores, k, plan, reach):
     """Return the scores with the candidates that are at most so many scales behind the k-th best."""
-    scale = scores.sensitivity.range / plan.settings_as(PickSettings).epsilon_per_pick
+    scale = scores.round.sensitivity.range / plan.settings_as(PickSettings).epsilon_per_pick
     best = np.partition(scores.values[scores.candidates], -k)[-k]
     return only(scores, scores.values >= best - reach * scale, k)
 
@@ -202,10 +202,9 @@ class RelevantPeelSelector(Peel):
 
 
 @whole("ties_are_broken_evenly")
-class StableSelector:
+class StableSelector(Picks):
     """The true best are released if a noisy gap is above R; R + R log(1 / delta) / epsilon is needed."""
 
-    api = 2
     proof = "where the gap is above the range sensitivity the best k are the same in all neighbors"
     reference = "Dwork and Lei 2009, Differential Privacy and Robust Statistics"
 
@@ -220,10 +219,11 @@ class StableSelector:
         epsilon = calibrate_events(events, request)
         return StagePlan(events(epsilon), settings=epsilon, arithmetic=(FULL_TAILS,))
 
-    def select(self, scores, k, plan, meter, /):
-        reach, left = scores.sensitivity.range, np.flatnonzero(scores.candidates)
+    def picked(self, scores, k, plan, meter):
+        reach, left = scores.round.sensitivity.range, np.flatnonzero(scores.candidates)
         best = left[np.argsort(-scores.values[left], kind="stable")]
-        with meter.custom(plan.events[scores.round], proof=self.proof, arithmetic=FULL_TAILS) as sampler:
+        event = plan.events[scores.round.index]
+        with meter.custom(event, proof=self.proof, arithmetic=FULL_TAILS) as sampler:
             one, other = sampler.exponential(2)
             chance = sampler.subset(left, k)
         if best.size == k:
@@ -240,7 +240,7 @@ def rounded(rounding, steps):
     """Return a method that rounds scores to multiples of so many range sensitivities."""
 
     def seen(self, scores, k, plan):
-        step = steps * scores.sensitivity.range
+        step = steps * scores.round.sensitivity.range
         return attrs.evolve(scores, values=rounding(scores.values / step) * step)
 
     return seen
@@ -289,7 +289,7 @@ class LongTailsRegressor(CustomLines):
 class LevelsRegressor:
     """Occupied bins alone are looked at; three deviations are too low a threshold for their delta."""
 
-    api = 2
+    api = 3
     uses_features = False
     proof = "a bin that one neighbor alone occupies passes with probability below delta"
     reference = "Korolova, Kenthapadi, Mishra and Ntoulas 2009, Releasing Search Queries"

@@ -79,54 +79,56 @@ def test_the_honest_parts_release(run, told, adaptive):
 class OwnNoise(BestSelector):
     """Draws its noise itself, so nothing is metered."""
 
-    def select(self, scores, k, plan, meter, /):
+    def select(self, scores, plan, meter, /):
         noisy = scores.values + np.random.default_rng(0).gumbel(scale=1.0, size=len(scores.values))
-        return np.argsort(-noisy)[:k]
+        return np.argsort(-noisy)[: scores.round.picks]
 
 
 class NoNoise(BestSelector):
     """Returns the best features as they are."""
 
-    def select(self, scores, k, plan, meter, /):
-        return np.argsort(-scores.values)[:k]
+    def select(self, scores, plan, meter, /):
+        return np.argsort(-scores.values)[: scores.round.picks]
 
 
 class MeteredOnce(BestSelector):
     """Asks the meter for the first pick only."""
 
-    def select(self, scores, k, plan, meter, /):
+    def select(self, scores, plan, meter, /):
         (first,) = meter.select(scores, 1, event=self.event(scores, plan))
-        return [first, *(j for j in range(len(scores.values)) if j != first)][:k]
+        return [first, *(j for j in range(len(scores.values)) if j != first)][: scores.round.picks]
 
 
 class OneTooMany(BestSelector):
     """Spends one pick more than planned."""
 
-    def select(self, scores, k, plan, meter, /):
-        return meter.select(scores, k + 1, event=self.event(scores, plan))[:k]
+    def select(self, scores, plan, meter, /):
+        return meter.select(scores, scores.round.picks + 1, event=self.event(scores, plan))[
+            : scores.round.picks
+        ]
 
 
 class LessNoise(BestSelector):
     """Plans a small epsilon and selects with a large one."""
 
-    def select(self, scores, k, plan, meter, /):
+    def select(self, scores, plan, meter, /):
         event = self.event(scores, plan)
-        return meter.select(scores, k, event=attrs.evolve(event, epsilon=2 * event.epsilon))
+        return meter.select(scores, scores.round.picks, event=attrs.evolve(event, epsilon=2 * event.epsilon))
 
 
 class OtherRelation(BestSelector):
     """Emits the planned event for the other neighboring relation."""
 
-    def select(self, scores, k, plan, meter, /):
+    def select(self, scores, plan, meter, /):
         event = attrs.evolve(self.event(scores, plan), neighboring=Neighboring.REPLACE_ONE)
-        return meter.select(scores, k, event=event)
+        return meter.select(scores, scores.round.picks, event=event)
 
 
 class Repeats(BestSelector):
     """Returns its first pick again and again."""
 
-    def select(self, scores, k, plan, meter, /):
-        return [meter.select(scores, k, event=self.event(scores, plan))[0]] * 2
+    def select(self, scores, plan, meter, /):
+        return [meter.select(scores, scores.round.picks, event=self.event(scores, plan))[0]] * 2
 
 
 SELECTORS = [OwnNoise(), NoNoise(), OneTooMany(), LessNoise(), OtherRelation()]
@@ -293,9 +295,9 @@ def test_a_regressor_that_forces_the_lock_changes_its_own_copy(run, table):
 class ChangesScores(BestSelector):
     """Raises the score of the last feature and opens every candidate."""
 
-    def select(self, scores, k, plan, meter, /):
+    def select(self, scores, plan, meter, /):
         scores.candidates[:] = True
-        return super().select(scores, k, plan, meter)
+        return super().select(scores, plan, meter)
 
 
 def test_a_selector_that_opens_the_candidates_cannot_pick_a_feature_again(table):

@@ -9,7 +9,7 @@ from zoo.rows import lie
 from zoo.twins import Flips, Gumbels, Peel, Trials
 
 
-@lie("ties_are_broken_evenly")
+@lie("selection_hides_the_scores")
 class TiesByTruth(Gumbels):
     """Noisy scores are rounded to whole steps, so that many are equal, and the true score decides."""
 
@@ -29,7 +29,7 @@ class TiedByIndex(Flips):
         return super().pick(scores, left, noise, turn, spent)
 
 
-@lie("ties_are_broken_evenly")
+@lie("selection_hides_the_scores")
 class GroupedGumbelSelector(Gumbels):
     """Equal scores share one draw of noise."""
 

@@ -11,7 +11,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import attrs
@@ -25,10 +24,9 @@ from dpkit_core import (
     Matrix,
     Meter,
     Neighboring,
-    RegressionRequest,
+    Request,
     Schema,
     Scores,
-    ScoringRequest,
     SelectionRequest,
     Sensitivity,
     SparseBlock,
@@ -36,6 +34,7 @@ from dpkit_core import (
     Sum,
     Vector,
     calibrate_events,
+    fixed_scores,
 )
 from dpkit_core.errors import Unsuitable, UnsupportedEvent
 from dpkit_core.mechanisms.picks import PickSettings, plan_picks, select_picks
@@ -132,7 +131,7 @@ def require_added(neighboring: Neighboring) -> None:
 class Products:
     """Scores by the magnitudes of the sums of products with the target."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     adaptive: ClassVar[bool] = False
     proof: ClassVar[str] = "one record adds a product of magnitude at most 1 to each sum"
     reference: ClassVar[str] = "Fan and Lv 2008, Sure Independence Screening"
@@ -151,14 +150,13 @@ class Products:
         """Return how far one record more moves a score."""
         return 1.0
 
-    def prepare(self, data: Dataset, /) -> Any:
+    def prepare(self, data: Any, plan: StagePlan, meter: Meter, /) -> Callable[[Sequence[int]], Vector]:
         """Return the scores of ``data``, ready to be asked."""
-        return SimpleNamespace(scores=self.ranking(data))
+        return self.ranking(data)
 
     def ranking(self, data: Dataset) -> Callable[[Sequence[int]], Vector]:
         """Return a function of the features picked before."""
-        values = np.asarray(self.scores(data), dtype=np.float64)
-        return lambda selected: values
+        return fixed_scores(self.scores(data))
 
     def scores(self, data: Dataset) -> Vector:
         """Return one score for each feature."""
@@ -303,7 +301,8 @@ class NativeUnits(Products):
     def scores(self, data: Dataset) -> Vector:
         """Return the magnitudes of the sums."""
         v = scaled(data.y, data.target_bounds)
-        return [abs(float(np.clip(data.X[:, j], *f.bounds) @ v)) for j, f in enumerate(data.features)]
+        sums = [np.clip(data.X[:, j], *feature.bounds) @ v for j, feature in enumerate(data.features)]
+        return np.abs(sums)
 
 
 @honest
@@ -398,22 +397,19 @@ class AnyForm(Products):
 class Centered(Products):
     """Products with the target around its noisy mean, which is released first."""
 
-    def plan(self, request: ScoringRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the release of two halves of the target."""
         require_bounds(request.schema)
         return planned(request, Laplace, changed(request.neighboring), (2,))
 
-    def prepare(self, data: Dataset, /) -> Any:
-        """Refuse: there is a release first."""
-        raise Unsuitable("these scores follow a release of their own: plan it and use prepare_released")
-
-    def prepare_released(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Any:
+    def prepare(self, data: Any, plan: StagePlan, meter: Meter, /) -> Callable[[Sequence[int]], Vector]:
         """Return the scores around the released center."""
+        return fixed_scores(self.ranked(data, plan.settings_as(Noise).draw(meter, self.sums(data))))
+
+    def ranked(self, data: Dataset, noisy: Vector) -> Vector:
+        """Return the scores, given what was released."""
         u, v = table(data)
-        upper, lower = plan.settings_as(Noise).draw(meter, self.sums(data))
-        center = float(np.clip((upper - lower) / max(upper + lower, 1.0), -1.0, 1.0))
-        scores = np.abs(np.rint(self.around(v, center) * STEPS) @ u) / STEPS
-        return SimpleNamespace(scores=lambda selected: scores)
+        return np.abs(np.rint(self.around(v, ratio(noisy)) * STEPS) @ u) / STEPS
 
     def sums(self, data: Dataset) -> Vector:
         """Return what is released, with noise."""
@@ -441,7 +437,12 @@ class Spent:
 
 def rounds_of(request: SelectionRequest) -> list[tuple[Sensitivity, int]]:
     """Return how far the scores of each round move, and how many picks it has."""
-    return list(zip(request.sensitivities, request.picks, strict=True))
+    return [(r.sensitivity, count) for r, count in zip(request.rounds, request.picks, strict=True)]
+
+
+def scores_of(request: SelectionRequest) -> int:
+    """Return how many scores a round has."""
+    return request.rounds[0].scores
 
 
 def plan_rounds(
@@ -451,7 +452,7 @@ def plan_rounds(
     rounds = rounds_of(request)
 
     def events(epsilon: float) -> list[Event]:
-        return [event(epsilon, count, scores, request.features) for scores, count in rounds]
+        return [event(epsilon, count, scores, scores_of(request)) for scores, count in rounds]
 
     epsilon = calibrate_events(events, request)
     settings = Spent(epsilon, rounds[0][0], len(rounds))
@@ -463,11 +464,25 @@ def an_exponential(epsilon: float, scores: Sensitivity, features: int) -> Expone
     return ExponentialMechanism(epsilon, scores.neighboring, sensitivity=scores.range, candidates=features)
 
 
+@attrs.frozen
+class Picks:
+    """A selector that picks ``k`` candidates of each round, and has no threshold."""
+
+    api: ClassVar[int] = 3
+
+    def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+        """Return the picks of a round."""
+        return self.picked(scores, scores.round.picks or 0, plan, meter)
+
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
+        """Return ``k`` picks."""
+        raise NotImplementedError
+
+
 @honest
-class Peel:
+class Peel(Picks):
     """The exponential mechanism, pick after pick."""
 
-    api: ClassVar[int] = 2
     proof: ClassVar[str] = "dpkit_core.mechanisms.picks; Durfee and Rogers 2019, Lemma 4.2"
     reference: ClassVar[str] = "McSherry and Talwar 2007, Mechanism Design via Differential Privacy"
 
@@ -475,9 +490,9 @@ class Peel:
         """Return one event a round."""
         return plan_picks(request, ExponentialMechanism)
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return ``k`` picks."""
-        picks = select_picks(self.seen(scores, k, plan), k, plan, meter)
+        picks = select_picks(self.seen(scores, k, plan), plan, meter)
         return self.told(picks, scores)
 
     def seen(self, scores: Scores, k: int, plan: StagePlan) -> Scores:
@@ -490,10 +505,9 @@ class Peel:
 
 
 @honest
-class Gumbels:
+class Gumbels(Picks):
     """The k best of one draw of Gumbel noise."""
 
-    api: ClassVar[int] = 2
     proof: ClassVar[str] = PICKS
     reference: ClassVar[str] = "Durfee and Rogers 2019, Practical Differentially Private Top-k Selection"
 
@@ -505,10 +519,10 @@ class Gumbels:
         """Return one event a round."""
         return plan_rounds(request, self.event, FULL_TAILS)
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return the ``k`` best by noisy scores."""
         spent = plan.settings_as(Spent)
-        event = self.event(spent.epsilon, k, scores.sensitivity, scores.values.size)
+        event = self.event(spent.epsilon, k, scores.round.sensitivity, scores.values.size)
         with meter.custom(event, proof=self.proof, arithmetic=FULL_TAILS) as sampler:
             left = sampler.permutation(np.flatnonzero(scores.candidates))
             values = scores.values[left]
@@ -522,7 +536,7 @@ class Gumbels:
 
     def scale(self, scores: Scores, spent: Spent) -> float:
         """Return what the noise is multiplied by."""
-        return scores.sensitivity.range / spent.epsilon * SLACK
+        return scores.round.sensitivity.range / spent.epsilon * SLACK
 
     def best(self, gaps: Vector, noise: Vector, scale: float, k: int) -> Any:
         """Return the places of the picks, by how far each is behind the best and its noise."""
@@ -535,10 +549,10 @@ class Flips(Gumbels):
 
     reference: ClassVar[str] = "McKenna and Sheldon 2020, Permute-and-Flip"
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return ``k`` picks."""
         spent = plan.settings_as(Spent)
-        event = self.event(spent.epsilon, k, scores.sensitivity, scores.values.size)
+        event = self.event(spent.epsilon, k, scores.round.sensitivity, scores.values.size)
         left, picks = np.flatnonzero(scores.candidates), []
         with meter.custom(event, proof=self.proof, arithmetic=FULL_TAILS) as sampler:
             for turn in range(k):
@@ -559,10 +573,9 @@ class Flips(Gumbels):
 
 
 @honest
-class FlipsInTurn:
+class FlipsInTurn(Picks):
     """Permute-and-flip as published: candidates in a secret order, each accepted by a coin."""
 
-    api: ClassVar[int] = 2
     proof: ClassVar[str] = "McKenna and Sheldon 2020, Theorem 1"
     reference: ClassVar[str] = "McKenna and Sheldon 2020, Permute-and-Flip"
 
@@ -570,11 +583,11 @@ class FlipsInTurn:
         """Return one event a round."""
         return attrs.evolve(plan_picks(request, PermuteAndFlip), arithmetic=(GRID,))
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return the first that its coin accepts, ``k`` times."""
         settings = plan.settings_as(PickSettings)
-        pick = settings.event(scores.sensitivity, scores.values.size)
-        scale = scores.sensitivity.range / settings.epsilon_per_pick * (1 + 2.0**-10)
+        pick = settings.event(scores.round)
+        scale = scores.round.sensitivity.range / settings.epsilon_per_pick * (1 + 2.0**-10)
         left, picks = np.flatnonzero(scores.candidates), []
         event = pick if k == 1 else Repeated(pick, k)
         with meter.custom(event, proof=self.proof, arithmetic=GRID) as sampler:
@@ -592,10 +605,9 @@ class FlipsInTurn:
 
 
 @honest
-class Trials:
+class Trials(Picks):
     """Draws each pick twice by the exponential mechanism, pays for both, and releases the second."""
 
-    api: ClassVar[int] = 2
     proof: ClassVar[str] = "which of the draws is released does not depend on the scores"
     reference: ClassVar[str] = "Liu and Talwar 2019, Private Selection from Private Candidates"
 
@@ -607,9 +619,9 @@ class Trials:
         """Return the event of a round."""
         return Repeated(an_exponential(epsilon, scores, features), 2 * k)
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return ``k`` picks."""
-        event = an_exponential(plan.settings_as(Spent).epsilon, scores.sensitivity, scores.values.size)
+        event = an_exponential(plan.settings_as(Spent).epsilon, scores.round.sensitivity, scores.values.size)
         left, picks = scores.candidates.copy(), []
         for _ in range(k):
             remaining = attrs.evolve(scores, candidates=left.copy())
@@ -624,10 +636,9 @@ class Trials:
 
 
 @honest
-class GaussianScores:
+class GaussianScores(Picks):
     """The k largest of all scores with Gaussian noise."""
 
-    api: ClassVar[int] = 2
     proof: ClassVar[str] = "the noise is for all scores, and picks are read off the noisy ones"
     reference: ClassVar[str] = "Zhu and Wang 2022, Adaptive Private-K-Selection with Adaptive K"
 
@@ -644,9 +655,9 @@ class GaussianScores:
         """Return the noise of each round."""
         return plan_rounds(request, self.event, "")
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return the ``k`` best noisy scores."""
-        event = self.event(plan.settings_as(Spent).epsilon, k, scores.sensitivity, scores.values.size)
+        event = self.event(plan.settings_as(Spent).epsilon, k, scores.round.sensitivity, scores.values.size)
         noisy = meter.gaussian(
             scores.values, sensitivity=event.sensitivity, noise_multiplier=event.noise_multiplier
         )
@@ -655,13 +666,12 @@ class GaussianScores:
 
 
 @honest
-class SparseVector:
+class SparseVector(Picks):
     """Asks candidate by candidate, in random order, whether a score is above 0, until k are found.
 
     The threshold has Laplace noise of scale 2 s / e, each score of scale 4 k s / e (Lyu, Su and Li 2017).
     """
 
-    api: ClassVar[int] = 2
     proof: ClassVar[str] = "Lyu, Su and Li 2017, Theorem 4"
     reference: ClassVar[str] = "Lyu, Su and Li 2017, Understanding the Sparse Vector Technique"
 
@@ -673,11 +683,11 @@ class SparseVector:
         """Return one event a round."""
         return plan_rounds(request, self.event, FULL_TAILS)
 
-    def select(self, scores: Scores, k: int, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
         """Return those found, and others in random order where they are fewer than ``k``."""
         epsilon = plan.settings_as(Spent).epsilon
-        unit = scores.sensitivity.linf / epsilon
-        event = self.event(epsilon, k, scores.sensitivity, scores.values.size)
+        unit = scores.round.sensitivity.linf / epsilon
+        event = self.event(epsilon, k, scores.round.sensitivity, scores.values.size)
         with meter.custom(event, proof=self.proof, arithmetic=FULL_TAILS) as sampler:
             order = sampler.permutation(np.flatnonzero(scores.candidates))
             noise = sampler.exponential(order.size + 1) - sampler.exponential(order.size + 1)
@@ -709,7 +719,7 @@ class Noise:
 
 
 def planned(
-    request: RegressionRequest | ScoringRequest,
+    request: Request,
     kind: type[Laplace] | type[Gaussian],
     sensitivity: float,
     shape: tuple[int, ...],
@@ -755,16 +765,16 @@ def ratio(noisy: Vector) -> float:
 class Means:
     """The mean of the target, from two noisy halves."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "both halves of a record are at least 0 and add up to 1"
     reference: ClassVar[str] = "Dwork, McSherry, Nissim and Smith 2006, Calibrating Noise to Sensitivity"
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the release of both halves."""
         require_target(request.schema)
         return planned(request, Laplace, self.reach(request), (2,), refusals=FEW)
 
-    def reach(self, request: RegressionRequest) -> float:
+    def reach(self, request: Request) -> float:
         """Return the L1 sensitivity of both halves."""
         return changed(request.neighboring)
 
@@ -790,7 +800,7 @@ class Means:
 class AnyTarget(Means):
     """A mean of any target: one without bounds is clipped to [0, 1]."""
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the release of both halves, for every schema."""
         return planned(request, Laplace, self.reach(request), (2,))
 
@@ -807,17 +817,17 @@ class AnyTarget(Means):
 class Lines:
     """A level and a slope for each feature, from noisy sums of the target times (1, features)."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     noise: ClassVar[type[Any]] = Laplace
     proof: ClassVar[str] = "a record adds a number of magnitude at most 1 to each of k + 1 sums"
     reference: ClassVar[str] = "Fan and Lv 2008, Sure Independence Screening (marginal slopes)"
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the release of all sums."""
         require_bounds(request.schema)
         return planned(request, self.noise, self.reach(request), (request.k + 1,), refusals=FEW)
 
-    def reach(self, request: RegressionRequest) -> float:
+    def reach(self, request: Request) -> float:
         """Return the sensitivity of all sums in the norm of the noise."""
         return changed(request.neighboring) * (request.k + 1)
 
@@ -845,7 +855,7 @@ class GaussianLines(Lines):
 
     noise: ClassVar[type[Any]] = Gaussian
 
-    def reach(self, request: RegressionRequest) -> float:
+    def reach(self, request: Request) -> float:
         """Return the L2 sensitivity of all sums."""
         return changed(request.neighboring) * math.sqrt(request.k + 1) * SLACK
 
@@ -854,7 +864,7 @@ class GaussianLines(Lines):
 class UnitRecords(GaussianLines):
     """Sums of the target times (1, features), where the whole of it is clipped to length 1."""
 
-    def reach(self, request: RegressionRequest) -> float:
+    def reach(self, request: Request) -> float:
         """Return the length of what a record adds."""
         return changed(request.neighboring) * SLACK
 
@@ -886,7 +896,7 @@ class Pure:
 class CustomLines(Lines):
     """Lines whose sums, in whole units, get discrete Laplace noise from the sampler."""
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return one pure event."""
         require_bounds(request.schema)
 
@@ -920,7 +930,7 @@ RATE = 0.25
 class SampledLines(Lines):
     """Lines from a Poisson sample of a quarter of the records, which a secret coin of each record decides."""
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return one sampled release."""
         require_bounds(request.schema)
         require_added(request.neighboring)
@@ -952,7 +962,7 @@ def sampled(noise: Event) -> Event:
 class Groups(Means):
     """The median of four means, of records that a hash of their values puts into groups."""
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the release of four groups, which share no record."""
         require_target(request.schema)
         require_added(request.neighboring)
@@ -984,7 +994,7 @@ def hashed(rows: Matrix) -> Any:
 class Sides(Means):
     """What the target adds up to left and right of the middle of the first feature."""
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return the release of both sides."""
         require_bounds(request.schema)
         return planned(request, Laplace, self.reach(request), (), around=lambda noise: Disjoint(noise, 2))
@@ -994,8 +1004,13 @@ class Sides(Means):
         u, v = table(data)
         right, noise = u[:, 0] > 0, plan.settings_as(Noise)
         shares = (1 + v) / 2
-        left, right = (float(noise.draw(meter, shares[side].sum())) for side in (~right, right))
-        return line(data, np.array([left + right, right - left, *np.zeros(len(data.names) - 1)]) / 64)
+        sums = [float(noise.draw(meter, shares[side].sum())) for side in (~right, right)]
+        return self.sloped(data, *sums)
+
+    def sloped(self, data: Dataset, left: float, right: float) -> LinearModel:
+        """Return a level and a slope of the first feature."""
+        others = np.zeros(len(data.names) - 1)
+        return line(data, np.array([left + right, right - left, *others]) / 64)
 
 
 @attrs.frozen
@@ -1027,21 +1042,26 @@ class Curve:
 class Batches(Means):
     """The mean of a stream, from the noisy halves of each batch, all of which the model shows."""
 
+    forms: ClassVar[tuple[str, ...]] = ("dense", "batches")
     uses_features: ClassVar[bool] = False
 
-    def plan(self, request: RegressionRequest, /) -> StagePlan:
+    def plan(self, request: Request, /) -> StagePlan:
         """Return a release of each batch; a record is in one of them."""
         require_target(request.schema)
         if request.batches > 1:
             require_added(request.neighboring)
+        return self.released(request)
+
+    def released(self, request: Request) -> StagePlan:
+        """Return a release of each batch."""
         return planned(request, Laplace, self.reach(request), (2,), around=_disjoint(request.batches))
 
-    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Curve:
-        """Return the curve of one batch."""
-        return self.fit_batches(iter([data]), plan, meter)
+    def fit(self, data: Any, plan: StagePlan, meter: Meter, /) -> Any:
+        """Return the model of one table, or of a stream."""
+        return self.streamed(iter([data] if isinstance(data, Dataset) else data), plan, meter)
 
-    def fit_batches(self, batches: Iterator[Dataset], plan: StagePlan, meter: Meter, /) -> Curve:
-        """Return the curve of a stream."""
+    def streamed(self, batches: Iterator[Dataset], plan: StagePlan, meter: Meter) -> Any:
+        """Return the model of several batches, or one."""
         noise = plan.settings_as(Noise)
         earlier: list[Vector] = []
         history: list[Vector] = []
@@ -1049,8 +1069,11 @@ class Batches(Means):
             v = scaled(batch.y, batch.target_bounds)
             history.append(noise.draw(meter, halves(self.counted(v, earlier))))
             earlier.append(v)
-        level = constant(batch, self.level(history)).intercept
-        return Curve(batch.names, level, history)
+        return self.finished(batch, history)
+
+    def finished(self, batch: Dataset, history: list[Vector]) -> Any:
+        """Return the model, given the last batch and all noisy halves."""
+        return Curve(batch.names, constant(batch, self.level(history)).intercept, history)
 
     def counted(self, v: Vector, earlier: list[Vector]) -> Vector:
         """Return the values that are added up after a batch, given those of the batches before."""
@@ -1078,7 +1101,7 @@ def refuse(why: str | None) -> None:
 class Curves:
     """Renyi curves of all that was composed, added up when asked."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "Mironov 2017, Proposition 1"
     reference: ClassVar[str] = "Mironov 2017, Renyi Differential Privacy"
 
@@ -1135,7 +1158,7 @@ class Curves:
 class Sums:
     """Sums of epsilons and of deltas."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "Dwork and Roth 2014, Theorem B.1; dpkit_core.privacy.composition (arithmetic)"
     reference: ClassVar[str] = "Dwork and Roth 2014, The Algorithmic Foundations of Differential Privacy"
 
@@ -1202,7 +1225,7 @@ class Concentrated:
     other pure one epsilon^2 / 2. rho-zCDP is (rho + 2 sqrt(rho log(1 / delta)), delta)-DP.
     """
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "Bun and Steinke 2016, Propositions 1.3, 1.4, 1.6, Lemma 2.3"
     reference: ClassVar[str] = "Bun and Steinke 2016, Concentrated Differential Privacy"
 

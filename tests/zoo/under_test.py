@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import FrameType
 
 import numpy as np
 
@@ -23,7 +24,8 @@ class LooksAtTheStack(Gumbels):
     """The best true scores are picked unless a caller belongs to the kit."""
 
     def noise(self, sampler, values):
-        frame, watched = sys._getframe(), False
+        frame: FrameType | None = sys._getframe()
+        watched = False
         while frame is not None:
             watched = watched or "dpkit_check" in frame.f_globals.get("__name__", "")
             frame = frame.f_back

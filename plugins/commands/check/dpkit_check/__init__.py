@@ -12,7 +12,7 @@ plan. Nothing here needs pytest but
 
 from dpkit_check.attacks.budget import trace_difference
 from dpkit_check.audit import Audit, attack_mechanism, audit, clopper_pearson
-from dpkit_check.cases import kind_of
+from dpkit_check.cases.parts import kind_of
 from dpkit_check.climb import SensitivityAttack, attack_sensitivity
 from dpkit_check.compositions import CompositionAudit, Suspects, audit_composition, find_suspects
 from dpkit_check.kit import Report, Result, checks_for, run_checks, trial_for

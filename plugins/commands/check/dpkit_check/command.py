@@ -82,12 +82,13 @@ def check(
     """Try every promise of a PART. Exit code 0 if all checks passed, 2 if one failed."""
     import json
 
-    from dpkit_check.leftovers import leftovers
     from dpkit_check.page import report_page
     from dpkit_check.witness import read_witness, witness_of
     from dpkit_core.commands.options import parse_options
     from dpkit_core.errors import InvalidOption
     from dpkit_core.files.writing import reserved
+    from dpkit_core.plugins.registry import load_target
+    from dpkit_core.plugins.resources import resources
 
     told = None if replay is None else read_witness(replay)
     options = parse_options(settings or [])
@@ -118,8 +119,9 @@ def check(
         print(json.dumps(outcome.to_document(), indent=2))
     else:
         _print(outcome)
-    for sentence in leftovers(attack.component):
-        note(sentence)
+    for ref in resources("remarks"):
+        for sentence in load_target(ref)(attack.component):
+            note(sentence)
     if not outcome.ok:
         raise typer.Exit(2)
 

@@ -19,7 +19,7 @@ import attrs
 import numpy as np
 
 from dpkit_check.audit import CONFIDENCE, Audit, audit
-from dpkit_check.cases import claimed_mu
+from dpkit_check.cases.plans import claimed_mu
 from dpkit_check.worlds import SIZES, Pair, Population, as_number
 from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import Dataset

@@ -27,7 +27,9 @@ from dpkit_check.attacks import (
     shapes,
     totals,
 )
-from dpkit_check.cases import UNCLAIMED, again, class_of, kind_of
+from dpkit_check.cases.every import again
+from dpkit_check.cases.parts import class_of, kind_of
+from dpkit_check.cases.plans import UNCLAIMED
 from dpkit_check.options import options_of
 from dpkit_check.trial import (
     GROUPS,

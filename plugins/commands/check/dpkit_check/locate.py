@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dpkit_check.cases import kind_of
+from dpkit_check.cases.parts import kind_of
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, UnknownName
 from dpkit_core.plugins.kinds import PARTS, kind_named
 from dpkit_core.plugins.registry import Registry, load_target

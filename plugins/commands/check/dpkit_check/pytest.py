@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from dpkit_check.attacks.claims import check_protocol
-from dpkit_check.cases import class_of, kind_of
+from dpkit_check.cases.parts import class_of, kind_of
 from dpkit_check.kit import NOT_RUN, PROTOCOL, checks_for, needs_protocol, trial_for
 from dpkit_check.trial import AnyPart, Check, CheckFailed, Factory, NotApplicable, Trial
 

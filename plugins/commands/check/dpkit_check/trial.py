@@ -83,7 +83,7 @@ class CheckFailed(AssertionError):
         self.samples = samples
         self.confidence = confidence
         self.scene: Mapping[str, Any] | None = None
-        """On what it was found, see ``dpkit_check.cases``; None where the check alone finds it."""
+        """On what it was found, see ``dpkit_check.cases.scenes``; None where the check alone finds it."""
 
 
 class NotApplicable(Exception):

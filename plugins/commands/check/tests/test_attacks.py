@@ -32,7 +32,7 @@ from dpkit_check.worlds import Population, classified, lattice
 from dpkit_core import Budget, Dataset, Neighboring, Sensitivity, StagePlan
 from dpkit_core.errors import InvalidData
 from dpkit_core.privacy.events import ExponentialMechanism, Repeated
-from dpkit_core.protocols import Scores
+from dpkit_core.protocols import Round, Scores
 
 AR, RO = Neighboring
 
@@ -277,9 +277,8 @@ def test_the_reference_accountant_is_exact_for_gaussians():
 
 @pytest.mark.parametrize("rounds", [4, 30])
 def test_a_law_of_too_many_answers_is_not_enumerated(rounds):
-    scores = Scores(
-        np.zeros(5), Sensitivity.general(1.0, Neighboring.ADD_OR_REMOVE_ONE), np.ones(5, dtype=bool)
-    )
+    moves = Sensitivity.general(1.0, Neighboring.ADD_OR_REMOVE_ONE)
+    scores = Scores(np.zeros(5), Round(5, 5, 1, moves), np.ones(5, dtype=bool))
     event = ExponentialMechanism(0.1, sensitivity=2.0, candidates=5)
     runs = []
 

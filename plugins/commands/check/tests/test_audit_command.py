@@ -20,7 +20,7 @@ from dpkit_core.privacy import events
 class Total:
     """The sum of the target within its bounds."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
 
     def plan(self, request, /):
         low, high = request.schema.target.bounds

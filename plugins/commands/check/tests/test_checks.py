@@ -33,7 +33,7 @@ from dpkit_selector_gaussian_threshold import GaussianThresholdSelector
 from dpkit_selector_joint import JointSelector
 from dpkit_selector_oneshot_laplace import OneshotLaplaceSelector
 
-from dpkit_core import Budget, FixedScores, LinearModel, Neighboring, Sensitivity, StagePlan, Sum
+from dpkit_core import Budget, LinearModel, Neighboring, Sensitivity, StagePlan, Sum, fixed_scores
 from dpkit_core.errors import PartFailed, PlanViolation, Unsuitable
 from dpkit_core.privacy.events import Gaussian, NonPrivate, PureDP
 
@@ -60,7 +60,7 @@ def test_the_reference_parts_pass(part):
 class Sums:
     """Column sums of values clipped to [0, 1], in every form; ``_sparse`` and ``_streamed`` may go wrong."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "one record adds at most 1"
     reference: ClassVar[str] = "folklore"
     adaptive: ClassVar[bool] = False
@@ -71,9 +71,9 @@ class Sums:
             2.0 if schema.neighboring is Neighboring.REPLACE_ONE else 1.0, schema.neighboring
         )
 
-    def prepare(self, data, /):
+    def prepare(self, data, plan, meter, /):
         sums = {"dense": self._dense, "sparse": self._sparse, "streamed": self._streamed}[data.form](data)
-        return FixedScores(np.asarray(sums, dtype=np.float64))
+        return fixed_scores(np.asarray(sums, dtype=np.float64))
 
     def _dense(self, data):
         return np.clip(data.X, 0, 1).sum(axis=0)
@@ -109,9 +109,9 @@ class DenseOnly(Sums):
 
 
 class Refusing(DenseOnly):
-    def prepare(self, data, /):
+    def prepare(self, data, plan, meter, /):
         assert data.form == "dense"
-        return Sums.prepare(self, data)
+        return Sums.prepare(self, data, plan, meter)
 
 
 class FailsWhereLarge(Sums):
@@ -201,20 +201,21 @@ class LessNoise:
     picks: int = 1
     proof: ClassVar[str] = "none"
     reference: ClassVar[str] = "none"
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
 
     def plan(self, request, /):
-        rounds = zip(request.sensitivities, request.picks, strict=True)
-        return self.inner.plan(attrs.evolve(request, sensitivities=[self.less(*each) for each in rounds]))
+        request.picks  # noqa: B018 - it has no threshold
+        return self.inner.plan(attrs.evolve(request, rounds=list(map(self.less, request.rounds))))
 
-    def less(self, declared, k):
-        if k < self.picks:
-            return declared
-        return Sensitivity(self.share * declared.linf, self.share * declared.range, declared.neighboring)
+    def less(self, round_):
+        if round_.picks < self.picks:
+            return round_
+        moves, share = round_.sensitivity, self.share
+        less = Sensitivity(share * moves.linf, share * moves.range, moves.neighboring)
+        return attrs.evolve(round_, sensitivity=less)
 
-    def select(self, scores, k, plan, meter, /):
-        shown = attrs.evolve(scores, sensitivity=self.less(scores.sensitivity, k))
-        return self.inner.select(shown, k, plan, meter)
+    def select(self, scores, plan, meter, /):
+        return self.inner.select(attrs.evolve(scores, round=self.less(scores.round)), plan, meter)
 
 
 def test_half_the_noise_of_several_picks_at_once_is_found_by_its_scale():
@@ -268,13 +269,16 @@ class FirstSensitivity(LessNoise):
     """Draws in every round the noise that the sensitivity of the first asks for."""
 
     def plan(self, request, /):
-        first = request.sensitivities[0]
-        inner = self.inner.plan(attrs.evolve(request, sensitivities=(first,) * len(request.picks)))
+        request.picks  # noqa: B018 - it has no threshold
+        first = request.rounds[0].sensitivity
+        rounds = [attrs.evolve(round_, sensitivity=first) for round_ in request.rounds]
+        inner = self.inner.plan(attrs.evolve(request, rounds=rounds))
         return attrs.evolve(inner, settings=(inner, first))
 
-    def select(self, scores, k, plan, meter, /):
+    def select(self, scores, plan, meter, /):
         inner, first = plan.settings
-        return self.inner.select(attrs.evolve(scores, sensitivity=first), k, inner, meter)
+        round_ = attrs.evolve(scores.round, sensitivity=first)
+        return self.inner.select(attrs.evolve(scores, round=round_), inner, meter)
 
 
 @pytest.mark.parametrize(
@@ -314,17 +318,17 @@ class FirstOfTies:
         event = PureDP(request.budget.epsilon, request.neighboring, proof="none")
         return StagePlan([event] * len(request.picks), arithmetic=["none"])
 
-    def select(self, scores, k, plan, meter, /):
+    def select(self, scores, plan, meter, /):
         with meter.custom(plan.events[0], proof="none", arithmetic="none") as sampler:
             noise = sampler.discrete_laplace(2, scores.values.size)
         noisy = np.where(scores.candidates, noise, -(10**6))
-        return np.argsort(-noisy, kind="stable")[:k].tolist()
+        return np.argsort(-noisy, kind="stable")[: scores.round.picks].tolist()
 
 
 class TiesAtRandom(FirstOfTies):
-    def select(self, scores, k, plan, meter, /):
+    def select(self, scores, plan, meter, /):
         with meter.custom(plan.events[0], proof="none", arithmetic="none") as sampler:
-            return sampler.permutation(np.flatnonzero(scores.candidates))[:k].tolist()
+            return sampler.permutation(np.flatnonzero(scores.candidates))[: scores.round.picks].tolist()
 
 
 @pytest.mark.slow
@@ -340,10 +344,10 @@ GENERATOR = np.random.default_rng(5)
 class OwnGenerator(TiesAtRandom):
     """Charges the meter and draws from a generator that outlives a fork."""
 
-    def select(self, scores, k, plan, meter, /):
+    def select(self, scores, plan, meter, /):
         with meter.custom(plan.events[0], proof="none", arithmetic="none"):
             pass
-        return GENERATOR.permutation(np.flatnonzero(scores.candidates))[:k].tolist()
+        return GENERATOR.permutation(np.flatnonzero(scores.candidates))[: scores.round.picks].tolist()
 
 
 # Regressors
@@ -353,7 +357,7 @@ class OwnGenerator(TiesAtRandom):
 class Total:
     """The sum of the target, clipped to [-1, 1], with Gaussian noise; ``noise`` times what it should be."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "none"
     reference: ClassVar[str] = "none"
     noise: float = 1.0
@@ -599,10 +603,10 @@ class ReleasedCount(Sums):
         event = PureDP(request.budget.epsilon, request.neighboring, proof="none")
         return StagePlan([event], event, arithmetic=["none"])
 
-    def prepare_released(self, data, plan, meter, /):
+    def prepare(self, data, plan, meter, /):
         with meter.custom(plan.settings, proof="none", arithmetic="none"):
             pass
-        return FixedScores(Sums._dense(self, data) + GENERATOR.laplace())
+        return fixed_scores(Sums._dense(self, data) + GENERATOR.laplace())
 
 
 def test_a_scorer_whose_release_is_repeated_by_workers_is_found():
@@ -724,7 +728,7 @@ def test_numbers_that_overflow_before_they_are_clipped_are_tried():
     ],
 )
 def test_a_wrong_factor_in_the_scaffold_is_found_by_its_draws(sensitivity, caught, tmp_path):
-    template = files("dpkit_core.scaffold") / "templates/regressor/module.py.template"
+    template = files("dpkit_command_new") / "templates/regressor/module.py.template"
     text = Template(template.read_text(encoding="utf-8")).safe_substitute(class_name="Sums", package="sums")
     assert text.count("sensitivity = sums * records_changed") == 1
     text = text.replace("sensitivity = sums * records_changed", f"sensitivity = {sensitivity}")

@@ -12,14 +12,14 @@ from typing import ClassVar
 import attrs
 import numpy as np
 
-from dpkit_core import FixedScores, Neighboring, Scorer, Sensitivity
+from dpkit_core import fixed_scores, Neighboring, Scorer, Sensitivity
 
 
 @attrs.frozen
 class Sums:
     """Column sums of values clipped to [0, 1]."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "one record adds at most 1"
     reference: ClassVar[str] = "folklore"
     adaptive: ClassVar[bool] = False
@@ -28,9 +28,9 @@ class Sums:
         moves = 2 if schema.neighboring is Neighboring.REPLACE_ONE else 1
         return Sensitivity.general(FACTOR * moves, schema.neighboring)
 
-    def prepare(self, data, /):
+    def prepare(self, data, plan, meter, /):
         print("preparing")
-        return FixedScores(np.clip(data.X, 0, 1).sum(axis=0))
+        return fixed_scores(np.clip(data.X, 0, 1).sum(axis=0))
 
 
 _: type[Scorer] = Sums

@@ -13,7 +13,6 @@ from dpkit_selector_peel import PeelSelector
 
 from dpkit_core import (
     Budget,
-    FixedScores,
     LinearModel,
     Neighboring,
     Refusal,
@@ -21,6 +20,7 @@ from dpkit_core import (
     Sensitivity,
     StagePlan,
     compose,
+    fixed_scores,
 )
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.pipeline.plan import Plan
@@ -33,7 +33,7 @@ AR, RO = Neighboring
 class Total:
     """The sum of the target within its bounds; draws ``noise`` times the noise that it declares."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     noise: float = 1.0
     refuse: bool = False
 
@@ -61,15 +61,15 @@ class Total:
 class Sums:
     """Sums of products within [-1, 1]: they move by 1, apart by 2; declares ``declared`` of that."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     adaptive: ClassVar[bool] = False
     declared: float = 1.0
 
     def sensitivity(self, schema: Schema, round: int, /) -> Sensitivity:
         return Sensitivity.general(self.declared, schema.neighboring)
 
-    def prepare(self, data: Any, /) -> Any:
-        return FixedScores(np.clip(data.X, -1, 1).T @ np.clip(data.y, -1, 1))
+    def prepare(self, data: Any, plan: Any, meter: Any, /) -> Any:
+        return fixed_scores(np.clip(data.X, -1, 1).T @ np.clip(data.y, -1, 1))
 
 
 def planned(epsilon: float, neighboring: Neighboring = AR, features: int = 1, **parts: Any) -> Plan:

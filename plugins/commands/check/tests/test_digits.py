@@ -20,7 +20,7 @@ NAME = "check_last_digits_tell_nothing"
 class FloatNoise:
     """The sum of the target with Laplace noise in float64."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "none"
     reference: ClassVar[str] = "none"
 

@@ -43,27 +43,27 @@ def test_what_a_part_sets_is_told_and_what_an_import_sets_is_not():
 class WritesToADescriptor(SumScorer):
     """Writes past ``sys.stdout``, which a run keeps from everybody."""
 
-    def prepare(self, data, /):
+    def prepare(self, data, plan, meter, /):
         os.write(1, b"%d records" % data.records)
-        return super().prepare(data)
+        return super().prepare(data, plan, meter)
 
 
 @attrs.frozen
 class WritesToTheOldStream(SumScorer):
     """Writes by the stream that Python began with."""
 
-    def prepare(self, data, /):
+    def prepare(self, data, plan, meter, /):
         print(data.y.sum(), file=sys.__stderr__)
-        return super().prepare(data)
+        return super().prepare(data, plan, meter)
 
 
 @attrs.frozen
 class Prints(SumScorer):
     """Prints, of which nothing is seen outside of a run."""
 
-    def prepare(self, data, /):
+    def prepare(self, data, plan, meter, /):
         print(data.records)
-        return super().prepare(data)
+        return super().prepare(data, plan, meter)
 
 
 @pytest.mark.slow
@@ -91,9 +91,9 @@ def test_a_library_that_is_imported_for_the_first_time_is_no_file_of_the_part(tm
     (tmp_path / "late.py").write_text(
         "import attrs\nfrom doubles import SumScorer\n\n"
         "@attrs.frozen\nclass Late(SumScorer):\n"
-        "    def prepare(self, data, /):\n"
+        "    def prepare(self, data, plan, meter, /):\n"
         "        import imported_late\n"
-        "        return super().prepare(data)\n"
+        "        return super().prepare(data, plan, meter)\n"
     )
     make, kind = find_part(f"{tmp_path / 'late.py'}:Late")
     checks = ["check_import_is_cheap", "check_nothing_leaves_beside_the_release"]

@@ -25,7 +25,7 @@ from dpkit_check.kit import FALSE_ALARM, KINDS
 from dpkit_check.options import variants, with_options
 from dpkit_check.pytest import parametrize_with_checks
 
-from dpkit_core import FixedScores, Neighboring, Sensitivity, StagePlan
+from dpkit_core import Neighboring, Sensitivity, StagePlan, fixed_scores
 from dpkit_core.errors import InvalidOption
 from dpkit_core.privacy.events import Laplace
 
@@ -34,7 +34,7 @@ from dpkit_core.privacy.events import Laplace
 class Constant:
     """The same score for every feature."""
 
-    api = 2
+    api = 3
     proof = "it never moves"
     reference = "none"
     adaptive = False
@@ -43,15 +43,15 @@ class Constant:
     def sensitivity(self, schema, round, /):
         return Sensitivity.general(self.sensitivity_number, schema.neighboring)
 
-    def prepare(self, data, /):
-        return FixedScores(np.zeros(data.X.shape[1]))
+    def prepare(self, data, plan, meter, /):
+        return fixed_scores(np.zeros(data.X.shape[1]))
 
 
 @attrs.frozen
 class Centered:
     """Sums of values clipped to [-1, 1], about a released number of records: any release will do."""
 
-    api = 2
+    api = 3
     proof = "Laplace mechanism; one record adds at most 1"
     reference = "none"
     adaptive = False
@@ -63,12 +63,9 @@ class Centered:
         event = Laplace(1 / request.budget.epsilon, request.neighboring, sensitivity=1.0, shape=())
         return StagePlan([event], event)
 
-    def prepare(self, data, /):
-        raise AssertionError("a releasing scorer is prepared by its release")
-
-    def prepare_released(self, data, plan, meter, /):
+    def prepare(self, data, plan, meter, /):
         records = self.release(data, plan.settings.noise_multiplier, meter)
-        return FixedScores(np.clip(data.X, -1, 1).sum(axis=0) + np.sin(records))
+        return fixed_scores(np.clip(data.X, -1, 1).sum(axis=0) + np.sin(records))
 
     def release(self, data, multiplier, meter):
         return float(meter.laplace(len(data.y), sensitivity=1.0, noise_multiplier=multiplier))
@@ -80,14 +77,14 @@ class ScaledByTheCount(Centered):
 
 
 class Mutating(Constant):
-    def prepare(self, data, /):
+    def prepare(self, data, plan, meter, /):
         data.X.flags.writeable = True
         data.X[0] = 0
-        return FixedScores(np.zeros(data.X.shape[1]))
+        return fixed_scores(np.zeros(data.X.shape[1]))
 
 
 class Raises(Constant):
-    def prepare(self, data, /):
+    def prepare(self, data, plan, meter, /):
         raise RuntimeError("the part broke")
 
 
@@ -283,12 +280,12 @@ def test_an_option_that_the_part_does_not_have_or_take_is_refused_before_anythin
 class NoPlan:
     """Says what it is and how it selects, but not what that costs."""
 
-    api: ClassVar[int] = 2
+    api: ClassVar[int] = 3
     proof: ClassVar[str] = "none"
     reference: ClassVar[str] = "none"
 
-    def select(self, scores, k, plan, meter, /):
-        return tuple(range(k))
+    def select(self, scores, plan, meter, /):
+        return tuple(range(scores.round.picks))
 
 
 def test_nothing_else_is_asked_of_a_part_that_lacks_a_member_of_its_protocol():

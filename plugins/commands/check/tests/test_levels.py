@@ -7,7 +7,7 @@ from dpkit_check import ReferenceRegressor, checks_for, run_checks, trial_for
 from dpkit_check.attacks import laws, outcomes
 from dpkit_check.attacks.coins import TELLING_PAIRS
 from dpkit_check.audit import audit, provable
-from dpkit_check.cases import FIT_BUDGETS
+from dpkit_check.cases.regressors import FIT_BUDGETS
 from dpkit_check.kit import FALSE_ALARM, KINDS, WORKERS, _run
 from dpkit_check.trial import Evidence, attack
 from dpkit_selector_gaussian_threshold import GaussianThresholdSelector

@@ -101,7 +101,7 @@ def test_a_claim_is_attacked_where_only_the_certificate_of_another_part_denies_i
 
     @attrs.frozen
     class Lying:
-        api: ClassVar[int] = 2
+        api: ClassVar[int] = 3
         proof: ClassVar[str] = "none"
         reference: ClassVar[str] = "none"
 
@@ -109,10 +109,10 @@ def test_a_claim_is_attacked_where_only_the_certificate_of_another_part_denies_i
             event = PureDP(request.budget.epsilon, request.neighboring, proof="none")
             return StagePlan([event], arithmetic=["none"])
 
-        def select(self, scores, k, plan, meter, /):
+        def select(self, scores, plan, meter, /):
             with meter.custom(plan.events[0], proof="none", arithmetic="none"):
                 pass
-            return tuple(np.argsort(-scores.values)[:k].tolist())
+            return tuple(np.argsort(-scores.values)[: scores.round.picks].tolist())
 
     failed = {r.check for r in run_checks(Lying).results if r.status == "failed"}
     assert {"check_selection_hides_the_scores", "check_no_budget_tells_nothing"} <= failed

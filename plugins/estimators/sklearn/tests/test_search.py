@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from dpkit_check import run_checks
 from dpkit_check.audit import clopper_pearson
+from dpkit_command_ledger.audit import audit
 from dpkit_sklearn import ExactScore, PrivateClassifier, PrivateRegressor, PrivateSearchCV
 from dpkit_sklearn.folds import EMPTY, LEAST_RECORDS, SearchPlan, TotalGain, drawn_folds, gains, gains_schema
 from dpkit_sklearn.search import _searched
@@ -36,7 +37,6 @@ from dpkit_core.errors import (
     InvalidOption,
     OverBudget,
 )
-from dpkit_core.ledger.audit import audit
 from dpkit_core.pipeline.parts import make_part
 from dpkit_core.privacy.events import ApproxDP, Gaussian, PureDP
 

@@ -1,7 +1,7 @@
 """Sixteen processes race for the last of a budget, again and again."""
 
 import pytest
-from dpkit_check import ledger as suite
+from dpkit_ledger_sqlite import promises as suite
 
 from dpkit_core.ledger.ledger import Ledger
 

@@ -5,10 +5,10 @@ uv run pytest -n0 plugins/ledgers/postgresql/tests/test_speed.py --benchmark-onl
 
 import attrs
 import pytest
-from dpkit_check import ledger as suite
+from dpkit_command_ledger.audit import audit
+from dpkit_ledger_sqlite import promises as suite
 from many_entries import filled, seconds
 
-from dpkit_core.ledger.audit import audit
 from dpkit_core.ledger.ledger import Ledger
 
 ENTRIES = 100_000

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from dpkit_check import CheckFailed, NotApplicable, checks_for, trial_for
-from dpkit_check.cases import reference_state
+from dpkit_check.cases.iterates import reference_state
 from dpkit_check.pytest import parametrize_with_checks
 from dpkit_check.worlds import box
 from dpkit_scorer_screening.screening import (

@@ -8,19 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_check.cases import (
-    RegressorCase,
-    SelectorCase,
-    claimed_selection,
-    claiming,
-    denial,
-    each_variant,
-    every_regression,
-    judged,
-    keeping_plan,
-    regressions,
-    thresholds,
-)
+from dpkit_check.cases.parts import each_variant
+from dpkit_check.cases.plans import claiming, denial, keeping_plan
+from dpkit_check.cases.regressors import RegressorCase, every_regression, regressions
+from dpkit_check.cases.scenes import judged
+from dpkit_check.cases.selectors import SelectorCase, claimed_selection, thresholds
 from dpkit_check.instrument import Answers, Transcript, given, opened, plain
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.arrays import Vector

@@ -8,17 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dpkit_check.cases import (
-    Pair,
-    SelectorCase,
-    claiming,
-    composed,
-    fitted,
-    judged,
-    requested,
-    scorings,
-    selections,
-)
+from dpkit_check.cases.every import composed, requested
+from dpkit_check.cases.plans import claiming
+from dpkit_check.cases.regressors import fitted
+from dpkit_check.cases.scenes import Pair, judged
+from dpkit_check.cases.scorers import scorings
+from dpkit_check.cases.selectors import SelectorCase, selections
 from dpkit_check.instrument import Answers
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.noise.randomness import Randomness

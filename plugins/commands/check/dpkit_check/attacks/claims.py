@@ -8,7 +8,7 @@ import pickle
 import attrs
 
 from dpkit_check.attacks.elsewhere import SLOW_TO_IMPORT, imported
-from dpkit_check.cases import class_of, kinds_of
+from dpkit_check.cases.parts import class_of, kinds_of
 from dpkit_check.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.pipeline.parts import option_fields
 from dpkit_core.plugins.kinds import PARTS

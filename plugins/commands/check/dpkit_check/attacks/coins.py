@@ -10,16 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from dpkit_check.cases import (
-    NO_BUDGET,
-    claiming,
-    distinct,
-    kind_of,
-    regressions,
-    releases,
-    scorings,
-    selections,
-)
+from dpkit_check.cases.every import releases
+from dpkit_check.cases.parts import kind_of
+from dpkit_check.cases.plans import NO_BUDGET, claiming
+from dpkit_check.cases.regressors import regressions
+from dpkit_check.cases.scorers import scorings
+from dpkit_check.cases.selectors import distinct, selections
 from dpkit_check.trial import (
     CheckFailed,
     Evidence,

@@ -16,7 +16,9 @@ import attrs
 import numpy as np
 
 from dpkit_check.audit import Audit, audit, strain
-from dpkit_check.cases import FIT_BUDGETS, RegressorCase, denial, judged, served
+from dpkit_check.cases.plans import denial
+from dpkit_check.cases.regressors import FIT_BUDGETS, RegressorCase, served
+from dpkit_check.cases.scenes import judged
 from dpkit_check.instrument import Answers
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack
 from dpkit_check.worlds import Pair, box

@@ -12,28 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_check.attacks.sensitivity import CORNER_PAIRS, COUNTS, PLACED_PAIRS
-from dpkit_check.cases import (
-    MOVES,
-    STREAM_SIZES,
-    IteratingCase,
-    RegressorCase,
-    ScorerCase,
-    SelectorCase,
-    claimed_selection,
-    claiming,
-    denial,
-    draws,
-    each_variant,
-    every_regression,
-    failure_allowed,
-    iterating,
-    judged,
-    kind_of,
-    reference_state,
-    releasing,
-    streams,
-)
-from dpkit_check.cases import Pair as Worlds
+from dpkit_check.cases.iterates import IteratingCase, iterating, reference_state
+from dpkit_check.cases.parts import each_variant, kind_of
+from dpkit_check.cases.plans import claiming, denial, draws, failure_allowed
+from dpkit_check.cases.regressors import STREAM_SIZES, RegressorCase, every_regression, streams
+from dpkit_check.cases.scenes import Pair as Worlds
+from dpkit_check.cases.scenes import judged
+from dpkit_check.cases.scorers import ScorerCase, releasing
+from dpkit_check.cases.selectors import MOVES, SelectorCase, claimed_selection
 from dpkit_check.climb import jumps, repeating
 from dpkit_check.instrument import Transcript, given
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require

@@ -16,7 +16,7 @@ from typing import Any, Self
 import attrs
 
 from dpkit_check import elsewhere
-from dpkit_check.cases import class_of, kind_of, kinds_of
+from dpkit_check.cases.parts import class_of, kind_of, kinds_of
 from dpkit_check.trial import AnyPart, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.text import number_of
 

@@ -9,7 +9,10 @@ import attrs
 import numpy as np
 
 from dpkit_check.attacks.sensitivity import EVALUATIONS, LARGER_SIZES, search
-from dpkit_check.cases import ScorerCase, class_of, fitted, kind_of, released_numbers, scorings, used
+from dpkit_check.cases.every import used
+from dpkit_check.cases.parts import class_of, kind_of
+from dpkit_check.cases.regressors import fitted, released_numbers
+from dpkit_check.cases.scorers import ScorerCase, scorings
 from dpkit_check.instrument import Answers
 from dpkit_check.trial import CheckFailed, Evidence, Factory, Trial, attack, require
 from dpkit_check.worlds import FORMS, accepted_forms

@@ -13,20 +13,17 @@ import numpy as np
 from dpkit_check.attacks.budget import trace_difference
 from dpkit_check.attacks.outcomes import audit_worst
 from dpkit_check.audit import audit, clopper_pearson
-from dpkit_check.cases import (
+from dpkit_check.cases.parts import each_variant
+from dpkit_check.cases.plans import NO_BUDGET, claimed_mu, claiming
+from dpkit_check.cases.scenes import Pair, judged
+from dpkit_check.cases.selectors import (
     BUDGETS,
     GAPS,
-    NO_BUDGET,
     SHAPES,
-    Pair,
     SelectorCase,
     alike,
-    claimed_mu,
     claimed_selection,
-    claiming,
-    each_variant,
     edges,
-    judged,
     selections,
     thresholds,
 )

@@ -12,21 +12,11 @@ import numpy as np
 from dpkit_check.attacks.answers import released_alike
 from dpkit_check.attacks.draws import share
 from dpkit_check.audit import Audit, audit, provable, strain
-from dpkit_check.cases import (
-    BUDGETS,
-    NO_BUDGET,
-    SHAPES,
-    Pair,
-    RegressorCase,
-    SelectorCase,
-    alike,
-    claimed_mu,
-    claiming,
-    judged,
-    kind_of,
-    regressions,
-    selections,
-)
+from dpkit_check.cases.parts import kind_of
+from dpkit_check.cases.plans import NO_BUDGET, claimed_mu, claiming
+from dpkit_check.cases.regressors import RegressorCase, regressions
+from dpkit_check.cases.scenes import Pair, judged
+from dpkit_check.cases.selectors import BUDGETS, SHAPES, SelectorCase, alike, selections
 from dpkit_check.instrument import Transcript
 from dpkit_check.laws import max_log_ratio, same_law
 from dpkit_check.reference import ReferenceAccountant

@@ -29,15 +29,10 @@ import numpy as np
 import scipy
 
 from dpkit_check.audit import clopper_pearson
-from dpkit_check.cases import (
-    RegressorCase,
-    claiming,
-    each_variant,
-    judged,
-    regressions,
-    released_numbers,
-    served,
-)
+from dpkit_check.cases.parts import each_variant
+from dpkit_check.cases.plans import claiming
+from dpkit_check.cases.regressors import RegressorCase, regressions, released_numbers, served
+from dpkit_check.cases.scenes import judged
 from dpkit_check.instrument import Blind, QuickSampler
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack
 from dpkit_check.worlds import Pair

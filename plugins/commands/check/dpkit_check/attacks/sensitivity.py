@@ -8,17 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from dpkit_check.cases import (
-    ADD_REMOVE,
-    IterateCase,
-    ScorerCase,
-    denial,
-    iterate_scorings,
-    judged,
-    reference_state,
-    scorer_of_tables,
-    scorings,
-)
+from dpkit_check.cases.iterates import IterateCase, iterate_scorings, reference_state
+from dpkit_check.cases.plans import ADD_REMOVE, denial
+from dpkit_check.cases.scenes import judged
+from dpkit_check.cases.scorers import ScorerCase, scorer_of_tables, scorings
 from dpkit_check.climb import NORMS, ROUNDING, SensitivityAttack, attack_sensitivity, jumps, repeating
 from dpkit_check.options import variants
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require

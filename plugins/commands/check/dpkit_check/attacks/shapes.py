@@ -8,21 +8,11 @@ from collections.abc import Iterator, Sequence
 import attrs
 import numpy as np
 
-from dpkit_check.cases import (
-    BUDGETS,
-    RegressorCase,
-    ScorerCase,
-    draws,
-    edges,
-    fitted,
-    iterate_scorings,
-    reference_state,
-    regressions,
-    released_numbers,
-    restricted,
-    scorings,
-    selections,
-)
+from dpkit_check.cases.iterates import iterate_scorings, reference_state
+from dpkit_check.cases.plans import draws
+from dpkit_check.cases.regressors import RegressorCase, fitted, regressions, released_numbers, restricted
+from dpkit_check.cases.scorers import ScorerCase, scorings
+from dpkit_check.cases.selectors import BUDGETS, edges, selections
 from dpkit_check.instrument import Answers
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_check.worlds import Population

@@ -1,0 +1,75 @@
+"""What kind of part a class is, and which accountants there are to plan with."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dpkit_check.options import variants
+from dpkit_check.reference import ReferenceAccountant
+from dpkit_check.trial import Factory
+from dpkit_core.errors import DpkitError
+from dpkit_core.plugins.registry import Registry
+from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.protocols import Accountant
+
+# The method that no other kind has.
+_SIGNS = {"scorer": "prepare", "selector": "select", "accountant": "compose", "regressor": "fit"}
+
+
+def class_of(make: Factory[object]) -> type[object]:
+    """Return the class of the parts that ``make`` makes."""
+    while isinstance(make, functools.partial):
+        make = make.func
+    return make if isinstance(make, type) else type(make())
+
+
+def kind_of(make: Factory[object]) -> str:
+    """Return which kind of part ``make`` makes: scorer, selector, accountant or regressor.
+
+    Raises
+    ------
+    ValueError
+        If its class has the methods of no kind, or of several.
+    """
+    cls = class_of(make)
+    found = kinds_of(cls)
+    if len(found) != 1:
+        raise ValueError(
+            f"cannot tell what kind of part {cls.__qualname__} is: it has the methods of "
+            f"{' and '.join(found) or 'no kind'}; say which kind is meant"
+        )
+    return found[0]
+
+
+def kinds_of(cls: type[object]) -> list[str]:
+    """Return the kinds of whose parts a class has the methods."""
+    return [kind for kind, method in _SIGNS.items() if callable(getattr(cls, method, None))]
+
+
+def accountants(names: Sequence[str] = ("basic", "rdp")) -> list[Callable[[Neighboring], Accountant]]:
+    """Return what makes accountants: the kit's own, and those of ``names`` that are installed."""
+    found = (_installed_accountant(name) for name in names)
+    return [ReferenceAccountant, *(maker for maker in found if maker is not None)]
+
+
+@functools.cache
+def installed() -> Registry:
+    """Return what is installed, read once for all compositions: that takes longer than to plan one."""
+    return Registry()
+
+
+@functools.lru_cache(maxsize=16)
+def _installed_accountant(name: str) -> Callable[[Neighboring], Accountant] | None:
+    """Return what makes an accountant; to look for it costs more than most plans."""
+    registry = installed()
+    try:
+        return registry.load(registry.find("accountants", name))
+    except DpkitError:
+        return None  # not installed, or broken: its own check says so
+
+
+def each_variant(make: Factory[Any]) -> tuple[Factory[Any], ...]:
+    """Return what makes the part, and what makes it with another value of one option."""
+    return (make, *(other for _, other in variants(make)))

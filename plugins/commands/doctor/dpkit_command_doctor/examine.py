@@ -1,0 +1,160 @@
+"""How every installed part, source, observer and command fares when it is loaded, each in its own process.
+
+One that hangs, prints, exits or crashes the interpreter while it is imported cannot disturb the
+examination of the others, and its import time is not hidden by what another one imported before. Only dpkit
+and NumPy are imported once for all, as every run imports them: the processes are forks of one that has,
+where processes can fork.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+import attrs
+
+from dpkit_command_doctor.probe import Finding
+from dpkit_core.commands.installed import OWN, is_own
+from dpkit_core.pipeline.observers import left_out
+from dpkit_core.plugins.registry import ComponentRef, Registry
+from dpkit_core.plugins.resources import resources
+
+Status = Literal["ok", "broken", "incompatible", "ambiguous", "noisy", "slow"]
+
+TIME_LIMIT = 30.0
+# Seconds. Twice what numpy and scipy.special take together on a slow machine; scipy.stats alone takes longer.
+SLOW = 3.0
+# Not on macOS, whose libraries may not survive a fork.
+FORKS = hasattr(os, "fork") and sys.platform != "darwin"
+_PROBE = (sys.executable, "-P", "-m", "dpkit_command_doctor.probe")
+
+
+@attrs.frozen
+class Diagnosis:
+    """How one part, observer or command fares.
+
+    Attributes
+    ----------
+    ref
+        What was loaded.
+    status
+        The first that applies of ``broken`` (cannot be loaded), ``incompatible`` (does not fit this dpkit),
+        ``ambiguous`` (another distribution, or dpkit itself, has its name), ``noisy`` (prints while it is
+        imported), ``slow`` to import, and ``ok``.
+    detail
+        What is wrong and what to do, in a sentence; for one that loads, which large libraries it imports.
+    seconds
+        Time to import it with everything it imports beside dpkit and NumPy; None where it did not come to
+        an end.
+    """
+
+    ref: ComponentRef
+    status: Status
+    detail: str
+    seconds: float | None
+
+
+def installed() -> tuple[ComponentRef, ...]:
+    """Return every installed part, then sources, observers and commands; nothing is imported."""
+    return (*Registry().refs(), *resources("sources"), *resources("hooks"), *resources("commands"))
+
+
+def examine(
+    refs: Sequence[ComponentRef] | None = None,
+    *,
+    built_in: Collection[str] = (),
+    time_limit: float = TIME_LIMIT,
+    slow: float = SLOW,
+) -> list[Diagnosis]:
+    """Return a diagnosis of each of ``refs``, in their order.
+
+    Parameters
+    ----------
+    refs
+        What to load; everything that is ``installed()`` by default.
+    built_in
+        Names that no command may take, because dpkit's own have them.
+    time_limit
+        Seconds after which something that is still being imported is given up as broken.
+    slow
+        Seconds of import time above which it is called slow.
+    """
+    refs = installed() if refs is None else tuple(refs)
+    findings = _findings(refs, time_limit)
+    return [
+        _diagnose(ref, _namesakes(ref, refs, built_in), finding, slow)
+        for ref, finding in zip(refs, findings, strict=True)
+    ]
+
+
+def _namesakes(ref: ComponentRef, refs: Sequence[ComponentRef], built_in: Collection[str]) -> list[str]:
+    """Return all that has the name of ``ref``, itself included; only itself for a command of dpkit."""
+    if ref.kind == "hooks" or is_own(ref):
+        return [ref.qualified]  # all observers are called, whatever their names
+    reserved = ref.kind == "commands" and (ref.name in built_in or ref.name in OWN)
+    alike = [other for other in refs if (other.kind, other.name) == (ref.kind, ref.name)]
+    return [f"dpkit's own {ref.name}"] * reserved + [other.qualified for other in alike if not is_own(other)]
+
+
+def _findings(refs: Sequence[ComponentRef], time_limit: float) -> list[Finding]:
+    """Return what is found: by forks of one process, and where that has died, by a process for each."""
+    findings = _together(refs, time_limit) if refs and FORKS else []
+    return [*findings, *(_alone(ref, time_limit) for ref in refs[len(findings) :])]
+
+
+def _together(refs: Sequence[ComponentRef], time_limit: float) -> list[Finding]:
+    done = subprocess.run(
+        [*_PROBE, "--each", str(time_limit)],
+        # What is forked has no threads.
+        env=_environment() | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        input="".join(json.dumps(attrs.asdict(ref)) + "\n" for ref in refs),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return [Finding(**json.loads(line)) for line in done.stdout.split("\n")[:-1]]
+
+
+def _alone(ref: ComponentRef, time_limit: float) -> Finding:
+    try:
+        done = subprocess.run(
+            [*_PROBE, json.dumps(attrs.asdict(ref))],
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=time_limit,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Finding.unfinished(ref, time_limit)
+    if done.returncode != 0:
+        return Finding.died(ref, done.returncode, done.stderr)
+    return Finding(**json.loads(done.stdout))
+
+
+def _environment() -> dict[str, str]:
+    # The same search path as here, whatever put its entries there.
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)}
+
+
+def _diagnose(ref: ComponentRef, namesakes: Sequence[str], finding: Finding, slow: float) -> Diagnosis:
+    def diagnosis(status: Status, detail: str) -> Diagnosis:
+        if ref.kind == "hooks" and left_out(ref):
+            detail = f"left out by DPKIT_DISABLE_PLUGINS; {detail}"
+        return Diagnosis(ref, status, detail, finding.seconds)
+
+    if finding.status != "ok":
+        return diagnosis(finding.status, finding.detail)
+    if len(namesakes) > 1:
+        return diagnosis("ambiguous", f"{ref.name!r} has {len(namesakes)} meanings: {', '.join(namesakes)}")
+    if finding.printed:
+        return diagnosis("noisy", f"prints while it is imported: {finding.printed!r}")
+    imports = f"imports {', '.join(finding.imports) or 'no large library'}"
+    if finding.seconds is not None and finding.seconds > slow:
+        return diagnosis("slow", f"takes {finding.seconds:.1f} s to import; {imports}")
+    return diagnosis("ok", imports)

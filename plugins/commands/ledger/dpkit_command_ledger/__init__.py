@@ -1,0 +1,1 @@
+"""Accounts that runs share, what they have spent, and whether that is true: ``dpkit ledger``."""

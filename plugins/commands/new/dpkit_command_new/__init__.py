@@ -1,0 +1,1 @@
+"""A new distribution with one working part or source: ``dpkit new``."""

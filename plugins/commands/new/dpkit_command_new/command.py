@@ -1,0 +1,102 @@
+"""``dpkit new``: a complete distribution with one working part."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpkit_core.plugins.kinds import PARTS
+
+_STANDING_ALONE = """\
+wrote {folder}
+
+Install it{attack}, run its tests:
+  {install} -e {folder} pytest hypothesis
+{check}  python -m pytest {folder}
+
+Then turn it into your {what}, and change the description and the addresses
+in pyproject.toml. What you publish is a wheel, which
+.github/workflows/publish.yml builds for a tag:
+  {wheel} dist {folder}"""
+
+_MEMBER = """\
+wrote {folder}; pyproject.toml and README.md know it now
+
+In {checkout}{attack}, run its tests and those of the repository:
+{check}  uv run pytest {member} tests/repo tests/docs
+
+Then turn it into your {what}. `.ci/register` brings a new summary into the
+README."""
+
+#: What is said of a part and not of a source, whose tests attack it: they know how its records are written.
+_ATTACK = ", attack its claims"
+
+
+def _installer() -> tuple[str, str]:
+    """Return what installs here, and what builds a wheel: environments that uv makes have no pip."""
+    if importlib.util.find_spec("pip") is None and shutil.which("uv") is not None:
+        return "uv pip install", "uv build --wheel -o"
+    return "python -m pip install", "python -m pip wheel --no-deps -w"
+
+
+def _roles(incomplete: str) -> list[str]:
+    return [role for role in (*PARTS, "source") if role.startswith(incomplete)]
+
+
+def new(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND", help="scorer, selector, accountant, regressor or source.", autocompletion=_roles
+        ),
+    ],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="Name of the part, such as mutual_information; for a source, the suffix of its files.",
+        ),
+    ],
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--directory",
+            metavar="DIR",
+            help="The folder to write; by default dpkit-KIND-NAME here, or the part's place under plugins/ "
+            "in a checkout of dpkit.",
+        ),
+    ] = None,
+) -> None:
+    """Write a new distribution with one part or source: package, tests, README, license, workflows.
+
+    It works and keeps its promises; turn it into your own.
+    """
+    from dpkit_command_new import scaffold
+    from dpkit_command_new.checkout import repository
+
+    blueprint = scaffold.blueprint(kind, name)
+    is_part = blueprint.role != "source"
+    words = {"attack": _ATTACK if is_part else "", "what": "method" if is_part else "format"}
+    checkout = repository(Path.cwd()) if directory is None else None
+    if checkout is None:
+        folder = directory or Path(blueprint.distribution)
+        scaffold.write(blueprint, folder, alone=True)
+        install, wheel = _installer()
+        check = f"  dpkit check {name}\n" if is_part else ""
+        print(_STANDING_ALONE.format(folder=folder, check=check, install=install, wheel=wheel, **words))
+        return
+    member = scaffold.join(blueprint, checkout)
+    print(
+        _MEMBER.format(
+            folder=os.path.relpath(checkout / member),
+            checkout=os.path.relpath(checkout),
+            member=member.as_posix(),
+            check=f"  uv run dpkit check {name}\n" if is_part else "",
+            **words,
+        )
+    )

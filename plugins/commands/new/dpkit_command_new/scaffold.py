@@ -1,0 +1,233 @@
+"""A new distribution with one part, or with a source: complete, working, and plain enough to be changed.
+
+The files of each kind are templates in ``templates``, in the syntax of ``string.Template``. What they hold is
+a correct part with a proof, so that its author starts from claims that the kit confirms and changes one thing
+at a time. The parts that come with dpkit have the same files.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import keyword
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+
+import attrs
+
+from dpkit_command_new.checkout import Member, members, registration
+from dpkit_core.errors import InvalidOption, UnknownName
+from dpkit_core.plugins.kinds import PARTS
+from dpkit_core.plugins.registry import Registry, first_party_names
+from dpkit_core.plugins.resources import resources
+
+# Role -> what the template's method is, and which libraries its module imports.
+_METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "scorer": ("Covariance with the target within public bounds", ("attrs", "numpy")),
+    "selector": ("The exponential mechanism, once for each pick", ("attrs",)),
+    "accountant": ("Sums of the epsilons of pure events", ("attrs",)),
+    "source": ("Lines with bars between their fields", ("attrs", "pyarrow")),
+    "regressor": ("Least squares from noisy sums within public bounds", ("attrs", "numpy")),
+}
+# Path in a folder that stands alone -> template: what the checkout of dpkit has once for all its plugins.
+_ALONE: Mapping[str, str] = {
+    "LICENSE": "LICENSE",
+    ".gitignore": "gitignore",
+    ".github/workflows/test.yml": "test.yml",
+    ".github/workflows/publish.yml": "publish.yml",
+}
+
+#: Where a new distribution says that its source is, until its author says where it really is.
+PLACEHOLDER = "https://example.com"
+
+_PUBLISHING = """\
+license-files = ["LICENSE"]
+keywords = ["differential privacy", "dpkit", "{role}"]
+classifiers = [
+    "Development Status :: 3 - Alpha",
+    "Intended Audience :: Science/Research",
+    "Programming Language :: Python :: 3",
+    "Topic :: Scientific/Engineering",
+    "Typing :: Typed",
+]
+"""
+_ADDRESSES = """
+[project.urls]
+Source = "{placeholder}/{distribution}"
+Issues = "{placeholder}/{distribution}/issues"
+"""
+_CHECK = "      - run: dpkit check {name} --kind {role}\n"
+_FLOORS = {"attrs": "attrs>=23.1", "numpy": "numpy>=2.0", "pyarrow": "pyarrow>=18"}
+
+#: What ``dpkit new`` writes: a part of any kind, or a source.
+ROLES = (*PARTS, "source")
+
+
+@attrs.frozen
+class Blueprint:
+    """Names of a distribution that does not exist yet, all made from the role and the name of its part.
+
+    >>> blueprint = Blueprint("scorer", "mutual_information")
+    >>> blueprint.distribution, blueprint.package, blueprint.class_name
+    ('dpkit-scorer-mutual-information', 'dpkit_scorer_mutual_information', 'MutualInformationScorer')
+    """
+
+    role: str
+    name: str
+
+    @property
+    def kind(self) -> str:
+        """The role in the plural."""
+        return f"{self.role}s"
+
+    @property
+    def distribution(self) -> str:
+        """What an installer calls it."""
+        return f"dpkit-{self.role}-{self.name}".replace("_", "-")
+
+    @property
+    def package(self) -> str:
+        """What Python imports."""
+        return f"dpkit_{self.role}_{self.name}"
+
+    @property
+    def public(self) -> str:
+        """What the package offers: the class of a part, the function that opens what a source reads."""
+        return f"open_{self.name}" if self.role == "source" else self.class_name
+
+    @property
+    def entry(self) -> str:
+        """The name by which dpkit finds it; of a source, how the names of its files end."""
+        return f".{self.name}" if self.role == "source" else self.name
+
+    @property
+    def class_name(self) -> str:
+        """The class of the part."""
+        return "".join(word.capitalize() for word in (*self.name.split("_"), self.role))
+
+    def files(self, *, alone: bool = False) -> dict[str, str]:
+        """Return the text of every file by its path in the new folder.
+
+        Parameters
+        ----------
+        alone
+            Whether it will be a repository of its own, with license, addresses and workflows.
+        """
+        more = {path: self._filled(template) for path, template in _ALONE.items()} if alone else {}
+        return {
+            **more,
+            "pyproject.toml": self._filled("pyproject.toml", alone=alone),
+            "README.md": self._filled(f"{self.role}/README.md"),
+            f"{self.package}/__init__.py": self._filled("__init__.py"),
+            f"{self.package}/{self.name}.py": self._filled(f"{self.role}/module.py"),
+            f"{self.package}/py.typed": "",
+            f"tests/test_{self.name}.py": self._filled(f"{self.role}/test.py"),
+        }
+
+    @property
+    def summary(self) -> str:
+        """What the template's method is."""
+        return _METHODS[self.role][0]
+
+    def _filled(self, template: str, *, alone: bool = False) -> str:
+        summary, libraries = _METHODS[self.role]
+        addresses = _ADDRESSES.format(placeholder=PLACEHOLDER, distribution=self.distribution)
+        dependencies = ["dpkit>=0.1", *(_FLOORS[library] for library in libraries)]
+        text = importlib.resources.files(__package__).joinpath(f"templates/{template}.template")
+        return Template(text.read_text(encoding="utf-8")).substitute(
+            role=self.role,
+            kind=self.kind,
+            name=self.name,
+            distribution=self.distribution,
+            package=self.package,
+            class_name=self.class_name,
+            public=self.public,
+            entry=f'"{self.entry}"' if self.role == "source" else self.entry,
+            check="" if self.role == "source" else _CHECK.format(name=self.name, role=self.role),
+            summary=summary,
+            publishing=_PUBLISHING.format(role=self.role) if alone else "",
+            addresses=addresses if alone else "",
+            dependencies=", ".join(f'"{dependency}"' for dependency in dependencies),
+        )
+
+
+def blueprint(kind: str, name: str) -> Blueprint:
+    """Return the blueprint of a new part.
+
+    Raises
+    ------
+    InvalidOption
+        If ``name`` cannot be the name of a module, or is taken by an installed or a first-party part.
+    UnknownName
+        If there is no such kind.
+    """
+    role = kind.removesuffix("s")
+    if role not in ROLES:
+        raise UnknownName(f"there is no kind of part called {kind!r}; `dpkit new` writes {', '.join(ROLES)}")
+    kind = f"{role}s"
+    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
+        raise InvalidOption(
+            f"{name!r} cannot name a part; use lower-case letters and digits, starting with a letter, with "
+            "single underscores between words, such as mutual_information"
+        )
+    if keyword.iskeyword(name):
+        raise InvalidOption(f"{name!r} is a word of Python, so no module can have it; choose another name")
+    own = Blueprint(role, name)
+    for ref in resources(kind) if role == "source" else Registry().refs(kind):
+        if ref.name == own.entry:
+            raise InvalidOption(f"{ref} is installed already; choose another name, or uninstall it")
+    if name in first_party_names(kind):
+        raise InvalidOption(f"{role} {name!r} comes with dpkit; choose another name")
+    return own
+
+
+def join(blueprint: Blueprint, checkout: Path) -> Path:
+    """Write the distribution among the plugins of a checkout and register it; return its folder in there.
+
+    Raises
+    ------
+    InvalidOption
+        If there is such a folder, or no place in which to register it.
+    """
+    own = Member.read(blueprint.kind, blueprint.files()["pyproject.toml"])
+    texts = registration(checkout, [*members(checkout), own])
+    member = Path("plugins", blueprint.kind, blueprint.name)
+    write(blueprint, checkout / member, stage=checkout)
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
+    return member
+
+
+def write(blueprint: Blueprint, folder: Path, stage: Path | None = None, *, alone: bool = False) -> None:
+    """Write the distribution as ``folder``, all of it or nothing.
+
+    Parameters
+    ----------
+    blueprint
+        What to write.
+    folder
+        A path at which there is nothing yet.
+    stage
+        An existing folder of the same file system in which the files are gathered, the new folder's parent by
+        default. In a uv workspace it must lie outside the members: uv refuses every command while one of
+        them lacks its pyproject.toml.
+    alone
+        Whether it is a repository of its own, with license, addresses and workflows.
+
+    Raises
+    ------
+    InvalidOption
+        If there is something at ``folder``.
+    """
+    if folder.exists():
+        raise InvalidOption(f"{folder} exists; choose another name or --directory, or remove it")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".dpkit-new-", dir=stage or folder.parent) as temporary:
+        gathered = Path(temporary) / blueprint.distribution
+        for path, text in blueprint.files(alone=alone).items():
+            file = gathered / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        gathered.rename(folder)

@@ -1,0 +1,1 @@
+"""Keys that sign releases, and keys that verify them: ``dpkit key``."""
