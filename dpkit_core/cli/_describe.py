@@ -20,21 +20,7 @@ from dpkit_core.pipeline.parts import ITERATES, Option, forms_of, option_fields
 from dpkit_core.plugins.kinds import Planning
 from dpkit_core.plugins.registry import ComponentRef, Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
-from dpkit_core.privacy.events import (
-    ApproxDP,
-    Disjoint,
-    Event,
-    ExponentialMechanism,
-    Filtered,
-    Gaussian,
-    Laplace,
-    NonSphericalGaussian,
-    PermuteAndFlip,
-    PoissonSampled,
-    PureDP,
-    Renyi,
-    events_in_words,
-)
+from dpkit_core.privacy.events import Repeated, Sequence, events_in_words, examples
 from dpkit_core.protocols import Accountant, Iterates, Request, SelectionRequest, StagePlan
 
 EXAMPLE = "10 columns, k = 5, epsilon 1, delta 1e-6"
@@ -228,29 +214,13 @@ def _accountant(component: type[Any]) -> Facts:
     supported: Facts = {}
     for relation in Neighboring:
         accountant = component(neighboring=relation)
-        examples = _examples(relation)
-        supported[relation.value] = [name for name, event in examples.items() if accountant.supports(event)]
+        known = [event for event in examples(relation) if accountant.supports(event)]
+        names = [type(event).__name__ for event in known if not isinstance(event, Repeated | Sequence)]
+        # Whether a sample is supported depends on what is drawn on it.
+        supported[relation.value] = [
+            "PoissonSampled(Gaussian)" if name == "PoissonSampled" else name for name in names
+        ]
     return {"events": supported}
-
-
-def _examples(relation: Neighboring) -> dict[str, Event]:
-    gaussian = Gaussian(4.0, relation)
-    events: tuple[Event, ...] = (
-        Laplace(4.0, relation),
-        gaussian,
-        NonSphericalGaussian((4.0, 8.0), relation),
-        ExponentialMechanism(0.5, relation),
-        PermuteAndFlip(0.5, relation),
-        PureDP(0.5, relation),
-        ApproxDP(0.5, 1e-9, relation),
-        Renyi((2.0, 4.0), (0.1, 0.2), relation),
-    )
-    named = {type(event).__name__: event for event in events}
-    named |= {"PoissonSampled(Gaussian)": PoissonSampled(0.1, gaussian), "Disjoint": Disjoint(events[0], 2)}
-    # No filter is proved for the other relation.
-    return named | (
-        {"Filtered": Filtered(gaussian, 4, 2)} if relation is Neighboring.ADD_OR_REMOVE_ONE else {}
-    )
 
 
 def _require_accountant(relation: Neighboring) -> Accountant:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -44,6 +44,17 @@ _BOTH_BOUNDS = ("bounds", "range", "limits", "domain", "interval")
 
 # Facts of a column of dates that are dates, and what is sound in the place of one that is none.
 _DATED = {"lower": datetime.date.min, "upper": datetime.date.max, "fill": EPOCH}
+
+#: Facts of a schema that can be judged by themselves: what is one, and what to say of anything else.
+_BY_ITSELF: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("neighboring", [known.value for known in Neighboring].__contains__, "add-remove or replace-one"),
+    ("records", lambda value: type(value) is int and value >= 1, "a whole number of at least 1"),
+    (
+        "assertions",
+        lambda value: isinstance(value, list | tuple) and all(isinstance(item, str) for item in value),
+        "a list of sentences in quotes",
+    ),
+)
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -80,7 +91,30 @@ def read_facts(
         If there are no columns to look at.
     """
     problems = [_unknown_fact(key, document[key]) for key in sorted(set(document) - set(_FACTS))]
-    table = document.get("columns")
+    columns = _read_columns(document.get("columns"), names, problems)
+    target = _read_target(document.get("target"), columns, problems)
+    facts: dict[str, Any] = {"neighboring": Neighboring.ADD_OR_REMOVE_ONE.value}
+    for fact, is_one, remedy in _BY_ITSELF:
+        if fact in document and not is_one(value := document[fact]):
+            problems.append(f"{fact} is {value!r}; it must be {remedy}")
+            facts[fact] = None
+        elif fact in document:
+            facts[fact] = value
+    if facts["neighboring"] is None:  # whichever it should have been: no other fact contradicts it
+        drops = any(column.missing == "drop" for column in columns.values())
+        facts |= {"neighboring": "add-remove", "records": None} if drops else {"neighboring": "replace-one"}
+    facts |= {
+        "columns": tuple(column for name, column in columns.items() if name != target),
+        "target": columns.get(target, Column("")),  # in the place of none, a name that no table has
+        "neighboring": Neighboring(facts["neighboring"]),
+        "assertions": tuple(facts.get("assertions") or ()),
+        "records_about": document.get("records_about"),
+    }
+    return facts, tuple(problems)
+
+
+def _read_columns(table: object, names: Iterable[str] | None, problems: list[str]) -> dict[str, Column]:
+    """Return the described columns by name, and add what is wrong with them to the problems."""
     if not isinstance(table, Mapping) or not all(isinstance(facts, Mapping) for facts in table.values()):
         problems.append("the schema needs a table [columns.NAME] for each column")
         raise InvalidSchema(*problems)
@@ -92,7 +126,7 @@ def read_facts(
             columns[name] = column
     if OTHERS in columns and names is not None:
         try:
-            columns = _with_others(columns, names)
+            return _with_others(columns, names)
         except InvalidSchema as error:
             problems += error.problems
     elif OTHERS in columns:
@@ -100,41 +134,20 @@ def read_facts(
             f"{table_of(OTHERS)} stands for every column of the table not described by name, and no table "
             "was given; give one, or describe the columns"
         )
+    return columns
 
-    target = document.get("target")
-    if not isinstance(target, str) or target not in columns:
-        near = difflib.get_close_matches(str(target), columns, n=1)
-        meant = f"did you mean {near[0]!r}? Set" if near else "set"
-        problems.append(
-            f"the schema's target is {target!r}, which is not among its columns {', '.join(columns)}; "
-            f'{meant} target = "NAME" and describe it under [columns.NAME]'
-        )
-        target = ""
-    relation = document.get("neighboring", Neighboring.ADD_OR_REMOVE_ONE.value)
-    if relation not in [known.value for known in Neighboring]:
-        problems.append(f"neighboring is {relation!r}; it must be add-remove or replace-one")
-        relation = None
-    records = document.get("records")
-    if "records" in document and not (type(records) is int and records >= 1):
-        problems.append(f"records is {records!r}; it must be a whole number of at least 1")
-        records = None
-    assertions = document.get("assertions", [])
-    if not (isinstance(assertions, list | tuple) and all(isinstance(item, str) for item in assertions)):
-        problems.append(f"assertions is {assertions!r}; it must be a list of sentences in quotes")
-        assertions = ()
 
-    if relation is None:  # whichever it should have been: no other fact contradicts it
-        drops = any(column.missing == "drop" for column in columns.values())
-        relation, records = ("add-remove", None) if drops else ("replace-one", records)
-    facts = {
-        "columns": tuple(column for name, column in columns.items() if name != target),
-        "target": columns.get(target, Column("")),  # in the place of none, a name that no table has
-        "neighboring": Neighboring(relation),
-        "records": records,
-        "assertions": tuple(assertions),
-        "records_about": document.get("records_about"),
-    }
-    return facts, tuple(problems)
+def _read_target(target: object, columns: Mapping[str, Column], problems: list[str]) -> str:
+    """Return the name of the target, empty where the problems say what is wrong with it."""
+    if isinstance(target, str) and target in columns:
+        return target
+    near = difflib.get_close_matches(str(target), columns, n=1)
+    meant = f"did you mean {near[0]!r}? Set" if near else "set"
+    problems.append(
+        f"the schema's target is {target!r}, which is not among its columns {', '.join(columns)}; "
+        f'{meant} target = "NAME" and describe it under [columns.NAME]'
+    )
+    return ""
 
 
 def _with_others(columns: Mapping[str, Column], names: Iterable[str]) -> dict[str, Column]:

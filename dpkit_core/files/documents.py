@@ -24,9 +24,9 @@ import sys
 import tomllib
 import types
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, TypeGuard, TypeVar, get_args, get_origin, get_type_hints
 
 import attrs
 import tomli_w
@@ -289,55 +289,50 @@ class Fields:
 
     def text(self, key: str, default: D = _MISSING) -> str | D:
         """Return text."""
-        value: str | D = self._typed(key, default, _is_text, "text")
-        return value
+        return self._typed(key, default, _is_text, "text")
 
     def choice(self, key: str, among: type[E]) -> E:
         """Return a member of an enumeration, which is written by its value."""
         values = [member.value for member in among]
-        value = self._typed(key, _MISSING, values.__contains__, f"one of {', '.join(map(str, values))}")
-        return among(value)
+        kind = f"one of {', '.join(map(str, values))}"
+        return among(self._typed(key, _MISSING, _any_where(values.__contains__), kind))
 
-    def texts(self, key: str, default: Any = _MISSING) -> tuple[str, ...]:
+    def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of texts, as a tuple."""
-        return tuple(self._typed(key, default, _listed(_is_text), "a list of texts"))
+        return tuple(self._typed(key, _MISSING, _listed(_is_text), "a list of texts"))
 
     def truth(self, key: str, default: D = _MISSING) -> bool | D:
         """Return true or false."""
-        value: bool | D = self._typed(key, default, _is_truth, "true or false")
-        return value
+        return self._typed(key, default, _is_truth, "true or false")
 
     def number(self, key: str, default: D = _MISSING) -> float | D:
         """Return a finite number."""
-        value: float | D = self._typed(key, default, _is_number, "a finite number")
-        return value
+        return self._typed(key, default, _is_number, "a finite number")
 
     def whole(self, key: str, default: D = _MISSING) -> int | D:
         """Return a whole number."""
-        value: int | D = self._typed(key, default, _is_whole, "a whole number")
-        return value
+        return self._typed(key, default, _is_whole, "a whole number")
 
-    def wholes(self, key: str, default: Any = _MISSING) -> tuple[int, ...]:
+    def wholes(self, key: str) -> tuple[int, ...]:
         """Return a list of whole numbers, as a tuple."""
-        return tuple(self._typed(key, default, _listed(_is_whole), "a list of whole numbers"))
+        return tuple(self._typed(key, _MISSING, _listed(_is_whole), "a list of whole numbers"))
 
     def numbers(self, key: str, *words: str) -> tuple[Any, ...]:
         """Return a list of finite numbers, as a tuple; ``words`` may stand among them."""
-        fits = _listed(lambda value: _is_number(value) or value in words)
+        fits = _listed(_any_where(lambda value: _is_number(value) or value in words))
         return tuple(self._typed(key, _MISSING, fits, "a list of finite numbers"))
 
     def mapping(self, key: str, default: D = _MISSING) -> Mapping[str, Any] | D:
         """Return a mapping, as it is."""
-        value: Mapping[str, Any] | D = self._typed(key, default, _is_mapping, "a mapping")
-        return value
+        return self._typed(key, default, _is_mapping, "a mapping")
 
     def items(self, key: str) -> tuple[Any, ...]:
         """Return a list of anything, as a tuple."""
-        return tuple(self._typed(key, _MISSING, _listed(_is_anything), "a list"))
+        return tuple(self._typed(key, _MISSING, _listed(_any_where(lambda value: True)), "a list"))
 
-    def mappings(self, key: str, default: Any = _MISSING) -> tuple[Mapping[str, Any], ...]:
+    def mappings(self, key: str) -> tuple[Mapping[str, Any], ...]:
         """Return a list of mappings, as a tuple."""
-        return tuple(self._typed(key, default, _listed(_is_mapping), "a list of mappings"))
+        return tuple(self._typed(key, _MISSING, _listed(_is_mapping), "a list of mappings"))
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all fields."""
@@ -364,44 +359,52 @@ class Fields:
                 f"{self.what}: there is no {_shown(unknown[0])}; it has {', '.join(sorted(self._asked))}"
             )
 
-    def _typed(self, key: str, default: Any, fits: Callable[[object], bool], kind: str) -> Any:
+    def _typed(self, key: str, default: D, fits: Callable[[object], TypeGuard[T]], kind: str) -> T | D:
         value = self.value(key, default)
         if value is _MISSING:
             raise self.error(f"{self.what}: {key} is missing; it must be {kind}")
-        if not (value is default or fits(value)):
+        if value is default:
+            return default
+        if not fits(value):
             raise self.error(f"{self.what}: {key} is {_shown(value)}; it must be {kind}")
         return value
 
 
-def _is_anything(value: object) -> bool:
-    return True
+def _any_where(holds: Callable[[Any], bool]) -> Callable[[object], TypeGuard[Any]]:
+    def fits(value: object) -> TypeGuard[Any]:
+        return holds(value)
+
+    return fits
 
 
-def _is_text(value: object) -> bool:
+def _is_text(value: object) -> TypeGuard[str]:
     return isinstance(value, str)
 
 
-def _is_truth(value: object) -> bool:
+def _is_truth(value: object) -> TypeGuard[bool]:
     return isinstance(value, bool)
 
 
-def _is_mapping(value: object) -> bool:
+def _is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(value, Mapping)
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     # Compared, because a whole number of Python may be too large to be converted; false for NaN.
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
     return abs(value) <= sys.float_info.max
 
 
-def _is_whole(value: object) -> bool:
+def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _listed(fits: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, list | tuple) and all(map(fits, value))
+def _listed(fits: Callable[[object], TypeGuard[T]]) -> Callable[[object], TypeGuard[Sequence[T]]]:
+    def fit(value: object) -> TypeGuard[Sequence[T]]:
+        return isinstance(value, list | tuple) and all(map(fits, value))
+
+    return fit
 
 
 def _shown(value: object) -> str:

@@ -23,10 +23,10 @@ from dpkit_core.privacy.filters import Claim, Ticks
 
 F = TypeVar("F")
 
-Outcome = Literal["released", "refused", "failed", "vetoed"]
+Settlement = Literal["released", "refused", "failed", "vetoed"]
 """What became of a reservation. All four are spent."""
 
-OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+OUTCOMES: tuple[Settlement, ...] = get_args(Settlement)
 
 #: What an entry can be: the first of a ledger, the opening of an account, a charge, its settlement; the last
 #: in a place that the ledger has left, and the first in the place to which it went.

@@ -30,7 +30,7 @@ from dpkit_core.errors import (
     OverBudget,
 )
 from dpkit_core.ledger.accounts import Account
-from dpkit_core.ledger.entries import OUTCOMES, Charge, Entry, Outcome
+from dpkit_core.ledger.entries import OUTCOMES, Charge, Entry, Settlement
 from dpkit_core.ledger.store import InDoubt, MemoryStore, Store, Transaction
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource, require_resource
@@ -379,7 +379,7 @@ class Ledger:
 
         return Reservation(charge, self._witness(account, self.write(append)))
 
-    def settle(self, reservation: Reservation, outcome: Outcome, release: str | None = None) -> Entry:
+    def settle(self, reservation: Reservation, outcome: Settlement, release: str | None = None) -> Entry:
         """Write down what became of a run; nothing is given back.
 
         Parameters

@@ -123,8 +123,7 @@ class Cells:
 
 
 def _ranks(count: int) -> Vector:
-    ranks: Vector = np.arange(1, count + 1) / (count + 1)
-    return ranks
+    return np.arange(1, count + 1) / (count + 1)
 
 
 @functools.cache
@@ -331,8 +330,7 @@ def _believed(counts: Vector, noise: float) -> Vector:
 
 
 def _smoothed(counts: Vector, noise: float) -> Vector:
-    weights: Vector = np.maximum(counts, 0.0) + SMOOTHING * noise
-    return weights
+    return np.maximum(counts, 0.0) + SMOOTHING * noise
 
 
 def _shrunk(counts: Matrix, noise: float) -> Matrix:

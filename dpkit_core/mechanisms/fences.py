@@ -661,5 +661,4 @@ def window_scores(outside: Integers, epsilon: float, prices: Vector, neighboring
     the total of ``counts_outside``, ``prices`` are those of ``windows`` and of what follows them.
     """
     weight = 1 / 2 if neighboring is Neighboring.REPLACE_ONE else 1.0
-    scores: Vector = -(weight * np.asarray(outside, dtype=np.float64) + whole_units(prices / epsilon))
-    return scores
+    return -(weight * np.asarray(outside, dtype=np.float64) + whole_units(prices / epsilon))

@@ -67,14 +67,12 @@ def clip_rows(rows: Matrix, norm: float) -> Matrix:
     lengths = np.sqrt(np.square(directions).sum(axis=1, keepdims=True))
     with np.errstate(over="ignore"):
         longer = peaks * lengths > norm
-    clipped: Matrix = np.where(longer, directions * (norm / np.maximum(lengths, 1.0)), rows)
-    return clipped
+    return np.where(longer, directions * (norm / np.maximum(lengths, 1.0)), rows)
 
 
 def in_units(values: Matrix) -> Matrix:
     """Return ``values`` as whole units of 2^-18, truncated towards zero."""
-    units: Matrix = np.trunc(values * UNITS)
-    return units
+    return np.trunc(values * UNITS)
 
 
 def sum_of_products(

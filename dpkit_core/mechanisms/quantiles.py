@@ -233,8 +233,7 @@ def rank_sensitivity(q: float, neighboring: Neighboring) -> Sensitivity:
 
 def whole_units(records: Vector | float) -> Vector:
     """Return numbers of records, rounded to multiples of 2^-10, so that their sums with counts are exact."""
-    rounded: Vector = np.rint(np.asarray(records) / UNIT) * UNIT
-    return rounded
+    return np.rint(np.asarray(records) / UNIT) * UNIT
 
 
 def reach_scores(outside: Integers, epsilon: float, price: float) -> Vector:
@@ -244,8 +243,7 @@ def reach_scores(outside: Integers, epsilon: float, price: float) -> Vector:
     joins, leaves or moves changes all counts that it changes by 1 in one direction.
     """
     step = whole_units(price / epsilon)
-    scores: Vector = -(np.asarray(outside, dtype=np.float64) + step * np.arange(outside.size))
-    return scores
+    return -(np.asarray(outside, dtype=np.float64) + step * np.arange(outside.size))
 
 
 @functools.cache

@@ -4,6 +4,17 @@ A part never adds noise by itself. It asks the meter, and the meter draws the no
 one call. What is recorded is compared with the plan at once, exactly: mechanism, multiplier, sensitivity,
 shape. An event that was not planned, or planned for later, voids the run before anything is returned.
 
+For each call, in this order:
+
+1. the call is checked against what it noises: scores by the sensitivity that was offered, sums by rows,
+   limits and groups;
+2. ``_spend`` requires that the meter is open and in its process, and that the event is the next of the plan;
+   then the draw is recorded;
+3. the noise is drawn and returned.
+
+``finish`` ends the stage and requires that all of the plan was drawn. The first violation is kept, whatever
+the part makes of the exception, and ends the run.
+
 What a part holds is a ``Window``: the calls of the meter and nothing that leads to its plan, its sampler or
 its randomness. It works in one process and until the part's stage is over, and cannot be copied. While a part
 is at work, nobody can make another meter or start another run.
@@ -21,20 +32,18 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from fractions import Fraction
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, cast
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.arrays import Booleans, Floats, Integers
 from dpkit_core.errors import PlanViolation, Unsuitable
 from dpkit_core.mechanisms.sums import LARGEST_LIMIT, Sums, noise_of, noisy_sums, sums_event
-from dpkit_core.noise.grid import Shape
 from dpkit_core.noise.randomness import Randomness, Stream, Uncopyable
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.noise.selection import LAZY_FROM, select
+from dpkit_core.pipeline.window import Block, Call, Opened, Window
 from dpkit_core.privacy.accounts import PrecisionAccounts
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
@@ -101,22 +110,6 @@ def require_nobody_at_work(what: str) -> None:
 
 
 @attrs.frozen
-class Call:
-    """One way in which the sampler of a custom mechanism was used.
-
-    Attributes
-    ----------
-    method
-        Of ``Sampler``.
-    scale
-        Of the noise, as asked for; None where the method has a standard law.
-    """
-
-    method: str
-    scale: float | None
-
-
-@attrs.frozen
 class Draw:
     """One use of the meter, without any value: what a test compares between neighboring datasets.
 
@@ -142,85 +135,6 @@ class Draw:
     shape: tuple[int, ...]
     whose: str | None = None
     calls: tuple[tuple[Call, int], ...] = ()
-
-
-class Window(Uncopyable):
-    """What a part sees of its meter, see ``dpkit_core.Meter``: calls, and nothing behind them."""
-
-    __slots__ = ("_ask",)
-
-    def __init__(self, meter: Meter) -> None:
-        calls = {"laplace", "gaussian", "select", "sums", "custom", "foreign", "screen"}
-
-        def ask(call: str, *arguments: Any, **options: Any) -> Any:
-            return getattr(meter, call)(*arguments, **options) if call in calls else meter.coins
-
-        self._ask: Callable[..., Any] = ask
-
-    @property
-    def coins(self) -> np.random.Generator:
-        """As ``Meter.coins`` says."""
-        coins: np.random.Generator = self._ask("coins")
-        return coins
-
-    def laplace(
-        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
-    ) -> npt.NDArray[np.float64]:
-        """As ``Meter.laplace`` says."""
-        noisy: Floats = self._ask(
-            "laplace", value, sensitivity=sensitivity, noise_multiplier=noise_multiplier
-        )
-        return noisy
-
-    def gaussian(
-        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
-    ) -> npt.NDArray[np.float64]:
-        """As ``Meter.gaussian`` says."""
-        noisy: Floats = self._ask(
-            "gaussian", value, sensitivity=sensitivity, noise_multiplier=noise_multiplier
-        )
-        return noisy
-
-    def select(
-        self,
-        scores: Scores,
-        k: int,
-        *,
-        event: ExponentialMechanism | PermuteAndFlip,
-        constant_work: bool = False,
-    ) -> tuple[int, ...]:
-        """As ``Meter.select`` says."""
-        picks: tuple[int, ...] = self._ask("select", scores, k, event=event, constant_work=constant_work)
-        return picks
-
-    def sums(
-        self,
-        contributions: Sequence[npt.ArrayLike],
-        groups: npt.NDArray[np.integer],
-        *,
-        limits: Sequence[int],
-        event: Sums,
-    ) -> npt.NDArray[np.float64]:
-        """As ``Meter.sums`` says."""
-        noisy: Floats = self._ask("sums", contributions, groups, limits=limits, event=event)
-        return noisy
-
-    def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Sampler]:
-        """As ``Meter.custom`` says."""
-        block: AbstractContextManager[Sampler] = self._ask(
-            "custom", event, proof=proof, arithmetic=arithmetic
-        )
-        return block
-
-    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
-        """As ``Meter.foreign`` says."""
-        block: AbstractContextManager[None] = self._ask("foreign", event, whose=whose, proof=proof)
-        return block
-
-    def screen(self, iterate: Iterate, /) -> tuple[int, ...]:
-        """As ``Meter.screen`` says."""
-        dropped: tuple[int, ...] = self._ask("screen", iterate)
-        return dropped
 
 
 class StageMeter(Uncopyable):
@@ -278,7 +192,7 @@ class StageMeter(Uncopyable):
     @property
     def window(self) -> Meter:
         """What the part is given."""
-        return Window(self)
+        return cast("Meter", Window(self))
 
     @property
     def draws(self) -> tuple[Draw, ...]:
@@ -512,7 +426,7 @@ class StageMeter(Uncopyable):
 
     def _opened(self, event: Event, arithmetic: str) -> AbstractContextManager[Sampler]:
         """Return the block of a custom mechanism: a sampler that is of use until its end."""
-        opened = _Opened(self._sampler, self._require_usable)
+        opened = Opened(self._sampler, self._require_usable)
 
         def begin() -> Sampler:
             self._spend_all(event, None)
@@ -530,7 +444,7 @@ class StageMeter(Uncopyable):
             if not failed:
                 self._require_all_drawn(event, dict(calls))
 
-        return _Block(begin, end)
+        return Block(begin, end)
 
     def _watched(self, event: Event, whose: str) -> AbstractContextManager[None]:
         """Return the block of foreign noise."""
@@ -543,7 +457,7 @@ class StageMeter(Uncopyable):
         def end(failed: bool) -> None:
             self._open = False
 
-        return _Block(begin, end)
+        return Block(begin, end)
 
     def _spend_all(self, event: Event, whose: str | None) -> None:
         """Record every event inside ``event``."""
@@ -644,107 +558,3 @@ def _is_round(columns: Sequence[npt.NDArray[Any]], limits: Sequence[int], event:
         return False
     within = all(1 <= limit <= LARGEST_LIMIT for limit in limits)
     return within and coordinates == len(columns) == len(limits) and same_event(expected, event)
-
-
-Given_co = TypeVar("Given_co", covariant=True)
-
-
-class _Block(Uncopyable, Generic[Given_co]):
-    """A ``with`` block, entered once; holds nothing that leads to the meter."""
-
-    __slots__ = ("_begin", "_end")
-
-    def __init__(self, begin: Callable[[], Given_co], end: Callable[[bool], None]) -> None:
-        self._begin = begin
-        self._end = end
-
-    def __enter__(self) -> Given_co:
-        return self._begin()
-
-    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        self._end(kind is not None)
-
-
-class _Opened(Uncopyable):
-    """The sampler of one custom mechanism, see ``dpkit_core.noise.sampler.Sampler``: counts what it gives."""
-
-    __slots__ = ("_ask", "close")
-
-    def __init__(self, sampler: Sampler, require_usable: Callable[[], None]) -> None:
-        calls: dict[Call, int] = {}
-        is_open = [True]
-
-        def ask(method: str, scale: float | None, *arguments: Any, **options: Any) -> Any:
-            require_usable()
-            if not is_open[0]:
-                raise PlanViolation("the sampler of a custom mechanism was used after its `with` block")
-            given = getattr(sampler, method)(*arguments, **options)
-            call = Call(method, scale)
-            calls[call] = calls.get(call, 0) + int(np.size(given))
-            return given
-
-        def close() -> tuple[tuple[Call, int], ...]:
-            is_open[0] = False
-            return tuple(calls.items())
-
-        self._ask = ask
-        self.close = close
-
-    def bernoulli_exp(self, numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Booleans:
-        """As ``Sampler.bernoulli_exp`` says."""
-        given: Booleans = self._ask("bernoulli_exp", None, numerator, denominator)
-        return given
-
-    def discrete_laplace(self, scale: int | Fraction, size: Shape = ()) -> Integers:
-        """As ``Sampler.discrete_laplace`` says."""
-        given: Integers = self._ask("discrete_laplace", float(scale), scale, size)
-        return given
-
-    def discrete_gaussian(self, sigma: int | Fraction, size: Shape = ()) -> Integers:
-        """As ``Sampler.discrete_gaussian`` says."""
-        given: Integers = self._ask("discrete_gaussian", float(sigma), sigma, size)
-        return given
-
-    def laplace_on_grid(self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float) -> Floats:
-        """As ``Sampler.laplace_on_grid`` says."""
-        options = {"sensitivity": sensitivity, "noise_multiplier": noise_multiplier}
-        given: Floats = self._ask("laplace_on_grid", sensitivity * noise_multiplier, value, **options)
-        return given
-
-    def gaussian_on_grid(
-        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
-    ) -> Floats:
-        """As ``Sampler.gaussian_on_grid`` says."""
-        options = {"sensitivity": sensitivity, "noise_multiplier": noise_multiplier}
-        given: Floats = self._ask("gaussian_on_grid", sensitivity * noise_multiplier, value, **options)
-        return given
-
-    def exponential(self, size: Shape = ()) -> Floats:
-        """As ``Sampler.exponential`` says."""
-        given: Floats = self._ask("exponential", None, size)
-        return given
-
-    def gumbel(self, size: Shape = ()) -> Floats:
-        """As ``Sampler.gumbel`` says."""
-        given: Floats = self._ask("gumbel", None, size)
-        return given
-
-    def integers(self, bound: npt.ArrayLike, size: Shape | None = None) -> Integers:
-        """As ``Sampler.integers`` says."""
-        given: Integers = self._ask("integers", None, bound, size)
-        return given
-
-    def permutation(self, items: int | Integers) -> Integers:
-        """As ``Sampler.permutation`` says."""
-        given: Integers = self._ask("permutation", None, items)
-        return given
-
-    def subset(self, items: Integers, size: int) -> Integers:
-        """As ``Sampler.subset`` says."""
-        given: Integers = self._ask("subset", None, items, size)
-        return given
-
-    def bits(self, count: int) -> int:
-        """As ``Sampler.bits`` says."""
-        given: int = self._ask("bits", None, count)
-        return given

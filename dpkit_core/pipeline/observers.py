@@ -34,7 +34,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pluggy
 
@@ -42,13 +42,10 @@ from dpkit_core.errors import BrokenPlugin, Declined, DpkitError, IncompatiblePl
 from dpkit_core.plugins.registry import ComponentRef, load_target
 
 if TYPE_CHECKING:
-    from dpkit_core.pipeline.plan import Plan
+    from dpkit_core.pipeline.plan import Outcome, Plan
     from dpkit_core.release.release import Release
 
 GROUP = "dpkit.hooks"
-
-Outcome = Literal["declined", "released", "vetoed", "violated", "failed"]
-"""What became of a run: see ``Hooks.dpkit_finished``."""
 
 hookspec = pluggy.HookspecMarker("dpkit")
 hookimpl = pluggy.HookimplMarker("dpkit")

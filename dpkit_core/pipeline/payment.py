@@ -10,28 +10,70 @@ tells.
 from __future__ import annotations
 
 import contextlib
+import errno
 import getpass
 import importlib
+import json
 import os
 import platform
 import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import attrs
 
-from dpkit_core.errors import Declined, DpkitError
+from dpkit_core.errors import Declined, DpkitError, LedgerUnavailable
 from dpkit_core.files.documents import digest
-from dpkit_core.ledger.entries import Charge, Outcome, planned
+from dpkit_core.ledger.entries import Charge, Settlement, planned
 from dpkit_core.ledger.ledger import Payer, Reservation
-from dpkit_core.ledger.log import EventLog
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.privacy.filters import Claim, add
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.release import Release
 from dpkit_core.release.signing import unsigned
 from dpkit_core.release.witness import Witness
+
+
+@attrs.frozen
+class EventLog:
+    """A file with a line of JSON for each event of a ledger, or nothing; a line never has anything private.
+
+    Lines are written whole, whoever else writes. Each has ``at``, the time; ``event``: ``declined``,
+    ``reserved``, ``released``, ``refused``, ``failed`` or ``vetoed``; ``ledger``, ``account`` and ``charge``;
+    the number of the ledger's entry as ``sequence``; its hash as ``head`` where it was charged, and the
+    digest of the release, where there is one, as ``release``.
+
+    Attributes
+    ----------
+    path
+        The file; None for no log.
+    """
+
+    path: Path | None = None
+
+    def write(self, event: str, facts: Mapping[str, Any]) -> None:
+        """Add a line.
+
+        Raises
+        ------
+        LedgerUnavailable
+            If it cannot be written.
+        """
+        if self.path is None:
+            return
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = (json.dumps({"at": at, "event": event, **facts}) + "\n").encode("ascii")
+        try:
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                if os.write(descriptor, line) < len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise LedgerUnavailable(f"cannot write the log {self.path}: {error.strerror or error}") from error
 
 
 @attrs.define
@@ -63,7 +105,7 @@ class Payment:
         certificate
             What is known of its certificate.
         log
-            Where it is told.
+            Where it is written down for operators.
 
         Raises
         ------
@@ -97,14 +139,14 @@ class Payment:
 
     def release(self, release: Release) -> None:
         """Settle a run that ended with a release, or with a refusal."""
-        outcome: Outcome = "released" if release.refusal is None else "refused"
+        outcome: Settlement = "released" if release.refusal is None else "refused"
         self._settle(outcome, digest(unsigned(release.to_document())))
 
-    def fail(self, outcome: Outcome) -> None:
+    def fail(self, outcome: Settlement) -> None:
         """Settle a run that ended in another way, unless it is settled already."""
         self._settle(outcome, None)
 
-    def _settle(self, outcome: Outcome, release: str | None) -> None:
+    def _settle(self, outcome: Settlement, release: str | None) -> None:
         # A forked process has no part in the run, whatever it believes.
         if self.reservation is None or self._payer is None or self._settled or self._process != os.getpid():
             return

@@ -54,7 +54,6 @@ from dpkit_core.errors import AgainstPolicy, InvalidPolicy
 from dpkit_core.files.documents import read_toml
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.ledger import Ledger, Payer
-from dpkit_core.ledger.log import EventLog
 from dpkit_core.plugins.registry import canonical
 from dpkit_core.privacy.budget import Budget
 
@@ -244,10 +243,9 @@ class Policy:
         return next((rules.rule("ledger", "url") for rules in self._with("ledger", "url")), None)
 
     @property
-    def log(self) -> EventLog:
-        """Where runs that are charged are told."""
-        paths = [rules.rule("ledger", "log") for rules in self._with("ledger", "log")]
-        return EventLog(Path(paths[0])) if paths else EventLog()
+    def log(self) -> Path | None:
+        """The log of charged runs."""
+        return next((Path(rules.rule("ledger", "log")) for rules in self._with("ledger", "log")), None)
 
     def _with(self, table: str, key: str) -> Iterator[Rules]:
         return (rules for rules in self.files if rules.rule(table, key) is not None)

@@ -31,13 +31,12 @@ from dpkit_core.errors import (
     Vetoed,
 )
 from dpkit_core.ledger.ledger import Ledger, Payer
-from dpkit_core.ledger.log import EventLog
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.confine import confined, printed
 from dpkit_core.pipeline.meter import StageMeter, at_work, require_nobody_at_work
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.parts import Component, Iteration, Part, Selection, forms_of
-from dpkit_core.pipeline.payment import Payment
+from dpkit_core.pipeline.payment import EventLog, Payment
 from dpkit_core.pipeline.plan import Audience, Outcome, Plan, Progress, Records, Stage
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.screen import LOOP, UNPROTECTED, Screening, loop_of
@@ -86,7 +85,7 @@ def run(
     outcome: Outcome = "failed"
     try:
         observers.reserve(plan)
-        execution.pay(payer, policy.log)
+        execution.pay(payer, EventLog(policy.log))
         release = execution.release()
         outcome = "released"
     except Declined:

@@ -590,6 +590,28 @@ UNPRICED: Mapping[str, str] = {
 _LINES_OF_GAUSSIANS = 2
 
 
+def examples(relation: Neighboring) -> tuple[Event, ...]:
+    """Return one event of each type that holds for a relation, for tests and for ``dpkit show``."""
+    gaussian, laplace = Gaussian(4.0, relation), Laplace(4.0, relation)
+    events = (
+        laplace,
+        gaussian,
+        NonSphericalGaussian((4.0, 8.0), relation),
+        ExponentialMechanism(0.5, relation),
+        PermuteAndFlip(0.5, relation),
+        PureDP(0.5, relation),
+        ApproxDP(0.5, 1e-9, relation),
+        Renyi((2.0, 4.0), (0.1, 0.2), relation),
+        PoissonSampled(0.1, gaussian),
+        Repeated(laplace, 3),
+        Sequence((laplace, gaussian)),
+        Disjoint(laplace, 2),
+        NonPrivate("an example", relation),
+    )
+    # No filter is proved for the other relation.
+    return (*events, Filtered(gaussian, 4, 2)) if relation is ADD_REMOVE else events
+
+
 def walk(event: Event) -> Iterator[Event]:
     """Yield ``event`` and every event inside it, outermost first."""
     yield event

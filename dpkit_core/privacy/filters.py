@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol, Self
@@ -246,6 +246,35 @@ def by_total(claim: Claim) -> Event:
 def _home(name: str) -> Any:
     module, attribute = _HOMES[name]
     return getattr(importlib.import_module(module), attribute)
+
+
+def some_within(total: Ticks, limits: Ticks) -> bool:
+    """Return whether leaks, the last sum, are within their limit, and some other sum within its own."""
+    *sums, leak = map(within, total, limits)
+    return leak and any(sums)
+
+
+def share_of_some(total: Ticks, limits: Ticks) -> Fraction | None:
+    """Return the share of the sum that has the most left, or that of leaks where it is larger."""
+    *shares, leak = map(share, total, limits)
+    return largest(min((each for each in shares if each is not None), default=None), leak)
+
+
+def some_in_words(names: Sequence[str], total: Ticks, limits: Ticks) -> str:
+    """Return the sum that has the most left, with its limit, and any leaks.
+
+    Parameters
+    ----------
+    names
+        What the sums before those of epsilons and of leaks are called.
+    """
+    shares = [math.inf if each is None else each for each in map(share, total[:-1], limits[:-1])]
+    best = shares.index(min(shares))
+    name, places = (*((name, DIVERGENCE) for name in names), ("epsilon", EPSILON))[best]
+    words = f"{name} {decimal(total[best], places)} of {decimal(limits[best], places)}"
+    if total[-1]:
+        words += f", leaked delta {decimal(total[-1], DELTA)} of {decimal(limits[-1], DELTA)}"
+    return words
 
 
 def ticks(number: float, places: int) -> int:

@@ -59,17 +59,16 @@ from dpkit_core.privacy.filters import (
     EPSILON,
     Claim,
     Ticks,
-    decimal,
     events_of,
-    largest,
     require_some_delta,
-    share,
+    share_of_some,
+    some_in_words,
+    some_within,
     ticks,
     ticks_down,
     ticks_of_leaks,
     ticks_of_pure,
     ticks_up,
-    within,
 )
 from dpkit_core.privacy.rounding import add_up
 from dpkit_core.validators import fraction
@@ -139,24 +138,15 @@ class GaussianFilter:
 
     def admits(self, total: Ticks, limits: Ticks, /) -> bool:
         """Return whether leaks are within their part of delta, and shifts or epsilons within their limit."""
-        shift, epsilon, leak = map(within, total, limits)
-        return leak and (shift or epsilon)
+        return some_within(total, limits)
 
     def share(self, total: Ticks, limits: Ticks, /) -> Fraction | None:
-        """Return the smaller share of shifts and epsilons, or that of leaks where it is larger."""
-        shift, epsilon, leak = map(share, total, limits)
-        return largest(min((each for each in (shift, epsilon) if each is not None), default=None), leak)
+        """Return the share of the sum that has the most left, or that of leaks where it is larger."""
+        return share_of_some(total, limits)
 
     def in_words(self, total: Ticks, limits: Ticks, /) -> str:
-        """Return the sum that has the most left, beside its limit, and any leaks."""
-        shares = [math.inf if each is None else each for each in map(share, total[:2], limits[:2])]
-        if shares[0] <= shares[1]:
-            words = f"shift mu^2 {decimal(total[0], DIVERGENCE)} of {decimal(limits[0], DIVERGENCE)}"
-        else:
-            words = f"epsilon {decimal(total[1], EPSILON)} of {decimal(limits[1], EPSILON)}"
-        if total[2]:
-            words += f", leaked delta {decimal(total[2], DELTA)} of {decimal(limits[2], DELTA)}"
-        return words
+        """Return the sum that has the most left, with its limit, and any leaks."""
+        return some_in_words(["shift mu^2"], total, limits)
 
     def to_document(self) -> dict[str, object]:
         """Return the filter as plain data."""

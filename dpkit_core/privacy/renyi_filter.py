@@ -58,17 +58,16 @@ from dpkit_core.privacy.filters import (
     EPSILON,
     Claim,
     Ticks,
-    decimal,
     events_of,
-    largest,
     require_some_delta,
-    share,
+    share_of_some,
+    some_in_words,
+    some_within,
     ticks,
     ticks_down,
     ticks_of_leaks,
     ticks_of_pure,
     ticks_up,
-    within,
 )
 from dpkit_core.privacy.renyi import ORDERS, curve_of_all, unbounded
 from dpkit_core.validators import fraction, frozen_floats
@@ -153,28 +152,15 @@ class RenyiFilter:
 
     def admits(self, total: Ticks, limits: Ticks, /) -> bool:
         """Return whether leaks are within their part of delta, and some order within its limit."""
-        *orders, leak = map(within, total, limits)
-        return leak and any(orders)
+        return some_within(total, limits)
 
     def share(self, total: Ticks, limits: Ticks, /) -> Fraction | None:
-        """Return the share of the order that has the most left, or of leaks where that is larger."""
-        *orders, leak = map(share, total, limits)
-        return largest(min((each for each in orders if each is not None), default=None), leak)
+        """Return the share of the sum that has the most left, or that of leaks where it is larger."""
+        return share_of_some(total, limits)
 
     def in_words(self, total: Ticks, limits: Ticks, /) -> str:
-        """Return the sum of the order that has the most left, beside its limit, and any leaks."""
-        shares = (share(spent, limit) for spent, limit in zip(total[:-1], limits[:-1], strict=True))
-        best = min((math.inf if each is None else each, index) for index, each in enumerate(shares))[1]
-        infinite = best == len(self.orders)
-        places = EPSILON if infinite else DIVERGENCE
-        order = "infinity" if infinite else f"{self.orders[best]:g}"
-        words = (
-            f"Renyi divergence of order {order} {decimal(total[best], places)} of "
-            f"{decimal(limits[best], places)}"
-        )
-        if total[-1]:
-            words += f", leaked delta {decimal(total[-1], DELTA)} of {decimal(limits[-1], DELTA)}"
-        return words
+        """Return the sum that has the most left, with its limit, and any leaks."""
+        return some_in_words([f"Renyi divergence of order {order:g}" for order in self.orders], total, limits)
 
     def to_document(self) -> dict[str, Any]:
         """Return the filter as plain data."""

@@ -118,17 +118,14 @@ def canonical(value: object, depth: int = DEPTH) -> Any:
         case None | bool():
             return value
         case str():
-            text = exact_text(value)
-            if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-                raise InvalidRelease("a document has half of a character in its text")
-            return text
+            return _text(value)
         case int() | float():
             number = _float(value)
             if not math.isfinite(number):
                 raise InvalidRelease("a document has a number that is not finite")
             return number + 0.0  # minus zero becomes zero
         case Mapping():
-            return {_key(key, depth): canonical(item, depth - 1) for key, item in value.items()}
+            return {_key(key): canonical(item, depth - 1) for key, item in value.items()}
         case list() | tuple():
             return [canonical(item, depth - 1) for item in value]
     raise InvalidRelease(f"a document has a {type(value).__name__}, which is no plain data")
@@ -141,12 +138,18 @@ def _float(value: float) -> float:
         return math.inf
 
 
-def _key(key: object, depth: int) -> str:
+def _key(key: object) -> str:
     if type(key) is str and key.isascii():
         return key
     if not isinstance(key, str):
         raise InvalidRelease(f"a document has a key that is no text but a {type(key).__name__}")
-    text: str = canonical(key, depth)
+    return _text(key)
+
+
+def _text(value: str) -> str:
+    text = exact_text(value)
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidRelease("a document has half of a character in its text")
     return text
 
 
@@ -191,9 +194,8 @@ def _read_own(kind: str, document: Mapping[str, Any]) -> Model:
         reader = _reader(f"{distribution}:{kind}")
     except UnknownName:
         command = install(f"/plugins/{folder}")
-        return OpaqueModel(
-            document, f"{distribution} is not installed, which reads it. Install it with: {command}"
-        )
+        why = f"{distribution} reads it, and is not installed. Install it with: {command}"
+        return OpaqueModel(document, why)
     except DpkitError as error:
         return OpaqueModel(document, str(error))
     return reader(document)

@@ -78,26 +78,14 @@ def verify(release: Release, accountant: Accountant | str | None = None) -> Veri
         larger total only neither confirms nor refutes the claim.
     """
     certificate = release.certificate
-    name = accountant if isinstance(accountant, str) else certificate.accountant
     if accountant is None or isinstance(accountant, str):
+        name = certificate.accountant if accountant is None else accountant
         total_of = _total_by(name, certificate)
     else:
-        name, given = type(accountant).__name__, accountant
-        total_of = functools.partial(total, accountant=given)
-    problems = contradictions(release)
-    own = name == certificate.accountant
-    epsilon = None
-    events = [item.event for item in certificate.events]
-    leaky = any(isinstance(inner, NonPrivate) for event in events for inner in walk(event))
-    if not leaky and not problems:
-        try:
-            epsilon = total_of(events, delta=certificate.delta)
-        except InvalidRelease:  # options that the accountant does not have
-            raise
-        except DpkitError as error:
-            problems.append(str(error))
-        else:
-            problems += _disagreement(epsilon, certificate, name, own=own)
+        name, total_of = type(accountant).__name__, functools.partial(total, accountant=accountant)
+    epsilon, problems = None, contradictions(release)
+    if not problems and not _leaks(certificate):
+        epsilon, problems = _recomputed(certificate, name, total_of)
     reasons = () if problems else (*certificate.reasons, *certificate.vacuous)
     private = certificate.private and not problems and not reasons
     return Verification(
@@ -105,13 +93,31 @@ def verify(release: Release, accountant: Accountant | str | None = None) -> Veri
     )
 
 
-def _disagreement(epsilon: float, certificate: Certificate, name: str, *, own: bool) -> list[str]:
+def _leaks(certificate: Certificate) -> bool:
+    """Return whether an event is not private at all, so that there is no total."""
+    return any(isinstance(inner, NonPrivate) for item in certificate.events for inner in walk(item.event))
+
+
+def _recomputed(
+    certificate: Certificate, name: str, total_of: Callable[..., float]
+) -> tuple[float | None, list[str]]:
+    """Return the total of the events, if there is one, and how it contradicts the certificate's."""
+    try:
+        epsilon = total_of([item.event for item in certificate.events], delta=certificate.delta)
+    except InvalidRelease:  # options that the accountant does not have
+        raise
+    except DpkitError as error:
+        return None, [str(error)]
+    return epsilon, _disagreement(epsilon, certificate, name)
+
+
+def _disagreement(epsilon: float, certificate: Certificate, name: str) -> list[str]:
     """Return whether the total is another one; to another accountant than its own it may be a larger one."""
     claimed = certificate.epsilon
     if claimed is None:
         return [f"accountant {name} proves epsilon {epsilon:.6g}, but the certificate claims none"]
     above = epsilon > claimed * (1 + RELATIVE_TOLERANCE)
-    below = own and epsilon < claimed * (1 - RELATIVE_TOLERANCE)
+    below = name == certificate.accountant and epsilon < claimed * (1 - RELATIVE_TOLERANCE)
     if not (above or below):
         return []
     sentence = (

@@ -10,7 +10,6 @@ import pytest
 from dpkit_accountant_tight import TightAccountant
 from dpkit_check import StageMeter
 from dpkit_regressor_boosted_trees import BoostedTreesRegressor
-from sklearn.ensemble import HistGradientBoostingRegressor
 
 from dpkit_core import Budget, Dataset, Neighboring, Randomness, Request, Schema
 
@@ -36,6 +35,8 @@ def fitted(data, plan):
 
 
 def test_a_thousand_trees(benchmark, table):
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
     data, schema = table
     request = Request(schema, D, Budget(1.0, 1e-6), TightAccountant(neighboring=AR))
     plan = BoostedTreesRegressor(trees=TREES).plan(request)

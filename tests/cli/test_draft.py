@@ -79,7 +79,7 @@ def test_a_draft_with_all_its_comments_taken_away_is_a_schema(dpkit, export):
     schema = Schema.from_document(tomllib.loads("\n".join(lines)))
     assert schema.records_about == 50_000
     assert schema.target.missing == "drop"
-    assert schema.columns[1].written.format == "%d.%m.%Y"
+    assert schema.columns[1].format == "%d.%m.%Y"
 
 
 def test_what_can_be_read_in_two_ways_is_left_to_a_person(dpkit, folder):

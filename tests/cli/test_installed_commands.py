@@ -97,6 +97,7 @@ def test_what_is_printed_while_a_command_is_imported_stays_out_of_its_output(ins
     assert (result.stdout, result.stderr) == ("hello you\n", "imported\n")
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("source", "target", "words"),
     [

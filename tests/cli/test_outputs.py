@@ -113,6 +113,7 @@ class Failing:
         return call
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("force", [False, True])
 def test_whichever_call_fails_the_exit_code_tells_and_no_release_is_lost(dpkit, folder, monkeypatch, force):
     path = folder / "release.json"
@@ -258,6 +259,7 @@ def test_standard_output_that_is_full_is_told_after_the_release_is_in_its_file(s
         assert "release.json" not in files(folder)
 
 
+@pytest.mark.first(1)
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 @pytest.mark.parametrize("arguments", [["list"], ["--help"], ["--version"], ["compose", "--help"]])
 def test_a_full_standard_output_is_wrong_use_and_no_fault_of_dpkit(start, arguments):
@@ -292,6 +294,7 @@ def test_an_output_that_is_a_device_is_refused(dpkit, folder):
 # Standard output in the place of a file
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("format", ["table", "json"])
 def test_a_release_on_standard_output_is_alone_there(start, folder, format):
     process = start(*compose("--output", "-", "--format", format))
@@ -309,6 +312,7 @@ def test_a_saved_plan_releases_to_standard_output_what_it_would_write(dpkit, fol
         assert dpkit(*words, "--seed", 3).stdout == (folder / "release.json").read_text()
 
 
+@pytest.mark.first(1)
 @pytest.mark.usefixtures("waiting")
 @pytest.mark.parametrize("redirection", [">&-", "> /dev/null"])
 def test_nothing_is_spent_where_standard_output_leads_nowhere(start, folder, redirection):
@@ -320,6 +324,7 @@ def test_nothing_is_spent_where_standard_output_leads_nowhere(start, folder, red
     assert "name a file with --output" in told
 
 
+@pytest.mark.slow
 def test_nothing_is_spent_where_nobody_reads_standard_output(start, folder):
     reader, writer = os.pipe()
     os.close(reader)
@@ -330,6 +335,7 @@ def test_nothing_is_spent_where_nobody_reads_standard_output(start, folder):
     assert "cannot write to standard output: nobody reads it" in told
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("waiting")
 def test_a_release_whose_reader_went_away_while_it_was_made_is_on_standard_error(start, folder):
     process = start("compose", *REGRESSION[:3], "--regressor", "waiting", "--accountant", "basic", "-o", "-")

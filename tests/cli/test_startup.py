@@ -30,6 +30,7 @@ def run(*arguments, code=PROBE, **environment):
     )
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("arguments", "unwanted"),
     [
@@ -55,6 +56,7 @@ def test_completion_of_a_name_imports_no_part():
     assert not set(eval(done.stderr.splitlines()[-1])) & HEAVY
 
 
+@pytest.mark.slow
 def test_the_main_job_in_a_process_prints_json_alone(tmp_path):
     import numpy as np
 

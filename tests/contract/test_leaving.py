@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 import pytest
 from doubles import BestSelector, MeanRegressor, PureAccountant, SumScorer
+from dpkit_core.release.words import Shown, shown
 
 from dpkit_core import Budget, Dataset, LinearModel, Refusal, Release, Schema, StagePlan, compose, verify
 from dpkit_core.errors import (
@@ -25,10 +26,12 @@ from dpkit_core.errors import (
     InvalidRelease,
     PartFailed,
     PlanViolation,
+    UnknownName,
 )
 from dpkit_core.pipeline.observers import Observers, hookimpl
 from dpkit_core.privacy.events import PureDP
-from dpkit_core.release.kinds import DEPTH, OpaqueModel, canonical
+from dpkit_core.release import kinds
+from dpkit_core.release.kinds import DEPTH, OpaqueModel, canonical, read_model
 
 SCHEMA = Schema.numeric("ab", "y", {"y": (-1, 1)})
 SECRET = "0.7390851332151607"
@@ -392,6 +395,55 @@ def test_a_distribution_reads_its_own_kind(data, site, tmp_path):
     for one in (release, Release.read(tmp_path / "release.json")):
         assert one.model.features == ("a", "b")
         assert one.predict(np.array([[2.0, 0], [4.0, 0]])).tolist() == [0.0, 1.0]
+
+
+TREES = {
+    "kind": "trees",
+    "shape": "oblivious",
+    "link": "identity",
+    "initial": 1.0,
+    "linear": None,
+    "bounds": None,
+    "features": ["a"],
+    "trees": [{"splits": [[0.0, 0.5]], "leaves": [-1.0, 1.0]}],
+}
+
+
+def test_trees_are_read_by_their_own_distribution_alone(site):
+    site.install(
+        "others",
+        entry_points={"dpkit.models": {"trees": "step_model:StepModel"}},
+        modules={"step_model": READER},
+    )
+    assert read_model(TREES).predict(np.array([[0.0], [1.0]])).tolist() == [0.0, 2.0]
+    with pytest.raises(InvalidRelease, match="cannot read the trees"):
+        read_model({**TREES, "shape": "round"})
+
+
+def test_without_their_distribution_trees_are_kept_and_name_it(monkeypatch):
+    def find(kind, name):
+        raise UnknownName(f"no {kind} {name}")
+
+    monkeypatch.setattr(kinds, "find_resource", find)
+    model = read_model(TREES)
+    assert model.to_document() == TREES
+    with pytest.raises(InvalidRelease, match="dpkit-model-trees reads it, and is not installed"):
+        model.predict(np.zeros((1, 1)))
+
+
+def test_a_model_may_say_what_a_person_reads_of_it():
+    @attrs.frozen
+    class Step:
+        said: object
+
+        def to_document(self):
+            return {"kind": "step"}
+
+        def in_words(self):
+            return self.said
+
+    assert shown(Step(Shown(sentences=("One step.",)))).sentences == ("One step.",)
+    assert shown(Step(5)).sentences == ("step; see the release file",)
 
 
 @pytest.mark.parametrize("source", ["raise RuntimeError", "StepModel = 5", "class Other: ..."])

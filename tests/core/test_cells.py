@@ -187,6 +187,7 @@ def test_what_is_around_zero_is_not_looked_at_more_closely():
     assert (np.diff(cells.edges) >= 2.0**-63).all()
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("relation", [AR, RO])
 def test_counts_of_runs_have_the_sensitivity_of_all_counts_and_reach_it(relation):
     """A record is in one of the 1024 parts of each column at most, or in none."""

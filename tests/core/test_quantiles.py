@@ -208,6 +208,7 @@ def test_the_certificate_says_whether_the_time_depends_on_the_values(constant_wo
     assert any("running time" in sentence for sentence in meter.arithmetic) is not constant_work
 
 
+@pytest.mark.slow
 def test_noise_follows_the_declared_range():
     # Records at 0 and 1 in the ratio 2 to 3, candidates 0 and 1, rank 1/2: scores -n/10 and 0. The chance of
     # the worse is 1 / (1 + exp(epsilon 10 / 1)) for n = 100 and range 1; with half the noise it is squared.

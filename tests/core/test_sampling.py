@@ -548,6 +548,7 @@ def test_what_is_excluded_is_never_picked_and_does_not_count() -> None:
     assert chi_square(np.bincount(drawn)[[0, 2]].tolist(), list(softmax(np.array([0.0, 1.0])))) > 1e-4
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("noise", ["gumbel", "exponential"])
 @pytest.mark.parametrize("offset", [0.0, 2.0**60, -1e308])
 def test_equal_scores_are_picked_uniformly_at_any_size(offset: float, noise: str) -> None:
@@ -593,6 +594,7 @@ def lazy(monkeypatch: pytest.MonkeyPatch) -> None:
 MANY = np.array([0.0, 1.0, 1.5, 1.5, -0.5, -100.0, 0.5])
 
 
+@pytest.mark.first(1)
 @pytest.mark.usefixtures("lazy")
 @pytest.mark.parametrize(("noise", "law"), [("gumbel", softmax), ("exponential", permute_and_flip)])
 def test_lazy_picks_have_the_law_of_their_mechanism(

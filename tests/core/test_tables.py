@@ -300,6 +300,7 @@ def load(path):
     return Dataset.from_source(table, infer_schema(table, "y"))
 
 
+@pytest.mark.first(12)
 @pytest.mark.parametrize(("name", "content", "words"), TABLES.values(), ids=TABLES)
 def test_a_bad_table_is_refused_with_what_is_wrong_and_what_to_do(write, name, content, words):
     if isinstance(content, pa.Table):

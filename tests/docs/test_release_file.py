@@ -190,6 +190,7 @@ def changed(document, path, value):
 FREE = {"options", "measure"}  # whatever parts and measures say
 
 
+@pytest.mark.slow
 def test_what_the_reader_refuses_for_its_type_the_specification_does_not_allow(release):
     """Each value in turn is replaced by a truth value, or by text where it is one."""
     document = json.loads(release.to_json())

@@ -83,6 +83,7 @@ def test_every_release_of_the_corpus_is_confirmed_by_all(documents):
         assert agree(document, name) == (NOT_PRIVATE if name == "share" else CONFIRMED)
 
 
+@pytest.mark.first(20)
 @pytest.mark.parametrize("path", OLD, ids=lambda path: path.stem)
 def test_every_release_of_old_is_confirmed_by_all(path):
     document = read(path)
@@ -178,6 +179,7 @@ def test_an_event_left_out_of_a_release_of_old_is_missed(path):
             assert agree(put(document, where, listed[:i] + listed[i + 1 :])) == REFUSED
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("name", SHAPES)
 def test_an_event_left_out_is_missed(documents, name):
     for where, listed in lists_of_events(documents[name]):
@@ -357,6 +359,7 @@ def test_a_search_was_not_planned_by_parts_and_says_so(documents):
         replan(Release.from_document(documents["search"]))
 
 
+@pytest.mark.slow
 def test_releases_of_old_are_planned_again_too():
     shares = {"selected-winsorized.add-remove": 0.3, "selected-winsorized.replace-one": 0.3}
     for path in OLD:

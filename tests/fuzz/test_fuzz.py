@@ -220,6 +220,7 @@ def as_corpus(files):
     }
 
 
+@pytest.mark.first(6)
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
 def test_what_failed_once_is_told_in_a_sentence(folder, written, path):
     case = json.loads(path.read_text(encoding="utf-8"))

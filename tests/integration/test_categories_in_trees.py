@@ -9,6 +9,7 @@ from dpkit_core.pipeline.observers import Observers
 LEVELS, NUMBERS = 64, 2
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("regressor", ["sgbdt", "boosted_trees"])
 def test_categories_have_the_root_of_their_number_of_questions(regressor: str) -> None:
     rng = np.random.default_rng(0)

@@ -90,6 +90,7 @@ def test_every_scorer_goes_with_every_selector(scorer, selector, accountant, nei
     check(release, plan, tmp_path)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("regressor", "accountant", "neighboring"),
     under_all_terms([(name,) for name in REGRESSORS], default=[0], slow=[3, 7]),

@@ -77,6 +77,7 @@ class Bystander:
         return -np.abs(iterate.gradient) / iterate.facts.reach(iterate.length)
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("selector", SELECTORS)
 @pytest.mark.parametrize("neighboring", Neighboring)
 def test_a_loop_keeps_its_budget_and_verifies(neighboring: Neighboring, selector: str) -> None:
@@ -89,6 +90,7 @@ def test_a_loop_keeps_its_budget_and_verifies(neighboring: Neighboring, selector
     assert np.abs(np.array(release.model.coefficients)).sum() <= 4.0
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("rule", ["aligned", "smallest", "relaxed", "exact"])
 def test_each_rule_composes_with_the_gradient(rule: str) -> None:
     data, schema = table(Neighboring.REPLACE_ONE)
@@ -154,6 +156,7 @@ def test_scorers_of_tables_select_before_frank_wolfe() -> None:
     assert len(release.selected) == 2
 
 
+@pytest.mark.slow
 def test_a_plan_of_a_loop_is_read_again(tmp_path: Any) -> None:
     data, schema = table()
     plan = loop().plan(schema, BUDGET)

@@ -327,6 +327,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.first(5)
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_record_is_read_without_its_neighbors(source, tmp_path):
     of, kind = SOURCES[source]
@@ -382,6 +383,7 @@ def parsed(content, **convert):
 AS_TEXT = {"column_types": dict.fromkeys(NAMES, pa.string()), "strings_can_be_null": False}
 
 
+@pytest.mark.slow
 def test_a_csv_reader_whose_quotes_span_lines_is_found_out():
     found_out(lambda rows: held(parsed(csv_of(rows), **AS_TEXT)), lines(), silent=False)
 
@@ -412,6 +414,7 @@ def test_columns_whose_type_is_inferred_block_by_block_are_found_out():
     found_out(ByBlock, unquoted)
 
 
+@pytest.mark.slow
 def test_counting_quotes_without_their_places_is_found_out():
     def make(rows):
         if any(line.count('"') % 2 for line in rows):

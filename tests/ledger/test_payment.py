@@ -25,9 +25,9 @@ from dpkit_core.errors import (
 )
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.ledger import Ledger, Reservation
-from dpkit_core.ledger.log import EventLog
 from dpkit_core.ledger.store import InDoubt
 from dpkit_core.pipeline.observers import Observers, hookimpl
+from dpkit_core.pipeline.payment import EventLog
 from dpkit_core.privacy.filters import FILTERS, filter_for
 
 SEEN = []
@@ -120,6 +120,7 @@ def test_a_run_that_does_not_fit_is_given_no_data(data, ledger, watched):
     assert kinds(ledger) == ["reserved", "released"] * 2
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "error", [LedgerUnavailable("gone"), InDoubt("?"), OSError("disk"), KeyboardInterrupt()]
 )
@@ -326,7 +327,7 @@ def test_a_charge_that_cannot_be_logged_is_settled_as_failed(data, ledger, watch
         if event == "reserved":
             raise LedgerUnavailable("the log is full")
 
-    monkeypatch.setattr("dpkit_core.ledger.log.EventLog.write", refuses)
+    monkeypatch.setattr("dpkit_core.pipeline.payment.EventLog.write", refuses)
     with pytest.raises(LedgerUnavailable, match="the log is full"):
         watched.run(data, paid_by=ledger.payer("toys"))
     assert kinds(ledger) == ["reserved", "failed"]

@@ -5,6 +5,7 @@ the core need a graph and are in ``[tool.importlinter]`` of the root pyproject.
 """
 
 import ast
+import functools
 import subprocess
 import sys
 import tomllib
@@ -47,9 +48,15 @@ ALLOWED = {
 IMPORTED_AS = {"psycopg-binary": "psycopg", "scikit-learn": "sklearn"}
 
 
+@functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of a file; each is asked for by several tests."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def imports(path: Path) -> Iterator[tuple[str, str]]:
     """Yield (module, name) for each import anywhere in the file; name is empty for ``import module``."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -59,7 +66,7 @@ def imports(path: Path) -> Iterator[tuple[str, str]]:
 
 def imports_by_name(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the same for each call of ``import_module`` or ``__import__`` that spells the module out."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         match node:
             case ast.Call(
                 func=ast.Name(id="__import__" | "import_module") | ast.Attribute(attr="import_module"),
@@ -196,11 +203,9 @@ def test_plugins_declare_what_they_import(folder: Path) -> None:
     assert declared - {"dpkit"} <= used, "declared but never imported"
 
 
-@pytest.mark.parametrize(
-    "path", [*CORE, *(path for folder in FOLDERS for path in sources(folder))], ids=lambda path: path.stem
-)
-def test_no_source_imports_a_library_that_takes_seconds(path: Path) -> None:
-    for module, name in imports(path):
+def test_no_source_imports_a_library_that_takes_seconds() -> None:
+    every = [*CORE, *(path for folder in FOLDERS for path in sources(folder))]
+    for path, (module, name) in [(each, found) for each in every for found in imports(each)]:
         for slow in SLOW_TO_IMPORT:
             spelled = f"{module}.{name}"
             if spelled == slow or spelled.startswith(f"{slow}."):

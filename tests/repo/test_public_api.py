@@ -13,7 +13,7 @@ import pytest
 import dpkit_core
 
 ROOT = Path(__file__).parents[2]
-NAMES = sorted(dpkit_core._HOME_OF)
+NAMES = [name for name in dpkit_core.__all__ if name != "__version__"]
 
 #: Public as a whole, besides the names of ``dpkit_core`` itself; the reference lists those that parts need,
 #: and then those for whatever examines parts.
@@ -32,18 +32,6 @@ def test_the_reference_lists_the_public_modules_in_order() -> None:
     assert len(set(MODULES)) == len(MODULES)
 
 
-def declared_to_type_checkers() -> dict[str, str]:
-    """Return public name -> module, from the ``if TYPE_CHECKING`` block of the package."""
-    tree = ast.parse((ROOT / "dpkit_core/__init__.py").read_text(encoding="utf-8"))
-    (block,) = (node for node in tree.body if isinstance(node, ast.If) and isinstance(node.test, ast.Name))
-    return {
-        str(alias.asname): str(node.module)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-
-
 def public_members(owner: Any) -> dict[str, Any]:
     """Return the methods and properties of a class itself whose names do not start with an underscore."""
     kinds = (FunctionType, classmethod, property)
@@ -54,15 +42,17 @@ def public_members(owner: Any) -> dict[str, Any]:
     }
 
 
-def test_type_checkers_see_the_names_that_load_at_run_time() -> None:
-    homes = {name: f"dpkit_core.{home}" for name, home in dpkit_core._HOME_OF.items()}
-    assert declared_to_type_checkers() == homes
-
-
-def test_type_checkers_do_not_see_the_function_that_would_accept_any_name() -> None:
-    tree = ast.parse((ROOT / "dpkit_core/__init__.py").read_text(encoding="utf-8"))
-    assert "__getattr__" not in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    assert "if not TYPE_CHECKING:" in {ast.unparse(node).splitlines()[0] for node in tree.body}
+def test_names_in_the_stub_are_those_of_their_modules() -> None:
+    tree = ast.parse((ROOT / "dpkit_core/__init__.pyi").read_text(encoding="utf-8"))
+    declared = [
+        (alias.name, node.module)
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
+    assert sorted(name for name, _ in declared) == sorted(dpkit_core.__all__)
+    for name, module in declared:
+        assert getattr(dpkit_core, name) is getattr(importlib.import_module(f"dpkit_core.{module}"), name)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -90,9 +80,7 @@ def test_the_reference_has_every_public_name_once() -> None:
         page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs/reference").glob("*.md"))
     )
     documented = re.findall(r"^\.\. (?:auto\w+|py:type):: dpkit_core\.(\w+)$", pages, flags=re.MULTILINE)
-    assert {name: documented.count(name) for name in dpkit_core.__all__} == dict.fromkeys(
-        dpkit_core.__all__, 1
-    )
+    assert {name: documented.count(name) for name in NAMES} == dict.fromkeys(NAMES, 1)
 
 
 def test_no_public_name_is_hidden_by_a_module_of_the_same_name() -> None:

@@ -101,7 +101,7 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
         assert folder.name in own
     # The modules of a command load when it runs, and those of a source when it is asked for.
     if folder.parent.name not in {"commands", "sources"}:
-        assert [target.partition(":")[0] for target in own.values()] == [package(folder)]
+        assert {target.partition(":")[0] for target in own.values()} == {package(folder)}
     assert free["description"]
     assert free["dependencies"][0] == "dpkit>=0.1"
 

@@ -666,6 +666,7 @@ def test_laplace_agrees_with_dp_accounting(multiplier):
     )
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("rate", "multiplier", "steps", "rel"),
     [

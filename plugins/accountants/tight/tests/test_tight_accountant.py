@@ -212,6 +212,7 @@ def test_gaussians_alone_are_exact_to_nine_digits_but_for_the_grid(multiplier, c
     assert found == 0 or exact_gaussian(found / 2, mu) > delta
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("epsilon", [0.02, 0.3, 1.5])
 @pytest.mark.parametrize("count", [1, 3, 40, 3000])
 def test_randomized_response_is_exact(epsilon, count):

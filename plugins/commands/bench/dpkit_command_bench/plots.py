@@ -33,6 +33,7 @@ SUFFIXES = ("png", "svg")
 
 # R^2 below this says no more than that the model is worthless; it is drawn on the lower edge.
 R2_FLOOR = -0.5
+_R2_TICKS = ([R2_FLOOR, 0, 0.5, 1], [f"≤ {R2_FLOOR:g}", "0", "0.5", "1"])
 _LABEL = {"r2": "$R^2$ on held-out records", "rmse": "root mean squared error", "recall": "recall"}
 _STYLE: dict[Any, Any] = {
     "font.size": 11,
@@ -206,7 +207,7 @@ def _metric_by_table(summary: Summary, look: _Look, *, k: int | None) -> Any:
         if summary.metric == "r2":
             axis.axvline(0, color="0.4", linewidth=0.8, linestyle=":")
             axis.set_xlim(R2_FLOOR - 0.08, 1.02)
-            axis.set_xticks([R2_FLOOR, 0, 0.5, 1], [f"≤ {R2_FLOOR:g}", "0", "0.5", "1"])
+            axis.set_xticks(*_R2_TICKS)
         elif not METRICS[summary.metric].larger_is_better:
             axis.set_xscale("log")
     figure.suptitle(_titled(f"epsilon {epsilon:.3g}", k), fontsize="medium")
@@ -231,8 +232,11 @@ def _interval(axis: Any, summary: Summary, cell: Cell, look: _Look, y: float) ->
         axis.plot(theirs, y, "|", color="black", markersize=8, markeredgewidth=1.6, clip_on=False)
     refused = cell.quartiles is not None and math.isinf(cell.quartiles.median)
     style: dict[str, Any] = {
-        "color": color, "markerfacecolor": face, "markersize": 6, "markeredgewidth": 1.5
-    }  # fmt: skip
+        "color": color,
+        "markerfacecolor": face,
+        "markersize": 6,
+        "markeredgewidth": 1.5,
+    }
     axis.plot(median, y, "x" if refused else look.marker(name), clip_on=False, **style)
     axis.plot([], [], look.marker(name), linestyle="none", label=name, **style)
 
@@ -299,37 +303,17 @@ def _bars(summary: Summary, label: str, bar: Callable[[Any, int, Standing], str]
 
 def _differences(summary: Summary, first: str, second: str) -> Any:
     """The median of one method minus that of another, for each table and setting."""
-    medians = {
-        (
-            cell.setting.composition,
-            cell.setting.table,
-            cell.setting.epsilon,
-            cell.setting.k,
-        ): cell.quartiles.median
-        for cell in summary.cells
-        if cell.quartiles is not None
-    }
     tables = list(dict.fromkeys(cell.setting.table for cell in summary.cells))
     settings = sorted(
         {
             (cell.setting.epsilon, cell.setting.k)
             for cell in summary.cells
-            if cell.setting.composition == first
-        }
-        | {
-            (cell.setting.epsilon, cell.setting.k)
-            for cell in summary.cells
-            if cell.setting.composition == second
+            if cell.setting.composition in (first, second)
         },
         key=lambda setting: (setting[0], setting[1] or 0),
     )
-
-    def median(name: str, table: str, epsilon: float, k: int | None) -> float | None:
-        return medians.get((name, table, epsilon, k), medians.get((name, table, epsilon, None)))
-
-    grid = [
-        [_difference(summary, median(first, t, *s), median(second, t, *s)) for s in settings] for t in tables
-    ]
+    a, b = _medians(summary, first), _medians(summary, second)
+    grid = [[_difference(summary, a(table, *s), b(table, *s)) for s in settings] for table in tables]
     if all(value is None for line in grid for value in line):
         return None
     figure, axis = plt.subplots(
@@ -355,6 +339,16 @@ def _differences(summary: Summary, first: str, second: str) -> Any:
     }.get(summary.metric, f"difference of\n{_LABEL[summary.metric]}")
     figure.colorbar(image, label=label, shrink=0.9, ticks=[-1, 0, 1])
     return figure
+
+
+def _medians(summary: Summary, name: str) -> Callable[[str, float, int | None], float | None]:
+    """Return the median of a method by table, epsilon and k; one without a selection has it for every k."""
+    medians = {
+        (cell.setting.table, cell.setting.epsilon, cell.setting.k): cell.quartiles.median
+        for cell in summary.cells
+        if cell.setting.composition == name and cell.quartiles is not None
+    }
+    return lambda table, epsilon, k: medians.get((table, epsilon, k), medians.get((table, epsilon, None)))
 
 
 def _difference(summary: Summary, a: float | None, b: float | None) -> float | None:
@@ -460,7 +454,7 @@ def _visible(summary: Summary, value: float) -> float:
 def _mark_floor(summary: Summary, axis: Any) -> None:
     if summary.metric == "r2":
         axis.set_ylim(R2_FLOOR - 0.05, 1.02)
-        axis.set_yticks([R2_FLOOR, 0, 0.5, 1], [f"≤ {R2_FLOOR:g}", "0", "0.5", "1"])
+        axis.set_yticks(*_R2_TICKS)
         axis.axhline(0, color="0.4", linewidth=0.8, linestyle=":")
     elif METRICS[summary.metric].larger_is_better:
         axis.set_ylim(-0.02, 1.02)

@@ -204,8 +204,7 @@ def _task(spec: TableSpec) -> tuple[int, str]:
 def _ask_task(number: int | None) -> Mapping[str, Any]:
     with urllib.request.urlopen(_TASK.format(number), timeout=_SECONDS_TO_ANSWER) as answer:
         inputs = json.load(answer)["task"]["input"]
-    facts: Mapping[str, Any] = next(item["data_set"] for item in inputs if item["name"] == "source_data")
-    return facts
+    return next(item["data_set"] for item in inputs if item["name"] == "source_data")
 
 
 def _download(fetch: Callable[[], Any], what: str) -> Any:

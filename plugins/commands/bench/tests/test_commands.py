@@ -21,7 +21,7 @@ from tiny_bench import Large, Counts
 class Tiny(Large):
     '''How many records have a tiny value.'''
 
-    def prepare(self, data, /):
+    def prepare(self, data, plan, meter, /):
         return Counts((abs(data.X) < 0.1).sum(axis=0).astype(float))
 """
 

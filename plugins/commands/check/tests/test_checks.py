@@ -218,6 +218,7 @@ class LessNoise:
         return self.inner.select(attrs.evolve(scores, round=self.less(scores.round)), plan, meter)
 
 
+@pytest.mark.slow
 def test_half_the_noise_of_several_picks_at_once_is_found_by_its_scale():
     for seed in range(3):
         with pytest.raises(CheckFailed, match=r"2 picks at once .* loses 4, 2 times as much as one does"):

@@ -124,11 +124,13 @@ def tried(make, seed=0):
     return check.run(make, trial_for("regressor", seed=seed))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("make", [Sampled, OwnNoise], ids=lambda c: c.__name__)
 def test_a_poisson_sample_passes(make):
     assert tried(make).samples > 1000
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "make",
     [
@@ -152,6 +154,7 @@ def test_coins_that_two_events_share_are_found():
         tried(OneCoinForBoth)
 
 
+@pytest.mark.slow
 def test_a_sample_that_is_none_is_seen_again_from_its_scene():
     found = run_checks(FixedSize, only=[NAME])
     scene = found.results[0].scene

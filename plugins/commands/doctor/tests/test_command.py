@@ -45,6 +45,7 @@ def test_doctor_says_that_there_are_no_parts(dpkit, monkeypatch):
     assert dpkit("doctor", "--strict").exit_code == 1
 
 
+@pytest.mark.slow
 def test_a_guard_that_cannot_be_imported_fails_the_strict_doctor(dpkit, site, monkeypatch):
     points = {"dpkit.hooks": {"guard": "guard_of_nothing:Guard"}}
     site.install("dpkit-guard", entry_points=points, modules={"guard_of_nothing": "import nothing_at_all"})

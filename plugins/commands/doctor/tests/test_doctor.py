@@ -109,6 +109,7 @@ def test_noise_of_compiled_code_is_noticed_and_large_imports_are_told(site, both
     assert (diagnosis.status, diagnosis.detail) == ("ok", "imports no large library")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not examine_module.FORKS, reason="processes cannot fork here")
 def test_many_parts_are_loaded_by_one_interpreter_and_none_disturbs_another(site, tmp_path):
     seen = tmp_path / "seen"
@@ -137,6 +138,7 @@ def test_many_parts_are_loaded_by_one_interpreter_and_none_disturbs_another(site
     assert len(set(loaders)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not examine_module.FORKS, reason="processes cannot fork here")
 def test_parts_after_one_that_ends_the_common_process_are_tried_alone(site):
     # It ends its parent only where that is the process which forks: alone, its parent is this test.
@@ -214,6 +216,8 @@ def others():
     return [ref for ref in installed() if ref.distribution.startswith("zoo-")]
 
 
+@pytest.mark.first(1)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("target", "status", "detail"),
     [
@@ -248,6 +252,8 @@ def test_observers_may_have_one_name(site):
     assert [diagnosis.status for diagnosis in examine(others(), slow=60)] == ["ok", "ok"]
 
 
+@pytest.mark.first(2)
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("target", "status", "detail"),
     [

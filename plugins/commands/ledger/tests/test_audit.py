@@ -378,6 +378,7 @@ def test_what_a_ledger_never_left_cannot_be_said_to_have_arrived(ledger):
     assert faults(audit(Ledger.open(ledger.url)))[0] == ("damaged", 3, None)
 
 
+@pytest.mark.slow
 def test_an_audit_holds_no_entry_that_no_release_names(tmp_path):
     def peak(runs):
         ledger = Ledger.create(str(tmp_path / f"{runs}.db"))

@@ -442,6 +442,7 @@ def test_a_new_source_is_named_by_the_end_of_its_files_and_formatted(source: Pat
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_new_source_passes_its_own_tests_and_the_kits_attack(source: Path) -> None:
     assert "4 passed" in run_python("pytest", "-q", "-p", "no:cacheprovider", folder=source)
 

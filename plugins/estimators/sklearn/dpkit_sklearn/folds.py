@@ -385,8 +385,7 @@ def gains(release: Release, data: Dataset, bound: float) -> Vector:
             error = np.square(truth - predicted).sum(axis=1) / 2
         else:
             error = np.square((data.y - predicted) / bound)
-    gain: Vector = np.where(np.isfinite(error), 1.0 - np.minimum(error, 1.0), 0.0)
-    return gain
+    return np.where(np.isfinite(error), 1.0 - np.minimum(error, 1.0), 0.0)
 
 
 def compare(plan: SearchPlan, table: Matrix, randomness: Randomness | None = None) -> Release:

@@ -177,7 +177,7 @@ class _Graph:
 
 
 def _filled(graph: _Graph, features: Sequence[Feature]) -> str:
-    """As ``dpkit_core.data.rules.filled``."""
+    """Fill missing values by the schema's rule, as ``dpkit_core.data.rules.filled`` does."""
     ruled = {f.column: j for j, f in enumerate(features) if f.fill is not None and not f.indicator}
     if not ruled:
         return "X"
@@ -215,7 +215,7 @@ def _winsorized(graph: _Graph, X: str, model: WinsorizedLinearModel) -> str:
 
 
 def _row_clipped(graph: _Graph, X: str, model: RowClippedLinearModel) -> str:
-    """As ``dpkit_core.mechanisms.moments.clip_rows``, step by step, on the scaled features and a 1."""
+    """Shrink long rows step by step as ``clip_rows`` does, on the scaled features and a 1."""
     z = graph.between(_scaled(graph, X, model.centers, model.widths), -LARGEST, LARGEST)
     rows = graph("Concat", z, graph.repeated(graph.constant([[1.0]]), 1), axis=1)
     peaks = graph("Max", graph.reduced("ReduceMax", graph("Abs", rows)), graph.number(_LEAST_PEAK))

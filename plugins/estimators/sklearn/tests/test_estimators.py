@@ -287,6 +287,7 @@ def test_clones_pay_from_one_account(table, payer):
     assert clone(model).ledger.ledger.id == ledger.ledger.id
 
 
+@pytest.mark.slow
 def test_five_folds_in_two_processes_are_charged_five_times(table, payer):
     ledger = payer(10.0)
     model = PrivateRegressor(ledger=ledger, schema=SCHEMA, epsilon=1.0)

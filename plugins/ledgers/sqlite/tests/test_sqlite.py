@@ -34,6 +34,7 @@ def files(tmp_path):
     return lambda: Ledger.create(str(tmp_path / f"ledger{next(numbers)}.db"))
 
 
+@pytest.mark.first(5)
 @pytest.mark.parametrize(
     "check",
     [pytest.param(check, marks=[pytest.mark.slow] if check in HEAVY else []) for check in suite.CHECKS],

@@ -190,8 +190,7 @@ def feature_weights(features: Sequence[Feature]) -> Vector:
     """
     categories = Counter(feature.column for feature in features if feature.category is not None)
     shared = [1 if feature.category is None else categories[feature.column] for feature in features]
-    weights: Vector = np.array(shared, dtype=np.float64) ** -0.5
-    return weights
+    return np.array(shared, dtype=np.float64) ** -0.5
 
 
 def leaves_of(codes: Codes, trees: Trees) -> npt.NDArray[np.uint8]:
@@ -266,8 +265,7 @@ def split_contrasts(values: Matrix, trees: Trees) -> Matrix:
 def _signs(depth: int) -> Matrix:
     """Return +1 where a leaf (row) is to the right of a level (column), else -1."""
     leaves, levels = np.arange(2**depth), np.arange(depth)
-    signs: Matrix = np.where((leaves[:, np.newaxis] >> (depth - 1 - levels)) & 1, 1.0, -1.0)
-    return signs
+    return np.where((leaves[:, np.newaxis] >> (depth - 1 - levels)) & 1, 1.0, -1.0)
 
 
 def _blocks(codes: Codes) -> Iterator[tuple[Codes, int]]:

@@ -156,8 +156,7 @@ class TreesModel:
                 score = 1 / (1 + np.exp(-np.clip(score, -_LARGEST_EXPONENT, _LARGEST_EXPONENT)))
             case "log":
                 score = np.exp(np.clip(score, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
-        prediction: Vector = score if self.bounds is None else np.clip(score, *self.bounds)
-        return prediction
+        return score if self.bounds is None else np.clip(score, *self.bounds)
 
     def scores(self, X: Matrix, /) -> Vector:
         """Return the sums, one per row of ``X``, before link and bounds."""

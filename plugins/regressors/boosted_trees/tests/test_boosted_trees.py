@@ -134,6 +134,7 @@ def steps_of(plan: StagePlan, facts: Schema) -> list[str]:
     return [*names, "start", "radius", "matrix", "clip", *["leaves"] * s.trees]
 
 
+@pytest.mark.first(2)
 @RELATIONS
 @pytest.mark.parametrize("bounds", [True, False], ids=["bounds", "no-bounds"])
 def test_sensitivities_are_reached_and_never_passed(relation: Neighboring, bounds: bool) -> None:

@@ -539,8 +539,7 @@ class Columns:
 
     def products(self, block: AnyBlock, w: Vector) -> Vector:
         """Return X w of a block, for whole coefficients w whose magnitudes add up to 2^32: exact."""
-        found: Vector = block.X @ w + float(self.offsets @ w)
-        return found
+        return block.X @ w + float(self.offsets @ w)
 
     def transposed(self, block: AnyBlock, r: Vector) -> Vector:
         """Return X'r of a block, for whole r of at most 2^15 in magnitude, and the sum of r: exact."""

@@ -27,6 +27,7 @@ from dpkit_core import (
     Column,
     Dataset,
     Iterate,
+    Iterates,
     Neighboring,
     Randomness,
     Request,
@@ -67,6 +68,7 @@ def test_conforms(check: Callable[[], None]) -> None:
 QUICK = ("protocol", "options_are_frozen_data", "documented", "iterates_are_what_is_said_of_them")
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("options", ALL)
 @pytest.mark.parametrize("name", QUICK)
 def test_what_is_quick_to_check_holds_for_all_forms(name: str, options: dict[str, Any]) -> None:
@@ -195,7 +197,8 @@ def test_the_length_of_the_predictions_is_known_beside_labels_of_any_size(radius
         w *= 1 - 1 / (t + 1)
         w[j] += sign * radius / (t + 1)
         descent.advance(j, sign * radius, 1 / (t + 1))
-    square = descent.state(steps, w).square
+    facts = Iterates("squared", radius, None, d, (), Neighboring.REPLACE_ONE, n)
+    square = descent.iterate(facts, steps, w).square
     assert square is not None
     u = [sum(Fraction(x) * Fraction(v) for x, v in zip((*row, 1.0), w, strict=True)) for row in X]
     exact = math.sqrt(sum(v * v for v in u))

@@ -73,8 +73,7 @@ def to_grid(coefficients: Matrix, resolution: float) -> Matrix:
     """
     with np.errstate(over="ignore", under="ignore"):
         steps = np.clip(coefficients / resolution, -COORDINATE_LIMIT, COORDINATE_LIMIT)
-    rounded: Matrix = np.rint(steps)
-    return rounded
+    return np.rint(steps)
 
 
 def rounding(models: int, coordinates: int, eta: float) -> float:

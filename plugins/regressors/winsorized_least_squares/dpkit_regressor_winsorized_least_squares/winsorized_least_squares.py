@@ -92,7 +92,6 @@ Those of refits were set on synthetic tables alone (decision 0066 under ``docs/d
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import ClassVar
 
 import attrs
@@ -117,6 +116,7 @@ from dpkit_core import (
 from dpkit_core.data.sums import MappedRecords, Summable
 from dpkit_core.mechanisms.fences import (
     MISSED_TARGET,
+    Fences,
     about,
     feature_fences,
     fences_events,
@@ -391,21 +391,11 @@ class WinsorizedLeastSquaresRegressor:
         target = target_fences(
             meter, data, epsilon=settings.target_epsilon, neighboring=neighboring, constant_work=constant_work
         )
-
-        def scaled(block: Block) -> Matrix:
-            return np.column_stack([f.scale(block.X[:, j]) for j, f in enumerate(fences)])
-
-        radius = _radius(data, scaled, settings, meter)
-        weight = FEATURE_WEIGHT / radius
-
-        def rows(block: Block) -> Matrix:
-            features, labels = weight * clip_rows(scaled(block), radius), target.scale(block.y)
-            return np.column_stack([np.ones(len(block)), features, LABEL_WEIGHT * labels])
-
+        scale = Scale(fences, target, _radius(data, fences, settings, meter))
         noisy = gaussian_second_moment(
             meter,
             data,
-            rows,
+            scale.rows,
             len(fences) + 2,
             norm=NORM,
             noise_multiplier=settings.noise_multiplier,
@@ -424,22 +414,61 @@ class WinsorizedLeastSquaresRegressor:
             return refusal
         line = solve(noisy, deviation, shrinking=bool(settings.refits))
         if settings.refits:
-            line = _refitted(MappedRecords(data, rows), noisy, line, settings, meter)
-        intercept, slopes = float(line[0]), line[1:]
-        unit = target.width / LABEL_WEIGHT
+            line = _refitted(MappedRecords(data, scale.rows), noisy, line, settings, meter)
+        return scale.model(data.names, line, noisy, deviation)
+
+
+@attrs.frozen
+class Scale:
+    """How a record becomes a row of the matrix, and a line in its units a model.
+
+    Attributes
+    ----------
+    fences
+        Of the features.
+    target
+        Of the target.
+    radius
+        To which the scaled features of a record are shrunk.
+    """
+
+    fences: list[Fences]
+    target: Fences
+    radius: float
+
+    @property
+    def weight(self) -> float:
+        """Of the features in a row, beside 1 for the record."""
+        return FEATURE_WEIGHT / self.radius
+
+    def rows(self, block: Block) -> Matrix:
+        """Return the rows (1, 2 z / R, sqrt(2) y) of a block."""
+        features = self.weight * clip_rows(_scaled(block, self.fences), self.radius)
+        return np.column_stack([np.ones(len(block)), features, LABEL_WEIGHT * self.target.scale(block.y)])
+
+    def model(
+        self, names: tuple[str, ...], line: Vector, noisy: Matrix, deviation: float
+    ) -> WinsorizedLinearModel:
+        """Return the model of a line, intercept and slopes, found from a noisy matrix of such rows."""
+        target, unit = self.target, self.target.width / LABEL_WEIGHT
         # Post-processing: the matrix is released, so it may stay beside what was computed from it.
-        kept = len(fences) <= NoisyMoments.MOST_FEATURES
-        moments = NoisyMoments(noisy[np.triu_indices(len(noisy))], deviation, weight, target.center, unit)
+        kept = len(self.fences) <= NoisyMoments.MOST_FEATURES
+        upper = noisy[np.triu_indices(len(noisy))]
+        moments = NoisyMoments(upper, deviation, self.weight, target.center, unit)
         return WinsorizedLinearModel(
-            data.names,
-            [f.center for f in fences],
-            [f.width for f in fences],
-            radius,
-            unit * (weight * slopes),
-            target.center + unit * intercept,
+            names,
+            [f.center for f in self.fences],
+            [f.width for f in self.fences],
+            self.radius,
+            unit * (self.weight * line[1:]),
+            target.center + unit * float(line[0]),
             target.interval,
             moments if kept else None,
         )
+
+
+def _scaled(block: Block, fences: list[Fences]) -> Matrix:
+    return np.column_stack([f.scale(block.X[:, j]) for j, f in enumerate(fences)])
 
 
 def coefficient_noise(settings: WinsorizedSettings) -> float:
@@ -675,13 +704,11 @@ class Line:
         return abs(self.level) > DEVIATIONS * noise / self.count
 
 
-def _radius(
-    data: AnyDataset, scaled: Callable[[Block], Matrix], settings: WinsorizedSettings, meter: Meter
-) -> float:
+def _radius(data: AnyDataset, fences: list[Fences], settings: WinsorizedSettings, meter: Meter) -> float:
     """Return a private rank of the lengths of the rows, at least 1/32 of their largest possible length."""
 
     def lengths(block: Block) -> Vector:
-        found: Vector = np.sqrt(np.square(scaled(block)).sum(axis=1))
+        found: Vector = np.sqrt(np.square(_scaled(block, fences)).sum(axis=1))
         return found
 
     longest = math.sqrt(len(data.features))

@@ -174,6 +174,7 @@ COLUMNS = {
 }
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("target", COLUMNS)
 @pytest.mark.parametrize("n", [2, 500, 5000])
 def test_odd_columns_give_a_finite_model_or_a_refusal(target, n):
@@ -186,6 +187,7 @@ def test_odd_columns_give_a_finite_model_or_a_refusal(target, n):
             assert np.isfinite(outcome.predict(X)).all()
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("seed", range(20))
 def test_five_hundred_records_are_never_much_worse_than_their_mean(seed):
     # Ten features, of which nine are noise; at 500 records half of the budget's noise is left unexplained.
@@ -315,6 +317,7 @@ def test_conforms(check):
     check()
 
 
+@pytest.mark.slow
 def test_noise_moves_coefficients_about_as_far_as_foretold():
     k, n = 5, 8000
     schema = attrs.evolve(Schema.numeric([f"x{j}" for j in range(k)], "y"), records_about=n)

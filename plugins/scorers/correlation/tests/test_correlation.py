@@ -211,6 +211,7 @@ def test_no_copy_of_the_features_is_made():
     assert peak < X.nbytes / 4
 
 
+@pytest.mark.slow
 def test_sparse_features_are_never_dense():
     n = d = 20_000
     rng = np.random.default_rng(0)
@@ -257,6 +258,7 @@ def test_sums_beyond_float64_are_clamped_whatever_the_number_of_records():
 # Sensitivity
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("relation", "linf", "range_"), [(AR, 1.0, 2.0), (RO, 2.0, 4.0)])
 @pytest.mark.parametrize("options", OPTIONS)
 def test_sensitivities_are_attained_and_never_exceeded(options, relation, linf, range_):
@@ -272,6 +274,7 @@ def test_sensitivities_are_attained_and_never_exceeded(options, relation, linf, 
         assert found.change == value, found.describe()
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("relation", [AR, RO])
 def test_half_of_a_declared_sensitivity_is_refuted(options, relation):

@@ -103,6 +103,7 @@ def tables(draw):
     return table[:, :d], table[:, d]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(tables(), st.sampled_from(["max", "mean", "capped"]), st.data())
 def test_scores_agree_with_comparing_all_pairs(table, penalty, data):
@@ -113,6 +114,7 @@ def test_scores_agree_with_comparing_all_pairs(table, penalty, data):
     )
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("n", "levels"), [(64, 40), (65, 2), (65, 10**9), (700, 40), (4097, 400)])
 def test_scores_agree_with_comparing_all_pairs_after_several_merges(n, levels):
     rng = np.random.default_rng(n)
@@ -262,6 +264,7 @@ def test_no_table_on_a_small_grid_moves_further_when_a_record_is_replaced():
     assert max(np.ptp(c) for c in changes) <= declared(RO, 0).range
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("penalty", ["max", "mean", "capped"])
 @pytest.mark.parametrize("picks", [1, 2])
 @pytest.mark.parametrize("neighboring", [AR, RO], ids=["record joins", "record replaced"])

@@ -342,16 +342,14 @@ def exact_rule(iterate: Iterate, radius: float) -> Vector:
     inner, square, squares = _moments(iterate)
     gap = max(inner + radius * iterate.steepest, 0.0)
     lengths = radius * np.sqrt(squares) + math.sqrt(square)
-    rule: Vector = radius * np.abs(iterate.gradient) + inner + lengths * math.sqrt(gap)
-    return rule
+    return radius * np.abs(iterate.gradient) + inner + lengths * math.sqrt(gap)
 
 
 def printed_rule(iterate: Iterate, radius: float) -> Vector:
     """Return n s_j for each feature, Eq. (1) as printed: that of the unit ball."""
     inner, square, squares = _moments(iterate)
     gap = max(inner + radius * iterate.steepest, 0.0)
-    rule: Vector = np.abs(iterate.gradient) + inner + (np.sqrt(squares) + math.sqrt(square)) * math.sqrt(gap)
-    return rule
+    return np.abs(iterate.gradient) + inner + (np.sqrt(squares) + math.sqrt(square)) * math.sqrt(gap)
 
 
 def printed_sensitivity(radius: float) -> float:
@@ -362,13 +360,12 @@ def printed_sensitivity(radius: float) -> float:
 def relaxed_rule(iterate: Iterate, radius: float, kappa: float) -> Vector:
     """Return U_j >= S_j for each feature."""
     inner, square, squares = _moments(iterate)
-    rule: Vector = (
+    return (
         radius * np.abs(iterate.gradient)
         + (1 + 0.5 / kappa) * inner
         + kappa * (radius**2 * squares + square)
         + radius * iterate.steepest / (2 * kappa)
     )
-    return rule
 
 
 def exact_sensitivity(radius: float, length: float, records: int, neighboring: Neighboring) -> float:

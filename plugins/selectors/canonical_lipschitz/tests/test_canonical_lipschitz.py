@@ -116,6 +116,7 @@ SCORES = {
 }
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("sampler", ["lazy", "dense"])
 @pytest.mark.parametrize("noise", ["gumbel", "exponential"])
 @pytest.mark.parametrize(

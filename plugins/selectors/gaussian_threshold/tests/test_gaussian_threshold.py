@@ -156,6 +156,7 @@ class ReadsTheScores(GaussianThresholdSelector):
         return tuple(np.flatnonzero((scores.read(scores.values, 1.0) > 0) & scores.candidates).tolist())
 
 
+@pytest.mark.slow
 def test_scores_are_read_off_what_was_released():
     (check,) = (c for c in checks_for("selector") if c.name == "check_scores_are_read_off_releases")
     trial = trial_for("selector")

@@ -289,6 +289,7 @@ def test_what_is_no_table_is_refused(write, read, name, content, message):
         read(write(name, content))
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_that_was_cut_off_is_refused_wherever_it_was(write, read, records, tmp_path, name):
     batches = pa.concat_tables([pa.table({"a": [1, 2, 3], "c": ["x", "y", "z"]})] * 3)

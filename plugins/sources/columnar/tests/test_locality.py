@@ -82,6 +82,7 @@ def folders(save, read, places):
 ROWS = rows_of(pa.date32(), pa.string(), pa.float64())
 
 
+@pytest.mark.slow
 def test_a_key_is_read_without_those_of_other_folders(folders):
     check_source(folders, ROWS, ordered=False, tables=40)
 

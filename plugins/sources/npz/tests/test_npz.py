@@ -183,6 +183,7 @@ def test_text_is_read_without_its_neighbors(save):
     check_source(make, st.one_of(texts(), st.just(("", "half \ud800", "1"))), schema=schema, tables=30)
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("kind", ["?", "i1", ">i4", "i8", "u8", "f2", "f4", ">f8", "g"])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_numbers_are_read_without_their_neighbors(save, kind, order):

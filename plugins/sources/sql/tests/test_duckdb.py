@@ -86,6 +86,7 @@ def test_what_is_told_of_a_column_is_what_arrives(written, read):
     np.testing.assert_allclose(dates, [*at, 18_292 + 10 / 24], rtol=0, atol=2e-11)
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("kind", UNREADABLE)
 def test_a_type_that_is_neither_number_nor_text_nor_date_is_refused_by_its_name(written, read, kind):
     path = written(f"CREATE TABLE t (a {kind}, b INTEGER)")

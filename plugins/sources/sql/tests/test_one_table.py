@@ -144,6 +144,7 @@ def ways(frame, tmp_path, monkeypatch, request):
     }
 
 
+@pytest.mark.slow
 def test_a_table_is_released_as_the_same_bytes_wherever_it_lies(ways):
     found = {}
     for name, way in ways.items():

@@ -76,6 +76,7 @@ def test_nearly_all_encodings_of_python_are_allowed():
     )
 
 
+@pytest.mark.first(20)
 @pytest.mark.parametrize("codec", [name for name in ALLOWED if not name.startswith(("utf-16", "utf-32"))])
 def test_a_line_says_what_its_own_bytes_say(codec):
     assert touching(codec, 2000) is None
@@ -105,6 +106,7 @@ def test_any_other_encoding_is_refused_by_name(tmp_path, encoding):
     assert repr(encoding) in str(told.value)
 
 
+@pytest.mark.first(30)
 @pytest.mark.parametrize("codec", ALLOWED)
 @pytest.mark.parametrize("block", [3, 2**22])
 def test_allowed_encodings_are_read(tmp_path, codec, block):

@@ -170,6 +170,7 @@ def maker(folder, block, options=ReadOptions(), spelled=lambda content: content)
 blocks = pytest.mark.parametrize("block", [16, 2**22], ids=["16 bytes", "4 MiB"])
 
 
+@pytest.mark.first(1)
 @blocks
 @pytest.mark.parametrize("silent", [False, True], ids=["strong", "silent"])
 def test_records_do_not_touch_each_other(tmp_path, block, silent):
@@ -197,6 +198,7 @@ ENCODINGS = [
 ]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_records_do_not_touch_each_other_in_another_encoding(tmp_path, encoding):
     records = st.one_of(GOOD, QUOTED, st.tuples(FIELDS, FIELDS, FIELDS).map(",".join))
@@ -278,6 +280,7 @@ def mutant(request, monkeypatch, tmp_path):
 PARSED = text._parsed
 
 
+@pytest.mark.first(1)
 def test_a_reader_that_lets_them_is_found(mutant):
     with pytest.raises(AssertionError):
         attack(mutant, HOSTILE, 3000)

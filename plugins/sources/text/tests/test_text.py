@@ -188,6 +188,7 @@ def test_a_header_is_read_without_the_records(table):
     assert "line 2 is not UTF-8" in refused(path)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("before", [0, 2**21 - 1000, 2**20 + 7])
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_line_has_up_to_16_mib_wherever_it_is_cut(table, before, more):

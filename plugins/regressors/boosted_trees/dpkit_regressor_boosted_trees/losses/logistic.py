@@ -30,8 +30,7 @@ class LogisticResiduals:
         """Return the clipped residuals in steps."""
         with np.errstate(over="ignore"):  # no warning may tell of a record
             residuals = self.labels - 1 / (1 + np.exp(-self.scores))
-        steps: Integers = np.trunc(np.clip(residuals * STEPS, -STEPS, STEPS))
-        return steps
+        return np.trunc(np.clip(residuals * STEPS, -STEPS, STEPS))
 
     def move(self, values: Vector, leaves: npt.NDArray[np.uint8]) -> None:
         """Add the values of leaves to the predictions."""

@@ -64,8 +64,7 @@ class PoissonResiduals:
         """Return the clipped residuals in steps."""
         with np.errstate(under="ignore"):  # no warning may tell of a record
             residuals = self.counts - np.exp(np.minimum(self.scores, self.largest))
-        steps: Integers = np.trunc(np.clip(residuals * (STEPS / self.clip), -STEPS, STEPS))
-        return steps
+        return np.trunc(np.clip(residuals * (STEPS / self.clip), -STEPS, STEPS))
 
     def move(self, values: Vector, leaves: npt.NDArray[np.uint8]) -> None:
         """Add the values of leaves to the predictions."""

@@ -75,5 +75,4 @@ def curvature(shares: Vector) -> Vector:
 
     The sums of all classes but one determine that of the last.
     """
-    found: Vector = np.maximum(shares * (1 - shares), LEAST_CURVATURE) / (1 - 1 / shares.size)
-    return found
+    return np.maximum(shares * (1 - shares), LEAST_CURVATURE) / (1 - 1 / shares.size)

@@ -36,8 +36,7 @@ class SquaredResiduals:
 
     def whole(self) -> Integers:
         """Return the clipped residuals in steps."""
-        clipped: Integers = np.clip(self.steps, -STEPS, STEPS)
-        return clipped
+        return np.clip(self.steps, -STEPS, STEPS)
 
     def move(self, values: Vector, leaves: npt.NDArray[np.uint8]) -> None:
         """Add the values of leaves to the predictions."""
