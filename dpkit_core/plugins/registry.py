@@ -273,8 +273,8 @@ def first_party() -> frozenset[str]:
 
 
 def first_party_names(kind: str) -> tuple[str, ...]:
-    """Return the names of the parts of one kind that come with dpkit as ``dpkit-<role>-<name>``."""
-    prefix = f"dpkit-{_part(kind).name}-"
+    """Return the names of what comes with dpkit of one kind as ``dpkit-<role>-<name>``."""
+    prefix = f"dpkit-{kind_named(kind).name}-"
     own = (name.removeprefix(prefix) for name in first_party() if name.startswith(prefix))
     return tuple(sorted(name.replace("-", "_") for name in own))
 
