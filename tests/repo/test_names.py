@@ -9,6 +9,7 @@ SOURCES = [*ROOT.glob("dpkit_core/**/*.py"), *ROOT.glob("plugins/*/*/dpkit_*/**/
 
 #: Names that still mean two things. None is added; one that is resolved is taken out.
 SHARED = {
+    "Block",
     "Call",
     "Columns",
     "Finding",
@@ -18,6 +19,7 @@ SHARED = {
     "Pair",
     "Request",
     "Residuals",
+    "Scale",
     "Settings",
     "Trial",
     "Witness",
