@@ -51,6 +51,7 @@ nitpick_ignore = [
     ("py:class", "dpkit_core.protocols.S"),
     # What a forecast and a tree are told or made of, without a page of their own.
     ("py:class", "dpkit_core.pipeline.forecasts.StageForecast"),
+    ("py:class", "Outcome"),  # a literal
     ("py:class", "Split"),
 ]
 nitpick_ignore_regex = [
