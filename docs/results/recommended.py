@@ -23,9 +23,9 @@ import pandas as pd
 from shapes import DELTA, Table, cell, least_squares, linear, r_squared, splits, tables
 
 from dpkit_core import Budget, Dataset, Plan, Randomness, Schema, compose
+from dpkit_core.pipeline.choose import recommend
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.recipes import find_recipe
-from dpkit_core.pipeline.recommend import recommend
 
 EPSILONS, SPLITS, LARGE = (math.log(3), 0.1), 3, 10**6
 

@@ -223,7 +223,7 @@ SaveOption = Annotated[
 
 def one_k(text: str | None, options: dict[str, dict[str, Any]]) -> int | str | None:
     """Return k, which belongs to the pipeline though it may be written as an option of the selector."""
-    from dpkit_core.pipeline.recommend import AUTO
+    from dpkit_core.pipeline.choose import AUTO
 
     k: int | str | None = text
     if text is not None and text != AUTO:

@@ -19,12 +19,11 @@ import attrs
 
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidOption
-from dpkit_core.pipeline.default_accountant import FALLBACK
+from dpkit_core.pipeline.choose import AUTO, FALLBACK, chosen_k
 from dpkit_core.pipeline.parts import Assembly, make_part, require_type
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.planner import Planner
 from dpkit_core.pipeline.policy import Policy
-from dpkit_core.pipeline.recommend import AUTO, chosen_k
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget
@@ -66,7 +65,7 @@ class Pipeline:
             What all parts together may cost.
         k
             Number of features to select; 5, or all where there are fewer. ``"auto"`` for as many as the rule
-            of ``dpkit_core.pipeline.recommend`` says, which may be all of them, without a selection.
+            of ``dpkit_core.pipeline.choose`` says, which may be all of them, without a selection.
         select_share
             Fraction of the budget for the selection, where a regression follows it.
         batches

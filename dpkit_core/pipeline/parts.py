@@ -117,7 +117,7 @@ class Assembly:
     """The parts that are to work together, as they were given.
 
     ``accountant`` is a name, with ``accountant_options``, where the relation is still to be filled in; None
-    where nobody said which (``dpkit_core.pipeline.default_accountant``).
+    where nobody said which (``dpkit_core.pipeline.choose``).
     """
 
     scorer: Part[Scorer] | None

@@ -27,13 +27,13 @@ from dpkit_core.data.matching import require_columns, unused_columns
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.source import ReadOptions, Source
 from dpkit_core.errors import InvalidOption
+from dpkit_core.pipeline.choose import AUTO, Recommendation, k_in_words, recommend
 from dpkit_core.pipeline.compose import DEFAULT_SELECT_SHARE, Pipeline, compose
 from dpkit_core.pipeline.facts import Facts
 from dpkit_core.pipeline.observers import warn
 from dpkit_core.pipeline.plan import Plan, Records
 from dpkit_core.pipeline.planfile import read_plan
 from dpkit_core.pipeline.recipes import Recipe, find_recipe
-from dpkit_core.pipeline.recommend import AUTO, Recommendation, k_in_words, recommend
 from dpkit_core.plugins.sources import open_source
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.validators import frozen_mapping

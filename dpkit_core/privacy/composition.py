@@ -10,6 +10,7 @@ from fractions import Fraction
 from dpkit_core.errors import InvalidBudget, UnsupportedEvent
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import (
+    EVENT_TYPES,
     ApproxDP,
     Disjoint,
     Event,
@@ -100,8 +101,9 @@ def _together(event: Event) -> tuple[float, float] | None:
 def obstacle(event: Event, neighboring: Neighboring, reason: Callable[[Event], str | None]) -> str | None:
     """Return which event inside ``event`` an accountant cannot account for, and why; None if it can.
 
-    Refuses amplification by sampling under replace-one, for which no bound is known here, and events of
-    another relation than the accountant's. The rest is up to ``reason``.
+    Refuses events of classes that are not in ``dpkit_core.privacy.events``; amplification by sampling under
+    replace-one, for which no bound is known here; and events of another relation than the accountant's. The
+    rest is up to ``reason``.
 
     Parameters
     ----------
@@ -114,6 +116,8 @@ def obstacle(event: Event, neighboring: Neighboring, reason: Callable[[Event], s
         refuse what it does not know.
     """
     for inner in walk(event):
+        if type(inner) not in EVENT_TYPES.values():
+            return f"{inner}: this dpkit does not know such an event"
         why = _not_amplified(inner) or reason(inner)
         if why is not None:
             return why

@@ -11,7 +11,7 @@ import pytest
 import write
 
 from dpkit_core import Release
-from dpkit_core.pipeline import default_accountant
+from dpkit_core.pipeline import choose
 
 FOLDERS = sorted(path.parent for path in Path(__file__).parent.glob("v*/commands.toml"))
 CASES = {f"{folder.name}/{case.name}": (folder, case) for folder in FOLDERS for case in write.cases(folder)}
@@ -209,7 +209,7 @@ def test_results_are_summed_up_as_they_were(folder, tmp_path):
 def test_a_suite_has_the_results_that_it_had(folder, tmp_path, monkeypatch):
     # A suite that names no accountant got this one; and its keys are those of what it names.
     facts = tomllib.loads((folder / "commands.toml").read_text(encoding="utf-8"))
-    monkeypatch.setattr(default_accountant, "PREFERRED", facts["accountant"])
+    monkeypatch.setattr(choose, "PREFERRED", facts["accountant"])
     same(read(folder / "summary.json"), write.summary(folder, tmp_path / "results"))
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from dpkit_core import Budget, Column, Schema, compose
 from dpkit_core.errors import InvalidOption
+from dpkit_core.pipeline.choose import chosen_k, k_in_words, recommend
 from dpkit_core.pipeline.forecasts import StageForecast
 from dpkit_core.pipeline.recipes import find_recipe
-from dpkit_core.pipeline.recommend import chosen_k, k_in_words, recommend
 from dpkit_core.protocols import Forecast
 
 NUMBERS = Schema.numeric([f"x{j}" for j in range(12)], "y")

@@ -306,6 +306,7 @@ class AnySelector(Peel):
     """Picks at random and releases nothing; scores are not looked at."""
 
     def plan(self, request, /):
+        rounds_of(request)  # refuses a threshold
         return StagePlan(())
 
     def picked(self, scores, k, plan, meter):

@@ -55,7 +55,7 @@ class IndividualFilterAccountant:
 
     Examples
     --------
-    >>> from dpkit_core.privacy.events import Gaussian, PoissonSampled
+    >>> from dpkit_core.privacy.events import Filtered, Gaussian, PoissonSampled
     >>> event = Filtered(PoissonSampled(0.3, Gaussian(60.0)), rounds=1000, charged=800)
     >>> round(IndividualFilterAccountant().compose(event).epsilon(1e-5), 3)
     0.546

@@ -8,7 +8,7 @@ from dpkit_check.pytest import parametrize_with_checks
 
 from dpkit_core import Neighboring, Registry
 from dpkit_core.errors import UnsupportedEvent
-from dpkit_core.privacy.accounts import TICKS
+from dpkit_core.privacy.accounts import TICKS, PrecisionAccounts
 from dpkit_core.privacy.events import (
     Filtered,
     Gaussian,
@@ -67,7 +67,7 @@ def test_the_sum_is_that_of_the_renyi_accountant():
 
 
 def test_accounts_end_where_the_certificate_says():
-    accounts = FRESH.open(Filtered(ROUND, rounds=10, charged=3), 2)
+    accounts = PrecisionAccounts(Filtered(ROUND, rounds=10, charged=3), 2)
     costs = np.array([TICKS, TICKS // 2])
     taken = np.array([accounts.admit(costs) for _ in range(10)])
     assert taken.sum(axis=0).tolist() == [3, 6]

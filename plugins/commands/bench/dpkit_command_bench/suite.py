@@ -50,7 +50,7 @@ from dpkit_command_bench.published import Published
 from dpkit_core import Neighboring, Registry
 from dpkit_core.errors import DpkitError
 from dpkit_core.files.documents import read_toml
-from dpkit_core.pipeline.default_accountant import FALLBACK, by_default
+from dpkit_core.pipeline.choose import FALLBACK, by_default
 from dpkit_core.pipeline.recipes import Recipe, find_recipe
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.resources import find_resource, resource_file

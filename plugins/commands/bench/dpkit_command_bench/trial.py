@@ -40,7 +40,7 @@ from dpkit_core import (
     compose,
 )
 from dpkit_core.errors import DpkitError, PartFailed
-from dpkit_core.pipeline.default_accountant import FALLBACK
+from dpkit_core.pipeline.choose import FALLBACK
 from dpkit_core.pipeline.observers import Observers
 
 RESEARCH = (

@@ -220,7 +220,7 @@ def test_results_of_an_earlier_default_accountant_are_gone_on_with(dpkit, suite_
     options = ("--jobs", "1", "--results", results.folder, "--resume", "--format", "json")
     run = ("bench", suite_file(compositions=unnamed, epsilon=[0.5]), *options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpkit_core.pipeline.default_accountant.PREFERRED", "nowhere")
+        patch.setattr("dpkit_core.pipeline.choose.PREFERRED", "nowhere")
         assert json.loads(dpkit(*run).stdout)["trials"]["run"] == 1
     if not noted:  # as 0.1.0 wrote it
         path = results.folder / "suite.json"

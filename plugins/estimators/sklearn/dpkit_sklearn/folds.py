@@ -72,7 +72,7 @@ from dpkit_core import (
 )
 from dpkit_core.arrays import Booleans, Integers
 from dpkit_core.errors import CannotCompose, InvalidData
-from dpkit_core.pipeline.default_accountant import default_accountant, unknown_to
+from dpkit_core.pipeline.choose import default_accountant, unknown_to
 from dpkit_core.pipeline.parts import Part, make_part
 from dpkit_core.privacy.budget import Budget, rounded_up
 from dpkit_core.privacy.events import ApproxDP, Event, priced

@@ -1,6 +1,7 @@
-r"""Which composition suits the public facts, where nobody names one, and how many features to select.
+r"""What is composed where nobody names a part: which recipe, how many features, which accountant.
 
-Both are rules of public facts alone, set by what was measured (``docs/results/shapes.md``), and both say why.
+All are rules of public facts alone, so the same facts always give the same choice, and each says why. Recipe
+and k were set by what was measured (``docs/results/shapes.md``).
 
 *Recipe.* ``trees`` for a target of categories, because it predicts probabilities. For a number: ``trees`` as
 well, which knows more shapes than a line, unless the schema says that there are too few records for the
@@ -12,21 +13,33 @@ times what a forecast of the plan for all of them wants: then the largest k of `
 enough, and if they are for none, the one whose forecasts want least. What a part foretells
 (``dpkit_core.Forecast``) decides, so parts of third parties take part in the rule. Where all features are
 taken, nothing is spent on selecting them.
+
+*Accountant.* ``tight`` where it is installed, the site's policy allows it, and it composes every planned
+event; else ``rdp``. ``tight`` is never above ``rdp`` (``dpkit_core.privacy.tight``), and so never asks for
+more noise for the same events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import attrs
 
-from dpkit_core.errors import InvalidOption
+from dpkit_core.errors import DpkitError, InvalidOption
+from dpkit_core.pipeline.parts import Part, make_part
+from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.events import Event, priced, walk
+from dpkit_core.protocols import Accountant
 
 if TYPE_CHECKING:
     from dpkit_core.data.schema import Schema
     from dpkit_core.pipeline.plan import Plan
     from dpkit_core.privacy.budget import Budget
+
+#: The accountant that is tried first, and the one that is taken where it cannot be had.
+PREFERRED = "tight"
+FALLBACK = "rdp"
 
 #: Records times epsilon from which on trees are recommended for numbers.
 TREES_FROM = 1000.0
@@ -154,3 +167,46 @@ def _has_enough(plan: Plan) -> bool:
 def _wanted(plan: Plan) -> float:
     """Return how many records the forecasts of a plan want."""
     return max((found.forecast.records or 0.0 for found in plan.forecasts), default=0.0)
+
+
+def preferred(neighboring: Neighboring) -> tuple[Part[Accountant] | None, str]:
+    """Return the accountant that is tried first, or None with the reason why it cannot be had here."""
+    try:
+        return _named(PREFERRED, neighboring), ""
+    except DpkitError as error:  # not installed, or not allowed; a policy that cannot be read is told below
+        return None, f"{PREFERRED} cannot be had: {error}"
+
+
+def fallback(neighboring: Neighboring) -> Part[Accountant]:
+    """Return the accountant that is taken where the preferred one is not."""
+    return _named(FALLBACK, neighboring)
+
+
+def by_default(neighboring: Neighboring) -> str:
+    """Return which accountants are taken here where nobody names one, in words: ``tight, else rdp``."""
+    first, _ = preferred(neighboring)
+    return FALLBACK if first is None else f"{first.name}, else {FALLBACK}"
+
+
+def unknown_to(accountant: Part[Accountant], events: Iterable[Event]) -> str | None:
+    """Return why an accountant does not compose these events; None where it does."""
+    for event in events:
+        if not accountant.instance.supports(priced(event)):
+            return f"{accountant.name} does not compose {' of '.join(_kinds(event))}"
+    return None
+
+
+def default_accountant(events: Iterable[Event], neighboring: Neighboring) -> Part[Accountant]:
+    """Return the accountant of events that are known already."""
+    accountant, _ = preferred(neighboring)
+    if accountant is not None and unknown_to(accountant, events) is None:
+        return accountant
+    return fallback(neighboring)
+
+
+def _named(name: str, neighboring: Neighboring) -> Part[Accountant]:
+    return make_part("accountant", name, {"neighboring": neighboring})
+
+
+def _kinds(event: Event) -> list[str]:
+    return list(dict.fromkeys(type(inner).__name__ for inner in walk(event)))
