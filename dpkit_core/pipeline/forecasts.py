@@ -19,7 +19,7 @@ from dpkit_core.privacy.events import ExponentialMechanism, PermuteAndFlip, walk
 from dpkit_core.protocols import Forecast
 
 if TYPE_CHECKING:
-    from dpkit_core.pipeline.plan import Stage
+    from dpkit_core.pipeline.parts import Stage
 
 #: How sure a pick is of what leads by so much.
 SURE = 0.95

@@ -22,7 +22,11 @@ from dpkit_core.protocols import (
     Accountant,
     Iterates,
     Regressor,
+    Request,
+    Round,
     Scorer,
+    SelectionRequest,
+    StagePlan,
     TopKSelector,
 )
 from dpkit_core.release.certificate import PartRecord
@@ -161,6 +165,36 @@ class Assembly:
 FORMS = ("dense", "sparse", "streamed")
 ITERATES = "iterates"
 BATCHES = "batches"
+
+
+@attrs.frozen
+class Stage:
+    """One stage of a plan: one part that releases something, by which events, and what they may cost.
+
+    Attributes
+    ----------
+    name
+        ``scoring``, ``selection`` or ``regression``.
+    part
+        The part that releases something here.
+    share
+        Its fraction of the budget before joint composition.
+    request
+        What it was asked to plan for; its budget is what the events may cost when accounted alone.
+    plan
+        Its events and settings.
+    """
+
+    name: str
+    part: Part[Component]
+    share: float
+    request: Request | SelectionRequest
+    plan: StagePlan
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The rounds of a selection; none of another stage."""
+        return self.request.rounds if isinstance(self.request, SelectionRequest) else ()
 
 
 def forms_of(part: Component) -> tuple[str, ...]:

@@ -16,10 +16,10 @@ from dpkit_core.ledger.ledger import Payer
 from dpkit_core.mechanisms.calibration import total
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.forecasts import StageForecast, forecasts_of
-from dpkit_core.pipeline.parts import Assembly, Component, Part
+from dpkit_core.pipeline.parts import Assembly, Component, Part, Stage
 from dpkit_core.privacy.budget import Budget, rounded_up, vacuous
 from dpkit_core.privacy.events import NonPrivate, events_in_short, walk
-from dpkit_core.protocols import Accountant, Iterates, Request, Round, SelectionRequest, StagePlan
+from dpkit_core.protocols import Accountant, Iterates
 from dpkit_core.release.certificate import PartRecord, StageEvent
 from dpkit_core.release.release import Release
 from dpkit_core.text import Section, Shown, indented, number_of, some_of
@@ -32,36 +32,6 @@ Progress = Callable[[str, int, int], None]
 
 Outcome = Literal["declined", "released", "vetoed", "violated", "failed"]
 """What became of a run: see ``Hooks.dpkit_finished``."""
-
-
-@attrs.frozen
-class Stage:
-    """One stage of a plan: one part that releases something, by which events, and what they may cost.
-
-    Attributes
-    ----------
-    name
-        ``scoring``, ``selection`` or ``regression``.
-    part
-        The part that releases something here.
-    share
-        Its fraction of the budget before joint composition.
-    request
-        What it was asked to plan for; its budget is what the events may cost when accounted alone.
-    plan
-        Its events and settings.
-    """
-
-    name: str
-    part: Part[Component]
-    share: float
-    request: Request | SelectionRequest
-    plan: StagePlan
-
-    @property
-    def rounds(self) -> tuple[Round, ...]:
-        """The rounds of a selection; none of another stage."""
-        return self.request.rounds if isinstance(self.request, SelectionRequest) else ()
 
 
 @attrs.frozen

@@ -37,10 +37,11 @@ from dpkit_core.pipeline.parts import (
     Iteration,
     Part,
     Selection,
+    Stage,
     forms_of,
     make_part,
 )
-from dpkit_core.pipeline.plan import Plan, Stage
+from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.runner import run
 from dpkit_core.pipeline.screen import UNPROTECTED
 from dpkit_core.plugins.kinds import Iterating, Planning

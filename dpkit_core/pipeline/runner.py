@@ -35,9 +35,9 @@ from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.confine import confined, printed
 from dpkit_core.pipeline.meter import StageMeter, at_work, require_nobody_at_work
 from dpkit_core.pipeline.observers import Observers
-from dpkit_core.pipeline.parts import Component, Iteration, Part, Selection, forms_of
+from dpkit_core.pipeline.parts import Component, Iteration, Part, Selection, Stage, forms_of
 from dpkit_core.pipeline.payment import EventLog, Payment
-from dpkit_core.pipeline.plan import Audience, Outcome, Plan, Progress, Records, Stage
+from dpkit_core.pipeline.plan import Audience, Outcome, Plan, Progress, Records
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.screen import LOOP, UNPROTECTED, Screening, loop_of
 from dpkit_core.protocols import Model, Refusal, Regressor, Scorer, Scores, StagePlan

@@ -17,8 +17,7 @@ import numpy as np
 from dpkit_core.arrays import Vector
 from dpkit_core.errors import PartFailed, PlanViolation
 from dpkit_core.pipeline.meter import StageMeter
-from dpkit_core.pipeline.parts import Component, Iteration, Part
-from dpkit_core.pipeline.plan import Stage
+from dpkit_core.pipeline.parts import Component, Iteration, Part, Stage
 from dpkit_core.privacy.events import Event, expand
 from dpkit_core.protocols import Iterate, Iterates, Round, Scorer, Scores, StagePlan
 from dpkit_core.text import number_of

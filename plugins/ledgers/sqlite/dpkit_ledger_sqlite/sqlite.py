@@ -254,7 +254,7 @@ def _statements(script: str) -> Iterator[str]:
 
 
 def _absolute(url: str) -> Path:
-    return Path(url.removeprefix("sqlite://")).expanduser().resolve()
+    return Path(str(url).removeprefix("sqlite://")).expanduser().resolve()
 
 
 def file_system(path: Path, mounts: str | None = None) -> str | None:
