@@ -763,8 +763,8 @@ class Model(Protocol):
 
     A model that has a prediction for missing values, NaN, says so by the optional class-level fact
     ``takes_missing = True``. A model of a target of several classes has their names, ``classes``, and
-    predicts their probabilities. One that is more than a line may have ``in_words() -> Shown``, what a person
-    reads of it (``dpkit_core.release.words``).
+    predicts their probabilities. One that is more than a line may have ``shown() -> Shown``, what a person
+    reads of it (``dpkit_core.text``).
     """
 
     @property

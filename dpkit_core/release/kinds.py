@@ -219,8 +219,8 @@ def shown(model: Model) -> Shown:
       (intercept)        -2000
     """
     own = getattr(model, "shown", None)
-    table: Shown = own() if callable(own) else OpaqueModel(model.to_document()).shown()
-    return table
+    table = own() if callable(own) else None
+    return table if isinstance(table, Shown) else OpaqueModel(model.to_document()).shown()
 
 
 def rebuilt(model: Model) -> Model:

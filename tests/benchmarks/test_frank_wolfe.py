@@ -65,7 +65,7 @@ def test_a_step_by_the_gram_matrix_with_its_draw(benchmark, dense, monkeypatch):
 
     def steps():
         meter = opened(Answers(0), plan, schema.neighboring)
-        regressor._iterate(columns, Fences(0.0, 1.0), plan.settings, meter.window, None)
+        regressor._iterate(columns, Fences(0.0, 1.0), plan.settings, meter.window)
 
     benchmark.pedantic(steps, rounds=5)
     plain = T * naive(dense)
@@ -101,7 +101,7 @@ def test_a_million_sparse_columns(benchmark):
 
     def steps():
         meter = opened(Answers(0), plan, schema.neighboring)
-        regressor._iterate(columns_of, Fences(0.0, 1.0), settings, meter.window, None)
+        regressor._iterate(columns_of, Fences(0.0, 1.0), settings, meter.window)
 
     tracemalloc.start()
     steps()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from dpkit_scorer_kendall import KendallScorer
 
-from dpkit_core import Dataset
+from dpkit_core import Dataset, StagePlan
 
 N, D, K = 20_000, 20, 5
 
@@ -26,8 +26,8 @@ def data(request):
 
 def rounds(data):
     """Return the scores of the last of K rounds that pick the columns in turn."""
-    prepared = KendallScorer().prepare(data)
-    return [prepared.scores(tuple(range(k))) for k in range(K)][-1]
+    prepared = KendallScorer().prepare(data, StagePlan(()), None)
+    return [prepared(tuple(range(k))) for k in range(K)][-1]
 
 
 def scipy_seconds(data):

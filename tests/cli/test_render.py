@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from dpkit_core.cli.app import app
 from dpkit_core.commands import render
+from dpkit_core.commands.installed import Announced
 
 
 class Terminal(io.StringIO):
@@ -95,6 +96,7 @@ def paragraphs(command):
     shown = typer.main.get_command(app)
     for name in command:
         shown = shown.get_command(click.Context(shown), name)
+        shown = shown.loaded() if isinstance(shown, Announced) else shown
     return [" ".join(paragraph.split()) for paragraph in shown.help.split("\n\n")]
 
 

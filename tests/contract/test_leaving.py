@@ -16,7 +16,6 @@ import attrs
 import numpy as np
 import pytest
 from doubles import BestSelector, MeanRegressor, PureAccountant, SumScorer
-from dpkit_core.release.words import Shown, shown
 
 from dpkit_core import Budget, Dataset, LinearModel, Refusal, Release, Schema, StagePlan, compose, verify
 from dpkit_core.errors import (
@@ -31,7 +30,8 @@ from dpkit_core.errors import (
 from dpkit_core.pipeline.observers import Observers, hookimpl
 from dpkit_core.privacy.events import PureDP
 from dpkit_core.release import kinds
-from dpkit_core.release.kinds import DEPTH, OpaqueModel, canonical, read_model
+from dpkit_core.release.kinds import DEPTH, OpaqueModel, canonical, read_model, shown
+from dpkit_core.text import Shown
 
 SCHEMA = Schema.numeric("ab", "y", {"y": (-1, 1)})
 SECRET = "0.7390851332151607"
@@ -439,7 +439,7 @@ def test_a_model_may_say_what_a_person_reads_of_it():
         def to_document(self):
             return {"kind": "step"}
 
-        def in_words(self):
+        def shown(self):
             return self.said
 
     assert shown(Step(Shown(sentences=("One step.",)))).sentences == ("One step.",)

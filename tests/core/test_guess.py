@@ -176,7 +176,7 @@ def test_whatever_is_proposed_can_be_read():
         found = guess([text])
         for said in found.either or [found.said]:
             if found.kind != "categorical":
-                written = Column("a", found.kind, **{**found.said, **said}).written
+                written = Column("a", found.kind, **{**found.said, **said}).written_by(Written())
                 assert (number_of if found.kind == "numeric" else day_of)(text, written) is not None
 
 
@@ -186,5 +186,5 @@ def test_a_guess_of_dates_reads_the_day_that_was_written():
     for day in (datetime.date(2021, 12, 31), datetime.date(1999, 1, 13)):
         for format in ("%d.%m.%Y", "%m/%d/%Y", "%d-%b-%Y", "%Y/%m/%d", "%Y-%m-%d"):
             text = day.strftime(format)
-            written = Column("a", **facts([text])).written
+            written = Column("a", **facts([text])).written_by(Written())
             assert day_of(text, written) == (day - datetime.date(1970, 1, 1)).days

@@ -60,7 +60,7 @@ class BasicAccountant:
 
     api: ClassVar[int] = 3
     proof: ClassVar[str] = (
-        "dpkit_core.privacy.composition (arithmetic); Dwork and Roth 2014, Theorem B.1 (sums of epsilons "
+        "dpkit_core.privacy.rounding (arithmetic); Dwork and Roth 2014, Theorem B.1 (sums of epsilons "
         "and deltas)"
     )
     reference: ClassVar[str] = (

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import without
 
 from dpkit_core import Budget, Column, Dataset, Randomness, Release, Schema, compose
+
+__all__ = ["without"]
 
 SCHEMA = Schema(
     (Column("area", lower=0, upper=300), Column("<i>city</i>", "categorical", categories=("Bonn", "Kiel"))),

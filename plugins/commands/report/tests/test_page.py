@@ -243,8 +243,8 @@ def test_a_page_comes_with_the_release_that_is_composed(tmp_path, data):
     assert not (tmp_path / "dry.html").exists()
 
 
-def test_without_who_writes_pages_nothing_is_spent(tmp_path, monkeypatch):
-    monkeypatch.setattr("dpkit_core.cli._outputs.resources", lambda kind: ())
+def test_without_who_writes_pages_nothing_is_spent(tmp_path, without):
+    without("dpkit-command-report")
     (tmp_path / "rents.csv").write_text("area,rent\n1,2\n2,3\n")
     words = ["compose", tmp_path / "rents.csv", "--target", "rent", "--regressor", "mean"]
     words += ["--output", tmp_path / "release.json", "--report", tmp_path / "about.html"]

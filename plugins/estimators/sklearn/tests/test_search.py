@@ -27,6 +27,7 @@ from dpkit_core import (
     Neighboring,
     Randomness,
     Schema,
+    StagePlan,
     verify,
 )
 from dpkit_core.errors import (
@@ -200,7 +201,7 @@ def test_a_record_more_leaves_all_others_in_their_folds():
 
 def scores_of(table, relation):
     data = Dataset.from_arrays(table, np.zeros(len(table)), gains_schema(["c", "d"], relation))
-    return TotalGain().prepare(data).values
+    return TotalGain().prepare(data, StagePlan(()), None)(())
 
 
 def test_scores_move_as_far_as_declared_and_no_further():
