@@ -18,7 +18,9 @@ REGRESSORS = [ref.qualified for ref in REGISTRY.refs("regressors")]
 ACCOUNTANTS = [ref.name for ref in REGISTRY.refs("accountants")]
 # Scorers of iterates go with regressors that have them: ``test_iterates.py``.
 SCORERS = [
-    name for name in NAMES["scorers"] if hasattr(REGISTRY.load(REGISTRY.find("scorers", name)), "prepare")
+    name
+    for name in NAMES["scorers"]
+    if getattr(REGISTRY.load(REGISTRY.find("scorers", name)), "forms", None) != ("iterates",)
 ]
 SELECTIONS = list(itertools.product(SCORERS, NAMES["selectors"]))
 TERMS = list(itertools.product(ACCOUNTANTS, Neighboring))

@@ -2,10 +2,12 @@
 
 import copy
 import functools
+import os
 import pickle
 import re
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -315,7 +317,8 @@ def test_the_newest_entries_of_a_server_are_read_first(server):
     assert [each.account.name for each in ledger.accounts()] == ["diamonds", "emeralds"]
 
 
-def test_the_commands_of_the_how_to_run(server, tmp_path):
+def test_the_commands_of_the_how_to_run(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     root = Path(__file__).parents[4]
     page = (root / "docs/howto/move-to-postgresql.md").read_text(encoding="utf-8")
     shutil.copytree(root / "docs/data", tmp_path / "docs/data")
