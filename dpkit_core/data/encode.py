@@ -362,6 +362,43 @@ def places(entries: pa.Array, name: str, written: Written = Written()) -> Vector
     return np.where(np.isnan(found), -1.0, found)
 
 
+def identifiers(entries: pa.Array | pa.ChunkedArray, name: str) -> tuple[npt.NDArray[np.intp], list[str]]:
+    """Return the place of each entry among the distinct identifiers, and these, whole numbers as text.
+
+    The number 7 and the text "7" are one identifier, "07" is another: a table says who a record is of by the
+    same text, wherever it is.
+
+    Raises
+    ------
+    Unreadable
+        If an entry is neither text nor a whole number, or is missing: every record is somebody's.
+    """
+    wanted = "an identifier, which is text that is not empty or a whole number"
+    if not pa.types.is_union(entries.type):
+        plain = _plain(entries)
+        if pa.types.is_integer(plain.type):
+            plain = plain.cast(pa.string())
+        elif not (pa.types.is_string(plain.type) or pa.types.is_null(plain.type)):
+            raise Unreadable(name, 0, f"{wanted}, but {entries.type}")
+        return _distinct(plain, name, wanted)
+    codes, offsets = _members(entries)
+    at = np.empty(len(entries), np.intp)
+    known: dict[str, int] = {}
+    unread: list[Unreadable] = []
+    for member, code in enumerate(entries.type.type_codes):
+        if len(records := np.flatnonzero(codes == code)):
+            try:
+                places, texts = identifiers(entries.field(member).take(pa.array(offsets[records])), name)
+            except Unreadable as error:
+                unread.append(Unreadable(name, int(records[error.row]), error.wanted))
+                continue
+            numbered = np.array([known.setdefault(text, len(known)) for text in texts], np.intp)
+            at[records] = numbered[places]
+    if unread:
+        raise min(unread, key=lambda error: error.row)
+    return at, list(known)
+
+
 _READ = {"numeric": numbers, "date": days, "categorical": places}
 
 
@@ -408,12 +445,7 @@ def _iso(day: int, micro: int) -> str:
 
 def _each(entries: pa.Array, name: str, wanted: str, read: Callable[[str], float]) -> Vector:
     """Return what ``read`` makes of each text, computed once per distinct text; NaN for null."""
-    encoded = entries.dictionary_encode()
-    texts: list[str] | None = None
-    with contextlib.suppress(UnicodeDecodeError):  # which holds the text
-        texts = encoded.dictionary.to_pylist()
-    if texts is None:
-        raise Unreadable(name, next(i for i in range(len(entries)) if _is_broken(entries[i])), "UTF-8")
+    at, texts = _encoded(entries, name)
     lines = np.empty(len(texts) + 1)
     lines[-1] = math.nan
     unread = []
@@ -422,10 +454,29 @@ def _each(entries: pa.Array, name: str, wanted: str, read: Callable[[str], float
             lines[i] = read(text)
         except ValueError:  # whose text has a value in it
             unread.append(i)
-    at = _to_numpy(encoded.indices, len(texts)).astype(np.intp)
     if unread:
         raise Unreadable(name, int(np.flatnonzero(np.isin(at, unread))[0]), wanted)
     return lines[at]
+
+
+def _distinct(entries: pa.Array, name: str, wanted: str) -> tuple[npt.NDArray[np.intp], list[str]]:
+    """Return what ``identifiers`` returns for a column of text."""
+    at, texts = _encoded(entries, name)
+    nothing = [len(texts), *(i for i, text in enumerate(texts) if text.strip() in NOTHING)]
+    if len(missing := np.flatnonzero(np.isin(at, nothing))):
+        raise Unreadable(name, int(missing[0]), wanted)
+    return at, texts
+
+
+def _encoded(entries: pa.Array, name: str) -> tuple[npt.NDArray[np.intp], list[str]]:
+    """Return the place of each text among the distinct ones, one past them for null, and these."""
+    encoded = entries.dictionary_encode()
+    texts: list[str] | None = None
+    with contextlib.suppress(UnicodeDecodeError):  # which holds the text
+        texts = encoded.dictionary.to_pylist()
+    if texts is None:
+        raise Unreadable(name, next(i for i in range(len(entries)) if _is_broken(entries[i])), "UTF-8")
+    return _to_numpy(encoded.indices, len(texts)).astype(np.intp), texts
 
 
 def _is_broken(entry: pa.Scalar) -> bool:
