@@ -376,9 +376,9 @@ def identifiers(entries: pa.Array | pa.ChunkedArray, name: str) -> tuple[npt.NDA
     wanted = "an identifier, which is text that is not empty or a whole number"
     if not pa.types.is_union(entries.type):
         plain = _plain(entries)
-        if pa.types.is_integer(plain.type):
+        if pa.types.is_integer(plain.type) or pa.types.is_null(plain.type):
             plain = plain.cast(pa.string())
-        elif not (pa.types.is_string(plain.type) or pa.types.is_null(plain.type)):
+        elif not pa.types.is_string(plain.type):
             raise Unreadable(name, 0, f"{wanted}, but {entries.type}")
         return _distinct(plain, name, wanted)
     codes, offsets = _members(entries)

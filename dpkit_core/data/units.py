@@ -1,10 +1,10 @@
 r"""At most so many records of each unit, chosen by nothing but that unit's own records.
 
 *Stability* (T_m). Every record gets the number mix(unit, content, place): ``content`` is what the record is
-after encoding, ``place`` its place, from 0, among the records of that unit with the same content. Of each unit
-the m records with the least numbers are kept. What is kept of a unit is a function of its own records, as a
-set: so if a table has all records of one unit more, what is kept of it has at most m records more, all of that
-unit, and what is kept of others is the same. Nothing is assumed of the hash, no key, no secret, no absence of
+after encoding, ``place`` its place, from 0, among the records of that unit with the same content. Of each
+unit the m records with the least numbers are kept. As a set, what is kept of a unit is a function of its own
+records. So if a table has all records of one unit more, what is kept of it has at most m records more, all of
+that unit, and what is kept of the others is the same. Nothing is assumed of the hash, no key, no secret, no absence of
 collisions: records of one unit with one content, or with contents that collide, share a quota. Who the
 records are of is decided by exact identifiers, never by a hash of them. Filling and leaving out incomplete
 records are functions of a record, and come before.
@@ -109,8 +109,9 @@ def contents(X: Matrix, y: Vector) -> Hashes:
 def contents_of_sparse(X: sparse.csr_array, y: Vector) -> Hashes:
     """Return what ``contents`` returns for the dense matrix."""
     entries = np.concatenate([np.zeros(1, np.uint64), _entries(X.data, X.indices.astype(np.uint64))])
-    sums = np.cumsum(entries, dtype=np.uint64)  # modulo 2^64, so that differences are exact
-    return sums[X.indptr[1:]] - sums[X.indptr[:-1]] + _entries(y, np.array([X.shape[1]], np.uint64))
+    sums: Hashes = np.cumsum(entries, dtype=np.uint64)  # modulo 2^64, so that differences are exact
+    rows: Hashes = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
+    return rows + _entries(y, np.array([X.shape[1]], np.uint64))
 
 
 def _entries(values: npt.NDArray[np.generic], column: Hashes) -> Hashes:
@@ -160,7 +161,7 @@ class Kept:
         self._keys, self._quotas = np.unique(keys, return_counts=True)
 
     def in_a_pass(self) -> Callable[[Integers, Hashes], Booleans]:
-        """Return the function that says which records of a block are kept, for the blocks of one pass in turn."""
+        """Return a function that says which records of a block are kept, for each block of one pass."""
         left = self._quotas.copy()
 
         def of_block(codes: Integers, contents: Hashes) -> Booleans:
