@@ -4,10 +4,10 @@ r"""At most so many records of each unit, chosen by nothing but that unit's own 
 after encoding, ``place`` its place, from 0, among the records of that unit with the same content. Of each
 unit the m records with the least numbers are kept. As a set, what is kept of a unit is a function of its own
 records. So if a table has all records of one unit more, what is kept of it has at most m records more, all of
-that unit, and what is kept of the others is the same. Nothing is assumed of the hash, no key, no secret, no absence of
-collisions: records of one unit with one content, or with contents that collide, share a quota. Who the
-records are of is decided by exact identifiers, never by a hash of them. Filling and leaving out incomplete
-records are functions of a record, and come before.
+that unit, and what is kept of the others is the same. Nothing is assumed of the hash, no key, no secret, no
+absence of collisions: records of one unit with one content, or with contents that collide, share a quota. Who
+the records are of is decided by exact identifiers, never by a hash of them. Filling and leaving out
+incomplete records are functions of a record, and come before.
 
 *No bias.* The unit is part of the number, because by content alone the same contents would win in every unit,
 and the place, because copies would count once.
