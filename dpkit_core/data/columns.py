@@ -65,10 +65,7 @@ def _is_symbol(text: Any) -> bool:
 _BY_ITSELF: dict[str, tuple[Callable[[Any], bool], str]] = {
     "categories": (_are_texts, "give a list of categories, each in quotes"),
     "positive": (lambda value: isinstance(value, str), "give one of its categories, in quotes"),
-    "missing": (
-        MISSING.__contains__,
-        f"give one of {', '.join(MISSING)}",
-    ),
+    "missing": (MISSING.__contains__, f"give one of {', '.join(MISSING)}"),
     "clip": (lambda value: isinstance(value, bool), "give true or false"),
     "scale": (lambda value: isinstance(value, bool), "give true or false"),
     "yeo_johnson": (
@@ -219,7 +216,8 @@ class Column:
             yield f"has positive = {self.positive!r}, which is none of its categories {self._categories}"
 
     def _of_rule(self) -> Iterator[str]:
-        if self.fill is not None and (self.missing in (None, "drop") or self._flagged_category):
+        unused = self.missing in {None, "drop"} or (self.kind, self.missing) == ("categorical", "indicator")
+        if self.fill is not None and unused:
             rule = f'missing = "{self.missing}"' if self.missing else "no rule for missing values"
             yield (
                 f'has a fill and {rule}, which does not use it; set missing = "constant", or remove "fill"'
@@ -253,14 +251,9 @@ class Column:
             )
 
     def _of_writing(self) -> Iterator[str]:
-        for fact, kind in (
-            ("format", "date"),
-            ("symbol", "numeric"),
-            ("decimal", "numeric"),
-            ("thousands", "numeric"),
-        ):
+        for fact in ("format", "symbol", "decimal", "thousands"):
+            kind, whose = ("date", "dates") if fact == "format" else ("numeric", "numbers")
             if getattr(self, fact) is not None and self.kind != kind:
-                whose = "dates" if kind == "date" else "numbers"
                 yield f'is {self.kind} and has {fact}; that is for {whose}: set kind = "{kind}", or remove it'
         if self.thousands and self.thousands == (self.decimal or "."):
             other = {".": ",", ",": "."}[self.thousands]
@@ -272,10 +265,6 @@ class Column:
     @property
     def _categories(self) -> str:
         return ", ".join(self.categories) or "(none are listed)"
-
-    @property
-    def _flagged_category(self) -> bool:
-        return self.kind == "categorical" and self.missing == "indicator"
 
     def written_by(self, defaults: Written) -> Written:
         """Return how its entries are read where ``defaults`` says how numbers and missing values are written.
@@ -361,7 +350,7 @@ class Column:
 
     def to_document(self) -> dict[str, Any]:
         """Return its facts as plain data, without its name: its table in a schema file."""
-        said = attrs.asdict(self, filter=lambda field, value: field.name != "name" and _is_said(value))
+        said = attrs.asdict(self, filter=lambda field, value: field.name != "name" and value != field.default)
         return {fact: self._plain(value) for fact, value in said.items()}
 
     def _plain(self, value: Any) -> Any:
@@ -448,10 +437,6 @@ def _kind_meant(kind: object) -> str:
     meant = _CALLED.get(kind.casefold()) if isinstance(kind, str) else None
     near = "" if meant is None else f"did you mean {meant}? "
     return f"{near}{'It' if near else 'it'} must be one of {', '.join(KINDS)}"
-
-
-def _is_said(value: object) -> bool:
-    return value is not None and value is not False and value != ()
 
 
 def _in_calendar(days: float) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import numbers
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, runtime_checkable
 
@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from dpkit_core.arrays import Integers, Matrix, Vector
 from dpkit_core.data.features import Feature, wanted
-from dpkit_core.data.fields import numbered
 from dpkit_core.data.frames import (
     ArrowSource,
     column_feature,
@@ -29,7 +28,7 @@ from dpkit_core.data.frames import (
     frame_target,
     is_frame,
 )
-from dpkit_core.data.matching import require_columns
+from dpkit_core.data.matching import numbered, require_columns
 from dpkit_core.data.rules import complete, filled, transformed
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.sums import (
@@ -166,7 +165,9 @@ def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
     # By itself, not by the type of all: NaN is nothing, and neither number nor text.
     given = np.array([isinstance(e, _NUMBERS) and e == e for e in array.tolist()], dtype=np.bool_)  # noqa: PLR0124
     if column.classes:
-        if given.any() and not any(map(_names_number, column.classes)):
+        from dpkit_core.data.encode import names_number  # noqa: PLC0415 - arrays of numbers need no pyarrow
+
+        if given.any() and not any(map(names_number, column.classes)):
             raise InvalidData(
                 f"{called} holds numbers, and its classes are {some_of(column.classes)}; give each record's "
                 "class as the schema spells it"
@@ -180,12 +181,6 @@ def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
 
 
 _NUMBERS = (numbers.Real, Decimal, np.bool_)
-
-
-def _names_number(category: str) -> bool:
-    from dpkit_core.data.encode import names_number  # noqa: PLC0415 - arrays of numbers need no pyarrow
-
-    return names_number(category)
 
 
 def _read_only(array: Matrix) -> Matrix:
@@ -303,9 +298,11 @@ class Dataset:
 
     @classmethod
     def _held(cls, blocks: list[Block], source: Source, schema: Schema, *, batch: bool) -> Dataset:
+        records = sum(map(len, blocks))
         if not batch:
-            _require_records(sum(map(len, blocks)), source, schema)
-        held = _in_memory(blocks, len(schema.features))
+            _require_records(records, source, schema)
+        freed = (blocks.pop(0) for _ in range(len(blocks)))
+        held = _gathered(freed, np.empty((records, len(schema.features)), order="F"))
         return cls._of(held.X, held.y, schema, batch=batch)
 
     @property
@@ -322,13 +319,12 @@ class Dataset:
 
     def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
         """Return the records with ``columns`` other features, computed once and kept."""
-        X = np.empty((self.records, columns))
-        start = 0
-        for block in self.blocks(rows_of(columns + self.X.shape[1])):
-            X[start : start + len(block)] = rows(block)
-            start += len(block)
+        blocks = self.blocks(rows_of(columns + self.X.shape[1]))
+        mapped = _gathered(
+            (Block(rows(block), block.y) for block in blocks), np.empty((self.records, columns))
+        )
         features = tuple(Feature(f"{j}", f"{j}") for j in range(columns))
-        return attrs.evolve(self, X=_read_only(X), features=features)
+        return attrs.evolve(self, X=_read_only(mapped.X), features=features)
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """Yield all records, at most ``rows`` at a time."""
@@ -560,14 +556,9 @@ class StreamedDataset:
 
     def dense(self) -> Dataset:
         """Return the records in memory, by one pass."""
-        X, y = np.empty((self.records, len(self.features))), np.empty(self.records)
-        start = 0
-        for block in self.read(self.features):
-            part = slice(start, start + len(block))
-            X[part], y[part] = block.X, block.y
-            start += len(block)
+        held = _gathered(self.read(self.features), np.empty((self.records, len(self.features))))
         facts = self.features, self.target, self.target_bounds, self.outcome
-        return Dataset(_read_only(X), _read_only(y), *facts)
+        return Dataset(_read_only(held.X), _read_only(held.y), *facts)
 
 
 def dataset_of(source: Source, schema: Schema, forms: Sequence[str]) -> AnyDataset:
@@ -609,16 +600,14 @@ def _read(source: Source, schema: Schema, features: Sequence[Feature]) -> Genera
         start += batch.num_rows
 
 
-def _in_memory(blocks: list[Block], columns: int) -> Block:
-    """Return all records as one block, column by column in memory; the blocks are freed on the way."""
-    records = sum(map(len, blocks))
-    X, y = np.empty((records, columns), order="F"), np.empty(records)
-    end = records
-    while blocks:
-        block = blocks.pop()
-        part = slice(end - len(block), end)
+def _gathered(blocks: Iterable[Block], X: Matrix) -> Block:
+    """Return all records as one block whose features are written to ``X``, which has a row for each."""
+    y = np.empty(len(X))
+    start = 0
+    for block in blocks:
+        part = slice(start, start + len(block))
         X[part], y[part] = block.X, block.y
-        end -= len(block)
+        start += len(block)
     return Block(X, y)
 
 

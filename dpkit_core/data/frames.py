@@ -24,10 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.data.features import Feature, Written, wanted
-from dpkit_core.data.fields import find, numbered, require_kind, type_of
-from dpkit_core.data.once import HELD, spooled
+from dpkit_core.data.matching import find, numbered, require_kind, type_of
 from dpkit_core.data.rules import filled
-from dpkit_core.data.source import UNTYPED, ReadOptions, is_untyped, tried
+from dpkit_core.data.source import HELD, UNTYPED, ReadOptions, cut, is_untyped, spooled, tried
 from dpkit_core.errors import InvalidData, InvalidSchema, UnusedColumns
 from dpkit_core.text import some_of
 
@@ -65,8 +64,7 @@ class ArrowSource:
     def batches(self, wanted: Mapping[str, Written], rows: int, /) -> Iterator[pa.RecordBatch]:
         """Yield the wanted columns, at most ``rows`` records at a time."""
         for batch in self.read(list(wanted)):
-            for start in range(0, batch.num_rows, rows):
-                yield batch.slice(start, rows)
+            yield from cut(batch, rows)
 
     def close(self) -> None:
         """Do nothing: nothing is held open."""
@@ -128,9 +126,7 @@ def _of_stream(stream: Any, called: str, once: ReadOptions | None) -> ArrowSourc
 
 
 def _batches(reader: pa.RecordBatchReader, called: str) -> Iterator[pa.RecordBatch]:
-    def explain(error: Exception) -> InvalidData:
-        return _unread(called, error)
-
+    explain = functools.partial(_unread, called)
     while (batch := tried(lambda: next(reader, None), explain)) is not None:
         yield batch
 
@@ -366,8 +362,7 @@ def frame_target(X: Any, outcome: Feature) -> Vector:
     InvalidData
         If the column is missing, appears twice or does not hold what is needed.
     """
-    target: Vector = _encoded(frame_source(X), [outcome])[:, 0]
-    return target
+    return _encoded(frame_source(X), [outcome]).ravel()
 
 
 def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:

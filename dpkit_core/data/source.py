@@ -11,14 +11,16 @@ inferred from the entries of a column. ``dpkit_check.sources`` attacks that.
 
 from __future__ import annotations
 
+import mmap
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import IO, TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import attrs
 
 from dpkit_core.data.features import DECIMALS, THOUSANDS, Written
-from dpkit_core.errors import DpkitError, InvalidOption
+from dpkit_core.errors import DpkitError, InvalidData, InvalidOption
 from dpkit_core.validators import frozen_tuple
 
 if TYPE_CHECKING:
@@ -29,6 +31,9 @@ _Result = TypeVar("_Result")
 #: What to say of an error of a library that reads records. It may look at the library's sentence, and never
 #: repeats it: that quotes records, and passwords.
 Explain = Callable[[Exception], DpkitError]
+
+#: Bytes of input that are held in memory where it can be read only once.
+HELD = 2**30
 
 #: Metadata of a field without a declared type: the schema says what its text means.
 UNTYPED = {b"dpkit": b"untyped"}
@@ -80,6 +85,12 @@ def is_untyped(field: pa.Field) -> bool:
     return bool(field.metadata) and UNTYPED.items() <= field.metadata.items()
 
 
+def cut(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a batch, at most ``rows`` at a time."""
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
 def tried(step: Callable[[], _Result], explain: Explain) -> _Result:
     """Return what a step of a library that reads records returns.
 
@@ -94,6 +105,34 @@ def tried(step: Callable[[], _Result], explain: Explain) -> _Result:
         problem = explain(failure)
     # Here, where the failure is no longer handled, so that it does not become the context.
     raise problem
+
+
+def spooled(called: str, folder: Path | None, write: Callable[[IO[bytes]], None]) -> mmap.mmap:
+    """Return the bytes that ``write`` writes to a file in the folder, which are mapped to memory.
+
+    The file is made for its owner alone, and without a name from the beginning or at once: nothing is left
+    behind, however the program ends.
+
+    Raises
+    ------
+    InvalidData
+        If no folder is named, or it cannot be written to.
+    """
+    if folder is None:
+        raise InvalidData(
+            f"{called} can be read only once and is larger than {HELD >> 30} GiB, which is what dpkit "
+            "holds in memory; write it to a file, or name a folder with --spool (in Python, spool=), in "
+            "whose file system the records then lie, in the clear, until the program ends"
+        )
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            write(file)
+            file.flush()
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise InvalidData(
+            f"cannot keep {called} in {folder}: {error.strerror}; name another folder"
+        ) from error
 
 
 def _character(named: str | None) -> str | None:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpkit_core.arrays import Vector
 
 #: What is larger after a power counts as this.
@@ -130,19 +132,21 @@ def yeo_johnson(values: Vector, power: float) -> Vector:
 
     Logarithms where the exponent is 0. What is too large for a float is the largest one.
     """
-    import numpy as np  # noqa: PLC0415 - as above
-    from scipy.special import boxcox1p  # noqa: PLC0415 - likewise; computes entry by entry
+    from scipy.special import boxcox1p  # noqa: PLC0415 - as above; computes entry by entry
 
-    size = boxcox1p(np.abs(values), np.where(values >= 0, power, 2.0 - power))
-    mapped: Vector = np.nan_to_num(np.copysign(size, values), nan=math.nan)
-    return mapped
+    return _in_halves(boxcox1p, values, power)
 
 
 def _inverse(values: Vector, power: float) -> Vector:
+    from scipy.special import inv_boxcox1p  # noqa: PLC0415 - as above
+
+    return _in_halves(inv_boxcox1p, values, power)
+
+
+def _in_halves(size: Callable[[Vector, Vector], Vector], values: Vector, power: float) -> Vector:
+    """Return ``size`` of each magnitude, with the power of its half of the line, and the value's sign."""
     import numpy as np  # noqa: PLC0415 - as above
-    from scipy.special import inv_boxcox1p  # noqa: PLC0415 - likewise
 
     with np.errstate(over="ignore", divide="ignore"):
-        size = inv_boxcox1p(np.abs(values), np.where(values >= 0, power, 2.0 - power))
-    back: Vector = np.nan_to_num(np.copysign(size, values), nan=math.nan)
-    return back
+        sizes = size(np.abs(values), np.where(values >= 0, power, 2.0 - power))
+    return np.copysign(np.minimum(sizes, LARGEST), values)

@@ -185,8 +185,9 @@ def require_plain(document: object, what: str, error: type[DpkitError]) -> None:
             case int():
                 fault = None if value in _WHOLE else "a whole number of more than 64 bits; write it as 1e20"
             case Mapping() | list() | tuple():
-                fault = "a key that is no text" if _odd_keys(value) else None
-                inner = [*value.keys(), *value.values()] if isinstance(value, Mapping) else value
+                keys = list(value) if isinstance(value, Mapping) else []
+                fault = None if all(isinstance(key, str) for key in keys) else "a key that is no text"
+                inner = [*keys, *value.values()] if isinstance(value, Mapping) else value
                 rest += [(item, depth + 1) for item in inner]
                 if depth >= DEEPEST:
                     fault = f"something nested more than {DEEPEST} times"
@@ -194,10 +195,6 @@ def require_plain(document: object, what: str, error: type[DpkitError]) -> None:
                 fault = f"a {type(value).__name__}; write it as text, in quotes"
         if fault is not None:
             raise error(f"{what} holds {fault}")
-
-
-def _odd_keys(value: object) -> bool:
-    return isinstance(value, Mapping) and not all(isinstance(key, str) for key in value)
 
 
 def first_difference(one: object, other: object, place: str = "the top") -> str | None:

@@ -6,7 +6,6 @@ Nothing is ever changed. A charge that is settled gets a second entry; so does n
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import secrets
 import uuid
@@ -17,7 +16,7 @@ import attrs
 
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidLedger
-from dpkit_core.files.documents import canonical_bytes
+from dpkit_core.files.documents import canonical_bytes, digest
 from dpkit_core.privacy.events import event_to_json
 from dpkit_core.privacy.filters import Claim, Ticks
 
@@ -83,7 +82,7 @@ class Entry:
         """Return the entry that follows ``last``, which is None for the first."""
         sequence, previous = (1, NOTHING) if last is None else (last.sequence + 1, last.hash)
         fields = (sequence, kind, account, charge, _text(body), _text(list(total)), previous)
-        return cls(*fields, _hash(fields))
+        return cls(*fields, digest(fields))
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -94,9 +93,7 @@ class Entry:
         InvalidLedger
             If it is none.
         """
-        facts = self._read(self.body, dict)
-        assert isinstance(facts, dict)
-        return facts
+        return self._read(self.body, dict)
 
     @property
     def ticks(self) -> Ticks:
@@ -112,7 +109,7 @@ class Entry:
     @property
     def intact(self) -> bool:
         """Whether the hash is that of the other fields."""
-        return self.hash == _hash(attrs.astuple(self, recurse=False)[:-1])
+        return self.hash == digest(attrs.astuple(self, recurse=False)[:-1])
 
     @property
     def ends_move(self) -> bool:
@@ -135,10 +132,6 @@ class Entry:
 
 def _text(document: object) -> str:
     return canonical_bytes(document).decode("ascii")
-
-
-def _hash(fields: tuple[object, ...]) -> str:
-    return hashlib.sha256(canonical_bytes(list(fields))).hexdigest()
 
 
 @attrs.frozen

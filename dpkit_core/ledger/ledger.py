@@ -18,17 +18,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import attrs
 
 from dpkit_core._version import __version__
-from dpkit_core.errors import (
-    AlreadyCharged,
-    InvalidLedger,
-    LedgerUnavailable,
-    OverBudget,
-)
+from dpkit_core.errors import AlreadyCharged, InvalidLedger, LedgerUnavailable, OverBudget
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import OUTCOMES, Charge, Entry, Settlement
 from dpkit_core.ledger.store import InDoubt, MemoryStore, Store, Transaction
@@ -148,8 +143,10 @@ class Ledger:
             If there is none.
         """
         store = store_for(url).open(url)
-        first = repeated(store, lambda transaction: transaction.at(1), write=False)
-        return cls(store, cls._identity_of(store, first))
+        ledger = cls._found(store)
+        if ledger is None:
+            raise InvalidLedger(f"{store.shown} holds no ledger; create one there")
+        return ledger
 
     @classmethod
     def create_or_open(cls, url: str) -> Self:
@@ -170,19 +167,13 @@ class Ledger:
     @classmethod
     def on(cls, store: Store) -> Self:
         """Return the ledger that a backend holds; a new one if it holds no entry."""
-        first = repeated(store, lambda transaction: transaction.at(1), write=False)
-        return cls._made(store) if first is None else cls(store, cls._identity_of(store, first))
+        return cls._found(store) or cls._made(store)
 
     @classmethod
     def _made(cls, store: Store) -> Self:
         identity = uuid.uuid4().hex
-        body = {
-            "at": now(),
-            "dpkit": __version__,
-            "format": FORMAT,
-            "id": identity,
-            "version": FORMAT_VERSION,
-        }
+        about = {"format": FORMAT, "version": FORMAT_VERSION, "dpkit": __version__}
+        body = {"id": identity, "at": now(), **about}
 
         def begin(transaction: Transaction) -> Entry:
             first = transaction.at(1)
@@ -196,20 +187,20 @@ class Ledger:
         first = repeated(store, begin, write=True)
         return cls(store, identity, Head(first.sequence, first.hash))
 
-    @staticmethod
-    def _identity_of(store: Store, first: Entry | None) -> str:
+    @classmethod
+    def _found(cls, store: Store) -> Self | None:
+        first = repeated(store, lambda transaction: transaction.at(1), write=False)
         if first is None:
-            raise InvalidLedger(f"{store.shown} holds no ledger; create one there")
+            return None
         facts = first.facts if first.intact else {}
         if facts.get("format") != FORMAT:
             raise InvalidLedger(f"the first entry of {store.shown} is damaged, or it is no ledger of dpkit")
         if facts.get("version") != FORMAT_VERSION:
             raise InvalidLedger(
                 f"{store.shown} has format version {facts.get('version')}; this dpkit reads "
-                f"{FORMAT_VERSION}. "
-                "Upgrade dpkit"
+                f"{FORMAT_VERSION}. Upgrade dpkit"
             )
-        return str(facts["id"])
+        return cls(store, str(facts["id"]))
 
     @property
     def id(self) -> str:
@@ -239,8 +230,7 @@ class Ledger:
         if isinstance(self._store, MemoryStore):
             raise InvalidLedger(
                 "a ledger in memory cannot go to another process, which would spend the whole budget again; "
-                "keep "
-                "the ledger in a file"
+                "keep the ledger in a file"
             )
         return vars(self)
 
@@ -523,9 +513,8 @@ class Ledger:
         now = transaction.at(self._seen.sequence)
         if now is None or now.hash != self._seen.hash:
             raise InvalidLedger(
-                f"{self._store.shown} no longer holds entry {self._seen.sequence} as it was: an old or "
-                f"another "
-                "copy was put in its place. Put the right one back; `dpkit ledger audit --against` finds out "
+                f"{self._store.shown} no longer holds entry {self._seen.sequence} as it was: it was replaced "
+                "by an old or another copy. Put the right one back; `dpkit ledger audit --against` finds out "
                 "which it is"
             )
 
@@ -541,14 +530,11 @@ def store_for(url: str) -> type[Store]:
     scheme, separator, _ = str(url).partition("://")
     name = scheme.partition("+")[0] if separator else "sqlite"
     name = "postgresql" if name == "postgres" else name  # libpq accepts both
-    found: type[Store]
-    if name in _OWN:
-        purpose, extra = _OWN[name]
-        of = f"dpkit-ledger-{name}"
-        found = require_resource("ledgers", name, of=of, purpose=purpose, extra=extra)
-    else:
-        found = load_target(find_resource("ledgers", name))
-    return found
+    if name not in _OWN:
+        return cast(type[Store], load_target(find_resource("ledgers", name)))
+    purpose, extra = _OWN[name]
+    of = f"dpkit-ledger-{name}"
+    return cast(type[Store], require_resource("ledgers", name, of=of, purpose=purpose, extra=extra))
 
 
 def repeated(store: Store, action: Callable[[Transaction], T], *, write: bool) -> T:
@@ -597,8 +583,7 @@ def _same(known: Sequence[Entry], charge: Charge) -> Entry:
     outcome = known[1].kind if len(known) > 1 else "not settled"
     raise AlreadyCharged(
         f"charge {charge.id} is entry {reserved.sequence} of account {reserved.account}, {outcome}: it is "
-        f"spent and "
-        "cannot pay for another run. Use the release it paid for, or another identity"
+        "spent and cannot pay for another run. Use the release it paid for, or another identity"
     )
 
 
@@ -606,10 +591,8 @@ def _over(account: Account, total: Ticks, cost: Ticks) -> str:
     measure, limits = account.measure, account.limits
     return (
         f"account {account.name} cannot pay for this run: spent so far {measure.in_words(total, limits)}; "
-        f"after "
-        f"it, {measure.in_words(add(total, cost), limits)}. Nothing is charged, and no part was given data. "
-        f"Plan "
-        "it with a smaller budget"
+        f"after it, {measure.in_words(add(total, cost), limits)}. Nothing is charged, and no part was given "
+        "data. Plan it with a smaller budget"
     )
 
 

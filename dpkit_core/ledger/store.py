@@ -159,8 +159,7 @@ class MemoryStore:
         if self._process != os.getpid():
             raise InvalidLedger(
                 f"this ledger is in the memory of process {self._process}, and this is process "
-                f"{os.getpid()}: "
-                "each would spend the whole budget. Keep the ledger in a file"
+                f"{os.getpid()}: each would spend the whole budget. Keep the ledger in a file"
             )
         with self._lock:
             transaction = _InMemory(self._entries)

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from dpkit_core.data.fields import require_names
 from dpkit_core.data.frames import frame_source, is_frame
+from dpkit_core.data.matching import require_names
 from dpkit_core.data.source import ReadOptions, Source
 from dpkit_core.errors import BrokenPlugin, InvalidData
 from dpkit_core.plugins.registry import load_target

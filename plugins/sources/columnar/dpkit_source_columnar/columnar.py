@@ -19,8 +19,8 @@ import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSystem
 
 from dpkit_core.data.features import Written
-from dpkit_core.data.fields import held_in
-from dpkit_core.data.source import UNTYPED, ReadOptions, is_untyped
+from dpkit_core.data.matching import held_in
+from dpkit_core.data.source import UNTYPED, ReadOptions, cut, is_untyped
 from dpkit_core.errors import InvalidData
 from dpkit_source_columnar import arrow, parquet
 from dpkit_source_columnar.places import find, locate, refused
@@ -130,8 +130,8 @@ class _File:
             batches_of = _format(file, self.called).batches_of
             for batch in batches_of(file, self.own, own, rows, _FETCHED if near else _FETCHED_FAR):
                 self._require_valid(batch.select(own))
-                for start in range(0, batch.num_rows, rows):
-                    yield self._completed(batch.slice(start, rows), schema)
+                for piece in cut(batch, rows):
+                    yield self._completed(piece, schema)
 
     def _completed(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         if not schema.names:

@@ -71,9 +71,7 @@ def file_of(where: str, scheme: str) -> Path:
     Raises
     ------
     InvalidOption
-        If the URL has a host, a user or options, which a file has not; none of them is in the message.
-    InvalidData
-        If no such file is there.
+        If the URL has a host, a user or options, which no file has; the message contains none of them.
     """
     path = Path(where)
     if where.startswith(f"{scheme}:"):

@@ -17,10 +17,10 @@ import pyarrow as pa
 from duckdb.sqltypes import DuckDBPyType
 
 from dpkit_core.data.features import Written
-from dpkit_core.data.source import ReadOptions, Source, tried
+from dpkit_core.data.source import ReadOptions, Source, cut, tried
 from dpkit_core.errors import DpkitError, InvalidData
 from dpkit_source_sql.address import file_of
-from dpkit_source_sql.entries import cut, require_readable, require_text, unreadable
+from dpkit_source_sql.entries import require_readable, require_text, unreadable
 from dpkit_source_sql.passes import Passes
 from dpkit_source_sql.tables import Relation, chosen, quoted
 

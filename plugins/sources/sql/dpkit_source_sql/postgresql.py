@@ -20,10 +20,10 @@ import pyarrow as pa
 from adbc_driver_manager import Error
 
 from dpkit_core.data.features import Written
-from dpkit_core.data.source import ReadOptions, Source
+from dpkit_core.data.source import ReadOptions, Source, cut
 from dpkit_core.errors import DpkitError, InvalidData
 from dpkit_source_sql.address import Server, server_of
-from dpkit_source_sql.entries import cut, require_readable, require_text, unreadable
+from dpkit_source_sql.entries import require_readable, require_text, unreadable
 from dpkit_source_sql.session import Session
 from dpkit_source_sql.tables import Relation, chosen, quoted
 

@@ -28,10 +28,10 @@ import pyarrow.compute as pc
 
 from dpkit_core.data.encode import NOTHING
 from dpkit_core.data.features import Written
-from dpkit_core.data.source import UNTYPED, ReadOptions, Source
+from dpkit_core.data.source import UNTYPED, ReadOptions, Source, cut
 from dpkit_core.errors import DpkitError, InvalidData
 from dpkit_source_sql.address import file_of
-from dpkit_source_sql.entries import cut, require_text
+from dpkit_source_sql.entries import require_text
 from dpkit_source_sql.session import Session
 from dpkit_source_sql.tables import Relation, chosen, quoted
 

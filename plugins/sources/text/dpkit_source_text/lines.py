@@ -22,7 +22,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from dpkit_core.data.once import HELD, spooled
+from dpkit_core.data.source import HELD, spooled
 from dpkit_core.errors import InvalidData, InvalidOption
 
 # The longest line, in bytes of UTF-8. No block that is read at once may become longer than this.
