@@ -18,11 +18,15 @@ from dpkit_core.data.features import DECIMALS, EPOCH, THOUSANDS, Feature, Writte
 from dpkit_core.data.transforms import MOST_POWER, Transform
 from dpkit_core.errors import InvalidSchema
 from dpkit_core.files.documents import flaw_of
+from dpkit_core.validators import frozen_tuple
 
 KINDS = ("numeric", "categorical", "date")
 
 #: What may be done about a missing value.
 MISSING = ("drop", "constant", "indicator")
+
+#: A bound for units, so that numbers of pairs of records fit everywhere.
+MOST_RECORDS_OF_A_UNIT = 2**20
 
 #: What people call kinds elsewhere.
 _CALLED = {
@@ -449,3 +453,42 @@ def _in_calendar(days: float) -> bool:
 
 def _date(days: float) -> datetime.date:
     return EPOCH + datetime.timedelta(days=days)
+
+
+@attrs.frozen
+class Unit:
+    """Whom a release protects: all records with one identifier, of which at most ``most_records`` are kept.
+
+    Attributes
+    ----------
+    columns
+        The column that says who a record is of, or several, whose values together do. Neither features nor
+        target.
+    most_records
+        Public, and chosen without the data.
+    """
+
+    columns: tuple[str, ...] = attrs.field(converter=frozen_tuple)
+    most_records: int = 1
+
+    def __str__(self) -> str:
+        """Return the columns, as messages and certificates name the unit."""
+        return " and ".join(map(repr, self.columns))
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with it, in itself."""
+        problems = [flaw for name in self.columns if (flaw := unprintable("unit", name)) is not None]
+        if not self.columns or len(set(self.columns)) < len(self.columns):
+            problems.append(f"the unit has the columns {list(self.columns)}; name at least one, each once")
+        if type(self.most_records) is not int or not 1 <= self.most_records <= MOST_RECORDS_OF_A_UNIT:
+            problems.append(
+                f"the unit has most_records = {self.most_records!r}; it must be a whole number from 1 to "
+                "2^20, chosen without the data"
+            )
+        return tuple(problems)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the unit as plain data, the shape of its table in a schema file."""
+        column = self.columns[0] if len(self.columns) == 1 else list(self.columns)
+        return {"column": column, "most_records": self.most_records}

@@ -18,8 +18,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.arrays import Integers, Matrix, Vector
-from dpkit_core.data.features import Feature, wanted
+from dpkit_core.arrays import Booleans, Integers, Matrix, Vector
+from dpkit_core.data.features import Feature, Written, wanted
 from dpkit_core.data.frames import (
     ArrowSource,
     column_feature,
@@ -27,10 +27,11 @@ from dpkit_core.data.frames import (
     frame_source,
     frame_target,
     is_frame,
+    unit_columns,
 )
 from dpkit_core.data.matching import numbered, require_columns
 from dpkit_core.data.rules import complete, filled, transformed
-from dpkit_core.data.schema import Schema
+from dpkit_core.data.schema import Schema, Unit
 from dpkit_core.data.sums import (
     Block,
     MappedRecords,
@@ -41,6 +42,7 @@ from dpkit_core.data.sums import (
     rows_of,
     total,
 )
+from dpkit_core.data.units import Hashes, Kept, Roster, contents, contents_of_sparse
 from dpkit_core.errors import InvalidData
 from dpkit_core.text import some_of
 
@@ -83,6 +85,11 @@ class AnyDataset(Protocol):
         ...
 
     @property
+    def unit(self) -> Unit | None:
+        """Whose records are kept, at most so many of each, as ``Schema.unit``."""
+        ...
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the features, in order."""
         ...
@@ -118,6 +125,59 @@ class AnyDataset(Protocol):
     def dense(self) -> Dataset:
         """Return the records in memory, as a matrix."""
         ...
+
+
+#: The units of records that have none.
+NOBODY: Integers = np.empty(0, np.int64)
+
+
+@attrs.frozen(eq=False)
+class Members:
+    """Whose each record is: its unit's number on the roster; and how many of each are kept."""
+
+    codes: Integers
+    roster: Roster
+    most: int
+
+    @classmethod
+    def of(cls, units: Any, schema: Schema, roster: Roster | None = None) -> Members | None:
+        """Return whose records these are, by ``units`` of ``Dataset.from_arrays``; None without a unit.
+
+        Raises
+        ------
+        InvalidData
+            If there is a unit and it is not said whose the records are, or the other way round.
+        """
+        if schema.unit is None:
+            if units is not None:
+                raise InvalidData(
+                    "units says whose each record is, and the schema protects single records; name the unit "
+                    "in the schema, or leave units out"
+                )
+            return None
+        if units is None:
+            raise InvalidData(
+                f"the schema protects all records of one {schema.unit}; say whose each record is with "
+                "units=, or give a table with that column"
+            )
+        roster = Roster() if roster is None else roster
+        codes = roster.codes(unit_columns(units, schema.unit.columns))
+        return cls(codes, roster, schema.unit.most_records)
+
+    def require(self, records: int) -> Members:
+        """Return the same, if it is said for as many records as there are."""
+        if len(self.codes) != records:
+            raise InvalidData(f"units has {len(self.codes)} entries for {records} records; give one for each")
+        return self
+
+    def only(self, records: Booleans) -> Members:
+        """Return whose these records are."""
+        return attrs.evolve(self.require(len(records)), codes=self.codes[records])
+
+    def kept(self, contents: Hashes) -> Booleans:
+        """Return which records are kept."""
+        kept = Kept(self.codes, contents, self.roster.hashes(), self.most)
+        return kept.in_a_pass()(self.codes, contents)
 
 
 def _sum(data: AnyDataset, what: Sum, /) -> Integers:
@@ -212,10 +272,11 @@ class Dataset:
     target: str = "y"
     target_bounds: tuple[float, float] | None = None
     outcome: Feature | None = None
+    unit: Unit | None = None
 
     @classmethod
     def from_arrays(
-        cls, X: npt.ArrayLike, y: npt.ArrayLike, schema: Schema, *, batch: bool = False
+        cls, X: npt.ArrayLike, y: npt.ArrayLike, schema: Schema, *, units: Any = None, batch: bool = False
     ) -> Dataset:
         """Return the dataset of a matrix, or of a table with named columns.
 
@@ -231,26 +292,48 @@ class Dataset:
             its positive category and 0 else; one of several classes as it is.
         schema
             The public facts.
+        units
+            Of a schema with a unit: whose each record is, by text or whole numbers. Of a unit of several
+            columns a table, or a mapping from each of them to its entries. By default the columns of ``X``
+            of these names, where it is a table.
         batch
             Whether it is one of a stream, which may have no records.
         """
-        return cls._of(X, _target(y, schema), schema, batch=batch)
+        table = frame_source(X) if is_frame(X) else None  # a stream may be read only once
+        if units is None and schema.unit is not None:
+            units = table
+        return cls._of(
+            X if table is None else table, _target(y, schema), schema, Members.of(units, schema), batch=batch
+        )
 
     @classmethod
-    def _of(cls, X: npt.ArrayLike | ArrowSource, target: Vector, schema: Schema, *, batch: bool) -> Dataset:
+    def _of(
+        cls,
+        X: npt.ArrayLike | ArrowSource,
+        target: Vector,
+        schema: Schema,
+        members: Members | None,
+        *,
+        batch: bool,
+    ) -> Dataset:
         features, outcome = schema.features, schema.outcome
-        if is_frame(X) or isinstance(X, ArrowSource):
-            X = frame_matrix(X, features, beside=[schema.target.name])
+        if isinstance(X, ArrowSource):
+            unit = () if schema.unit is None else schema.unit.columns
+            X = frame_matrix(X, features, beside=[schema.target.name, *unit])
         matrix = _numbers(cast(npt.ArrayLike, X), "X", 2)
         _require_shape(matrix.shape, target.shape[0], schema, least=0 if batch else 1)
-        matrix, target = complete(filled(matrix, features), target, features, outcome)
-        if not (batch or len(target)):
+        matrix = filled(matrix, features)
+        whole = complete(matrix, target, features, outcome)
+        block = _only(whole, Block(matrix, target))
+        if not (batch or len(block)):
             raise InvalidData("no record is complete, and the schema drops those that are not")
-        _require_finite(matrix, [feature.name for feature in features])
-        _require_finite(target[:, np.newaxis], [schema.target.name])
-        block = _transformed(Block(matrix, target), features, outcome)
+        _require_finite(block.X, [feature.name for feature in features])
+        _require_finite(block.y[:, np.newaxis], [schema.target.name])
+        if members is not None:
+            block = _only(members.only(whole).kept(contents(block.X, block.y)), block)
+        block = _transformed(block, features, outcome)
         X, y = _read_only(block.X), _read_only(block.y)
-        return cls(X, y, features, schema.target.name, schema.target.bounds, outcome)
+        return cls(X, y, features, schema.target.name, schema.target.bounds, outcome, schema.unit)
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema, *, batch: bool = False) -> Dataset:
@@ -271,7 +354,8 @@ class Dataset:
                 f"a {type(frame).__name__} has no named columns; give a data frame, or use from_arrays"
             )
         source = frame_source(frame)  # a stream may be read only once
-        return cls._of(source, frame_target(source, schema.outcome), schema, batch=batch)
+        members = None if schema.unit is None else Members.of(source, schema)
+        return cls._of(source, frame_target(source, schema.outcome), schema, members, batch=batch)
 
     @classmethod
     def from_source(cls, source: Source, schema: Schema, *, batch: bool = False) -> Dataset:
@@ -294,16 +378,30 @@ class Dataset:
             Naming the column and the remedy: one is missing, is not what the schema says, or has missing or
             infinite values; or there are no records, or not as many as the schema says.
         """
-        return cls._held([*_read(source, schema, schema.features)], source, schema, batch=batch)
+        roster = Roster()
+        blocks = [*_read(source, schema, schema.features, roster)]
+        return cls._held(blocks, roster, source, schema, batch=batch)
 
     @classmethod
-    def _held(cls, blocks: list[Block], source: Source, schema: Schema, *, batch: bool) -> Dataset:
-        records = sum(map(len, blocks))
+    def _held(
+        cls,
+        blocks: list[tuple[Block, Integers]],
+        roster: Roster,
+        source: Source,
+        schema: Schema,
+        *,
+        batch: bool,
+    ) -> Dataset:
+        records = sum(len(block) for block, _ in blocks)
         if not batch:
             _require_records(records, source, schema)
-        freed = (blocks.pop(0) for _ in range(len(blocks)))
+        members = None
+        if schema.unit is not None:
+            codes = [np.empty(0, np.int64), *(codes for _, codes in blocks)]
+            members = Members(np.concatenate(codes), roster, schema.unit.most_records)
+        freed = (blocks.pop(0)[0] for _ in range(len(blocks)))
         held = _gathered(freed, np.empty((records, len(schema.features)), order="F"))
-        return cls._of(held.X, held.y, schema, batch=batch)
+        return cls._of(held.X, held.y, schema, members, batch=batch)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -358,10 +456,14 @@ class SparseDataset:
     target: str = "y"
     target_bounds: tuple[float, float] | None = None
     outcome: Feature | None = None
+    unit: Unit | None = None
 
     @classmethod
-    def from_arrays(cls, X: Any, y: npt.ArrayLike, schema: Schema) -> SparseDataset:
-        """Return the dataset of any SciPy sparse matrix whose columns are ``schema.features``, in order."""
+    def from_arrays(cls, X: Any, y: npt.ArrayLike, schema: Schema, *, units: Any = None) -> SparseDataset:
+        """Return the dataset of any SciPy sparse matrix whose columns are ``schema.features``, in order.
+
+        ``units`` says whose each record is, as for ``Dataset.from_arrays``.
+        """
         from scipy import sparse  # noqa: PLC0415 - only sparse data pay for the import
 
         if not sparse.issparse(X):
@@ -388,8 +490,12 @@ class SparseDataset:
                 "rules for missing values are for dense data and files"
             )
         _require_finite(target[:, np.newaxis], [schema.target.name])
+        if (members := Members.of(units, schema)) is not None:
+            keep = members.require(len(target)).kept(contents_of_sparse(matrix.tocsr(), target))
+            matrix, target = matrix.tocsr()[keep], target[keep]
         target = _read_only(transformed(target[:, np.newaxis], [schema.outcome])[:, 0])
-        return cls(matrix, target, schema.features, schema.target.name, schema.target.bounds, schema.outcome)
+        facts = schema.target.name, schema.target.bounds, schema.outcome, schema.unit
+        return cls(matrix, target, schema.features, *facts)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -432,7 +538,7 @@ class SparseDataset:
     def dense(self) -> Dataset:
         """Return the records as a matrix, which may take far more memory."""
         X = _read_only(np.asarray(self.X.toarray(order="C"), dtype=np.float64))
-        return Dataset(X, self.y, self.features, self.target, self.target_bounds, self.outcome)
+        return Dataset(X, self.y, self.features, self.target, self.target_bounds, self.outcome, self.unit)
 
 
 @attrs.frozen(eq=False)
@@ -457,30 +563,34 @@ class StreamedDataset:
     target: str = "y"
     target_bounds: tuple[float, float] | None = None
     outcome: Feature | None = None
+    unit: Unit | None = None
 
     @classmethod
-    def from_blocks(
-        cls, blocks: Callable[[], Iterator[tuple[npt.ArrayLike, npt.ArrayLike]]], schema: Schema
-    ) -> StreamedDataset:
+    def from_blocks(cls, blocks: Callable[[], Iterator[tuple[Any, ...]]], schema: Schema) -> StreamedDataset:
         """Return the dataset whose records ``blocks`` yields, after one pass that checks them.
 
         Each block is a matrix with one column for each of ``schema.features``, in order, and the target of
-        its records. Blocks may have any size and come in any order, but the same records in each pass.
+        its records; of a schema with a unit also whose they are, as ``units`` of ``Dataset.from_arrays``.
+        Blocks may have any size and come in any order, but the same records in each pass.
         """
+        roster = Roster()
         position = {feature: j for j, feature in enumerate(schema.features)}
 
-        def read(features: tuple[Feature, ...]) -> Iterator[Block]:
+        def read(features: tuple[Feature, ...]) -> Iterator[tuple[Block, Integers]]:
             columns = [position[feature] for feature in features]
-            for X, y in blocks():
+            for X, y, *units in blocks():
                 matrix = _numbers(X, "a block of X", 2)
                 target = _target(y, schema)
                 _require_shape(matrix.shape, len(target), schema, least=0)
                 matrix = filled(matrix, schema.features)
-                matrix, target = complete(matrix, target, schema.features, schema.outcome)
+                members = Members.of(units[0] if units else None, schema, roster)
+                codes = NOBODY if members is None else members.require(len(target)).codes
+                keep = complete(matrix, target, schema.features, schema.outcome)
                 everything = columns == list(range(len(position)))
-                yield Block(matrix if everything else matrix[:, columns], target)
+                block = Block(matrix if everything else matrix[:, columns], target)
+                yield _only(keep, block), codes if members is None else codes[keep]
 
-        return cls._from_reader(read, schema)
+        return cls._from_reader(read, schema, roster)
 
     @classmethod
     def from_source(cls, source: Source, schema: Schema) -> StreamedDataset:
@@ -495,38 +605,66 @@ class StreamedDataset:
             As ``Dataset.from_source``.
         """
         dropping = tuple(feature for feature in schema.features if feature.missing == "drop")
+        roster = Roster()
         rows = 0
 
-        def read(features: tuple[Feature, ...]) -> Iterator[Block]:
+        def read(features: tuple[Feature, ...]) -> Iterator[tuple[Block, Integers]]:
             nonlocal rows
             rows = 0
             # Whether a record is left out depends on all columns that may drop it, in each pass alike.
             needed = (*features, *(feature for feature in dropping if feature not in features))
-            for block in _read(source, schema, needed):
+            for block, codes in _read(source, schema, needed, roster):
                 rows += len(block)
-                X, y = complete(block.X, block.y, needed, schema.outcome)
-                yield Block(X[:, : len(features)], y)
+                keep = complete(block.X, block.y, needed, schema.outcome)
+                complete_ones = _only(keep, Block(block.X[:, : len(features)], block.y))
+                yield complete_ones, codes if schema.unit is None else codes[keep]
 
-        found = cls._from_reader(read, schema)
+        found = cls._from_reader(read, schema, roster)
         _require_records(rows, source, schema)
         return found
 
     @classmethod
     def _from_reader(
-        cls, read: Callable[[tuple[Feature, ...]], Iterator[Block]], schema: Schema
+        cls,
+        read: Callable[[tuple[Feature, ...]], Iterator[tuple[Block, Integers]]],
+        schema: Schema,
+        roster: Roster,
     ) -> StreamedDataset:
         """Return the dataset that ``read`` reads, after one pass that checks it; it is transformed here."""
         names = [feature.name for feature in schema.features]
         records = 0
-        for block in read(schema.features):
+        members: list[Integers] = [np.empty(0, np.int64)]
+        hashes: list[Hashes] = [np.empty(0, np.uint64)]
+        for block, codes in read(schema.features):
             _require_finite(block.X, names)
             _require_finite(block.y[:, np.newaxis], [schema.target.name])
             records += len(block)
+            if schema.unit is not None:  # 16 bytes a record, for the time of this pass
+                members.append(codes)
+                hashes.append(contents(block.X, block.y))
         _require_rows(records)
+        kept: Kept | None = None
+        if schema.unit is not None:
+            everyone = np.concatenate(members), np.concatenate(hashes)
+            kept = Kept(*everyone, roster.hashes(), schema.unit.most_records)
+            records = kept.records
+            members.clear()
+            hashes.clear()
+
+        def of_units(features: tuple[Feature, ...]) -> Iterator[Block]:
+            if kept is None:
+                yield from (block for block, _ in read(features))
+                return
+            # Which records are kept depends on all columns, and on nothing that an earlier pass saw of them.
+            keeps = kept.in_a_pass()
+            columns = [schema.features.index(feature) for feature in features]
+            for block, codes in read(schema.features):
+                keep = keeps(codes, contents(block.X, block.y))
+                yield Block(block.X[keep][:, columns], block.y[keep])
 
         def checked(features: tuple[Feature, ...]) -> Iterator[Block]:
             rows = 0
-            for block in read(features):
+            for block in of_units(features):
                 rows += len(block)
                 if rows <= records:
                     yield _transformed(block, features, schema.outcome)
@@ -536,8 +674,8 @@ class StreamedDataset:
                     "the same, so let `blocks` open its source anew at each call, and leave files as they are"
                 )
 
-        target = schema.target
-        return cls(checked, records, schema.features, target.name, target.bounds, schema.outcome)
+        facts = schema.target.name, schema.target.bounds, schema.outcome, schema.unit
+        return cls(checked, records, schema.features, *facts)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -557,7 +695,7 @@ class StreamedDataset:
     def dense(self) -> Dataset:
         """Return the records in memory, by one pass."""
         held = _gathered(self.read(self.features), np.empty((self.records, len(self.features))))
-        facts = self.features, self.target, self.target_bounds, self.outcome
+        facts = self.features, self.target, self.target_bounds, self.outcome, self.unit
         return Dataset(_read_only(held.X), _read_only(held.y), *facts)
 
 
@@ -574,29 +712,38 @@ def dataset_of(source: Source, schema: Schema, forms: Sequence[str]) -> AnyDatas
     """
     if "streamed" not in forms:
         return Dataset.from_source(source, schema)
-    blocks: list[Block] = []
-    reading = _read(source, schema, schema.features)
-    for block in reading:
-        blocks.append(block)
-        if sum(each.X.nbytes for each in blocks) > LARGE:
+    blocks: list[tuple[Block, Integers]] = []
+    roster = Roster()
+    reading = _read(source, schema, schema.features, roster)
+    for read in reading:
+        blocks.append(read)
+        if sum(block.X.nbytes for block, _ in blocks) > LARGE:
             blocks.clear()
             reading.close()
             return StreamedDataset.from_source(source, schema)
-    return Dataset._held(blocks, source, schema, batch=False)
+    return Dataset._held(blocks, roster, source, schema, batch=False)
 
 
-def _read(source: Source, schema: Schema, features: Sequence[Feature]) -> Generator[Block, None, None]:
-    """Yield the records of a source in blocks of these features, not transformed, missing values as NaN."""
-    from dpkit_core.data.encode import encode  # noqa: PLC0415 - a source has pyarrow
+def _read(
+    source: Source, schema: Schema, features: Sequence[Feature], roster: Roster
+) -> Generator[tuple[Block, Integers], None, None]:
+    """Yield the records of a source in blocks of these features, not transformed, missing values as NaN.
+
+    With the number, on the roster, of each record's unit, where the schema has one.
+    """
+    from dpkit_core.data.encode import encode, identifiers  # noqa: PLC0415 - a source has pyarrow
 
     require_columns(source, schema)
     columns = wanted((*features, schema.outcome))
+    unit = () if schema.unit is None else schema.unit.columns
+    columns |= dict.fromkeys(unit, Written("categorical"))
     widest = max(len(columns), len(features) + 1)
     start = 0
     for batch in source.batches(columns, max(1, BLOCK // (8 * widest))):
         with numbered(source.called, start, schema.target.name):
             block = Block(encode(batch, features), encode(batch, [schema.outcome])[:, 0])
-        yield block
+            codes = roster.codes([identifiers(batch.column(name), name) for name in unit]) if unit else NOBODY
+        yield block, codes
         start += batch.num_rows
 
 
@@ -609,6 +756,14 @@ def _gathered(blocks: Iterable[Block], X: Matrix) -> Block:
         X[part], y[part] = block.X, block.y
         start += len(block)
     return Block(X, y)
+
+
+def _only(keep: Booleans, block: Block) -> Block:
+    """Return the records of a block that are kept; the block itself where all are."""
+    if keep.all():
+        return block
+    X = block.X[keep]
+    return Block(np.asfortranarray(X) if block.X.flags.f_contiguous else X, block.y[keep])
 
 
 def _transformed(block: Block, features: Sequence[Feature], outcome: Feature) -> Block:

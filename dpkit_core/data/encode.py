@@ -56,6 +56,10 @@ _TICKS_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": _DAY, "ns": 1000 * _DAY}
 _FIRST, _LAST = -719_162, 2_932_896
 
 
+#: What an entry is that says who a record is of.
+IDENTIFIER = "an identifier: a whole number, or text that is not empty"
+
+
 class Unreadable(InvalidData):
     """An entry is not what the schema says. The message contains no value.
 
@@ -362,6 +366,13 @@ def places(entries: pa.Array, name: str, written: Written = Written()) -> Vector
     return np.where(np.isnan(found), -1.0, found)
 
 
+def can_identify(kind: pa.DataType) -> bool:
+    """Return whether a column of this type may say who a record is of: text, whole numbers, or a union."""
+    plain = _plain_type(kind)
+    types = pa.types
+    return _is_text(plain) or any(check(plain) for check in (types.is_integer, types.is_union, types.is_null))
+
+
 def identifiers(entries: pa.Array | pa.ChunkedArray, name: str) -> tuple[npt.NDArray[np.intp], list[str]]:
     """Return the place of each entry among the distinct identifiers, and these, whole numbers as text.
 
@@ -373,14 +384,12 @@ def identifiers(entries: pa.Array | pa.ChunkedArray, name: str) -> tuple[npt.NDA
     Unreadable
         If an entry is neither text nor a whole number, or is missing: every record is somebody's.
     """
-    wanted = "an identifier, which is text that is not empty or a whole number"
+    if isinstance(entries, pa.ChunkedArray):
+        entries = entries.combine_chunks()
     if not pa.types.is_union(entries.type):
-        plain = _plain(entries)
-        if pa.types.is_integer(plain.type) or pa.types.is_null(plain.type):
-            plain = plain.cast(pa.string())
-        elif not pa.types.is_string(plain.type):
-            raise Unreadable(name, 0, f"{wanted}, but {entries.type}")
-        return _distinct(plain, name, wanted)
+        if not can_identify(entries.type):
+            raise Unreadable(name, 0, IDENTIFIER)
+        return _distinct(_plain(entries).cast(pa.string()), name)
     codes, offsets = _members(entries)
     at = np.empty(len(entries), np.intp)
     known: dict[str, int] = {}
@@ -459,12 +468,12 @@ def _each(entries: pa.Array, name: str, wanted: str, read: Callable[[str], float
     return lines[at]
 
 
-def _distinct(entries: pa.Array, name: str, wanted: str) -> tuple[npt.NDArray[np.intp], list[str]]:
+def _distinct(entries: pa.Array, name: str) -> tuple[npt.NDArray[np.intp], list[str]]:
     """Return what ``identifiers`` returns for a column of text."""
     at, texts = _encoded(entries, name)
     nothing = [len(texts), *(i for i, text in enumerate(texts) if text.strip() in NOTHING)]
     if len(missing := np.flatnonzero(np.isin(at, nothing))):
-        raise Unreadable(name, int(missing[0]), wanted)
+        raise Unreadable(name, int(missing[0]), IDENTIFIER)
     return at, texts
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.data.features import Feature, Written, wanted
-from dpkit_core.data.matching import find, numbered, require_kind, type_of
+from dpkit_core.data.matching import find, numbered, require_identifiers, require_kind, type_of
 from dpkit_core.data.rules import filled
 from dpkit_core.data.source import HELD, UNTYPED, ReadOptions, cut, is_untyped, spooled, tried
 from dpkit_core.errors import InvalidData, InvalidSchema, UnusedColumns
@@ -363,6 +363,76 @@ def frame_target(X: Any, outcome: Feature) -> Vector:
         If the column is missing, appears twice or does not hold what is needed.
     """
     return _encoded(frame_source(X), [outcome]).ravel()
+
+
+def unit_columns(units: Any, columns: Sequence[str]) -> list[tuple[npt.NDArray[np.intp], list[str]]]:
+    """Return the identifiers of each column of a unit, as ``encode.identifiers``.
+
+    Parameters
+    ----------
+    units
+        The entries, of a unit of one column; or a mapping from each column to its entries; or a table with
+        these columns.
+    columns
+        Of the unit.
+
+    Raises
+    ------
+    InvalidData
+        If a column is missing, or an entry is neither text nor a whole number.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - arrays are used without it
+
+    from dpkit_core.data.encode import identifiers  # noqa: PLC0415 - likewise
+
+    # A column of polars or pyarrow is an Arrow stream, too, and has a length.
+    if isinstance(units, ArrowSource) or (is_frame(units) and not _is_column(units)):
+        source = frame_source(units)
+        for name in columns:
+            require_identifiers(find(source, name, "column of the unit"))
+        batches = list(source.read(list(columns)))
+        table = pa.Table.from_batches(batches) if batches else None
+        entries = [pa.nulls(0) if table is None else table.column(name) for name in columns]
+    else:
+        if not isinstance(units, Mapping):
+            if len(columns) > 1:
+                raise InvalidData(
+                    f"the unit has the columns {some_of(columns)}; give units as a table with them, or as a "
+                    "mapping"
+                )
+            units = {columns[0]: units}
+        if missing := [name for name in columns if name not in units]:
+            raise InvalidData(f"units has no column {missing[0]!r}")
+        entries = [_identifying(name, units[name]) for name in columns]
+        if len({len(column) for column in entries}) > 1:
+            raise InvalidData(f"the columns {some_of(columns)} of units are not equally long")
+    with numbered("units", 0):
+        return [identifiers(column, name) for column, name in zip(entries, columns, strict=True)]
+
+
+def _identifying(name: str, entries: Any) -> Any:
+    """Return identifiers as Arrow has them; Python's objects one by one, whole numbers as text."""
+    import pyarrow as pa  # noqa: PLC0415 - likewise
+
+    if isinstance(entries, pa.Array | pa.ChunkedArray):
+        return entries
+    if not _is_object(entries):
+        return column_of(name, entries)
+    texts = [_identifier(entry) for entry in np.asarray(entries, dtype=object).tolist()]
+    return pa.array(texts, pa.string())
+
+
+def _identifier(entry: Any) -> str | None:
+    if isinstance(entry, bool | np.bool_) or not isinstance(entry, str | numbers.Integral):
+        return None
+    return str(entry)
+
+
+def _is_column(entries: Any) -> bool:
+    """Return whether it is one column of a table, which may speak Arrow's C stream as well."""
+    return hasattr(entries, "__len__") and not (
+        hasattr(entries, "columns") or hasattr(entries, "column_names")
+    )
 
 
 def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:

@@ -29,6 +29,7 @@ _DATES = (
     'dates are read as 2020-01-31 unless the schema gives another format, such as format = "%d.%m.%Y"; '
     "correct the entry, or give its column a format"
 )
+_SOMEBODY = "correct the entry; a record of nobody in particular needs an identifier of its own"
 _FORMAT = "correct the entry, or write all dates of the table so, or alter the format where the schema has it"
 
 
@@ -116,6 +117,17 @@ def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
     raise InvalidData(f"{role} {field.name!r} holds {held_in(field)}, not {_KINDS[wanted]}; {remedy}")
 
 
+def require_identifiers(field: pa.Field) -> None:
+    """Raise unless a column is of a type that can say who a record is of: text, or whole numbers."""
+    from dpkit_core.data.encode import can_identify  # noqa: PLC0415 - likewise
+
+    if not can_identify(field.type):
+        raise InvalidData(
+            f"column {field.name!r} is to say who a record is of and holds {type_of(field)}; give text "
+            "or whole numbers (in pandas by astype('Int64'), also where one is missing)"
+        )
+
+
 @contextmanager
 def numbered(called: str, read: int, target: str | None = None) -> Iterator[None]:
     """Give an unreadable entry the number of its record, in a batch with ``read`` records before it.
@@ -125,7 +137,7 @@ def numbered(called: str, read: int, target: str | None = None) -> Iterator[None
     InvalidData
         In place of ``Unreadable``, with what to do.
     """
-    from dpkit_core.data.encode import Unreadable  # noqa: PLC0415 - likewise
+    from dpkit_core.data.encode import IDENTIFIER, Unreadable  # noqa: PLC0415 - likewise
 
     try:
         yield
@@ -133,6 +145,7 @@ def numbered(called: str, read: int, target: str | None = None) -> Iterator[None
         role = "target" if error.column == target else "column"
         dated = error.wanted.startswith("a date in")
         remedy = _DATES if error.wanted == "a date" else _FORMAT if dated else remedy_for(role)
+        remedy = _SOMEBODY if error.wanted == IDENTIFIER else remedy
         raise InvalidData(
             f"{called}, record {read + error.row + 1}: {role} {error.column!r} holds something that is not "
             f"{error.wanted}; {remedy}"
@@ -143,6 +156,8 @@ def require_columns(source: Source, schema: Schema) -> None:
     """Raise unless the source has the schema's columns, of types that can be what it says; reads no value."""
     for column, role in ((schema.target, "target"), *((column, "column") for column in schema.columns)):
         require_kind(find(source, column.name, role), column.kind, role)
+    for name in schema.unit.columns if schema.unit is not None else ():
+        require_identifiers(find(source, name, "column of the unit"))
 
 
 def infer_schema(
@@ -203,4 +218,5 @@ def _column(field: pa.Field) -> Column:
 def unused_columns(source: Source, schema: Schema) -> tuple[str, ...]:
     """Return the columns of the source that the schema does not name; they are never read."""
     known = {column.name for column in (*schema.columns, schema.target)}
+    known.update(() if schema.unit is None else schema.unit.columns)
     return tuple(name for name in source.fields.names if name not in known)

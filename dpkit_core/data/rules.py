@@ -10,7 +10,7 @@ import numpy as np
 from dpkit_core.data.features import Feature
 
 if TYPE_CHECKING:
-    from dpkit_core.arrays import Matrix, Vector
+    from dpkit_core.arrays import Booleans, Matrix, Vector
 
 
 def filled(matrix: Matrix, features: Sequence[Feature]) -> Matrix:
@@ -29,8 +29,8 @@ def filled(matrix: Matrix, features: Sequence[Feature]) -> Matrix:
     return matrix
 
 
-def complete(X: Matrix, y: Vector, features: Sequence[Feature], outcome: Feature) -> tuple[Matrix, Vector]:
-    """Return the records that no column drops: those that lack nothing where the rule is to leave them out.
+def complete(X: Matrix, y: Vector, features: Sequence[Feature], outcome: Feature) -> Booleans:
+    """Return which records no column drops: those that lack nothing where the rule is to leave them out.
 
     Whether a record is kept depends on that record alone. So a table with one record more becomes one with at
     most one record more.
@@ -40,10 +40,7 @@ def complete(X: Matrix, y: Vector, features: Sequence[Feature], outcome: Feature
     keep = np.ones(len(y), dtype=np.bool_)
     for column in dropping:
         keep &= ~np.isnan(column)
-    if keep.all():
-        return X, y
-    kept = X[keep]
-    return (np.asfortranarray(kept) if X.flags.f_contiguous else kept), y[keep]
+    return keep
 
 
 def transformed(matrix: Matrix, features: Sequence[Feature]) -> Matrix:

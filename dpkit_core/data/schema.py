@@ -39,6 +39,16 @@ part is refused.
 ``[columns."*"]`` describes every column of the table that is not named, as in a table of thousands of genes
 measured by one instrument.
 
+Where a person may have several records, the schema names the *unit* that the release protects, and how many
+of its records count::
+
+    [unit]
+    column = "patient_id"        # or several: ["hospital", "patient"]
+    most_records = 4             # 1 unless said otherwise
+
+A dataset then keeps at most so many records of each unit (``dpkit_core.data.units``), and every guarantee is
+about all records of one unit. The column holds text or whole numbers, and is neither feature nor target.
+
 A column of dates becomes days since 1 January 1970, with the time of day as a fraction::
 
     [columns.opened]
@@ -99,7 +109,7 @@ from typing import Any
 
 import attrs
 
-from dpkit_core.data.columns import Column, shown_without_defaults, unprintable
+from dpkit_core.data.columns import Column, Unit, shown_without_defaults, unprintable
 from dpkit_core.data.features import EPOCH, Feature, Written
 from dpkit_core.data.schema_file import read_facts, table_of
 from dpkit_core.data.source import ReadOptions
@@ -110,7 +120,7 @@ from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.text import some_of
 from dpkit_core.validators import frozen_tuple
 
-__all__ = ["Column", "Schema"]
+__all__ = ["Column", "Schema", "Unit"]
 
 #: More records than anybody has, and few enough digits to be shown.
 MOST_RECORDS_ABOUT = 10**18
@@ -138,6 +148,8 @@ class Schema:
     defaults
         How text is read in columns that do not say how they are written; set by ``read_with``. It belongs to
         a file and not to the facts: it is not in the document, and schemas that differ only in it are equal.
+    unit
+        Whom the release protects, where that is not a record; only under ``ADD_OR_REMOVE_ONE``.
 
     Raises
     ------
@@ -158,6 +170,7 @@ class Schema:
     assertions: tuple[str, ...] = attrs.field(default=(), converter=frozen_tuple)
     records_about: int | None = None
     defaults: Written = attrs.field(default=Written(), eq=False)
+    unit: Unit | None = None
 
     def __attrs_post_init__(self) -> None:
         if problems := tuple(self._problems()):
@@ -178,6 +191,7 @@ class Schema:
             if (flaw := unprintable("assertion", assertion)) is not None:
                 yield flaw
         yield from self._problems_of_target()
+        yield from self._problems_of_unit()
         for column in self.columns:
             if column.missing == "indicator" and column.flag in counts:
                 yield (
@@ -220,6 +234,23 @@ class Schema:
             yield (
                 f'target {target.name!r} has missing = "indicator", which would add a feature; set "drop" or '
                 '"constant"'
+            )
+
+    def _problems_of_unit(self) -> Iterator[str]:
+        if self.unit is None:
+            return
+        yield from self.unit.problems
+        names = {column.name for column in (*self.columns, self.target)}
+        for name in self.unit.columns:
+            if name in names:
+                yield (
+                    f"column {name!r} says who a record is of, and is also a feature or the target; describe "
+                    "it under [unit] alone"
+                )
+        if self.neighboring is Neighboring.REPLACE_ONE:
+            yield (
+                f"the unit {self.unit} may have any number of records, and replace-one makes the number of "
+                'records public; set neighboring = "add-remove"'
             )
 
     @classmethod
@@ -301,6 +332,11 @@ class Schema:
         return self.records_about if self.records is None else self.records
 
     @property
+    def records_of_a_unit(self) -> int:
+        """How many records of the table, once read, may be those of one unit."""
+        return 1 if self.unit is None else self.unit.most_records
+
+    @property
     def outcome(self) -> Feature:
         """The target as parts see it: a number, or 1 for its positive category and 0 for any other value.
 
@@ -379,6 +415,8 @@ class Schema:
             document["records"] = self.records
         if self.records_about is not None:
             document["records_about"] = self.records_about
+        if self.unit is not None:
+            document["unit"] = self.unit.to_document()
         if self.assertions:
             document["assertions"] = list(self.assertions)
         document["columns"] = {column.name: column.to_document() for column in (*self.columns, self.target)}

@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from dpkit_core.data.columns import Column
+from dpkit_core.data.columns import Column, Unit
 from dpkit_core.data.features import EPOCH
 from dpkit_core.errors import InvalidSchema
 from dpkit_core.privacy.budget import Neighboring
@@ -22,7 +22,7 @@ from dpkit_core.privacy.budget import Neighboring
 #: The name that stands for every column not named.
 OTHERS = "*"
 
-_FACTS = ("neighboring", "target", "records", "records_about", "assertions", "columns")
+_FACTS = ("neighboring", "target", "records", "records_about", "assertions", "columns", "unit")
 
 _OF_COLUMN = tuple(field.name for field in attrs.fields(Column) if field.name != "name")
 
@@ -91,6 +91,9 @@ def read_facts(
         If there are no columns to look at.
     """
     problems = [_unknown_fact(key, document[key]) for key in sorted(set(document) - set(_FACTS))]
+    unit = _read_unit(document.get("unit"), problems)
+    if names is not None and unit is not None:
+        names = [name for name in names if name not in unit.columns]
     columns = _read_columns(document.get("columns"), names, problems)
     target = _read_target(document.get("target"), columns, problems)
     facts: dict[str, Any] = {"neighboring": Neighboring.ADD_OR_REMOVE_ONE.value}
@@ -109,6 +112,7 @@ def read_facts(
         "neighboring": Neighboring(facts["neighboring"]),
         "assertions": tuple(facts.get("assertions") or ()),
         "records_about": document.get("records_about"),
+        "unit": unit,
     }
     return facts, tuple(problems)
 
@@ -148,6 +152,26 @@ def _read_target(target: object, columns: Mapping[str, Column], problems: list[s
         f'{meant} target = "NAME" and describe it under [columns.NAME]'
     )
     return ""
+
+
+def _read_unit(table: object, problems: list[str]) -> Unit | None:
+    """Return the unit, None where there is none or the problems say what is wrong with it."""
+    if table is None:
+        return None
+    if not isinstance(table, Mapping) or "column" not in table:
+        problems.append(
+            f'unit is {table!r}; give a table [unit] with column = "NAME", the column that says who a '
+            "record is of, and most_records, how many records of each count"
+        )
+        return None
+    for key in sorted(set(table) - {"column", "most_records"}):
+        problems.append(f"[unit] has an unknown key {key!r}; {_may_have(key, ('column', 'most_records'))}")
+    named = table["column"]
+    columns = [named] if isinstance(named, str) else named
+    if not isinstance(columns, list | tuple) or not all(isinstance(name, str) for name in columns):
+        problems.append(f"[unit] has column = {named!r}; it must be a name, or a list of names")
+        return None
+    return Unit(tuple(columns), table.get("most_records", 1))
 
 
 def _with_others(columns: Mapping[str, Column], names: Iterable[str]) -> dict[str, Column]:

@@ -149,13 +149,14 @@ class Kept:
     [True, False, True]
     """
 
-    __slots__ = ("_contents", "_keys", "_quotas")
+    __slots__ = ("_contents", "_keys", "_quotas", "records")
 
     def __init__(self, codes: Integers, contents: Hashes, hashes: Hashes, most: int) -> None:
         place = _places(codes, contents)
         numbers = _mixed(_mixed(hashes[codes] ^ contents) + place.astype(np.uint64))
         order = np.lexsort((numbers, codes))
         chosen = order[_within(codes[order]) < most]
+        self.records = len(chosen)
         self._contents: Hashes = np.unique(contents[chosen])
         keys, _ = self._key(codes[chosen], contents[chosen])
         self._keys, self._quotas = np.unique(keys, return_counts=True)
