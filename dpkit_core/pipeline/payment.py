@@ -86,9 +86,9 @@ class Payment:
         What was charged; None for a run that nobody has to pay for.
     """
 
-    reservation: Reservation | None
-    _payer: Payer | None
-    _log: EventLog
+    reservation: Reservation | None = None
+    _payer: Payer | None = None
+    _log: EventLog = EventLog()
     _process: int = attrs.field(factory=os.getpid)
     _settled: bool = False
 
@@ -115,7 +115,7 @@ class Payment:
             If the ledger cannot be used.
         """
         if payer is None:
-            return cls(None, None, log)
+            return cls()
         charge = _charge(payer, plan, certificate)
         facts = {"account": payer.account, "charge": charge.id, "ledger": payer.ledger.id}
         try:
