@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from dpkit_core.arrays import Vector
 from dpkit_core.errors import PartFailed, PlanViolation
-from dpkit_core.pipeline.confine import confined, printed
-from dpkit_core.pipeline.meter import StageMeter, at_work
+from dpkit_core.pipeline.confine import at_work, confined, printed
+from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.pipeline.parts import Component, Part
 from dpkit_core.text import number_of
 

@@ -39,7 +39,8 @@ from dpkit_core.errors import (
 from dpkit_core.ledger.ledger import Ledger, Payer
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.calls import call, picks_of, scores_of
-from dpkit_core.pipeline.meter import StageMeter, require_nobody_at_work
+from dpkit_core.pipeline.confine import require_nobody_at_work
+from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.parts import Component, Iteration, Part, Selection, Stage, forms_of
 from dpkit_core.pipeline.payment import EventLog, Payment
