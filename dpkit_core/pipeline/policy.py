@@ -236,8 +236,7 @@ class Policy:
                 names = ", ".join(each.account.name for each in demanded.accounts()) or "none yet"
                 raise AgainstPolicy(
                     f"{rules.quoted('ledger', 'url')}, so every run is charged there; name an account, such "
-                    f"as "
-                    f"--account NAME. There are: {names}"
+                    f"as --account NAME. There are: {names}"
                 )
             if given.ledger.id != demanded.id or given.ledger.store != demanded.store:
                 raise AgainstPolicy(
@@ -317,8 +316,7 @@ def installed_digest(distribution: str) -> str:
     if not found.files or origin.get("dir_info", {}).get("editable"):
         raise InvalidPolicy(
             f"{distribution} is installed in a way that does not list its files, such as editable; a policy "
-            f"can name "
-            "its versions, and no digest"
+            "can name its versions, and no digest"
         )
     lines = []
     for file in sorted(found.files, key=str):
