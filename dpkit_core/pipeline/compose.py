@@ -18,11 +18,11 @@ from typing import Any
 import attrs
 
 from dpkit_core.data.schema import Schema
-from dpkit_core.errors import InvalidOption
+from dpkit_core.errors import CannotCompose, InvalidOption
 from dpkit_core.pipeline.choose import AUTO, FALLBACK, chosen_k
 from dpkit_core.pipeline.parts import Assembly, make_part, require_type
 from dpkit_core.pipeline.plan import Plan
-from dpkit_core.pipeline.planner import Planner
+from dpkit_core.pipeline.planner import make_plan
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.registry import Registry
@@ -91,7 +91,12 @@ class Pipeline:
         require_type("batches", batches, numbers.Integral, "give a whole number of at least 1")
 
         def planned(k: int | None, assembly: Assembly = self.assembly) -> Plan:
-            return Planner(assembly, schema, budget, k, select_share, batches=int(batches)).plan()
+            try:
+                return make_plan(
+                    assembly, schema, budget, k=k, select_share=select_share, batches=int(batches)
+                )
+            except SystemExit as error:  # of an accountant: a part does not end the program
+                raise CannotCompose(str(assembly), ["a part tried to end the program"]) from error
 
         if not isinstance(k, str):
             return planned(k)
