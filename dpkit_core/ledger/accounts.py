@@ -26,6 +26,11 @@ def _is_name(instance: object, attribute: attrs.Attribute[Any], value: str) -> N
         )
 
 
+def _units(schema: Schema) -> str:
+    """Return whom runs with this schema protect; how many records of each count is up to the run."""
+    return "single records" if schema.unit is None else f"all records of one {schema.unit}"
+
+
 @attrs.frozen
 class Account:
     """What is fixed when an account is opened, and never changes.
@@ -67,6 +72,8 @@ class Account:
                 f"it protects {self.schema.neighboring.value} neighbors, the run {schema.neighboring.value} "
                 "neighbors"
             )
+        if (mine := _units(self.schema)) != (its := _units(schema)):
+            return f"it protects {mine}, the run {its}"
         ours = {column.name: column for column in (*self.schema.columns, self.schema.target)}
         for column in (*schema.columns, schema.target):
             if column.name not in ours:

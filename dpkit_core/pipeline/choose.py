@@ -28,6 +28,7 @@ import attrs
 
 from dpkit_core.errors import DpkitError, InvalidOption
 from dpkit_core.pipeline.parts import Part, make_part
+from dpkit_core.pipeline.units import for_units
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Event, priced, walk
 from dpkit_core.protocols import Accountant
@@ -188,10 +189,13 @@ def by_default(neighboring: Neighboring) -> str:
     return FALLBACK if first is None else f"{first.name}, else {FALLBACK}"
 
 
-def unknown_to(accountant: Part[Accountant], events: Iterable[Event]) -> str | None:
-    """Return why an accountant does not compose these events; None where it does."""
+def unknown_to(
+    accountant: Part[Accountant], events: Iterable[Event], records_of_a_unit: int = 1
+) -> str | None:
+    """Return why an accountant does not compose these events, for units of so many records."""
+    charging = for_units(accountant.instance, records_of_a_unit)
     for event in events:
-        if not accountant.instance.supports(priced(event)):
+        if not charging.supports(priced(event)):
             return f"{accountant.name} does not compose {' of '.join(_kinds(event))}"
     return None
 

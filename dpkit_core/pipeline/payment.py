@@ -30,6 +30,7 @@ from dpkit_core.ledger.entries import Charge, Settlement, planned
 from dpkit_core.ledger.ledger import Payer, Reservation
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.privacy.filters import Claim, add
+from dpkit_core.privacy.units import grouped
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.release import Release
 from dpkit_core.release.signing import unsigned
@@ -174,7 +175,8 @@ def claim_of(plan: Plan) -> Claim:
     """
     if plan.epsilon is None or plan.reasons:
         raise _not_private(plan.reasons)
-    events = tuple(item.event for item in plan.events)
+    most = plan.schema.records_of_a_unit
+    events = tuple(grouped(item.event, most) for item in plan.events)
     return Claim(plan.epsilon, plan.budget.delta, events, plan.schema.neighboring)
 
 

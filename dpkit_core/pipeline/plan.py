@@ -17,6 +17,7 @@ from dpkit_core.mechanisms.calibration import total
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.forecasts import StageForecast, forecasts_of
 from dpkit_core.pipeline.parts import Assembly, Component, Part, Stage
+from dpkit_core.pipeline.units import for_units
 from dpkit_core.privacy.budget import Budget, rounded_up, vacuous
 from dpkit_core.privacy.events import NonPrivate, events_in_short, walk
 from dpkit_core.protocols import Accountant, Iterates
@@ -296,8 +297,17 @@ def _alone(plan: Plan, stage: Stage) -> str:
         return "0"
     if any(isinstance(inner, NonPrivate) for event in stage.plan.events for inner in walk(event)):
         return "none"
-    alone = total(list(stage.plan.events), plan.accountant.instance, stage.request.budget.delta)
+    charging = for_units(plan.accountant.instance, plan.schema.records_of_a_unit)
+    alone = total(list(stage.plan.events), charging, stage.request.budget.delta)
     return rounded_up(alone, 4)
+
+
+def _protected(schema: Schema) -> str:
+    """Return whom a guarantee is about."""
+    if (unit := schema.unit) is None:
+        return f"for {schema.neighboring.value} neighbors"
+    kept = number_of(unit.most_records, "record")
+    return f"for tables that differ in all records of one {unit}, of which at most {kept} are kept"
 
 
 def budget_line(plan: Plan) -> str:
@@ -308,6 +318,6 @@ def budget_line(plan: Plan) -> str:
         return f"Together: not private, because {'; '.join(plan.reasons)}. Budget: {allowed}."
     return (
         f"Together, composed jointly: epsilon {rounded_up(plan.epsilon, 6)} at delta {delta}, by "
-        f"accountant {plan.accountant.name}, for {plan.schema.neighboring.value} neighbors. "
+        f"accountant {plan.accountant.name}, {_protected(plan.schema)}. "
         f"Allowed: {allowed}."
     )

@@ -35,6 +35,7 @@ from dpkit_core.pipeline.parts import Assembly, Component, Iteration, Part, Stag
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.runner import run
 from dpkit_core.pipeline.screen import UNPROTECTED
+from dpkit_core.pipeline.units import for_units
 from dpkit_core.plugins.kinds import Iterating, Planning
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import Event, NonPrivate, is_exact, walk
@@ -153,7 +154,7 @@ def _enlarged(asked: _Drafter, stages: tuple[Stage, ...]) -> tuple[tuple[Stage, 
             if draft.faults:
                 return math.inf
             plans[scale] = draft.stages
-        return total(_events_of(plans[scale]), asked.accountant.instance, budget.delta)
+        return total(_events_of(plans[scale]), asked.charging, budget.delta)
 
     try:
         scale = calibrate(joint, budget.epsilon, relative_error=1e-4)
@@ -168,10 +169,11 @@ class _Draft:
 
     stages: tuple[Stage, ...]
     faults: list[str]
+    records_of_a_unit: int
 
     def unknown_to(self, accountant: Part[Accountant]) -> str | None:
         """Return why an accountant does not compose its events; None where it does."""
-        return unknown_to(accountant, filter(is_exact, _events_of(self.stages)))
+        return unknown_to(accountant, filter(is_exact, _events_of(self.stages)), self.records_of_a_unit)
 
 
 @attrs.frozen
@@ -199,6 +201,11 @@ class _Drafter:
     iterates: Iterates | None = attrs.field(default=None, init=False)
     _rounds: tuple[Round, ...] | None = attrs.field(default=None, init=False)
 
+    @property
+    def charging(self) -> Accountant:
+        """The accountant as parts meet it: told what they do to a record, it charges for a unit."""
+        return for_units(self.accountant.instance, self.schema.records_of_a_unit)
+
     def draft(self, scale: float = 1.0) -> _Draft:
         """Return the stages as planned for their shares times ``scale``."""
         stages, faults = [], []
@@ -223,7 +230,7 @@ class _Drafter:
             else:
                 if each.name != "scoring" or plan.events or plan.settings is not None:
                     stages.append(Stage(each.name, each.part, each.share, request, plan))
-        return _Draft(tuple(stages), faults)
+        return _Draft(tuple(stages), faults, self.schema.records_of_a_unit)
 
     def _shares(self) -> Iterator[_Share]:
         """Yield the stages in order, each with its share of the budget."""
@@ -256,7 +263,7 @@ class _Drafter:
         """Return what a scorer or the regressor is asked to plan for."""
         iteration = self.assembly.iteration
         iterates = None if iteration is None else self._shown_by(iteration.regressor)
-        return Request(self.schema, self.k, budget, self.accountant.instance, self.batches, iterates)
+        return Request(self.schema, self.k, budget, self.charging, self.batches, iterates)
 
     def _selection(self, budget: Budget) -> SelectionRequest:
         """Return what the selector is asked to plan for; its rounds are the same for every budget."""
@@ -265,7 +272,7 @@ class _Drafter:
                 self._rounds = self._rounds_before_fit()
             else:
                 self._rounds = self._rounds_of_loop(self.assembly.iteration, budget)
-        return SelectionRequest(self._rounds, budget, self.accountant.instance)
+        return SelectionRequest(self._rounds, budget, self.charging)
 
     def _rounds_before_fit(self) -> tuple[Round, ...]:
         """Return the rounds of a selection before the regression; one a pick where scores depend on picks."""
@@ -291,7 +298,7 @@ class _Drafter:
         threshold = True
         if not components:
             try:
-                selector.plan(SelectionRequest(above, budget, self.accountant.instance))
+                selector.plan(SelectionRequest(above, budget, self.charging))
             except KeyboardInterrupt:
                 raise
             except BaseException:
@@ -359,6 +366,8 @@ def _assumptions(
         else:
             some = "the table has a record that is not left out" if schema.drops else "the table is not empty"
             sentences.append(f"{some}{f', and has {limit}' if limit else ''}")
+    if schema.unit is not None:
+        sentences.append(f"all records of a person have the same {schema.unit}")
     sentences += [f"declared public by the user: {assertion}" for assertion in schema.assertions]
     return tuple(dict.fromkeys(sentences))
 

@@ -17,6 +17,7 @@ from dpkit_core.mechanisms.picks import Pick
 from dpkit_core.noise.grid import check_range, gaussian_grid, laplace_grid
 from dpkit_core.noise.selection import SMALLEST_EPSILON
 from dpkit_core.pipeline.parts import BATCHES, ITERATES, Assembly, Component, Part, Stage, forms_of
+from dpkit_core.pipeline.units import for_units
 from dpkit_core.plugins.kinds import Iterating
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
@@ -55,6 +56,11 @@ def of_parts(
         yield "nothing would be released; add a regressor, or a scorer and a selector"
     if batches < 1:
         yield f"batches is {batches}; there must be at least 1"
+    if batches > 1 and schema.unit is not None:
+        yield (
+            f"a unit, {schema.unit}, may have records in several batches, of which nobody counts more than "
+            "those of one; give one table"
+        )
     if batches > 1 and selector:
         yield f"{selector} selects features when not all batches are there; leave it out, or give one table"
     if batches > 1 and regressor and BATCHES not in forms_of(regressor.instance):
@@ -225,7 +231,7 @@ def _of_event(
         except (ValueError, OverflowError) as error:  # would otherwise show after it is paid
             yield (f"{part} plans noise that cannot be drawn ({error}); give another budget or select fewer")
     private = not any(isinstance(inner, NonPrivate) for inner in walk(event))
-    if private and not accountant.instance.supports(event):
+    if private and not for_units(accountant.instance, schema.records_of_a_unit).supports(event):
         yield f"{accountant} cannot account for {event} of {part}"
 
 

@@ -8,7 +8,7 @@ import attrs
 
 from dpkit_core.data.dataset import AnyDataset
 from dpkit_core.data.features import Feature
-from dpkit_core.data.schema import Schema
+from dpkit_core.data.schema import Schema, Unit
 from dpkit_core.errors import InvalidData
 from dpkit_core.pipeline.plan import Plan, Records
 from dpkit_core.text import number_of
@@ -45,6 +45,10 @@ def batches_for(plan: Plan, data: Records) -> tuple[AnyDataset, ...]:
     return tuple(given)
 
 
+def _protected(unit: Unit | None) -> str:
+    return "single records" if unit is None else f"{number_of(unit.most_records, 'record')} of each {unit}"
+
+
 def _require_same_facts(schema: Schema, data: AnyDataset) -> None:
     """Raise unless what a part reads from ``data`` is what it was planned for."""
     names = [feature.name for feature in schema.features]
@@ -52,6 +56,11 @@ def _require_same_facts(schema: Schema, data: AnyDataset) -> None:
         raise InvalidData(
             f"the dataset has features {', '.join(data.names)} and target {data.target}; the plan was "
             f"made for {', '.join(names)} and {schema.target.name}. Make the plan from the dataset's schema"
+        )
+    if data.unit != schema.unit:
+        raise InvalidData(
+            f"the dataset was made for {_protected(data.unit)}, the plan for {_protected(schema.unit)}. Make "
+            "the plan from the dataset's schema"
         )
     outcome = data.outcome or Feature(data.target, data.target)
     called = [*names, f"target {data.target}"]

@@ -104,7 +104,9 @@ def attack_accuracy(epsilon: float, delta: float) -> float:
     return 1 - (1 - delta) / (1 + math.exp(epsilon)) if epsilon < 700 else 1.0
 
 
-def attack_in_words(epsilon: float, delta: float, neighboring: Neighboring, seen: str) -> str:
+def attack_in_words(
+    epsilon: float, delta: float, neighboring: Neighboring, seen: str, unit: object = None
+) -> str:
     """Return what a guarantee leaves to the best attack, ``attack_accuracy``, rounded up.
 
     Parameters
@@ -113,6 +115,8 @@ def attack_in_words(epsilon: float, delta: float, neighboring: Neighboring, seen
         The guarantee.
     seen
         What the attacker sees.
+    unit
+        Whom the guarantee is about, as ``Schema.unit``; None for single records.
 
     Examples
     --------
@@ -121,6 +125,8 @@ def attack_in_words(epsilon: float, delta: float, neighboring: Neighboring, seen
     """
     added = neighboring is Neighboring.ADD_OR_REMOVE_ONE
     what = "whether a record is in the table" if added else "which of two records is in the table"
+    if unit is not None:
+        what = f"whether any record of a given {unit} is in the table"
     return (
         f"whoever knows all other records and sees {seen} tells {what} with a chance of at most "
         f"{rounded_up(100 * attack_accuracy(epsilon, delta), 3)} %, where guessing has 50 %"

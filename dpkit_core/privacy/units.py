@@ -69,10 +69,11 @@ from dpkit_core.privacy.events import (
 from dpkit_core.privacy.rounding import round_up
 
 
-def grouped(event: Event, m: int) -> Event:  # noqa: PLR0911 - one case for each kind of event
+def grouped(event: Event, m: int) -> Event:  # noqa: PLR0911, PLR0912 - one case a kind
     """Return an event that bounds ``event`` between tables of which one has up to ``m`` records more.
 
-    Multipliers are rounded down, epsilons, deltas and rates up.
+    Multipliers are rounded down, epsilons, deltas and rates up. What the event says of its sensitivity is m
+    times as large, so that the noise stays what it was.
 
     >>> grouped(Repeated(Gaussian(8.0), 3), 4).event.noise_multiplier
     2.0
@@ -86,11 +87,16 @@ def grouped(event: Event, m: int) -> Event:  # noqa: PLR0911 - one case for each
         return event
     match event:
         case Laplace() | Gaussian():
-            return attrs.evolve(event, noise_multiplier=_part(event.noise_multiplier, m))
+            multiplier = _part(event.noise_multiplier, m)
+            return attrs.evolve(event, noise_multiplier=multiplier, sensitivity=_moved(event.sensitivity, m))
         case NonSphericalGaussian():
             multipliers = tuple(_part(multiplier, m) for multiplier in event.noise_multipliers)
-            return attrs.evolve(event, noise_multipliers=multipliers)
-        case ExponentialMechanism() | PermuteAndFlip() | PureDP():
+            each = None if event.sensitivities is None else tuple(m * s for s in event.sensitivities)
+            return attrs.evolve(event, noise_multipliers=multipliers, sensitivities=each)
+        case ExponentialMechanism() | PermuteAndFlip():
+            epsilon = round_up(m * Fraction(event.epsilon))
+            return attrs.evolve(event, epsilon=epsilon, sensitivity=_moved(event.sensitivity, m))
+        case PureDP():
             return attrs.evolve(event, epsilon=round_up(m * Fraction(event.epsilon)))
         case ApproxDP():
             delta = event.delta * _geometric_sum(event.epsilon, m)
@@ -114,6 +120,10 @@ def grouped(event: Event, m: int) -> Event:  # noqa: PLR0911 - one case for each
                 f"no bound is proved for {event} where {m} records of a unit count; keep one of each "
                 "(most_records = 1), or use parts with other events"
             )
+
+
+def _moved(sensitivity: float | None, m: int) -> float | None:
+    return None if sensitivity is None else m * sensitivity
 
 
 def _part(multiplier: float, m: int) -> float:

@@ -185,6 +185,8 @@ class Certificate:
             Neighboring.ADD_OR_REMOVE_ONE: "adding or removing one record",
             Neighboring.REPLACE_ONE: "replacing one record",
         }[self.neighboring]
+        if (unit := self.schema.unit) is not None:
+            relation = f"adding or removing all records of one {unit}"
         if self.private and self.epsilon is not None:
             factor = f"e^{rounded_up(self.epsilon, 4)}"
             if self.epsilon < LARGEST_EXPONENT:
@@ -197,7 +199,9 @@ class Certificate:
             if self.vacuous:
                 sentences = [f"{NOTHING_SAID}: {'; '.join(self.vacuous)}.", f"What is proved: {promise}"]
             else:
-                attack = attack_in_words(self.epsilon, self.delta, self.neighboring, "this release")
+                attack = attack_in_words(
+                    self.epsilon, self.delta, self.neighboring, "this release", self.schema.unit
+                )
                 sentences = [f"Private: {promise}", f"{attack[0].upper()}{attack[1:]}."]
         else:
             sentences = ["NOT PRIVATE: do not publish as a private release."]

@@ -19,6 +19,7 @@ from dpkit_core.mechanisms.calibration import total
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.events import Event, NonPrivate, PureDP, walk
 from dpkit_core.privacy.totals import TOTALS
+from dpkit_core.privacy.units import grouped
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.consistency import contradictions
 from dpkit_core.release.release import Release
@@ -103,7 +104,9 @@ def _recomputed(
 ) -> tuple[float | None, list[str]]:
     """Return the total of the events, if there is one, and how it contradicts the certificate's."""
     try:
-        epsilon = total_of([item.event for item in certificate.events], delta=certificate.delta)
+        most = certificate.schema.records_of_a_unit
+        events = [grouped(item.event, most) for item in certificate.events]
+        epsilon = total_of(events, delta=certificate.delta)
     except InvalidRelease:  # options that the accountant does not have
         raise
     except DpkitError as error:

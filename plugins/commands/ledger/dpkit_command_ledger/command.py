@@ -239,7 +239,7 @@ def _show_accounts(book: Ledger, statements: Sequence[Statement]) -> None:
     for each in statements:
         budget, relation = each.account.budget, each.account.schema.neighboring
         seen = "everything that this account will ever pay for"
-        words = attack_in_words(budget.epsilon, budget.delta, relation, seen)
+        words = attack_in_words(budget.epsilon, budget.delta, relation, seen, each.account.schema.unit)
         render.lines([f"{each.account.name}: {words}."])
 
 

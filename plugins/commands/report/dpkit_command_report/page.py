@@ -19,6 +19,7 @@ from dpkit_core.errors import DpkitError, InvalidRelease, install
 from dpkit_core.privacy.budget import rounded_up
 from dpkit_core.privacy.events import Event, events_in_words
 from dpkit_core.privacy.totals import TOTALS
+from dpkit_core.privacy.units import grouped
 from dpkit_core.release.intervals import HEADER, Intervals
 from dpkit_core.release.kinds import shown
 from dpkit_core.text import Shown
@@ -158,7 +159,8 @@ def _bar(name: str, cost: float | None, widest: float, releases: tuple[str, ...]
 def _cost(certificate: Certificate, events: list[Event]) -> float | None:
     total: Callable[..., float] = TOTALS[_by(certificate)]
     try:
-        cost = total(events, certificate.neighboring, certificate.delta)
+        charged = [grouped(event, certificate.schema.records_of_a_unit) for event in events]
+        cost = total(charged, certificate.neighboring, certificate.delta)
     except (DpkitError, ValueError):
         return None
     return cost if cost < float("inf") else None

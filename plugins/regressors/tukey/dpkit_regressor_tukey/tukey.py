@@ -259,7 +259,9 @@ class TukeyRegressor:
         count = epsilon * self.count_share if private_count else None
         rest = epsilon if count is None else epsilon - count
         test = rest * self.test_share
-        delta = DELTA_SHARE * request.budget.delta
+        # Of m records of a unit the claim's delta is at most m e^((m - 1) epsilon) times as large.
+        m = request.schema.records_of_a_unit
+        delta = DELTA_SHARE * request.budget.delta / (m * math.exp(min((m - 1) * epsilon, 500.0)))
         return TukeySettings(
             neighboring=request.neighboring,
             count_epsilon=count,
