@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from dpkit_core.arrays import Booleans, Integers
 from dpkit_core.errors import Unsuitable
-from dpkit_core.noise.grid import SCALE_LIMIT
+from dpkit_core.noise.sampler import SCALE_LIMIT
 from dpkit_core.privacy.accounts import TICKS
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Gaussian, NonSphericalGaussian, PoissonSampled

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.arrays import Booleans, Floats, Integers
-from dpkit_core.noise.grid import check_range
-from dpkit_core.noise.sampler import Sampler, finite
+from dpkit_core.noise.sampler import Sampler, check_range, finite
 from dpkit_core.privacy.events import CANDIDATE_LIMIT
 
 Noise: TypeAlias = Literal["gumbel", "exponential"]

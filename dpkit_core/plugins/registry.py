@@ -35,8 +35,7 @@ import attrs
 
 from dpkit_core._version import __version__
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, IncompatiblePlugin, UnknownName, install
-from dpkit_core.plugins.kinds import PARTS, Kind, kind_named
-from dpkit_core.plugins.signatures import is_supported
+from dpkit_core.plugins.kinds import PARTS, Kind, is_supported, kind_named
 from dpkit_core.protocols import API, API_FLOOR
 
 _UNKNOWN = "unknown"

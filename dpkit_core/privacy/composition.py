@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 
 from dpkit_core.errors import InvalidBudget, UnsupportedEvent
-from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.budget import Neighboring, add_up, amplified
 from dpkit_core.privacy.events import (
     EVENT_TYPES,
     ApproxDP,
@@ -28,7 +28,6 @@ from dpkit_core.privacy.events import (
     priced,
     walk,
 )
-from dpkit_core.privacy.rounding import add_up, amplified
 
 
 def elements(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:

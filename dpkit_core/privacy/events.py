@@ -39,8 +39,7 @@ import attrs
 from dpkit_core import validators
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import Fields
-from dpkit_core.privacy.budget import Neighboring, rounded_up
-from dpkit_core.privacy.rounding import add_up, amplified, round_up
+from dpkit_core.privacy.budget import Neighboring, add_up, amplified, round_up, rounded_up
 from dpkit_core.validators import exact_text, frozen_floats, frozen_tuple, positive, probability
 
 ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE

@@ -14,17 +14,17 @@ exceed the budget" is not valid where the next mechanism may depend on the outco
 Tran and Räisä, arXiv 2602.06756). A run that was accounted for in such a way enters by its (epsilon, delta),
 as any mechanism may.
 
-``Basic`` is here; ``RenyiFilter`` and ``GaussianFilter`` have modules of their own. The proofs are in their
-docstrings. In all of them P and Q are the laws of everything released, on two neighboring tables, under one
-strategy of whoever chooses the runs; y is what the first run releases, P_1 and Q_1 its laws, and P_y and Q_y
-are the laws of the rest given y.
+``Basic`` is here. ``RenyiFilter`` and ``GaussianFilter`` are in ``dpkit_core.privacy.divergence_filters``,
+because they need a numerical library. The proofs are in the docstrings. In all of them P and Q are the laws
+of everything released, on two neighboring tables, under one strategy of whoever chooses the runs; y is what
+the first run releases, P_1 and Q_1 its laws, and P_y and Q_y are the laws of the rest given y.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol, Self
@@ -173,8 +173,8 @@ class Basic:
 # Filters by name, and where those are that need a numerical library.
 _HOMES: Mapping[str, tuple[str, str]] = {
     "basic": ("dpkit_core.privacy.filters", "Basic"),
-    "renyi": ("dpkit_core.privacy.renyi_filter", "RenyiFilter"),
-    "gdp": ("dpkit_core.privacy.gaussian_filter", "GaussianFilter"),
+    "renyi": ("dpkit_core.privacy.divergence_filters", "RenyiFilter"),
+    "gdp": ("dpkit_core.privacy.divergence_filters", "GaussianFilter"),
 }
 
 #: What a filter can be called.
@@ -248,29 +248,32 @@ def _home(name: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-def some_within(total: Ticks, limits: Ticks) -> bool:
+class Alternatives(Protocol):
+    """A filter with several sums, one of which has to stay within its limit, one of epsilons, and leaks."""
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """What the sums before those of epsilons and of leaks are called."""
+        ...
+
+
+def some_within(filter: Alternatives, total: Ticks, limits: Ticks, /) -> bool:
     """Return whether leaks, the last sum, are within their limit, and some other sum within its own."""
     *sums, leak = map(within, total, limits)
     return leak and any(sums)
 
 
-def share_of_some(total: Ticks, limits: Ticks) -> Fraction | None:
+def share_of_some(filter: Alternatives, total: Ticks, limits: Ticks, /) -> Fraction | None:
     """Return the share of the sum that has the most left, or that of leaks where it is larger."""
     *shares, leak = map(share, total, limits)
     return largest(min((each for each in shares if each is not None), default=None), leak)
 
 
-def some_in_words(names: Sequence[str], total: Ticks, limits: Ticks) -> str:
-    """Return the sum that has the most left, with its limit, and any leaks.
-
-    Parameters
-    ----------
-    names
-        What the sums before those of epsilons and of leaks are called.
-    """
+def some_in_words(filter: Alternatives, total: Ticks, limits: Ticks, /) -> str:
+    """Return the sum that has the most left, with its limit, and any leaks."""
     shares = [math.inf if each is None else each for each in map(share, total[:-1], limits[:-1])]
     best = shares.index(min(shares))
-    name, places = (*((name, DIVERGENCE) for name in names), ("epsilon", EPSILON))[best]
+    name, places = (*((name, DIVERGENCE) for name in filter.sums), ("epsilon", EPSILON))[best]
     words = f"{name} {decimal(total[best], places)} of {decimal(limits[best], places)}"
     if total[-1]:
         words += f", leaked delta {decimal(total[-1], DELTA)} of {decimal(limits[-1], DELTA)}"
@@ -294,11 +297,6 @@ def ticks_up(number: float, places: int) -> int | None:
 def ticks_down(number: float, places: int) -> int:
     """Return the largest number of ticks that is not above ``number``; 0 for less."""
     return max(0, math.floor(Fraction(number) * Fraction(10) ** places))
-
-
-def frozen_ticks(values: Iterable[int | None]) -> Ticks:
-    """Return ``values`` as a tuple."""
-    return tuple(values)
 
 
 def add(total: Ticks, cost: Ticks) -> Ticks:

@@ -37,6 +37,7 @@ import numpy as np
 
 from dpkit_core.arrays import Floats
 from dpkit_core.errors import UnsupportedEvent
+from dpkit_core.privacy.budget import add_up, amplified
 from dpkit_core.privacy.composition import require_delta, require_epsilon, steps
 from dpkit_core.privacy.events import (
     ApproxDP,
@@ -53,7 +54,6 @@ from dpkit_core.privacy.events import (
     Renyi,
     walk,
 )
-from dpkit_core.privacy.rounding import add_up, amplified
 
 #: Fine where large budgets convert, wide where small ones do; below 1.1 no budget of use converts.
 ORDERS = (
@@ -65,7 +65,7 @@ ORDERS = (
 #: Added to every curve, relatively: the closed forms below are accurate to 2^-34.
 SLACK = 2.0**-32
 
-#: The coarsest noise of the core, ``dpkit_core.noise.grid.laplace_grid``: 2^15 steps to the scale.
+#: The coarsest noise of the core, ``dpkit_core.noise.sampler.laplace_grid``: 2^15 steps to the scale.
 LAPLACE_STEP = 2.0**-15
 
 # Where order * epsilon is smaller, rounding leaves little of the exact curves, which are quadratic
