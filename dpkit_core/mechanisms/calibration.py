@@ -59,6 +59,21 @@ def calibrate(
     def is_safe(parameter: float) -> bool:
         return excess(parameter) <= 0  # also rejects NaN
 
+    safe, unsafe = _bracket(start, limit, is_safe)
+    safe, unsafe = _interpolated(safe, unsafe, _sure_halvings(relative_error), excess)
+    while unsafe - safe > relative_error * safe:
+        middle = (safe + unsafe) / 2
+        if not safe < middle < unsafe:  # the two ends are adjacent floating-point numbers
+            break
+        if is_safe(middle):
+            safe = middle
+        else:
+            unsafe = middle
+    return safe
+
+
+def _bracket(start: float, limit: float, is_safe: Callable[[float], bool]) -> tuple[float, float]:
+    """Return a safe parameter and its double, which is unsafe."""
     safe = start
     halvings = 0
     while not is_safe(safe):
@@ -70,23 +85,14 @@ def calibrate(
                 "give a larger budget"
             )
     unsafe = 2 * safe
-    # After halvings it is known to be: the last parameter that was tried, but one.
+    # After a halving, the double is the parameter tried before it, which was unsafe.
     while not halvings and is_safe(unsafe):
         safe, unsafe = unsafe, 2 * unsafe
         if unsafe > start * 2.0**_FARTHEST or not math.isfinite(unsafe):
             raise CalibrationFailed(
                 f"every parameter up to {safe:.3g} costs at most {limit:.6g}; the cost does not grow"
             )
-    safe, unsafe = _interpolated(safe, unsafe, _sure_halvings(relative_error), excess)
-    while unsafe - safe > relative_error * safe:
-        middle = (safe + unsafe) / 2
-        if not safe < middle < unsafe:  # the two ends are adjacent floating-point numbers
-            break
-        if is_safe(middle):
-            safe = middle
-        else:
-            unsafe = middle
-    return safe
+    return safe, unsafe
 
 
 def _sure_halvings(relative_error: float) -> int:

@@ -214,24 +214,21 @@ def private_cells(
     roots = SPLIT if bounded else octaves().size - 1
     edges = [octaves() if interval is None else _between(*interval) for interval in bounds]
     first = released(edges, [np.arange(roots) for _ in columns], roots, noise_multiplier)
-    weights = [_smoothed(counts, noise) if bounded else _believed(counts, noise) for counts in first]
-    records = [
-        max(float(counts[weight > 0].sum()), 1.0) for counts, weight in zip(first, weights, strict=True)
-    ]
-    believed = [int(np.count_nonzero(weight)) for weight in weights]
-    weights = [weight / weight.sum() for weight in weights]
     steps = BOUNDED_STEPS if bounded else UNBOUNDED_STEPS
     finer = _of_steps(noise_multiplier, steps)
+    weights = [_smoothed(counts, noise) if bounded else _believed(counts, noise) for counts in first]
+    enough = [_Enough.of(*column, noise, finer * sensitivity) for column in zip(first, weights, strict=True)]
+    weights = [weight / weight.sum() for weight in weights]
     windows: list[_Window | None] = [None] * len(columns)
     for step in range(steps):
         cuts = [_cut(*column) for column in zip(edges, weights, windows, strict=True)]
         edges, places = [cut.edges for cut in cuts], [cut.places for cut in cuts]
         counts = released(edges, places, _cells_in(step), finer)
         for j, cut in enumerate(cuts):
-            enough = _Enough(records[j], noise * math.sqrt(believed[j]), finer * sensitivity)
-            weights[j], windows[j] = _after(cut, counts[j], weights[j], enough, bounded=bounded)
-    largest = [float(counts.max()) for counts in first]
-    return [Cells(*column) for column in zip(edges, weights, records, largest, strict=True)]
+            weights[j], windows[j] = _after(cut, counts[j], weights[j], enough[j], bounded=bounded)
+    return [
+        Cells(edges[j], weights[j], enough[j].records, float(counts.max())) for j, counts in enumerate(first)
+    ]
 
 
 @attrs.frozen
@@ -348,11 +345,20 @@ def _shrunk(counts: Matrix, noise: float) -> Matrix:
 
 @attrs.frozen
 class _Enough:
-    """How many records there are, as released, and deviations of the noise of that and of each count."""
+    """How many records there are, as released, and deviations of the noise of that and of each count.
+
+    Fixed by the first counts, for all steps.
+    """
 
     records: float
     noise_of_records: float
     noise: float
+
+    @classmethod
+    def of(cls, counts: Vector, weights: Vector, noise_of_count: float, noise: float) -> _Enough:
+        """Return what the first counts show, where they are believed."""
+        records = max(float(counts[weights > 0].sum()), 1.0)
+        return cls(records, noise_of_count * math.sqrt(np.count_nonzero(weights)), noise)
 
     def records_in(self, length: int, sure: float) -> float:
         """Return how many a run of so many cells must hold, by its counts, to hold all."""
@@ -362,7 +368,7 @@ class _Enough:
 
     @property
     def told(self) -> int:
-        """Into how many parts to cut so that records that are in half of them are told from the noise."""
+        """Number of parts at which half-filled ones still stand out from the noise."""
         parts = 2 * (self.records / (SURE * self.noise)) ** 2
         return int(2 ** math.floor(math.log2(min(max(parts, PARTS), FINE))))
 

@@ -35,6 +35,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, get_args
 
 import attrs
+from attrs.converters import optional
 
 from dpkit_core import validators
 from dpkit_core.errors import InvalidRelease
@@ -56,26 +57,14 @@ _is_positive = attrs.validators.optional(positive)
 _is_count = attrs.validators.optional(attrs.validators.ge(1))
 
 
-def _float_or_none(value: float | None) -> float | None:
-    return None if value is None else float(value)
-
-
 def _whole(value: int) -> int:
     if isinstance(value, bool):
         raise TypeError(f"{value!r} is no whole number")
     return int(operator.index(value))
 
 
-def _whole_or_none(value: int | None) -> int | None:
-    return None if value is None else _whole(value)
-
-
-def _lengths_or_none(value: Iterable[int] | None) -> tuple[int, ...] | None:
-    return None if value is None else tuple(map(_whole, value))
-
-
-def _floats_or_none(value: Iterable[float] | None) -> tuple[float, ...] | None:
-    return None if value is None else frozen_floats(value)
+def _wholes(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple(map(_whole, values))
 
 
 def _are_lengths(instance: object, attribute: attrs.Attribute[Any], value: tuple[int, ...] | None) -> None:
@@ -109,10 +98,10 @@ class Laplace:
     noise_multiplier: float = attrs.field(converter=float, validator=positive)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
     sensitivity: float | None = attrs.field(
-        default=None, converter=_float_or_none, validator=_is_positive, kw_only=True
+        default=None, converter=optional(float), validator=_is_positive, kw_only=True
     )
     shape: tuple[int, ...] | None = attrs.field(
-        default=None, converter=_lengths_or_none, validator=_are_lengths, kw_only=True
+        default=None, converter=optional(_wholes), validator=_are_lengths, kw_only=True
     )
 
     def pair(self) -> tuple[float, float]:
@@ -147,10 +136,10 @@ class Gaussian:
     noise_multiplier: float = attrs.field(converter=float, validator=positive)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
     sensitivity: float | None = attrs.field(
-        default=None, converter=_float_or_none, validator=_is_positive, kw_only=True
+        default=None, converter=optional(float), validator=_is_positive, kw_only=True
     )
     shape: tuple[int, ...] | None = attrs.field(
-        default=None, converter=_lengths_or_none, validator=_are_lengths, kw_only=True
+        default=None, converter=optional(_wholes), validator=_are_lengths, kw_only=True
     )
 
     def pair(self) -> None:
@@ -184,10 +173,10 @@ class NonSphericalGaussian:
     noise_multipliers: tuple[float, ...] = attrs.field(converter=frozen_floats)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
     sensitivities: tuple[float, ...] | None = attrs.field(
-        default=None, converter=_floats_or_none, kw_only=True
+        default=None, converter=optional(frozen_floats), kw_only=True
     )
     shape: tuple[int, ...] | None = attrs.field(
-        default=None, converter=_lengths_or_none, validator=_are_lengths, kw_only=True
+        default=None, converter=optional(_wholes), validator=_are_lengths, kw_only=True
     )
 
     @noise_multipliers.validator
@@ -242,10 +231,10 @@ class ExponentialMechanism:
     epsilon: float = attrs.field(converter=float, validator=positive)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
     sensitivity: float | None = attrs.field(
-        default=None, converter=_float_or_none, validator=_is_positive, kw_only=True
+        default=None, converter=optional(float), validator=_is_positive, kw_only=True
     )
     candidates: int | None = attrs.field(
-        default=None, converter=_whole_or_none, validator=_is_count, kw_only=True
+        default=None, converter=optional(_whole), validator=_is_count, kw_only=True
     )
 
     def pair(self) -> tuple[float, float]:
@@ -272,10 +261,10 @@ class PermuteAndFlip:
     epsilon: float = attrs.field(converter=float, validator=positive)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
     sensitivity: float | None = attrs.field(
-        default=None, converter=_float_or_none, validator=_is_positive, kw_only=True
+        default=None, converter=optional(float), validator=_is_positive, kw_only=True
     )
     candidates: int | None = attrs.field(
-        default=None, converter=_whole_or_none, validator=_is_count, kw_only=True
+        default=None, converter=optional(_whole), validator=_is_count, kw_only=True
     )
 
     def pair(self) -> tuple[float, float]:

@@ -171,43 +171,39 @@ def read_model(document: Mapping[str, Any], *, fallback: Reader | None = None) -
     kind = document.get("kind")
     if not isinstance(kind, str):
         raise InvalidRelease(f"a model has the kind {reprlib.repr(kind)}; it must be text")
-    if kind in CORE_KINDS:
-        return CORE_KINDS[kind](document)
-    if kind in OWN_KINDS:
-        return _read_own(kind, document)
     try:
         reader = _reader(kind)
     except DpkitError as error:
-        if fallback is None:
+        if fallback is None or kind in OWN_KINDS:
             return OpaqueModel(document, str(error))
         reader = fallback
     try:
         return reader(document)
     except Exception as error:
+        if kind in CORE_KINDS or kind in OWN_KINDS:
+            raise
         return OpaqueModel(document, f"its reader failed ({type(error).__name__}: {error})")
 
 
-def _read_own(kind: str, document: Mapping[str, Any]) -> Model:
-    folder = OWN_KINDS[kind]
-    distribution = "dpkit-model-" + folder.partition("/")[2]
-    try:
-        reader = _reader(f"{distribution}:{kind}")
-    except UnknownName:
-        command = install(f"/plugins/{folder}")
-        why = f"{distribution} reads it, and is not installed. Install it with: {command}"
-        return OpaqueModel(document, why)
-    except DpkitError as error:
-        return OpaqueModel(document, str(error))
-    return reader(document)
-
-
 def _reader(kind: str) -> Reader:
-    ref = find_resource("models", kind)
-    reader = getattr(load_target(ref), "from_document", None)
+    """Return what reads a kind: the core, the one distribution of dpkit that does, or any that offers it."""
+    if kind in CORE_KINDS:
+        return CORE_KINDS[kind]
+    folder = OWN_KINDS.get(kind)
+    distribution = folder and "dpkit-model-" + folder.partition("/")[2]
+    try:
+        ref = find_resource("models", f"{distribution}:{kind}" if folder else kind)
+    except UnknownName:
+        if folder is None:
+            raise
+        command = install(f"/plugins/{folder}")
+        raise UnknownName(
+            f"{distribution} reads it, and is not installed. Install it with: {command}"
+        ) from None
+    reader: Reader | None = getattr(load_target(ref), "from_document", None)
     if not callable(reader):
         raise InvalidRelease(f"{ref} points to {ref.target}, which has no from_document")
-    made: Reader = reader
-    return made
+    return reader
 
 
 def shown(model: Model) -> Shown:
