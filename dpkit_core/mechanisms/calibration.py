@@ -103,7 +103,7 @@ def _sure_halvings(relative_error: float) -> int:
 def _interpolated(
     safe: float, unsafe: float, halvings: int, excess: Callable[[float], float]
 ) -> tuple[float, float]:
-    """Return what so many halvings of [safe, unsafe] end with, found by fewer evaluations.
+    """Return the bracket that this many bisection steps of [safe, unsafe] reach, in fewer evaluations.
 
     Bisection visits points of a grid of 2^halvings cells only, and ends with the one cell in which the cost
     passes the limit. So does regula falsi on that grid, with the Illinois rule; bisection takes over for a

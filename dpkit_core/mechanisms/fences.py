@@ -66,7 +66,7 @@ record is replaced, n stays, a, b and each count change by at most 1, and (n + a
 sensitivities are those of the 5/8-quantile.
 
 *Hardly moving.* A column such as 1e6 +- 1.5 looks like a mass, too: it is within w, which is a thousandth of
-1e6, and the center found is beside all of it. Then the spread t that is found is about the distance from the
+1e6, and the center found is outside all of it. Then the spread t that is found is about the distance from the
 center to the column, and 5/8 of the records are in c +- t. So if w / 1024 < t <= w, the third selection has
 more candidates before those above: the windows
 
@@ -201,7 +201,7 @@ class Fences:
 
         No more than half of all values lie on either side of their median, so around it the mean is from
         -1/2 to 1/2. Beyond 3/4, the center missed a quarter of all records, and is far out. Fences about as
-        narrow as the grid of centers is fine are excepted: there, the nearest point is beside all values.
+        narrow as the grid of centers is fine are excepted: there, the nearest point is outside of them.
 
         >>> Fences(1e6, 1e6).are_beside(0.99), Fences(1e6, 1e6).are_beside(0.5)
         (True, False)
@@ -212,7 +212,7 @@ class Fences:
 
 
 def fences_event(epsilon: float, neighboring: Neighboring, columns: int = 1) -> Repeated:
-    """Return what ``private_fences`` of so many columns will emit: for each its center, spread and reach."""
+    """Return the events of ``private_fences`` for ``columns`` columns: each with center, spread and reach."""
     locations, _ = location_grid()
     center = quantile_event(epsilon, neighboring, 1 / 2, locations.size)
     spread = quantile_event(epsilon, neighboring, SPREAD_RANK, spread_grid().size)
@@ -313,7 +313,7 @@ def feature_fences(
     Parameters
     ----------
     meter
-        Planned for ``fences_event`` of so many columns.
+        Planned for ``fences_event`` of ``columns`` columns.
     data
         The records; each column that is planned for is read three times.
     epsilon
@@ -443,7 +443,7 @@ def _candidates(
 def records_needed(epsilon: float, neighboring: Neighboring) -> float:
     """Return from how many records on ``private_fences`` are where the column is, but for 1 case in 32.
 
-    For a column of which no more than a quarter shares one value; the notes of the module have the others.
+    For a column where at most a quarter of the values are equal; the notes of the module have the others.
 
     A candidate beyond all data misses the median by n / 2 records and the spread by 3 n / 8, so each of W
     equally likely ones has at most ``exp(-epsilon m / R)`` times the chance of the best, for that number m
@@ -554,7 +554,7 @@ def _misses(below: Integers | Vector, upto: Integers | Vector, rank: float, *, b
 
 @functools.lru_cache(maxsize=8)
 def _prior_in_records(scale: float) -> Vector:
-    """Return the logarithms of the weights of all locations, each as so many records."""
+    """Return the logarithms of the weights of all locations, in records."""
     _, prior = location_grid()
     return read_only(whole_units(prior * scale))
 
@@ -600,7 +600,7 @@ def least_beyond(epsilon: float, neighboring: Neighboring) -> float:
 
 
 def _margin(q: float, weight: float, epsilon: float, neighboring: Neighboring) -> float:
-    """Return by how many records a candidate must be better than so many others not to lose to one."""
+    """Return the lead, in records, that beats competitors of this total weight, except for ``FAILURE``."""
     return rank_sensitivity(q, neighboring).range * math.log(weight / FAILURE) / epsilon
 
 

@@ -124,7 +124,7 @@ def second_moment_sensitivity(norm: float, neighboring: Neighboring) -> float:
 def second_moment_event(
     noise_multiplier: float, neighboring: Neighboring, *, norm: float, columns: int
 ) -> Gaussian:
-    """Return what ``gaussian_second_moment`` of so many columns will emit."""
+    """Return the event of ``gaussian_second_moment`` for this many columns."""
     return Gaussian(
         noise_multiplier,
         neighboring,

@@ -9,7 +9,7 @@ misses,
     u(s) = -max(0, #{x < s} - r, r - #{x <= s}),
 
 0 where s is a q-quantile. Counting both below and up to s makes a value that many records share a quantile
-of all the ranks that it covers; #{x <= s} alone would prefer the empty stretch beside it.
+of all the ranks that it covers; #{x <= s} alone would prefer the empty stretch next to it.
 
 *Sums.* The counts #{x < s} and #{x <= s} at all grid points, and n, are sums over records, to which a record
 adds 0 or 1 (``dpkit_core.data.sums``): they are exact whatever holds the records and in whatever order.
@@ -71,7 +71,7 @@ UNIT = 2.0**-10
 
 
 def reach_event(epsilon: float, neighboring: Neighboring, candidates: int) -> ExponentialMechanism:
-    """Return what ``private_reach`` over so many candidates will emit."""
+    """Return the event of ``private_reach`` over this many candidates."""
     return ExponentialMechanism(epsilon, neighboring, sensitivity=1.0, candidates=candidates)
 
 
@@ -89,7 +89,7 @@ def private_reach(
     """Return one of the candidates, beyond which are few records.
 
     The score of candidate j is minus the number of records beyond it, less ``j price / epsilon``: each step
-    must bring in so many. Range sensitivity 1 under both relations; emits ``reach_event``.
+    must bring in that many. Range sensitivity 1 under both relations; emits ``reach_event``.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def private_reach(
 def quantile_event(
     epsilon: float, neighboring: Neighboring, q: float, candidates: int
 ) -> ExponentialMechanism:
-    """Return what ``private_quantile`` over a grid of so many points will emit."""
+    """Return the event of ``private_quantile`` over a grid of ``candidates`` points."""
     sensitivity = rank_sensitivity(q, neighboring)
     return ExponentialMechanism(epsilon, neighboring, sensitivity=sensitivity.range, candidates=candidates)
 

@@ -205,7 +205,7 @@ def tick_costs(contributions: Sequence[npt.NDArray[np.int64]], event: Sums) -> I
     for column, scale in zip(contributions, deviations(multipliers, sensitivities), strict=True):
         numbers = column.astype(np.float64)
         total = total + numbers * numbers * (TICKS * (1 + _SLACK) / precision / scale / scale)
-    # What nobody can afford may be anything above TICKS.
+    # A cost that no account can pay may be any number above TICKS.
     return np.ceil(np.minimum(total, 2.0**61)).astype(np.int64)
 
 

@@ -83,7 +83,7 @@ def select(
     above the picked one's, like any other candidate that loses in floats.
 
     How many groups are opened depends on the scores, and so does the time, by some milliseconds.
-    Whoever lets others measure it should ask for ``constant_work``: then, as with fewer
+    If others can measure it, ask for ``constant_work``: then, as with fewer
     candidates, the noise drawn depends on the number of values and k alone.
 
     Parameters

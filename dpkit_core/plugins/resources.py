@@ -1,6 +1,6 @@
-"""What distributions offer besides parts: sources, recipes, suites, models, commands, observers, pages.
+"""What distributions offer apart from parts: sources, recipes, suites, models, commands, observers, pages.
 
-Each is an entry point, so third parties add theirs beside the parts that need them::
+Each is an entry point, so third parties add theirs next to the parts that need them::
 
     [project.entry-points."dpkit.recipes"]
     k-tukey = "dpkit_regressor_tukey.recipes"           the file recipes/k-tukey.toml of that package
@@ -157,7 +157,7 @@ def read_resource(ref: ComponentRef) -> dict[str, Any]:
 
 
 def described(ref: ComponentRef) -> ComponentRef:
-    """Return ``ref`` with a summary of its own, where it has one, in place of its distribution's.
+    """Return ``ref`` with its own summary, where it has one, instead of its distribution's.
 
     That of a recipe or suite is in its file. That of anything else is the first sentence of the docstring,
     or the ``help`` of ``typer.Typer(...)``, read from the source without running it: it is found where the

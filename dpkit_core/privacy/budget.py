@@ -70,7 +70,7 @@ def amplified(rate: float, epsilon: float) -> float:
     return min(epsilon, max(least, math.log1p(rate * math.expm1(epsilon)) * (1 + 2.0**-48)))
 
 
-#: A guarantee of a larger epsilon says nothing: e^20 is half a billion.
+#: A guarantee of a larger epsilon means nothing: e^20 is half a billion.
 LARGEST_TELLING = 20.0
 
 
@@ -133,7 +133,7 @@ class Budget:
 
 
 def rounded_up(loss: float, figures: int) -> str:
-    """Return ``loss`` in decimal with so many figures, never less than it is, as befits a claim.
+    """Return ``loss`` in decimal with this many figures, rounded up, as a claim must be.
 
     >>> rounded_up(1.00002, 4), rounded_up(1e-6, 3), rounded_up(0.5, 4)
     ('1.001', '1e-06', '0.5')
@@ -184,7 +184,7 @@ def attack_in_words(epsilon: float, delta: float, neighboring: Neighboring, seen
 
 
 def vacuous(epsilon: float, delta: float, records: int | None = None) -> tuple[str, ...]:
-    """Return why a guarantee says nothing, one sentence each; none where it says something.
+    """Return why a guarantee is too weak to mean anything, one sentence each; none if it is not.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ class Sensitivity:
 
     @classmethod
     def general(cls, linf: float, neighboring: Neighboring) -> Sensitivity:
-        """Return the sensitivity of scores of which nothing but the largest change is known."""
+        """Return the sensitivity of scores with a known largest change, and nothing else known."""
         return cls(linf, 2 * linf, neighboring)
 
     @classmethod

@@ -52,7 +52,7 @@ Squares of shifts add up, whoever chooses the next run.
 
 A mechanism is mu-GDP if whatever can be told of two neighboring tables from its release can be told from
 one number that is drawn from N(0, 1) for the one and from N(mu, 1) for the other (Dong, Roth and Su 2022).
-An account adds up mu^2. Beside it the sum of epsilons is kept, which is pure differential privacy, and a
+An account adds up mu^2. It also keeps the sum of epsilons, which is pure differential privacy, and a
 part ``leak`` of delta is kept for events that hold only up to a probability. The limit of mu^2 is the
 largest at which
 

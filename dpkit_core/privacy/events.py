@@ -19,7 +19,7 @@ The compatibility law, which every later version keeps:
 Each event carries the neighboring relation for which it holds. Noise multipliers are standard deviation
 (Gaussian) or scale (Laplace) divided by the sensitivity, so an event says all that an accountant needs.
 
-Every event has ``pair()``, its (epsilon, delta) if it has one of its own, ``words(count)``, what it releases
+Every event has ``pair()``, its (epsilon, delta) if it has one, ``words(count)``, what it releases
 in words, and ``inner``, the events inside it with how often each is drawn: nothing for a single one. Its
 Renyi curve is a row of ``dpkit_core.privacy.renyi``, because this module imports no NumPy.
 """
@@ -48,7 +48,7 @@ ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
 # JSON has no infinity; the order of pure DP is written as a word.
 _INFINITY = "infinity"
 
-#: Up to so many candidates the rounding of a selection is proved to be covered.
+#: The rounding of a selection is proved to be covered for at most this many candidates.
 CANDIDATE_LIMIT = 2**24
 
 
@@ -278,7 +278,7 @@ class PermuteAndFlip:
 
 @attrs.frozen
 class PureDP:
-    """Any mechanism of which only ``epsilon``-DP is known; ``proof`` is where the argument is."""
+    """Any mechanism known only to be ``epsilon``-DP; ``proof`` is where the argument is."""
 
     inner: ClassVar[tuple[()]] = ()
 
@@ -297,7 +297,7 @@ class PureDP:
 
 @attrs.frozen
 class ApproxDP:
-    """Any mechanism of which only ``(epsilon, delta)``-DP is known; ``proof`` is where the argument is."""
+    """Any mechanism known only to be ``(epsilon, delta)``-DP; ``proof`` is where the argument is."""
 
     inner: ClassVar[tuple[()]] = ()
 
@@ -318,7 +318,7 @@ class ApproxDP:
 
 @attrs.frozen
 class Renyi:
-    """Any mechanism of which Renyi divergences at some orders are known, in both directions.
+    """Any mechanism with known Renyi divergences at some orders, in both directions.
 
     ``proof`` is where the argument is.
     """
@@ -436,7 +436,7 @@ class Sequence:
 
 @attrs.frozen
 class Filtered:
-    """``event``, ``rounds`` times, of which no record takes part in more than ``charged`` rounds may cost.
+    """``event``, ``rounds`` times; no record takes part in more than ``charged`` rounds may cost.
 
     Each record has an account (``dpkit_core.privacy.accounts``) and takes part while its own costs add up to
     at most ``charged`` times that of ``event``. Costs ``charged`` times ``event`` at every Renyi order; what
@@ -492,8 +492,8 @@ class Filtered:
 class Disjoint:
     """``event`` on each of ``parts`` sets of records, one after the other, every record being in one of them.
 
-    Which one it is follows from the record alone, from what was released before, and from secret coins of the
-    record's own; nobody's presence moves another. Costs what one ``event`` costs (McSherry 2009, Theorem 4):
+    Which one it is follows from the record alone, from what was released before, and from the record's secret
+    coins; no record's presence moves another. Costs what one ``event`` costs (McSherry 2009, Theorem 4):
     given the set that a record is in, all other steps have one law with and without it, so that an adaptive
     composition of one ``event`` and of nothing is left; hockey-stick divergences and exp((a - 1) D_a) of
     mixtures over the sets are at most the largest.
@@ -639,7 +639,7 @@ def composed_pair(steps: Inner) -> tuple[float, float] | None:
 
 
 def unstated(event: Event) -> str | None:
-    """Return what an event leaves unsaid that the meter compares and a certificate tells."""
+    """Return the facts that an event leaves out although the meter compares and certificates report them."""
     for inner in walk(event):
         facts = attrs.asdict(inner, recurse=False)
         missing = [words for name, words in UNPRICED.items() if facts.get(name, ...) in (None, "")]
@@ -649,12 +649,12 @@ def unstated(event: Event) -> str | None:
 
 
 def says_facts(event: Event) -> bool:
-    """Return whether ``event``, or one inside it, says anything on which its cost does not depend."""
+    """Return whether ``event``, or one inside it, states anything on which its cost does not depend."""
     return any(getattr(inner, name, None) not in (None, "") for inner in walk(event) for name in UNPRICED)
 
 
 def expand(events: Iterable[Event]) -> Iterator[Event]:
-    """Yield the single events of which ``events`` are made, in order; noise on a sample is a single event."""
+    """Yield the single events that make up ``events``, in order; noise on a sample is a single event."""
     for event in events:
         if isinstance(event, PoissonSampled) or not event.inner:
             yield event
@@ -790,7 +790,7 @@ def event_from_json(document: Mapping[str, Any]) -> Event:
 
 
 def _fact(fields: Fields, name: str) -> Any:  # noqa: PLR0911 - one line for each kind of field
-    """Return the field of an event by its type, which its name tells."""
+    """Return a field of an event by the type that belongs to its name."""
     match name:
         case "event":
             return event_from_json(fields.mapping(name))

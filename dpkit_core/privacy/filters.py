@@ -36,7 +36,7 @@ from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.privacy.composition import obstacle
 from dpkit_core.privacy.events import ApproxDP, Event, PureDP
 
-#: One number for each unit of a filter; None where no finite number will do.
+#: One number for each unit of a filter; None where no finite number is large enough.
 Ticks = tuple[int | None, ...]
 
 #: Ticks to the unit, as powers of ten: of an epsilon, of a delta, of what has no unit of its own.
@@ -68,7 +68,7 @@ class Filter(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in a ledger."""
+        """Its name in a ledger."""
         ...
 
     @property
@@ -93,7 +93,7 @@ class Filter(Protocol):
         ...
 
     def in_words(self, total: Ticks, limits: Ticks, /) -> str:
-        """Return what is spent of what, for a person."""
+        """Return what is spent and what is allowed, for a person."""
         ...
 
     def to_document(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class Filter(Protocol):
 class Basic:
     r"""Epsilons add up, and so do deltas; a run enters by its own two numbers.
 
-    A run is admitted while both sums stay within the budget. Anybody can check them by hand from the
+    A run is admitted while both sums stay within the budget. Anyone can check them by hand from the
     certificates: an epsilon is counted in billionths, a delta in units of 1e-18, each the least whole number
     that is not below the decimal number in the certificate.
 
@@ -154,7 +154,7 @@ class Basic:
         return largest(*(share(spent, limit) for spent, limit in zip(total, limits, strict=True)))
 
     def in_words(self, total: Ticks, limits: Ticks, /) -> str:
-        """Return both sums beside their limits.
+        """Return both sums with their limits.
 
         >>> Basic().in_words((1_200_000_000, 2 * 10**12), (3 * 10**9, 10**13))
         'epsilon 1.2 of 3, delta 2e-06 of 1e-05'
@@ -177,7 +177,7 @@ _HOMES: Mapping[str, tuple[str, str]] = {
     "gdp": ("dpkit_core.privacy.divergence_filters", "GaussianFilter"),
 }
 
-#: What a filter can be called.
+#: The names of filters.
 FILTERS = tuple(_HOMES)
 
 
@@ -228,16 +228,16 @@ def require_some_delta(name: str, budget: Budget) -> None:
 
 
 def events_of(claim: Claim, reason: Callable[[Event], str | None]) -> tuple[Event, ...]:
-    """Return by what events a run enters: its own, or where one has no bound, any with its total.
+    """Return the events by which a run enters: its own, or, where one has no bound, one with its total.
 
-    ``reason`` tells why an event has none, as ``dpkit_core.privacy.composition.obstacle`` asks for it.
+    ``reason`` returns why an event has none, as ``dpkit_core.privacy.composition.obstacle`` asks for it.
     """
     known = claim.events and not any(obstacle(event, claim.neighboring, reason) for event in claim.events)
     return claim.events if known else (by_total(claim),)
 
 
 def by_total(claim: Claim) -> Event:
-    """Return any mechanism with the (epsilon, delta) of a run, of which nothing else is known."""
+    """Return a mechanism of which only the (epsilon, delta) of a run is known."""
     if claim.delta:
         return ApproxDP(claim.epsilon, claim.delta, claim.neighboring)
     return PureDP(claim.epsilon, claim.neighboring)
@@ -249,7 +249,7 @@ def _home(name: str) -> Any:
 
 
 class Alternatives(Protocol):
-    """A filter with several sums, one of which has to stay within its limit, one of epsilons, and leaks."""
+    """A filter in which one of several sums, and that of leaks, must stay within its limit."""
 
     @property
     def sums(self) -> tuple[str, ...]:
@@ -334,7 +334,7 @@ def share(spent: int | None, limit: int | None) -> Fraction | None:
 
 
 def largest(*shares: Fraction | None) -> Fraction | None:
-    """Return the largest share, of which None is larger than any."""
+    """Return the largest share; None is larger than any number."""
     known = [each for each in shares if each is not None]
     return None if len(known) < len(shares) else max(known)
 

@@ -201,13 +201,13 @@ def laplace(epsilon: float, count: int, step: float) -> Pair:
     return Pair.of_profile(profiles.laplace(points, epsilon), step).repeated(count)
 
 
-#: The recursion takes so many picks at most; their cover by a Gaussian is within 1 % of it by then.
+#: The recursion takes at most this many picks; their cover by a Gaussian is within 1 % of it by then.
 PICKS_LIMIT = 100
 
 #: Larger sums of epsilons than this leave nothing that a budget could pay for.
 TOTAL_LIMIT = 60.0
 
-# The grid follows the loss for so many deviations; beyond, less than e^-40 is left.
+# The grid follows the loss for this many deviations; beyond, less than e^-40 is left.
 _DEVIATIONS = 4.5
 
 

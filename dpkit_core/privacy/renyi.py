@@ -11,7 +11,7 @@ delta in question. Three facts travel together (``RenyiCurve``):
 than the sum of epsilons;
 
 *leaked*, a probability. An (epsilon, delta)-DP event has no finite divergence, but it is a
-post-processing of a coin that with probability delta tells which dataset it is and otherwise starts
+post-processing of a coin that with probability delta reveals the dataset and otherwise starts
 randomized response with parameter epsilon (Kairouz, Oh and Viswanath 2015, proof of Theorem 3.3). The
 coins do not depend on the data, so the event that any of them leaks has one probability of at most
 sum delta_i =: L under both datasets. Given that none leaks, the release is a composition of events
@@ -203,8 +203,8 @@ def curve_of(event: Event, orders: tuple[float, ...] = ORDERS) -> RenyiCurve:
     Raises
     ------
     UnsupportedEvent
-        If there is none. ``unbounded`` tells of which event inside, and why; that amplification by sampling
-        is not for replace-one is for the caller to refuse.
+        If there is none. ``unbounded`` reports for which event inside, and why. The caller must refuse
+        amplification by sampling under replace-one.
     """
     grid, *_ = _grid(orders)
     with np.errstate(over="ignore"):  # towards infinity, the safe side
@@ -212,7 +212,7 @@ def curve_of(event: Event, orders: tuple[float, ...] = ORDERS) -> RenyiCurve:
 
 
 def curve_of_all(spent: Iterable[tuple[Event, int]], orders: tuple[float, ...] = ORDERS) -> RenyiCurve:
-    """Return the curve of events, each so many times, one after the other; see ``curve_of``."""
+    """Return the curve of events with their counts, one after the other; see ``curve_of``."""
     total = RenyiCurve.nothing(orders)
     for event, count in spent:
         total = total.then(curve_of(event, orders), count)
@@ -369,7 +369,7 @@ def _grid(orders: tuple[float, ...]) -> tuple[Floats, Floats, Floats]:
 
 
 def _precision(event: Gaussian | NonSphericalGaussian) -> float:
-    """Return 1 / multiplier^2; it adds up over groups of coordinates with noise of their own."""
+    """Return 1 / multiplier^2; it adds up over groups of coordinates with separate noise."""
     if isinstance(event, Gaussian):
         return (1 / event.noise_multiplier) * (1 / event.noise_multiplier)
     return sum((1 / multiplier) * (1 / multiplier) for multiplier in event.noise_multipliers)
@@ -453,7 +453,7 @@ def _log_binomials(order: int) -> Floats:
 
 
 def _paired(divergences: Callable[[Floats, float], Floats]) -> _Row:
-    """Return the row of a mechanism with an (epsilon, delta) of its own, given its divergences by epsilon."""
+    """Return the row of a mechanism that has an (epsilon, delta), given its divergences by epsilon."""
 
     def curve(event: Event, orders: tuple[float, ...], grid: Floats) -> RenyiCurve:
         known = event.pair()

@@ -20,8 +20,8 @@ All pairs may be swapped, so one profile is for both directions, and parameters 
 sensitivity of the relation, so it is for both relations. The order of events does not matter: the total
 holds for every order, even one that is chosen along the way (``dpkit_core.privacy.pairs``, *Order*).
 
-*Leaks.* An (epsilon, delta)-DP mechanism is a post-processing of a coin that with probability delta tells
-which dataset it is and otherwise starts randomized response (Kairouz, Oh and Viswanath 2015, proof of
+*Leaks.* An (epsilon, delta)-DP mechanism is a post-processing of a coin that with probability delta reveals
+the dataset and otherwise starts randomized response (Kairouz, Oh and Viswanath 2015, proof of
 Theorem 3.3). The coins do not depend on the data, so that any of them leaks has probability L = sum delta_i
 at most, and given that none does the rest applies: delta = L + what the rest has.
 """
@@ -58,7 +58,7 @@ Spent: TypeAlias = tuple[tuple[Event, int], ...]
 Classes: TypeAlias = dict[float, int]
 """How many mechanisms of each epsilon."""
 
-# Beyond so many of one kind, pure mechanisms are taken as picks of twice their epsilon, which they are.
+# More pure mechanisms of one kind than this are taken as picks of twice their epsilon, which they are.
 _EXACT_LIMIT = 4096
 
 # Grid steps to one standard deviation of the whole loss.

@@ -93,10 +93,10 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-#: Heads a guarantee that is proved and protects nobody.
+#: Introduces a guarantee that is proved but too weak to protect anyone.
 NOTHING_SAID = "NO MEANINGFUL PRIVACY"
 
-# Above, e^epsilon is no float.
+# Above this, e^epsilon exceeds the range of float64.
 LARGEST_EXPONENT = 700.0
 
 
@@ -156,16 +156,16 @@ spelled(StageEvent, lambda item: {"stage": item.stage, **event_to_json(item.even
 
 @attrs.frozen
 class Settings:
-    """What a plan was told besides public facts, budget and parts; what is at its default is not written.
+    """Further settings of a plan, after public facts, budget and parts; defaults are not written.
 
     Attributes
     ----------
     select_share
         The selection's fraction of the budget, where a regression follows it.
     batches
-        How many batches of records the run was for.
+        Number of batches of records in the run.
     iterates
-        From how many iterates of the regressor the selector dropped features; None where it selected before.
+        Number of iterates from which the selector dropped features; None if it selected first.
     """
 
     select_share: float = attrs.field(default=0.05, converter=float, validator=fraction)
@@ -208,7 +208,7 @@ class Certificate:
     dpkit
         Version of the core.
     plan
-        What else the plan was made with; with it the release can be planned again.
+        The plan's further settings; with them the release can be planned again.
     witness
         Where the run was charged and what the account had spent after it; None for a run without an account.
     """
@@ -244,7 +244,7 @@ class Certificate:
 
     @property
     def vacuous(self) -> tuple[str, ...]:
-        """Why the guarantee says nothing, where it is one that does; empty otherwise."""
+        """Why the guarantee is too weak to mean anything; empty if it is not."""
         if not self.private or self.epsilon is None:
             return ()
         return vacuous(self.epsilon, self.delta, self.schema.records)

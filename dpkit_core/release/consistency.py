@@ -93,7 +93,7 @@ def _privacy(release: Release) -> Iterator[str]:
         yield "the reasons why it is not private do not match those of its events"
     if listed and not counted:
         yield (
-            f"randomness was {certificate.randomness}, and besides those of its events the certificate gives "
+            f"randomness was {certificate.randomness}, and beyond those of its events the certificate gives "
             f"{len(others)} reasons why it is not private; it gives one exactly where a seed gave the noise"
         )
 

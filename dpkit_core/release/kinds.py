@@ -48,7 +48,7 @@ class OpaqueModel:
     Attributes
     ----------
     document
-        What the model's ``to_document`` said.
+        What the model's ``to_document`` returned.
     why
         Why it cannot be read, a sentence.
     """
@@ -63,7 +63,7 @@ class OpaqueModel:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """None that are known: what the columns of the model are is for its kind to say."""
+        """None are known: only a reader of the kind could name them."""
         return ()
 
     def predict(self, X: Matrix, /) -> Vector:
@@ -72,14 +72,14 @@ class OpaqueModel:
 
     @property
     def unusable(self) -> InvalidRelease:
-        """The error that whoever wants predictions gets, whatever the records look like."""
+        """The error that every request for predictions raises, whatever the records are."""
         return InvalidRelease(
             f"this release has a model of kind {self.kind!r}, which cannot be used for predictions here: "
             f"{self.why}"
         )
 
     def shown(self) -> Shown:
-        """Return the kind, which is all that is known."""
+        """Return the kind, the only thing known."""
         return Shown(sentences=(f"{self.kind}; see the release file",))
 
     def to_document(self) -> dict[str, Any]:
@@ -159,14 +159,14 @@ def read_model(document: Mapping[str, Any], *, fallback: Reader | None = None) -
     Parameters
     ----------
     document
-        What a model's ``to_document`` said.
+        What a model's ``to_document`` returned.
     fallback
-        Reads kinds that neither the core nor an installed distribution reads.
+        A reader for kinds that neither the core nor an installed distribution reads.
 
     Raises
     ------
     InvalidRelease
-        If it has no kind, or is of a kind that comes with dpkit and lacks something.
+        If it has no kind, or is of a kind that comes with dpkit and is incomplete.
     """
     kind = document.get("kind")
     if not isinstance(kind, str):
@@ -207,7 +207,7 @@ def _reader(kind: str) -> Reader:
 
 
 def shown(model: Model) -> Shown:
-    """Return what a person reads of a model: what it shows of itself, if its class says that, or its kind.
+    """Return what a person reads of a model: what its own ``shown`` returns, or its kind.
 
     >>> print(shown(LinearModel(("carat",), (7000.0,), -2000.0)))
       feature      coefficient
@@ -225,7 +225,7 @@ def rebuilt(model: Model) -> Model:
     Raises
     ------
     InvalidRelease
-        If it has no document, that is no plain data, or its kind cannot read it.
+        If its document is not plain data, or its kind cannot read it.
     """
     document = canonical(model.to_document())
     if not isinstance(document, dict):

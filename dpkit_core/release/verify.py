@@ -1,4 +1,4 @@
-"""Recomputing the total of a certificate, without the data and without whoever wrote it.
+"""Recomputing the total of a certificate, without the data and without trusting its author.
 
 There are two answers. Whether the arithmetic is *confirmed*: the total is what the events compose to, and
 nothing contradicts anything else (``dpkit_core.release.consistency``). And whether the release is *private*:
@@ -85,7 +85,7 @@ def tight_total(events: Iterable[Event], neighboring: Neighboring, delta: float)
     return tight_epsilon(counted(itertools.chain.from_iterable(map(elements, events))), delta)
 
 
-#: Name of an accountant -> its total; what it takes besides are its options.
+#: Name of an accountant -> its total; further parameters are the accountant's options.
 TOTALS: Mapping[str, Callable[..., float]] = {
     "basic": basic_total,
     "individual_filter": rdp_total,
