@@ -21,3 +21,9 @@ Integers = npt.NDArray[Any]
 
 Booleans = npt.NDArray[np.bool_]
 """Answers, yes or no, of any shape."""
+
+
+def read_only(array: Floats) -> Floats:
+    """Return the array itself, which can no longer be written to, because it is kept and shared."""
+    array.flags.writeable = False
+    return array

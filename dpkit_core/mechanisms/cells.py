@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from dpkit_core.arrays import Integers
+from dpkit_core.arrays import Integers, read_only
 from dpkit_core.data.sums import Block, Sum, Summable
 from dpkit_core.mechanisms.quantiles import EXPONENTS
 from dpkit_core.privacy.budget import Neighboring
@@ -130,9 +130,7 @@ def _ranks(count: int) -> Vector:
 def octaves() -> Vector:
     """Return the edges of the octaves of both signs, with one cell around 0."""
     positive = np.ldexp(1.0, np.arange(EXPONENTS[0], EXPONENTS[1] + 2))
-    edges = np.concatenate([-positive[::-1], positive])
-    edges.flags.writeable = False
-    return edges
+    return read_only(np.concatenate([-positive[::-1], positive]))
 
 
 def counts_sensitivity(columns: int, neighboring: Neighboring) -> float:

@@ -102,6 +102,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from dpkit_core.arrays import read_only
 from dpkit_core.data.sums import Sum
 from dpkit_core.mechanisms.quantiles import (
     EXPONENTS,
@@ -114,7 +115,6 @@ from dpkit_core.mechanisms.quantiles import (
     rank_sensitivity,
     reach_event,
     reach_scores,
-    read_only,
     select_point,
     spread_grid,
     whole_units,
@@ -332,7 +332,7 @@ def feature_fences(
         j: private_fences(
             meter,
             data.select([j]),
-            _first_feature,
+            lambda block: block.X[:, 0],
             epsilon=epsilon,
             neighboring=neighboring,
             constant_work=constant_work,
@@ -374,26 +374,15 @@ def target_fences(
     return private_fences(
         meter,
         data.select(()),
-        _target,
+        lambda block: block.y,
         epsilon=epsilon,
         neighboring=neighboring,
         constant_work=constant_work,
     )
 
 
-def _first_feature(block: Block) -> Vector:
-    return block.X[:, 0]
-
-
-def _target(block: Block) -> Vector:
-    return block.y
-
-
 def _distances(values: Values, center: float) -> Values:
-    def distances(block: Block) -> Vector:
-        return np.abs(values(block) - center)
-
-    return distances
+    return lambda block: np.abs(values(block) - center)
 
 
 @attrs.frozen(eq=False)

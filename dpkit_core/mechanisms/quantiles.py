@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpkit_core.arrays import Integers
+from dpkit_core.arrays import Integers, read_only
 from dpkit_core.data.sums import Block, Sum, Summable
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import ExponentialMechanism
@@ -51,7 +51,7 @@ from dpkit_core.protocols import Round, Scores
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpkit_core.arrays import Matrix, Vector
+    from dpkit_core.arrays import Vector
     from dpkit_core.protocols import Meter
 
 #: Magnitudes from 2^-50 to 2^50, about 1e-15 to 1e15.
@@ -281,9 +281,3 @@ def select_point(
     shown = Scores(scores, Round(scores.size, scores.size, 1, sensitivity), candidates)
     (pick,) = meter.select(shown, 1, event=event, constant_work=constant_work)
     return pick
-
-
-def read_only(array: Matrix) -> Matrix:
-    """Return the array, which can no longer be written to: it is kept and shared."""
-    array.flags.writeable = False
-    return array

@@ -163,17 +163,13 @@ def members(protocol: type[object]) -> dict[str, object]:
     return methods | {name: member for name, member in public.items() if isinstance(member, property)}
 
 
-def departures(cls: type[object], protocol: type[object]) -> tuple[str, ...]:
-    """Return what ``cls`` lacks or has otherwise than ``protocol``, methods before properties.
+def departures(cls: type[object], protocol: type[object]) -> Iterator[str]:
+    """Yield where ``cls`` departs from ``protocol``, a sentence each, methods before properties.
 
     A method of the protocol must be a method that accepts each number of positional arguments that the
     protocol's accepts; a property may also be a field or a class-level value. Parameter names are free. A
     property that only ``__init__`` sets, without an annotation in the class, counts as missing.
     """
-    return tuple(_departures(cls, protocol))
-
-
-def _departures(cls: type[object], protocol: type[object]) -> Iterator[str]:
     for name, member in members(protocol).items():
         own = inspect.getattr_static(cls, name, _MISSING)
         if inspect.isfunction(member):

@@ -51,7 +51,7 @@ def elements(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
         case Laplace() | ExponentialMechanism():
             yield priced(event), count
         case PermuteAndFlip() | PureDP() | ApproxDP():
-            yield _approximate(*event.pair(), event), count
+            yield approximate(*event.pair(), event.neighboring), count
         case PoissonSampled(rate=1.0):
             yield from elements(event.event, count)
         case PoissonSampled(event=Gaussian() | NonSphericalGaussian() as noise):
@@ -59,7 +59,7 @@ def elements(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
         case PoissonSampled() if (known := _together(event.event)) is not None:
             epsilon, delta = known
             leaked = add_up(0.0, Fraction(event.rate), delta)
-            yield _approximate(amplified(event.rate, epsilon), leaked, event), count
+            yield approximate(amplified(event.rate, epsilon), leaked, event.neighboring), count
         case _:
             yield event, count
 
@@ -85,10 +85,9 @@ def steps(event: Event) -> Inner:
             return ()
 
 
-def _approximate(epsilon: float, delta: float, like: Event) -> PureDP | ApproxDP:
-    if delta:
-        return ApproxDP(epsilon, delta, like.neighboring)
-    return PureDP(epsilon, like.neighboring)
+def approximate(epsilon: float, delta: float, neighboring: Neighboring) -> PureDP | ApproxDP:
+    """Return a mechanism with this guarantee, about which nothing else is known."""
+    return ApproxDP(epsilon, delta, neighboring) if delta else PureDP(epsilon, neighboring)
 
 
 def _together(event: Event) -> tuple[float, float] | None:

@@ -33,8 +33,8 @@ import attrs
 
 from dpkit_core.errors import InvalidBudget, InvalidRelease
 from dpkit_core.privacy.budget import Budget, Neighboring
-from dpkit_core.privacy.composition import obstacle
-from dpkit_core.privacy.events import ApproxDP, Event, PureDP
+from dpkit_core.privacy.composition import approximate, obstacle
+from dpkit_core.privacy.events import Event
 
 #: One number for each unit of a filter; None where no finite number is large enough.
 Ticks = tuple[int | None, ...]
@@ -233,14 +233,7 @@ def events_of(claim: Claim, reason: Callable[[Event], str | None]) -> tuple[Even
     ``reason`` returns why an event has none, as ``dpkit_core.privacy.composition.obstacle`` asks for it.
     """
     known = claim.events and not any(obstacle(event, claim.neighboring, reason) for event in claim.events)
-    return claim.events if known else (by_total(claim),)
-
-
-def by_total(claim: Claim) -> Event:
-    """Return a mechanism of which only the (epsilon, delta) of a run is known."""
-    if claim.delta:
-        return ApproxDP(claim.epsilon, claim.delta, claim.neighboring)
-    return PureDP(claim.epsilon, claim.neighboring)
+    return claim.events if known else (approximate(claim.epsilon, claim.delta, claim.neighboring),)
 
 
 def _home(name: str) -> Any:

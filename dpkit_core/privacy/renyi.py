@@ -35,7 +35,7 @@ from typing import Any, Self
 import attrs
 import numpy as np
 
-from dpkit_core.arrays import Floats
+from dpkit_core.arrays import Floats, read_only
 from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy.budget import add_up, amplified
 from dpkit_core.privacy.composition import require_delta, require_epsilon, steps
@@ -330,9 +330,7 @@ def sampled_gaussian(orders: tuple[float, ...], precision: float, rate: float) -
             log_mixture += part * _log_mixture(below + 1, precision, rate)
         log_moment = np.logaddexp(0.0, math.log(order * (order - 1)) + log_mixture)
         curve[index] = (1 + SLACK) * log_moment / (order - 1)
-    curve = np.minimum(curve, gaussian(np.array(orders), precision))
-    curve.flags.writeable = False
-    return curve
+    return read_only(np.minimum(curve, gaussian(np.array(orders), precision)))
 
 
 def _round_of(event: Event, grid: Floats) -> Floats:
@@ -362,10 +360,8 @@ def _round_of(event: Event, grid: Floats) -> Floats:
 def _grid(orders: tuple[float, ...]) -> tuple[Floats, Floats, Floats]:
     """Return the orders, a - 1, and log(1 - 1/a) - log(a) / (a - 1), as arrays."""
     grid = np.array(orders)
-    arrays = (grid, grid - 1, np.log1p(-1 / grid) - np.log(grid) / (grid - 1))
-    for array in arrays:
-        array.flags.writeable = False
-    return arrays
+    offset = np.log1p(-1 / grid) - np.log(grid) / (grid - 1)
+    return read_only(grid), read_only(grid - 1), read_only(offset)
 
 
 def _precision(event: Gaussian | NonSphericalGaussian) -> float:
@@ -447,9 +443,7 @@ def _log_mixture(order: int, precision: float, rate: float) -> float:
 def _log_binomials(order: int) -> Floats:
     """Return the logarithms of a row of Pascal's triangle, each rounded once."""
     row = itertools.accumulate(range(order), lambda entry, k: entry * (order - k) // (k + 1), initial=1)
-    logarithms = np.array([math.log(entry) for entry in row])
-    logarithms.flags.writeable = False
-    return logarithms
+    return read_only(np.array([math.log(entry) for entry in row]))
 
 
 def _paired(divergences: Callable[[Floats, float], Floats]) -> _Row:

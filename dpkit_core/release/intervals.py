@@ -139,10 +139,10 @@ class Intervals:
         )
 
     def __str__(self) -> str:
-        return str(Shown(HEADER, self.rows, tuple(self.sentences)))
+        return str(Shown(HEADER, self.rows, self.sentences))
 
     def _repr_html_(self) -> str:
-        return Shown(HEADER, self.rows, tuple(self.sentences))._repr_html_()
+        return Shown(HEADER, self.rows, self.sentences)._repr_html_()
 
 
 def intervals_of(model: Model | None, target: str, level: float = 0.95) -> Intervals:
