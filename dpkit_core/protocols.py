@@ -238,7 +238,7 @@ class Forecast:
     sentence
         Without a full stop, such as "the private test passes with probability .95 from 2 000 records on".
     records
-        From about how many records on the budget is well spent; None where that cannot be said. A plan warns
+        From about how many records on the budget is well spent; None if unknown. A plan warns
         if the schema's ``records`` or ``records_about`` is below.
     remedy
         What would help with fewer.
@@ -268,8 +268,8 @@ class Request:
         How many batches the records will come in; above 1 only for a regressor that has ``"batches"`` in
         ``forms``.
     iterates
-        What the regressor said of its iterates, where a scorer and a selector will screen them: it must then
-        show them to ``Meter.screen`` as planned. None otherwise.
+        The regressor's own, where a scorer and a selector will screen them: it must then show them to
+        ``Meter.screen`` as planned. None otherwise.
     """
 
     schema: Schema
@@ -409,10 +409,10 @@ class Meter(Protocol):
     def coins(self) -> np.random.Generator:
         """Randomness for choices that do not depend on the data, such as the splits of random trees.
 
-        Costs nothing, because it protects nothing: treat what is drawn here as public. Assigning
-        records to groups by their position in the table is not such a choice under add/remove, where taking
+        Costs nothing, because it protects nothing: treat what is drawn here as public. Assigning records to
+        groups by their position in the table is not such a choice under add/remove, where taking
         out one record moves all others: draw that from a custom mechanism's sampler. Under replace-one it is
-        such a choice for tables whose order says nothing of their values; where tables may be sorted, release
+        such a choice for tables whose order reveals no values; where tables may be sorted, release
         nothing that reveals these coins.
         """
         ...
@@ -719,8 +719,8 @@ class Accountant(Protocol):
     def supports(self, event: Event, /) -> bool:
         """Return whether ``event``, with everything inside it, can be accounted for.
 
-        Called while planning, for every event; an accountant says False to what it does not know, also to
-        events of later versions, and never guesses.
+        Called while planning, for every event. An accountant returns False for events that it does not know,
+        such as those of later versions, and never guesses.
         """
         ...
 

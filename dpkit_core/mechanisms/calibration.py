@@ -156,7 +156,7 @@ def calibrate_events(
         The events of a plan, for a parameter that costs more the larger it is: an epsilon, or the inverse of
         a noise multiplier. Their number and types do not depend on it.
     request
-        What is planned for: its accountant adds the events up, at the delta of its budget.
+        The request to plan for: its accountant adds the events up, at the delta of its budget.
     start
         As for ``calibrate``; the epsilon of the budget by default.
     relative_error

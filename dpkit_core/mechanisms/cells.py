@@ -313,7 +313,7 @@ def _between(lower: float, upper: float) -> Vector:
 
 
 def _believed(counts: Vector, noise: float) -> Vector:
-    """Return what is above the noise in octaves, as the notes say which; the largest where nothing is."""
+    """Return the counts of octaves above the noise, by the rule of the notes; the largest if none is."""
     likely = counts > BELIEVED * noise
     runs = np.cumsum(~likely)  # the same number all along a run of likely octaves
     believed = np.isin(runs, runs[counts >= min(SURE * noise, counts.max())])
@@ -331,7 +331,7 @@ def _smoothed(counts: Vector, noise: float) -> Vector:
 def _shrunk(counts: Matrix, noise: float) -> Matrix:
     """Return counts of the parts of each cell (a row) moved to their mean as far as noise explains them.
 
-    The estimate of James and Stein; what is then left within the noise is taken for empty.
+    The estimate of James and Stein; what is then still within the noise is taken for empty.
     """
     mean = np.maximum(counts.mean(axis=1, keepdims=True), 0.0)
     squares = np.square(counts - mean).sum(axis=1, keepdims=True)

@@ -148,7 +148,7 @@ RECORDS_PER_MAGNITUDE = 2.0
 RECORDS_BETWEEN = 8.0
 
 #: Windows about a column that hardly moves: how often the spread is halved, the price of each time in units
-#: of 1 / epsilon, and above which share of the resolution a spread says that there may be such a column.
+#: of 1 / epsilon, and above which share of the resolution a spread suggests that there may be such a column.
 HALVINGS = 10
 RECORDS_PER_HALVING = 2.0
 BESIDE = 2.0**-10
@@ -197,7 +197,7 @@ class Fences:
         return scaled
 
     def are_beside(self, mean: float) -> bool:
-        """Return whether the mean of scaled values, a magnitude, says that the fences missed the column.
+        """Return whether the mean of scaled values, a magnitude, shows that the fences missed the column.
 
         No more than half of all values lie on either side of their median, so around it the mean is from
         -1/2 to 1/2. Beyond 3/4, the center missed a quarter of all records, and is far out. Fences about as
@@ -451,7 +451,7 @@ def missed_target(
 ) -> Refusal | None:
     """Return the refusal due where private fences of the target missed it, or may well have; else None.
 
-    Post-processing: decides by what is released already. The plan has ``MISSED_TARGET`` among its refusals.
+    Post-processing: decides from what has been released. The plan has ``MISSED_TARGET`` among its refusals.
 
     Parameters
     ----------

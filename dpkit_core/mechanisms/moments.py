@@ -48,7 +48,7 @@ UNITS = 2**18
 Rows = Callable[[Block], "Matrix"]
 """Returns one row for each record of a block, a function of that record."""
 
-#: For more, the roundings of sums would no longer be covered; a part that uses them says ``most_records``.
+#: For more, the roundings of sums would no longer be covered; a part that uses them has ``most_records``.
 MOST_RECORDS = 2**30
 
 #: The largest float64.

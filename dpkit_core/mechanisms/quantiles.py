@@ -98,7 +98,7 @@ def private_reach(
     data
         The records, read once.
     magnitudes
-        What is to be within reach.
+        The values that should be within reach.
     candidates
         Increasing; public.
     price

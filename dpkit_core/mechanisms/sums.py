@@ -137,7 +137,7 @@ def noise_of(event: Sums) -> tuple[tuple[float, ...], tuple[float, ...], tuple[i
             return (noise.noise_multiplier,), (sensitivity,), shape, rate
         case NonSphericalGaussian(sensitivities=tuple(sensitivities), shape=(_, _) as shape):
             return noise.noise_multipliers, sensitivities, shape, rate
-    raise ValueError(f"{event} is no round of noisy sums; make it with sums_event")
+    raise ValueError(f"{event} is not a round of noisy sums; make it with sums_event")
 
 
 def quantize(values: Vector, limit: float, units: int) -> Integers:

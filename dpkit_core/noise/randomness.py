@@ -55,8 +55,8 @@ class Stream(Uncopyable):
     Attributes
     ----------
     reproducible
-        Whether its key was given, in which case nothing drawn from it is private. Each stream says so
-        itself, whatever it is later found in.
+        Whether its key was given, in which case nothing drawn from it is private. Each stream records
+        this itself, wherever it is used later.
     """
 
     __slots__ = ("_generator", "_name", "_process", "reproducible")

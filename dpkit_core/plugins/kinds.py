@@ -1,7 +1,7 @@
-"""The kinds of things that distributions offer: what each is called, where it is found, what it promises.
+"""The kinds of things that distributions offer: their names, where they are found, what they promise.
 
 A kind is found through one group of entry points, such as ``dpkit.scorers``. A part is of a kind with a
-protocol, which the part's class keeps; its kind's name is also its role in a pipeline.
+protocol, which the part's class satisfies; its kind's name is also its role in a pipeline.
 
 ``isinstance`` with a runtime-checkable protocol compares names only: a class whose methods take other
 arguments passes it. Here every call that the protocol allows is tried against the signature, without calling
@@ -55,16 +55,16 @@ class Iterating(Protocol):
     """A regressor that can be screened while it fits, see ``Regressor``."""
 
     def iterates(self, schema: Schema, /) -> Iterates:
-        """Return what is public about the iterates of a fit to all features."""
+        """Return the public facts about the iterates of a fit to all features."""
         ...
 
 
 @runtime_checkable
 class Forecasting(Protocol):
-    """A part that says from public facts what its plan is good for, see ``Regressor``."""
+    """A part that forecasts from public facts how good its plan is, see ``Regressor``."""
 
     def forecast(self, plan: StagePlan, request: Any, /) -> Sequence[Forecast]:
-        """Return what is expected of a run of ``plan``."""
+        """Return what to expect of a run of ``plan``."""
         ...
 
 
@@ -75,11 +75,11 @@ class Kind:
     Attributes
     ----------
     name
-        What one of them is called; of a part, also its role in a pipeline.
+        Name of one of them; for a part, also its role in a pipeline.
     group
         The group of entry points.
     protocol
-        The protocol that classes of the kind keep; None for what is not a part.
+        The protocol that classes of the kind satisfy; None if they are not parts.
     optional
         One protocol for each method that a class may have as well; one that has it must have its signature.
     """
@@ -142,12 +142,12 @@ _MISSING = object()
 
 
 def is_supported(api: object) -> bool:
-    """Return whether this dpkit runs parts that were written for a plugin API."""
+    """Return whether this dpkit runs parts written for a plugin API."""
     return type(api) is int and API_FLOOR <= api <= API
 
 
 def lacking(part: object, protocol: type[object]) -> list[str]:
-    """Return the members of a protocol that an object has not, whatever their signatures."""
+    """Return the members of a protocol that an object lacks, whatever their signatures."""
 
     def has(name: str, member: object) -> bool:
         found = inspect.getattr_static(part, name, _MISSING)
@@ -157,7 +157,7 @@ def lacking(part: object, protocol: type[object]) -> list[str]:
 
 
 def members(protocol: type[object]) -> dict[str, object]:
-    """Return what a protocol asks for, methods before properties."""
+    """Return the members that a protocol requires, methods before properties."""
     public = {name: member for name, member in vars(protocol).items() if not name.startswith("_")}
     methods = {name: member for name, member in public.items() if inspect.isfunction(member)}
     return methods | {name: member for name, member in public.items() if isinstance(member, property)}
@@ -192,7 +192,7 @@ def _method_departures(
     try:
         signature = inspect.signature(method)
     except (TypeError, ValueError):
-        return  # compiled code that does not tell its signature
+        return  # compiled code without a signature
     bound = isinstance(own, staticmethod | classmethod)
     expected = inspect.signature(promised)
     if not all(_accepts(signature, count - bound) for count in _positional_counts(expected)):

@@ -38,8 +38,8 @@ Each is an entry point, so third parties add theirs next to the parts that need 
     [project.entry-points."dpkit.signers"]
     ed25519 = "dpkit_command_sign.keys"                 a module with the keys of an algorithm
 
-A recipe or suite is data: it is read where its package lies, and the package's code is not imported. What is
-said of the others in a list is the first sentence of their docstrings, which is read from their source files.
+A recipe or suite is data: it is read where its package lies, and the package's code is not imported. A list
+shows the first sentence of the docstring of any other, read from its source file.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ FILES = ("recipes", "suites")
 
 
 def resources(kind: str) -> tuple[ComponentRef, ...]:
-    """Return what is installed of a kind, by name; nothing is imported."""
+    """Return the installed resources of a kind, by name; nothing is imported."""
     found = importlib.metadata.entry_points(group=kind_named(kind).group)
     # A set, because a folder that is on sys.path twice offers its files twice.
     return tuple(sorted({ComponentRef.from_entry_point(point) for point in found}, key=attrs.astuple))
@@ -178,7 +178,7 @@ def _first_sentence(ref: ComponentRef) -> str:
     try:
         source = _source(ref.module)
         tree = ast.parse(source.read_bytes()) if source else ast.Module([], [])
-    except (ImportError, OSError, SyntaxError, ValueError):  # what is damaged says so when it is used
+    except (ImportError, OSError, SyntaxError, ValueError):  # damage is reported when it is used
         return ""
     found = _described_node(tree, ref.attribute.split(".")) if ref.attribute else _docstring(tree)
     paragraph = " ".join(inspect.cleandoc(found).partition("\n\n")[0].split())

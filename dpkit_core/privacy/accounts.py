@@ -138,7 +138,7 @@ class PrecisionAccounts:
         ----------
         costs
             In ticks, at least 0, one for each record in the order of arrival. A record that would cost more
-            than ``TICKS``, what the event allows, takes no part: (*) says nothing of it.
+            than ``TICKS``, what the event allows, takes no part: (*) does not cover it.
         """
         bounded = np.minimum(costs, TICKS + 1)
         after = self._spent + bounded

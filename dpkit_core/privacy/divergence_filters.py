@@ -166,7 +166,7 @@ class RenyiFilter:
 
     @property
     def sums(self) -> tuple[str, ...]:
-        """What the sums before those of epsilons and of leaks are called."""
+        """Names of the sums before those of epsilons and of leaks."""
         return tuple(f"Renyi divergence of order {order:g}" for order in self.orders)
 
     @property

@@ -17,7 +17,7 @@ The compatibility law, which every later version keeps:
    ``priced`` leaves them out. They are None, or empty, in files of 0.1.0 only.
 
 Each event carries the neighboring relation for which it holds. Noise multipliers are standard deviation
-(Gaussian) or scale (Laplace) divided by the sensitivity, so an event says all that an accountant needs.
+(Gaussian) or scale (Laplace) divided by the sensitivity, so an event states all that an accountant needs.
 
 Every event has ``pair()``, its (epsilon, delta) if it has one, ``words(count)``, what it releases
 in words, and ``inner``, the events inside it with how often each is drawn: nothing for a single one. Its
@@ -59,7 +59,7 @@ _is_count = attrs.validators.optional(attrs.validators.ge(1))
 
 def _whole(value: int) -> int:
     if isinstance(value, bool):
-        raise TypeError(f"{value!r} is no whole number")
+        raise TypeError(f"{value!r} is not a whole number")
     return int(operator.index(value))
 
 
@@ -565,7 +565,7 @@ Inner = tuple[tuple[Event, int], ...]
 EVENT_TYPES: Mapping[str, type[Event]] = {event.__name__: event for event in get_args(Event)}
 
 
-#: Fields that say what an event was, and on which no cost depends; what each is called where it is missing.
+#: Fields that describe an event without affecting its cost, and how a message names each if it is missing.
 UNPRICED: Mapping[str, str] = {
     "sensitivity": "its sensitivity",
     "sensitivities": "its sensitivities",
@@ -665,7 +665,7 @@ def expand(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def priced(event: Event) -> Event:
-    """Return the event by what it costs: without what no cost depends on, and alike events in a row counted.
+    """Return the event reduced to what determines its cost; equal events in a row are counted.
 
     >>> pick = ExponentialMechanism(0.1, sensitivity=2.0, candidates=10)
     >>> priced(Repeated(Sequence((pick, attrs.evolve(pick, sensitivity=1.0))), 3)) == Repeated(

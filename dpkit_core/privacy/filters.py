@@ -187,7 +187,7 @@ def filter_for(name: str, budget: Budget) -> Filter:
     Raises
     ------
     InvalidBudget
-        If there is none of that name, or it cannot keep such a budget.
+        If there is no filter of that name, or it cannot keep such a budget.
     """
     if name not in _HOMES:
         raise InvalidBudget(
@@ -203,7 +203,7 @@ def filter_from_document(document: Mapping[str, Any]) -> Filter:
     Raises
     ------
     InvalidRelease
-        If there is none of that name, or something is missing.
+        If there is no filter of that name, or something is missing.
     """
     fields = dict(document)
     name = fields.pop("name", None)
@@ -246,7 +246,7 @@ class Alternatives(Protocol):
 
     @property
     def sums(self) -> tuple[str, ...]:
-        """What the sums before those of epsilons and of leaks are called."""
+        """Names of the sums before those of epsilons and of leaks."""
         ...
 
 
@@ -318,7 +318,7 @@ def within(spent: int | None, limit: int | None) -> bool:
 
 
 def share(spent: int | None, limit: int | None) -> Fraction | None:
-    """Return which part of its limit a sum is; None where that is no number."""
+    """Return the fraction of its limit that a sum is; None if it is infinite."""
     if limit is None or spent == 0:
         return Fraction(0)
     if spent is None or limit == 0:

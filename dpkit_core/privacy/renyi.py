@@ -477,7 +477,7 @@ def _disjoint(event: Any, orders: tuple[float, ...], grid: Floats) -> RenyiCurve
 
 _Row = Callable[[Any, tuple[float, ...], Floats], RenyiCurve]
 
-#: The curve of each event that has one. What is composed of others has the sum of theirs.
+#: The curve of each event that has one. The curve of a composition is the sum of its events' curves.
 _CURVES: Mapping[type[Event], _Row] = {
     Laplace: _paired(laplace),
     Gaussian: _gaussian,

@@ -81,7 +81,7 @@ class Witness:
 
     def in_words(self) -> str:
         """Return what the account has spent, for a person; or that its measure is not known here."""
-        spent = "how much of its budget that is cannot be told here, because its measure is not known"
+        spent = "its spending cannot be shown here, because its measure is not known"
         with contextlib.suppress(InvalidRelease):
             measure = filter_from_document(self.measure)
             if len(measure.units) == len(self.total):

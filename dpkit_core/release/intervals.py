@@ -6,7 +6,7 @@ noise is known, so what it does to a solution can be computed by anyone, at no f
 *What is estimated.* The linear projection: the line that predicts the clipped target best, in mean squared
 error over the population that the records are a sample of, from the clipped features of the model, given the
 released bounds and the released selection. It is not the effect of a feature, and where a selection was made
-on the same records, it says nothing of the features that were left out.
+on the same records, it says nothing about the features that were left out.
 
 *Estimate.* With v = (1, u, t) for features u and target t as released, M = sum of v v^T + E. G is M without
 its last row and column, h the rest of its last column, and

@@ -128,7 +128,7 @@ def canonical(value: object, depth: int = DEPTH) -> Any:
             return {_key(key): canonical(item, depth - 1) for key, item in value.items()}
         case list() | tuple():
             return [canonical(item, depth - 1) for item in value]
-    raise InvalidRelease(f"a document has a {type(value).__name__}, which is no plain data")
+    raise InvalidRelease(f"a document has a {type(value).__name__}, which is not plain data")
 
 
 def _float(value: float) -> float:
@@ -142,7 +142,7 @@ def _key(key: object) -> str:
     if type(key) is str and key.isascii():
         return key
     if not isinstance(key, str):
-        raise InvalidRelease(f"a document has a key that is no text but a {type(key).__name__}")
+        raise InvalidRelease(f"a document has a key that is not text but a {type(key).__name__}")
     return _text(key)
 
 
@@ -229,7 +229,7 @@ def rebuilt(model: Model) -> Model:
     """
     document = canonical(model.to_document())
     if not isinstance(document, dict):
-        raise InvalidRelease("the document of a model is no mapping")
+        raise InvalidRelease("the document of a model is not a mapping")
     own = getattr(type(model), "from_document", None)
     again = read_model(document, fallback=own if callable(own) else None)
     if not isinstance(again, OpaqueModel) and canonical(again.to_document()) != document:

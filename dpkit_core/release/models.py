@@ -147,7 +147,7 @@ class RowClippedLinearModel:
         return along_rows(clip_rows(z, self.norm), [*self.coefficients, self.intercept]) + self.offset
 
     def shown(self) -> Shown:
-        """Return the line of short records, and what is made of long ones."""
+        """Return the line for short records, and how long ones are shrunk."""
         columns = zip(self.features, self.slopes, self.centers, self.widths, strict=True)
         rows = ((name, *map(digits, numbers)) for name, *numbers in columns)
         sentence = (

@@ -64,7 +64,7 @@ class Columns:
 
     @classmethod
     def of(cls, model: Model, target: Column, name: str | None, threshold: float | None) -> Columns:
-        """Return the columns of a model's predictions; ``Release.predictions`` says what the others are.
+        """Return the columns of a model's predictions; ``Release.predictions`` documents the parameters.
 
         Raises
         ------

@@ -165,7 +165,7 @@ class Release:
         threshold
             The probability from which on the positive category is predicted; 1/2 by default.
         options
-            How to read the table, where that cannot be told from the table itself.
+            How to read the table, where the table itself does not show it.
 
         Raises
         ------
@@ -215,7 +215,7 @@ class Release:
         Raises
         ------
         InvalidRelease
-            If there is no model, or none that is linear.
+            If there is no model, or it is not linear.
         """
         if not isinstance(self.model, LinearModel | RowClippedLinearModel | WinsorizedLinearModel):
             kind = (
@@ -265,8 +265,8 @@ class Release:
             written["model"] = model  # whose form is up to the distribution of its kind
         if (place := first_difference(document, written)) is not None:
             raise InvalidRelease(
-                f"the release says something at {place} in another way than dpkit writes it: by a value of "
-                "another type, by null for what is left out, or by a default. Restore the file as it was "
+                f"the release spells {place} otherwise than dpkit does: with a value of another type, with "
+                "null for something left out, or with a default written out. Restore the file as it was "
                 "written"
             )
         return release

@@ -14,8 +14,8 @@ files (PKCS #8) and public keys are PEM files (SubjectPublicKeyInfo), as OpenSSL
 
 *A signature proves* that the holder of the private key has signed this document, as it is. *It does not
 prove* who that is (the public key must come by another way than the release), when it was, that the run
-took place as the certificate says, or that no other release of the table exists. What follows from the
-events is what ``dpkit verify`` computes; what the table has cost is what the ledger says.
+took place as the certificate says, or that no other release of the table exists. ``dpkit verify``
+computes what follows from the events; the ledger records what the table has cost.
 
 The keys are in another distribution, ``dpkit-command-sign``, since they need ``cryptography``.
 """

@@ -61,7 +61,7 @@ def rdp_total(
     UnsupportedEvent
         If an event has no curve, or is of another relation.
     ValueError
-        If the orders are none.
+        If the orders are invalid.
     """
     events = _supported(events, neighboring, unbounded)
     grid = frozen_floats(orders)
@@ -119,7 +119,7 @@ class Verification:
         Whether the recomputed total is the claimed one, or by another accountant at most that, and nothing
         contradicts anything else.
     private
-        Whether it is confirmed, certified private, and its guarantee says something.
+        Whether it is confirmed, certified private, and its guarantee is a meaningful one.
     epsilon
         The recomputed total at the claimed delta; None where an event has no proved cost.
     claimed
