@@ -122,8 +122,8 @@ def schema(
 
 def draft(source: Source, target: str | None, guessed: Mapping[str, Guess]) -> str:
     """Return a schema file with names and kinds filled in and everything else left blank."""
+    from dpkit_core.data.fields import find
     from dpkit_core.data.guess import LOOKED_AT
-    from dpkit_core.data.matching import find
     from dpkit_core.files.documents import to_toml
     from dpkit_core.privacy.budget import Neighboring
 
@@ -149,7 +149,7 @@ def draft(source: Source, target: str | None, guessed: Mapping[str, Guess]) -> s
 
 def _entry(field: pa.Field, guess: Guess | None, *, is_target: bool) -> Iterator[str]:
     from dpkit_core.data.encode import kind_of
-    from dpkit_core.data.matching import type_of
+    from dpkit_core.data.fields import type_of
     from dpkit_core.files.documents import to_toml
 
     kind = kind_of(field.type) if guess is None else guess.kind

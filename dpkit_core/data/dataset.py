@@ -12,7 +12,7 @@ import contextlib
 import numbers
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import attrs
 import numpy as np
@@ -20,17 +20,11 @@ import numpy.typing as npt
 
 from dpkit_core.arrays import Integers, Matrix, Vector
 from dpkit_core.data.features import Feature, wanted
-from dpkit_core.data.frames import (
-    ArrowSource,
-    column_feature,
-    frame_matrix,
-    frame_source,
-    frame_target,
-    is_frame,
-)
-from dpkit_core.data.matching import numbered, require_columns
+from dpkit_core.data.fields import numbered
+from dpkit_core.data.matching import require_columns
 from dpkit_core.data.rules import complete, filled, transformed
 from dpkit_core.data.schema import Schema
+from dpkit_core.data.source import is_frame
 from dpkit_core.data.sums import (
     Block,
     MappedRecords,
@@ -160,13 +154,14 @@ def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
         raise InvalidData(f"{called} has {array.ndim} dimensions; it must have 1")
     if column.kind == "numeric" or (array.dtype.kind not in "OUTM" and not column.classes):
         return filled(_numbers(array, called, 1)[:, np.newaxis], [schema.outcome])[:, 0]
+    from dpkit_core.data.encode import names_number  # noqa: PLC0415 - arrays of numbers need no pyarrow
+    from dpkit_core.data.frames import column_feature  # noqa: PLC0415 - likewise
+
     if array.dtype.kind == "M":  # a list of NumPy's nanoseconds would be one of whole numbers
         return column_feature(array, schema.outcome)
     # By itself, not by the type of all: NaN is nothing, and neither number nor text.
     given = np.array([isinstance(e, _NUMBERS) and e == e for e in array.tolist()], dtype=np.bool_)  # noqa: PLR0124
     if column.classes:
-        from dpkit_core.data.encode import names_number  # noqa: PLC0415 - arrays of numbers need no pyarrow
-
         if given.any() and not any(map(names_number, column.classes)):
             raise InvalidData(
                 f"{called} holds numbers, and its classes are {some_of(column.classes)}; give each record's "
@@ -234,14 +229,17 @@ class Dataset:
         batch
             Whether it is one of a stream, which may have no records.
         """
-        return cls._of(X, _target(y, schema), schema, batch=batch)
+        target = _target(y, schema)
+        if is_frame(X):
+            from dpkit_core.data.frames import frame_matrix  # noqa: PLC0415 - arrays are used without pyarrow
+
+            X = frame_matrix(X, schema.features, beside=[schema.target.name])
+        return cls._of(X, target, schema, batch=batch)
 
     @classmethod
-    def _of(cls, X: npt.ArrayLike | ArrowSource, target: Vector, schema: Schema, *, batch: bool) -> Dataset:
+    def _of(cls, X: npt.ArrayLike, target: Vector, schema: Schema, *, batch: bool) -> Dataset:
         features, outcome = schema.features, schema.outcome
-        if is_frame(X) or isinstance(X, ArrowSource):
-            X = frame_matrix(X, features, beside=[schema.target.name])
-        matrix = _numbers(cast(npt.ArrayLike, X), "X", 2)
+        matrix = _numbers(X, "X", 2)
         _require_shape(matrix.shape, target.shape[0], schema, least=0 if batch else 1)
         matrix, target = complete(filled(matrix, features), target, features, outcome)
         if not (batch or len(target)):
@@ -270,8 +268,16 @@ class Dataset:
             raise InvalidData(
                 f"a {type(frame).__name__} has no named columns; give a data frame, or use from_arrays"
             )
+        from dpkit_core.data.frames import (  # noqa: PLC0415 - arrays are used without pyarrow
+            frame_matrix,
+            frame_source,
+            frame_target,
+        )
+
         source = frame_source(frame)  # a stream may be read only once
-        return cls._of(source, frame_target(source, schema.outcome), schema, batch=batch)
+        target = frame_target(source, schema.outcome)
+        matrix = frame_matrix(source, schema.features, beside=[schema.target.name])
+        return cls._of(matrix, target, schema, batch=batch)
 
     @classmethod
     def from_source(cls, source: Source, schema: Schema, *, batch: bool = False) -> Dataset:

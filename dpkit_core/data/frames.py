@@ -22,25 +22,19 @@ from typing import IO, TYPE_CHECKING, Any
 import attrs
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from dpkit_core.data.encode import encode, kind_of
 from dpkit_core.data.features import Feature, Written, wanted
-from dpkit_core.data.matching import find, numbered, require_kind, type_of
-from dpkit_core.data.rules import filled
+from dpkit_core.data.fields import find, numbered, require_kind, type_of
 from dpkit_core.data.source import HELD, UNTYPED, ReadOptions, cut, is_untyped, spooled, tried
 from dpkit_core.errors import InvalidData, InvalidSchema, UnusedColumns
 from dpkit_core.text import some_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from dpkit_core.arrays import Matrix, Vector
 
 CALLED = "the table"
-
-
-def is_frame(X: object) -> bool:
-    """Return whether ``X`` has named columns."""
-    return any(hasattr(X, member) for member in ("columns", "column_names", "__arrow_c_stream__"))
 
 
 @attrs.frozen(eq=False)
@@ -81,8 +75,6 @@ def frame_source(frame: Any, options: ReadOptions = ReadOptions(), *, called: st
     InvalidData
         If it has no columns with names, or is read only once and too large to be held.
     """
-    import pyarrow as pa  # noqa: PLC0415 - arrays are used without it
-
     if isinstance(frame, ArrowSource):
         return frame
     if isinstance(frame, pa.RecordBatch):
@@ -105,7 +97,6 @@ def frame_source(frame: Any, options: ReadOptions = ReadOptions(), *, called: st
 
 def _of_stream(stream: Any, called: str, once: ReadOptions | None) -> ArrowSource:
     """Return an object with Arrow's C stream interface as a source, possibly readable only ``once``."""
-    import pyarrow as pa  # noqa: PLC0415 - likewise
 
     def explain(error: Exception) -> InvalidData:
         if isinstance(error, pa.ArrowException | TypeError | ValueError):  # of an array, say
@@ -147,8 +138,6 @@ def _nameless(frame: Any) -> InvalidData:
 
 
 def _columns(frame: Any, wanted: Sequence[str]) -> Iterable[pa.RecordBatch]:
-    import pyarrow as pa  # noqa: PLC0415 - likewise
-
     if not wanted:  # and still as many records
         return [pa.record_batch({"": pa.nulls(len(frame))}).select([])]
     return [pa.record_batch({name: column_of(name, frame[name]) for name in wanted})]
@@ -168,8 +157,6 @@ def _held(
     batches: Iterable[pa.RecordBatch], fields: pa.Schema, called: str, spool: Path | None
 ) -> Callable[[], Iterable[pa.RecordBatch]]:
     """Return what yields these batches again and again."""
-    import pyarrow as pa  # noqa: PLC0415 - likewise
-
     kept: list[pa.RecordBatch] = []
     size, rest = 0, iter(batches)
     for batch in rest:
@@ -199,8 +186,6 @@ def column_of(name: str, column: Any) -> pa.Array:
     InvalidData
         If it holds anything but numbers, dates and text.
     """
-    import pyarrow as pa  # noqa: PLC0415 - likewise
-
     if _is_object(column):
         return _objects(name, np.asarray(column, dtype=object).tolist())
     if isinstance(getattr(column, "dtype", None), np.dtype):
@@ -221,8 +206,6 @@ def column_of(name: str, column: Any) -> pa.Array:
 
 def _field(name: str, column: Any) -> pa.Field:
     """Return the field of a column, by its declared type; of Python objects, which have none, untyped."""
-    import pyarrow as pa  # noqa: PLC0415 - likewise
-
     if _is_object(column):
         return pa.field(name, _objects(name, []).type, metadata=UNTYPED)
     try:
@@ -240,8 +223,6 @@ def _is_object(column: Any) -> bool:
 
 def _objects(name: str, entries: Sequence[Any]) -> pa.Array:
     """Return Python objects as a union of text, numbers and dates; nothing is text that is null."""
-    import pyarrow as pa  # noqa: PLC0415 - likewise
-
     children: tuple[list[Any], ...] = ([], [], [])
     codes, offsets = np.empty(len(entries), np.int8), np.empty(len(entries), np.int32)
     for i, entry in enumerate(entries):
@@ -306,29 +287,6 @@ def _number(entry: Any) -> float:
         return math.nan
 
 
-def matrix_of(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()) -> Matrix:
-    """Return the features of new records, to predict for: by name from a table, in order from a matrix.
-
-    Row by row in memory, so that a record has one prediction however it is given.
-    ``beside`` names other columns that are expected.
-
-    Raises
-    ------
-    InvalidData
-        If a matrix has not one column for each feature, or as ``frame_matrix``.
-    """
-    if is_frame(X):
-        return np.ascontiguousarray(frame_matrix(X, features, beside=beside))
-    matrix = filled(np.ascontiguousarray(X, dtype=np.float64), features)
-    if matrix.ndim != 2 or matrix.shape[1] != len(features):
-        raise InvalidData(
-            f"X has shape {matrix.shape} and the model uses {len(features)} features; give one column for "
-            f"each of {some_of([feature.name for feature in features])}, in this order, or a table with "
-            "these names"
-        )
-    return matrix
-
-
 def frame_matrix(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()) -> Matrix:
     """Return one column per feature, found by its name: the feature's own, or that of its category's column.
 
@@ -376,8 +334,6 @@ def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
         If columns are declared neither numbers nor dates, and nothing is known of them: with all their names,
         and what to say of them.
     """
-    from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - arrays are used without pyarrow
-
     others = [] if hasattr(X, "column_names") else getattr(X, "columns", ())
     if others := [name for name in others if not isinstance(name, str)]:
         raise InvalidData(f"the columns of X are named {some_of(others)}; column names must be text")
@@ -404,16 +360,12 @@ def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
 
 def column_feature(values: npt.NDArray[Any], feature: Feature) -> Vector:
     """Return the feature that a single column of text or dates makes."""
-    import pyarrow as pa  # noqa: PLC0415 - likewise
-
     table = pa.table({feature.column: column_of(feature.column, values)})
     return frame_target(table, feature)
 
 
 def _encoded(source: ArrowSource, features: Sequence[Feature]) -> Matrix:
     """Return n x d features of a table, column by column in memory: each is written and read as a whole."""
-    from dpkit_core.data.encode import encode  # noqa: PLC0415 - arrays are used without pyarrow
-
     columns, names = wanted(features), source.fields.names
     for name, written in columns.items():
         if names.count(name) > 1:

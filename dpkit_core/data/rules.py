@@ -1,13 +1,16 @@
-"""What the schema's rules make of a matrix of features, record by record: fill, leave out, transform."""
+"""The schema's rules applied to a matrix of features, record by record: fill, leave out, transform."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpkit_core.data.features import Feature
+from dpkit_core.data.source import is_frame
+from dpkit_core.errors import InvalidData
+from dpkit_core.text import some_of
 
 if TYPE_CHECKING:
     from dpkit_core.arrays import Matrix, Vector
@@ -57,4 +60,29 @@ def transformed(matrix: Matrix, features: Sequence[Feature]) -> Matrix:
     matrix = matrix.copy(order="K")
     for j, transform in ruled:
         matrix[:, j] = transform.apply(matrix[:, j])
+    return matrix
+
+
+def matrix_of(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()) -> Matrix:
+    """Return the features of new records, to predict for: by name from a table, in order from a matrix.
+
+    Row by row in memory, so that a record has one prediction however it is given.
+    ``beside`` names other columns that are expected.
+
+    Raises
+    ------
+    InvalidData
+        If a matrix has not one column for each feature, or as ``frame_matrix``.
+    """
+    if is_frame(X):
+        from dpkit_core.data.frames import frame_matrix  # noqa: PLC0415 - arrays are used without pyarrow
+
+        return np.ascontiguousarray(frame_matrix(X, features, beside=beside))
+    matrix = filled(np.ascontiguousarray(X, dtype=np.float64), features)
+    if matrix.ndim != 2 or matrix.shape[1] != len(features):
+        raise InvalidData(
+            f"X has shape {matrix.shape} and the model uses {len(features)} features; give one column for "
+            f"each of {some_of([feature.name for feature in features])}, in this order, or a table with "
+            "these names"
+        )
     return matrix

@@ -80,6 +80,11 @@ class Source(Protocol):
         ...
 
 
+def is_frame(X: object) -> bool:
+    """Return whether ``X`` has named columns."""
+    return any(hasattr(X, member) for member in ("columns", "column_names", "__arrow_c_stream__"))
+
+
 def is_untyped(field: pa.Field) -> bool:
     """Return whether a column has no declared type, as in a text file."""
     return bool(field.metadata) and UNTYPED.items() <= field.metadata.items()

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.features import Feature, Written, wanted
-from dpkit_core.data.matching import find, numbered, require_kind
+from dpkit_core.data.fields import find, numbered, require_kind
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.data.source import ReadOptions, Source
 from dpkit_core.errors import InvalidData, InvalidOption, InvalidRelease

@@ -122,8 +122,7 @@ class Release:
         """
         import numpy as np  # noqa: PLC0415 - a release is read without it
 
-        from dpkit_core.data.frames import matrix_of  # noqa: PLC0415 - likewise
-        from dpkit_core.data.rules import transformed  # noqa: PLC0415 - likewise
+        from dpkit_core.data.rules import matrix_of, transformed  # noqa: PLC0415 - likewise
 
         model = self.usable_model
         schema = self.certificate.schema

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSystem
 
 from dpkit_core.data.features import Written
-from dpkit_core.data.matching import held_in
+from dpkit_core.data.fields import held_in
 from dpkit_core.data.source import UNTYPED, ReadOptions, cut, is_untyped
 from dpkit_core.errors import InvalidData
 from dpkit_source_columnar import arrow, parquet
