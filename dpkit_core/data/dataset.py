@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from dpkit_core.data.source import Source
 
-#: From so many bytes of numbers on, a source is better streamed.
+#: Bytes of numbers from which a source is streamed rather than held.
 LARGE = 2**28
 
 #: Bytes of numbers read at once from a source, which needs a few times as much.
@@ -52,7 +52,7 @@ BLOCK = 2**22
 
 @runtime_checkable
 class AnyDataset(Protocol):
-    """What a part may ask of records in any form."""
+    """What every form of the records offers to parts."""
 
     form: ClassVar[str]
 
@@ -68,7 +68,7 @@ class AnyDataset(Protocol):
 
     @property
     def outcome(self) -> Feature | None:
-        """By which rule the target became a number, as ``Schema.outcome``; None where it was given as one."""
+        """The rule that made the target a number, as ``Schema.outcome``; None if it was given as a number."""
         ...
 
     @property
@@ -83,7 +83,7 @@ class AnyDataset(Protocol):
 
     @property
     def records(self) -> int:
-        """How many records there are; private, unless the schema says it."""
+        """How many records there are; private, unless the schema gives it."""
         ...
 
     def sum(self, what: Sum, /) -> Integers:
@@ -93,15 +93,16 @@ class AnyDataset(Protocol):
     def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
         """Return the records with other features: ``rows`` makes ``columns`` of them from each block.
 
-        For statistics that are asked for many times. Each row is a function of its record; a dataset in
-        memory keeps the rows, other forms make them anew for each sum.
+        For statistics that are computed repeatedly. Each row is a function of its record; a dataset in memory
+        keeps the rows, other forms compute them again for each sum.
         """
         ...
 
     def blocks(self, rows: int, /) -> Iterator[Block]:
-        """Yield all records, at most ``rows`` at a time, in one order: for parts that keep less of each.
+        """Yield all records, at most ``rows`` at a time, always in the same order.
 
-        What a part keeps is as private as the records, and memory that grows with their number.
+        For parts that keep a little of each record. What they keep is as private as the records, and takes
+        memory that grows with their number.
         """
         ...
 
@@ -131,7 +132,7 @@ def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
         if np.iscomplexobj(values):
             raise InvalidData(f"{what} holds complex numbers; give real ones, such as their two parts")
         array = np.asarray(values, dtype=np.float64)
-    if array is None:  # told here, so that the error, whose text has a value in it, is not the context
+    if array is None:  # raised here, so that the conversion error, which quotes a value, is not its context
         raise InvalidData(
             f"{what} holds values that are not numbers; give numbers, or declare the column categorical in "
             "the schema"
@@ -144,8 +145,8 @@ def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
 def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
     """Return the target as numbers: 1 for the positive category, or the place of a class, where it is text.
 
-    Each entry by itself. A number stays as it is, unless there are classes: then it is the class of that
-    name, and not a place.
+    Each entry is read on its own. A number stays as it is, unless there are classes: then it is the class of
+    that name, and not a place.
     """
     column, called = schema.target, f"target {schema.target.name!r}"
     # Objects, not the common type of all entries: that would let one record change what the others mean.
@@ -243,7 +244,7 @@ class Dataset:
         _require_shape(matrix.shape, target.shape[0], schema, least=0 if batch else 1)
         matrix, target = complete(filled(matrix, features), target, features, outcome)
         if not (batch or len(target)):
-            raise InvalidData("no record is complete, and the schema drops those that are not")
+            raise InvalidData("every record has a missing value, and the schema drops incomplete records")
         _require_finite(matrix, [feature.name for feature in features])
         _require_finite(target[:, np.newaxis], [schema.target.name])
         block = _transformed(Block(matrix, target), features, outcome)
@@ -286,8 +287,8 @@ class Dataset:
         Parameters
         ----------
         source
-            Of ``dpkit_core.plugins.sources.open_source``, say. Columns that the schema does not name are not
-            read.
+            For example from ``dpkit_core.plugins.sources.open_source``. Columns that the schema does not name
+            are not read.
         schema
             The public facts.
         batch
@@ -297,8 +298,8 @@ class Dataset:
         Raises
         ------
         InvalidData
-            Naming the column and the remedy: one is missing, is not what the schema says, or has missing or
-            infinite values; or there are no records, or not as many as the schema says.
+            If a column is missing, does not hold what the schema declares, or has missing or infinite values
+            (with its name and the remedy); or if there are no records, or not as many as the schema gives.
         """
         return cls._held([*_read(source, schema, schema.features)], source, schema, batch=batch)
 
@@ -570,8 +571,8 @@ class StreamedDataset:
 def dataset_of(source: Source, schema: Schema, forms: Sequence[str]) -> AnyDataset:
     """Return the records of a source in one of ``forms``: streamed where they are many, if it is among them.
 
-    Many are more than ``LARGE`` bytes of numbers. Sums are the same in all forms, so the choice shows in time
-    and memory alone.
+    Many means more than ``LARGE`` bytes of numbers. Sums are the same in all forms, so the choice only
+    affects time and memory.
 
     Raises
     ------
@@ -618,7 +619,7 @@ def _gathered(blocks: Iterable[Block], X: Matrix) -> Block:
 
 
 def _transformed(block: Block, features: Sequence[Feature], outcome: Feature) -> Block:
-    """Return the records with each number transformed as the schema says; once, where a dataset is made."""
+    """Return the records with each number transformed by the schema; applied once, when a dataset is made."""
     return Block(transformed(block.X, features), transformed(block.y[:, np.newaxis], [outcome])[:, 0])
 
 
@@ -658,7 +659,7 @@ def _require_finite(matrix: Matrix, names: Sequence[str]) -> None:
     missing = [names[j] for j in suspects if np.isnan(matrix[:, j]).any()]
     if missing:
         raise InvalidData(
-            f"{_columns(missing)} missing (NaN) values; say in the schema what becomes of them: "
+            f"{_columns(missing)} missing (NaN) values; set a rule for them in the schema: "
             'missing = "drop", "constant" or "indicator"'
         )
     infinite = [names[j] for j in suspects if np.isinf(matrix[:, j]).any()]

@@ -1,9 +1,9 @@
 """Tables in memory and Arrow streams as sources, and their columns by name.
 
-A table of pandas is taken column by column, since its own way to Arrow infers the type of a column of Python
-objects from all of them: one date would decide whether the others keep their times of day. Here each object
-keeps a type of its own, and the encoder reads it by itself. Polars, pyarrow, DuckDB and whatever else speaks
-Arrow's C stream has declared types and is taken as it is.
+A pandas table is converted column by column, because its own conversion to Arrow infers the type of a column
+of Python objects from all of them: one date would decide whether the others keep their times of day. Here
+each object keeps its own type, and the encoder reads it separately. Tables from polars, pyarrow, DuckDB and
+other libraries with Arrow's C stream interface have declared types and are used as they are.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def frame_source(frame: Any, options: ReadOptions = ReadOptions(), *, called: st
     Raises
     ------
     InvalidData
-        If it has no columns with names, or is read only once and too large to be held.
+        If it has no named columns, or can be read only once and is too large to hold.
     """
     if isinstance(frame, ArrowSource):
         return frame
@@ -123,7 +123,7 @@ def _batches(reader: pa.RecordBatchReader, called: str) -> Iterator[pa.RecordBat
 
 
 def _unread(called: str, error: Exception) -> InvalidData:
-    """Return an error in place of the library's own, which may quote a record."""
+    """Return an error to raise instead of the library's own, which may quote a record."""
     return InvalidData(
         f"{called} cannot be read: its library raises {type(error).__name__}; reading "
         "all of it there shows why"
@@ -149,14 +149,14 @@ def _selecting(
     return lambda wanted: (batch.select(wanted) for batch in read())
 
 
-#: Libraries whose tables give an Arrow stream as often as they are asked.
+#: Libraries whose tables can be streamed repeatedly.
 _READ_AGAIN = frozenset({"polars", "duckdb"})
 
 
 def _held(
     batches: Iterable[pa.RecordBatch], fields: pa.Schema, called: str, spool: Path | None
 ) -> Callable[[], Iterable[pa.RecordBatch]]:
-    """Return what yields these batches again and again."""
+    """Return a function that yields these batches at each call."""
     kept: list[pa.RecordBatch] = []
     size, rest = 0, iter(batches)
     for batch in rest:
@@ -179,7 +179,7 @@ def _held(
 
 
 def column_of(name: str, column: Any) -> pa.Array:
-    """Return a column of a table in memory as Arrow has it, each Python object with a type of its own.
+    """Return a column of a table in memory as an Arrow array, in which each Python object keeps its type.
 
     Raises
     ------
@@ -210,7 +210,7 @@ def _field(name: str, column: Any) -> pa.Field:
         return pa.field(name, _objects(name, []).type, metadata=UNTYPED)
     try:
         return pa.field(name, column_of(name, column[:0]).type)
-    except InvalidData:  # of no kind: it is refused where it is used
+    except InvalidData:  # an unsupported type, refused when the column is used
         return pa.field(name, pa.binary(), metadata={b"holds": str(getattr(column, "dtype", "")).encode()})
 
 
@@ -222,7 +222,7 @@ def _is_object(column: Any) -> bool:
 
 
 def _objects(name: str, entries: Sequence[Any]) -> pa.Array:
-    """Return Python objects as a union of text, numbers and dates; nothing is text that is null."""
+    """Return Python objects as a union of text, numbers and dates; a missing one is null text."""
     children: tuple[list[Any], ...] = ([], [], [])
     codes, offsets = np.empty(len(entries), np.int8), np.empty(len(entries), np.int32)
     for i, entry in enumerate(entries):
@@ -324,15 +324,15 @@ def frame_target(X: Any, outcome: Feature) -> Vector:
 
 
 def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
-    """Return the kind of each column of a table, by its declared type; ``known`` says some of them.
+    """Return the kind of each column of a table: as ``known``, else by its declared type.
 
     Raises
     ------
     InvalidData
-        If the name of a column is no text.
+        If the name of a column is not text.
     InvalidSchema
-        If columns are declared neither numbers nor dates, and nothing is known of them: with all their names,
-        and what to say of them.
+        If columns are declared neither numbers nor dates and are not in ``known``; names all of them, with
+        the remedy.
     """
     others = [] if hasattr(X, "column_names") else getattr(X, "columns", ())
     if others := [name for name in others if not isinstance(name, str)]:
@@ -359,13 +359,13 @@ def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
 
 
 def column_feature(values: npt.NDArray[Any], feature: Feature) -> Vector:
-    """Return the feature that a single column of text or dates makes."""
+    """Return the feature made from a single column of text or dates."""
     table = pa.table({feature.column: column_of(feature.column, values)})
     return frame_target(table, feature)
 
 
 def _encoded(source: ArrowSource, features: Sequence[Feature]) -> Matrix:
-    """Return n x d features of a table, column by column in memory: each is written and read as a whole."""
+    """Return n x d features of a table, column by column in memory, since columns are used as a whole."""
     columns, names = wanted(features), source.fields.names
     for name, written in columns.items():
         if names.count(name) > 1:
@@ -387,5 +387,5 @@ def _encoded(source: ArrowSource, features: Sequence[Feature]) -> Matrix:
 
 
 def _of_its_own(feature: Feature) -> Feature:
-    """Return a feature that is a column by itself, although it may stand for a category."""
+    """Return a feature read from the column of its own name, even if it stands for a category."""
     return feature if feature.name == feature.column else Feature(feature.name, feature.name)

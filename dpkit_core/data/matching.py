@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def require_columns(source: Source, schema: Schema) -> None:
-    """Raise unless the source has the schema's columns, of types that can be what it says; reads no value."""
+    """Raise unless the source has the schema's columns, with types that fit their kinds; reads no value."""
     for column, role in ((schema.target, "target"), *((column, "column") for column in schema.columns)):
         require_kind(find(source, column.name, role), column.kind, role)
 
@@ -48,8 +48,8 @@ def infer_schema(
     Raises
     ------
     InvalidData
-        If the target is not named, is missing or is no number; if it is also among the features; or if a
-        feature is missing or of a type, such as a list, that is neither number nor date nor text.
+        If the target is not named, is missing or is not a number; if it is also among the features; or if a
+        feature is missing or of a type, such as a list, that is not numbers, dates or text.
     """
     if target is None:
         raise InvalidData(

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def filled(matrix: Matrix, features: Sequence[Feature]) -> Matrix:
-    """Return a matrix of features with what the rules of their columns put in the place of NaN.
+    """Return a matrix of features in which the rules of their columns have replaced NaN.
 
-    A feature that says where its column is missing is 1 there; else it stays as it is.
+    The feature that marks where a column is missing is 1 there, and unchanged elsewhere.
     """
     ruled = {f.column: j for j, f in enumerate(features) if f.fill is not None and not f.indicator}
     absent = {name: np.isnan(matrix[:, j]) for name, j in ruled.items()}
@@ -33,7 +33,7 @@ def filled(matrix: Matrix, features: Sequence[Feature]) -> Matrix:
 
 
 def complete(X: Matrix, y: Vector, features: Sequence[Feature], outcome: Feature) -> tuple[Matrix, Vector]:
-    """Return the records that no column drops: those that lack nothing where the rule is to leave them out.
+    """Return the records that no column drops: those with a value in every column whose rule is ``drop``.
 
     Whether a record is kept depends on that record alone. So a table with one record more becomes one with at
     most one record more.
@@ -50,9 +50,9 @@ def complete(X: Matrix, y: Vector, features: Sequence[Feature], outcome: Feature
 
 
 def transformed(matrix: Matrix, features: Sequence[Feature]) -> Matrix:
-    """Return a matrix of features with each column transformed as its rule says; the same one without rules.
+    """Return a matrix of features with each column transformed by its rule; the same matrix if there is none.
 
-    Whoever has applied it does not apply it again: unlike ``filled``, it changes what it has made.
+    It must be applied only once: unlike ``filled``, it would change its own result.
     """
     ruled = [(j, feature.transform) for j, feature in enumerate(features) if feature.transform is not None]
     if not ruled:
