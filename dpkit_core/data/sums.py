@@ -3,8 +3,8 @@ r"""Sums over records: what parts compute before noise, exact in any order and a
 A part describes what to add up by a ``Sum``: a function that maps some records, a ``Block``, to an array of
 whole numbers, with the array's shape and a bound on what one record adds to an entry. It asks a dataset for
 the total (``data.sum``) and never sees how the records are held. So one part serves arrays, sparse matrices
-and files, and whatever else can add whole numbers: partitions on a cluster, or parties that add modulo 2^b and
-need to know only the shape and the bound.
+and files, and whatever else can add whole numbers: partitions on a cluster, or parties that add modulo 2^b
+and need to know only the shape and the bound.
 
 *Exactness.* Let the function f be a sum itself: f(B) is the sum over the records r of B of g(r), where g(r)
 is an array of whole numbers, at most b in magnitude, that depends on r alone. So f(A + B) = f(A) + f(B), and
@@ -117,7 +117,7 @@ class Sum:
         return EXACT // self.bound
 
     def records_at_once(self, columns: int) -> int:
-        """Return how many records of ``columns`` features to add up at once: more numbers than the sum has."""
+        """Return how many records to add up at once: together they hold more numbers than the sum."""
         return min(self.most_records, rows_of(columns, max(BLOCK, 4 * math.prod(self.shape))))
 
 
