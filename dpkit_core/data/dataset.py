@@ -234,7 +234,7 @@ class Dataset:
         if is_frame(X):
             from dpkit_core.data.frames import frame_matrix  # noqa: PLC0415 - arrays are used without pyarrow
 
-            X = frame_matrix(X, schema.features, beside=[schema.target.name])
+            X = frame_matrix(X, schema.features, expected=[schema.target.name])
         return cls._of(X, target, schema, batch=batch)
 
     @classmethod
@@ -277,7 +277,7 @@ class Dataset:
 
         source = frame_source(frame)  # a stream may be read only once
         target = frame_target(source, schema.outcome)
-        matrix = frame_matrix(source, schema.features, beside=[schema.target.name])
+        matrix = frame_matrix(source, schema.features, expected=[schema.target.name])
         return cls._of(matrix, target, schema, batch=batch)
 
     @classmethod

@@ -195,10 +195,10 @@ def encode(batch: pa.RecordBatch, features: Sequence[Feature], out: Matrix | Non
         If an entry does not fit its feature.
     """
     X = np.empty((batch.num_rows, len(features))) if out is None else out
-    beside: dict[str, list[str]] = {}
+    among: dict[str, list[str]] = {}
     for feature in features:
         if feature.category is not None:
-            beside.setdefault(feature.column, []).append(feature.category)
+            among.setdefault(feature.column, []).append(feature.category)
 
     @functools.cache
     def read(column: str, kind: str, written: Written) -> Vector:
@@ -208,7 +208,7 @@ def encode(batch: pa.RecordBatch, features: Sequence[Feature], out: Matrix | Non
         kind = "categorical" if feature.category is not None else feature.kind
         written = feature.written
         if kind == "categorical" and not written.categories:
-            listed = feature.classes or tuple(beside.get(feature.column, ()))
+            listed = feature.classes or tuple(among.get(feature.column, ()))
             written = attrs.evolve(written, categories=listed)
         np.add(
             _made(read(feature.column, kind, written), feature, kind, written), 0.0, out=X[:, j]

@@ -287,10 +287,10 @@ def _number(entry: Any) -> float:
         return math.nan
 
 
-def frame_matrix(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()) -> Matrix:
+def frame_matrix(X: Any, features: Sequence[Feature], *, expected: Sequence[str] = ()) -> Matrix:
     """Return one column per feature, found by its name: the feature's own, or that of its category's column.
 
-    ``beside`` names other columns that are expected.
+    ``expected`` names other columns that may be there.
 
     Raises
     ------
@@ -306,7 +306,7 @@ def frame_matrix(X: Any, features: Sequence[Feature], *, beside: Sequence[str] =
     names = source.fields.names
     found = [_of_its_own(feature) if feature.name in names else feature for feature in features]
     matrix = _encoded(source, found)
-    unused = [name for name in names if name not in {*(feature.column for feature in found), *beside}]
+    unused = [name for name in names if name not in {*(feature.column for feature in found), *expected}]
     if unused:
         warnings.warn(f"columns of X that are not used: {some_of(unused)}", UnusedColumns, stacklevel=3)
     return matrix

@@ -63,11 +63,11 @@ def transformed(matrix: Matrix, features: Sequence[Feature]) -> Matrix:
     return matrix
 
 
-def matrix_of(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()) -> Matrix:
+def matrix_of(X: Any, features: Sequence[Feature], *, expected: Sequence[str] = ()) -> Matrix:
     """Return the features of new records, to predict for: by name from a table, in order from a matrix.
 
     Row by row in memory, so that a record has one prediction however it is given.
-    ``beside`` names other columns that are expected.
+    ``expected`` names other columns that may be there.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def matrix_of(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()
     if is_frame(X):
         from dpkit_core.data.frames import frame_matrix  # noqa: PLC0415 - arrays are used without pyarrow
 
-        return np.ascontiguousarray(frame_matrix(X, features, beside=beside))
+        return np.ascontiguousarray(frame_matrix(X, features, expected=expected))
     matrix = filled(np.ascontiguousarray(X, dtype=np.float64), features)
     if matrix.ndim != 2 or matrix.shape[1] != len(features):
         raise InvalidData(

@@ -333,7 +333,7 @@ class Schema:
                 named.setdefault(column.transform, []).append(column.name)
         transformed = [transform.in_words(_some(names)) for transform, names in named.items()]
         if self.target.transform is not None:
-            transformed.append("the model is of the transformed target, and predictions are transformed back")
+            transformed.append("the model predicts the transformed target; predictions are transformed back")
         return (*counted, *(column.rule for column in columns if column.rule is not None), *transformed)
 
     @property
