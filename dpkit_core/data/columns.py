@@ -124,7 +124,7 @@ class Column:
     Raises
     ------
     InvalidSchema
-        If these contradict each other, with everything that is wrong.
+        If these contradict each other; lists every problem.
     """
 
     name: str
@@ -152,10 +152,10 @@ class Column:
     def __repr__(self) -> str:
         return shown_without_defaults(self, kind="numeric")
 
-    # What can be wrong with it
+    # Its problems
 
     def _problems(self) -> Iterator[str]:
-        """Yield everything that is wrong: in each fact, then between facts."""
+        """Yield every problem: first in single facts, then between facts."""
         called = f"column {self.name!r}"
         flawed = set()
         for fact, flaw in self._flaws():
@@ -284,14 +284,14 @@ class Column:
 
     @property
     def replacement(self) -> float | str | None:
-        """What the rule substitutes for a missing value, if anything."""
+        """The value that replaces a missing one, if any."""
         if self.fill is None and self.missing == "indicator" and self.within:
             return self.within[0] / 2 + self.within[1] / 2
         return self.fill
 
     @property
     def rule(self) -> str | None:
-        """What happens to a record without a value here, in words."""
+        """The rule for missing values, in words."""
         match self.missing:
             case "drop":
                 return f"records without {self.name!r} are left out"
@@ -312,14 +312,14 @@ class Column:
 
     @property
     def positive_category(self) -> str | None:
-        """The category that counts as 1 in a target: the one that is named, or the second of two."""
+        """The category that is 1 in a target: ``positive``, or the second of two."""
         if self.positive is None and len(self.categories) == 2:
             return self.categories[1]
         return self.positive
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The categories that a target is one of, where there are more than two and none is positive."""
+        """The classes of a target: its categories, if there are more than two and none is positive."""
         several = self.kind == "categorical" and self.positive is None and len(self.categories) > 2
         return self.categories if several else ()
 
@@ -327,8 +327,8 @@ class Column:
     def bounds(self) -> tuple[float, float] | None:
         """Both bounds as parts see them, or None unless both are public.
 
-        Of a target of several classes 0 and their number, of any other categorical column 0 and 1, of one
-        that is transformed those of the transformed numbers.
+        For a target of several classes, 0 and their number; for any other categorical column, 0 and 1; for a
+        transformed column, the bounds of the transformed numbers.
         """
         if self.classes:
             return 0.0, float(len(self.classes))
@@ -358,7 +358,7 @@ class Column:
             return list(value)
         return str(_date(value)) if self.kind == "date" and isinstance(value, float) else value
 
-    # What parts see of it
+    # Its features
 
     @property
     def flag(self) -> str:
@@ -366,7 +366,7 @@ class Column:
         return f"{self.name} is missing"
 
     def features(self, defaults: Written) -> list[Feature]:
-        """Return its features: the number or one for each category, and, if asked, where it is missing."""
+        """Return its features: the number or one per category, and the indicator of missing values."""
         if self.kind == "categorical" and not self.categories:
             raise InvalidSchema(
                 f"column {self.name!r} is categorical but lists no categories; list them in the schema "
@@ -414,7 +414,7 @@ class Column:
 
 
 def shown_without_defaults(fact: Any, **usual: object) -> str:
-    """Return the ``repr`` that attrs would make, without fields that have their defaults, or ``usual``."""
+    """Return the ``repr`` of attrs without the fields at their defaults or at their ``usual`` values."""
     fields = [field for field in attrs.fields(type(fact)) if field.eq]
     given = {field.name: getattr(fact, field.name) for field in fields}
     defaults = {field.name: field.default for field in fields} | usual

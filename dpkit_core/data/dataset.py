@@ -1,9 +1,9 @@
-"""The private table as parts see it: numbers, checked once, never changed.
+"""The private table as parts see it: numbers that are checked once and never change.
 
 Three forms, which a part accepts or not (``forms``): ``Dataset``, dense in memory, which every part accepts;
 ``SparseDataset``, in which most entries are zero; ``StreamedDataset``, whose records are read in blocks and
 may be larger than memory. A part that asks for sums alone (``dpkit_core.data.sums``) accepts all three and
-gets the same numbers from each, to the last bit. Others get the columns that they need as a ``Dataset``.
+gets the same numbers from each, to the last bit. Other parts get the columns that they need as a ``Dataset``.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class Dataset:
     Raises
     ------
     InvalidData
-        Naming the column and the remedy.
+        If it is not; names the column and the remedy.
     """
 
     form: ClassVar[str] = "dense"
@@ -219,9 +219,9 @@ class Dataset:
         ----------
         X
             An encoded matrix whose columns are ``schema.features``, in order, not transformed yet. Or a table
-            of pandas, polars, pyarrow or any library that speaks Arrow's C stream: its columns are found by
-            name, whatever their order, and categories become 0/1 features. Columns that the schema does not
-            name are left out, with an ``UnusedColumns`` warning.
+            from pandas, polars, pyarrow or any library with Arrow's C stream interface: its columns are found
+            by name, whatever their order, and categories become 0/1 features. Columns that are not in the
+            schema are left out, with an ``UnusedColumns`` warning.
         y
             The target, one number a record. A categorical target may be given as it is, in text, or as 1 for
             its positive category and 0 else; one of several classes as it is.
@@ -258,8 +258,9 @@ class Dataset:
         Parameters
         ----------
         frame
-            Of pandas, polars, pyarrow or any library that speaks Arrow's C stream, as in ``from_arrays``. A
-            categorical target becomes 1 for its positive category and 0 for everything else.
+            From pandas, polars, pyarrow or any library with Arrow's C stream interface, as in
+            ``from_arrays``. A categorical target becomes 1 for its positive category and 0 for any other
+            value.
         schema
             The public facts; ``Schema.from_frame`` has a start.
         batch

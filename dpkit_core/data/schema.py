@@ -131,10 +131,10 @@ class Schema:
     records
         The number of records, where it is public: only under ``REPLACE_ONE``.
     assertions
-        What the user declares to be public beyond this schema, word for word; repeated in the certificate.
+        What the user declares public beyond this schema, word for word; repeated in the certificate.
     records_about
-        The order of magnitude of the number of records, where that is public: one digit and zeros, such as
-        50000, so that it cannot be a count. For rules of thumb and forecasts; never for noise.
+        The order of magnitude of the number of records, if public: one digit and zeros, such as 50000, so
+        that it cannot be a count. For rules of thumb and forecasts; never for noise.
     defaults
         How text is read in columns that do not declare it; set by ``read_with``. It belongs to a file and not
         to the facts: it is not in the document, and schemas that differ only in it are equal.
@@ -142,7 +142,7 @@ class Schema:
     Raises
     ------
     InvalidSchema
-        If these contradict each other, with everything that is wrong.
+        If these contradict each other; lists every problem.
 
     Examples
     --------
@@ -258,8 +258,8 @@ class Schema:
         Parameters
         ----------
         frame
-            Of pandas, polars, pyarrow or any library that speaks Arrow's C stream. All columns but the target
-            become features.
+            From pandas, polars, pyarrow or any library with Arrow's C stream interface. All columns but the
+            target become features.
         target
             The column to be predicted; of two categories the second.
         bounds
@@ -272,7 +272,7 @@ class Schema:
         Raises
         ------
         InvalidSchema
-            If a column is neither numeric nor described, or a name is that of no column.
+            If a column is neither numeric nor described, or a name does not match any column.
         """
         from dpkit_core.data.frames import frame_kinds  # noqa: PLC0415 - a schema is read without numpy
 
@@ -303,7 +303,7 @@ class Schema:
     def outcome(self) -> Feature:
         """The target as parts see it: a number, or 1 for its positive category and 0 for any other value.
 
-        Of a target of several classes, the place of its class, from 1, and 0 for any other value.
+        For a target of several classes, the place of its class, from 1, and 0 for any other value.
         """
         return self.target.outcome(self.defaults)
 
@@ -314,7 +314,7 @@ class Schema:
 
     @property
     def without_rule(self) -> tuple[str, ...]:
-        """The columns of numbers and dates, the target among them, in which a missing value is refused."""
+        """The columns of numbers and dates, including the target, in which a missing value is refused."""
         return tuple(
             column.name
             for column in (*self.columns, self.target)
@@ -397,8 +397,8 @@ class Schema:
         Raises
         ------
         InvalidSchema
-            With everything that is wrong: a key is unknown or missing, facts contradict each other, or
-            ``"*"`` is described and there are no ``names``.
+            If a key is unknown or missing, facts contradict each other, or ``"*"`` is described without
+            ``names``; lists every problem.
         """
         facts, problems = read_facts(document, names)
         try:
@@ -415,7 +415,7 @@ class Schema:
         return cls.from_document(read_toml(path, "schema", InvalidSchema), names=names)
 
 
-@functools.lru_cache(maxsize=64)  # asked for again with every table, and more than once
+@functools.lru_cache(maxsize=64)  # computed repeatedly for every table
 def _features(columns: tuple[Column, ...], defaults: Written) -> tuple[Feature, ...]:
     return tuple(feature for column in columns for feature in column.features(defaults))
 
