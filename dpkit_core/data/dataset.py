@@ -270,15 +270,11 @@ class Dataset:
             raise InvalidData(
                 f"a {type(frame).__name__} has no named columns; give a data frame, or use from_arrays"
             )
-        from dpkit_core.data.frames import (  # noqa: PLC0415 - arrays are used without pyarrow
-            frame_matrix,
-            frame_source,
-            frame_target,
-        )
+        from dpkit_core.data import frames  # noqa: PLC0415 - arrays are used without pyarrow
 
-        source = frame_source(frame)  # a stream may be read only once
-        target = frame_target(source, schema.outcome)
-        matrix = frame_matrix(source, schema.features, expected=[schema.target.name])
+        source = frames.frame_source(frame)  # a stream may be read only once
+        target = frames.frame_target(source, schema.outcome)
+        matrix = frames.frame_matrix(source, schema.features, expected=[schema.target.name])
         return cls._of(matrix, target, schema, batch=batch)
 
     @classmethod
