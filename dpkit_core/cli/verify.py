@@ -13,7 +13,7 @@ from dpkit_core.errors import DpkitError
 from dpkit_core.privacy.budget import rounded_up
 
 if TYPE_CHECKING:
-    from dpkit_core.pipeline.replan import Replanned
+    from dpkit_core.pipeline.planfile import Replanned
     from dpkit_core.release.certificate import Certificate
     from dpkit_core.release.release import Release
     from dpkit_core.release.verify import Verification
@@ -204,7 +204,7 @@ def _verified(
 
 def _replanned(release: Release, select_share: float | None) -> Replanned:
     from dpkit_core.errors import InvalidRelease
-    from dpkit_core.pipeline.replan import replan
+    from dpkit_core.pipeline.planfile import replan
 
     try:
         return replan(release, select_share=select_share)
