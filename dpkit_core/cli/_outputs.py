@@ -16,7 +16,7 @@ from typing import ClassVar, TextIO
 
 import attrs
 
-from dpkit_core.commands.options import note, print_no_more, require_elsewhere
+from dpkit_core.commands.options import STANDARD, aside, note, print_no_more, require_elsewhere
 from dpkit_core.errors import InvalidOption
 from dpkit_core.files.documents import to_toml
 from dpkit_core.files.writing import Output, reserved
@@ -24,9 +24,6 @@ from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.planfile import plan_document
 from dpkit_core.plugins.resources import require_resource
 from dpkit_core.release.release import Release
-
-#: What stands for standard output where a file is named.
-STANDARD = Path("-")
 
 
 @attrs.frozen
@@ -94,13 +91,6 @@ def _unwritable(descriptor: int, size: int) -> str | None:
     except (AttributeError, OSError):  # a system that cannot be asked
         return None
     return "nobody reads it" if gone else None
-
-
-def standard_output() -> StandardOutput:
-    """Return standard output as it is now, if it can be written to."""
-    output = StandardOutput()
-    output.make_room(0)
-    return output
 
 
 @attrs.frozen
@@ -184,26 +174,29 @@ def outputs(
             "--output, or "
             "overwrite it with --force"
         )
-    page_of = None if page is None else _writer_of_pages()
+    page_of = None
+    if page is not None:
+        page_of = require_resource(
+            "pages", "release", of="dpkit-command-report", purpose="a page about a release", extra="report"
+        )
 
     with contextlib.ExitStack() as stack:
 
         def reserve(path: Path | None, *, replace: bool) -> Output | None:
             return None if path is None else stack.enter_context(reserved(path, replace=replace))
 
+        written: Output | StandardOutput | None
+        if release == STANDARD:
+            written = StandardOutput()
+            written.make_room(0)
+        else:
+            written = reserve(release, replace=force)
         files = Outputs(
-            standard_output() if release == STANDARD else reserve(release, replace=force),
+            written,
             reserve(plan, replace=True),
             reserve(page, replace=force),
             page_of,
         )
         if files.to_standard_output:
-            stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+            stack.enter_context(aside())
         yield files
-
-
-def _writer_of_pages() -> Callable[[Release, str], str]:
-    text_of: Callable[[Release, str], str] = require_resource(
-        "pages", "release", of="dpkit-command-report", purpose="a page about a release", extra="report"
-    )
-    return text_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shutil
 import sys
@@ -14,7 +13,7 @@ from typing import Annotated
 import typer
 
 from dpkit_core._version import __version__
-from dpkit_core.commands.options import Format, FormatOption
+from dpkit_core.commands.options import Format, FormatOption, print_json
 from dpkit_core.errors import install
 from dpkit_core.plugins.kinds import KINDS, kind_named
 from dpkit_core.plugins.registry import ComponentRef, Registry, first_party
@@ -48,7 +47,7 @@ def list_parts(
     else:
         refs = tuple(map(described, resources(named.name)))
     if format is Format.JSON:
-        print(json.dumps([_document(ref) for ref in refs], indent=2))
+        print_json([_document(ref) for ref in refs])
         return
     if refs:
         print(*_listing(refs, _width()), sep="\n")

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpkit_core.commands.options import (
-    DecimalOption,
-    DelimiterOption,
-    EncodingOption,
-    MissingOption,
-    SpoolOption,
-    TableOption,
-    ThousandsOption,
-)
+from dpkit_core.commands.options import STANDARD, ReadingOptions, grouped, note
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,6 +52,7 @@ _BLANKS_OF_TARGET = {
 }
 
 
+@grouped
 def schema(
     data: Annotated[
         str,
@@ -77,16 +70,10 @@ def schema(
             help="File to write, such as visits.schema.toml next to visits.csv.",
             show_default="-, standard output",
         ),
-    ] = Path("-"),
+    ] = STANDARD,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --output.")] = False,
     *,
-    delimiter: DelimiterOption = None,
-    encoding: EncodingOption = None,
-    decimal: DecimalOption = ".",
-    thousands: ThousandsOption = "",
-    missing: MissingOption = None,
-    table: TableOption = None,
-    spool: SpoolOption = None,
+    reading: ReadingOptions,
 ) -> None:
     """Draft a schema as TOML: names and kinds of columns, and blanks for you to fill in.
 
@@ -95,24 +82,14 @@ def schema(
     """
     import contextlib
 
-    from dpkit_core.commands.options import note
     from dpkit_core.data.guess import guesses
-    from dpkit_core.data.source import ReadOptions
     from dpkit_core.files.writing import reserved
     from dpkit_core.plugins.sources import open_source
 
-    options = ReadOptions(
-        table=table,
-        delimiter=delimiter,
-        encoding=encoding,
-        decimal=decimal,
-        thousands=thousands,
-        missing=missing or (),
-        spool=spool,
-    )
+    options = reading.read_options()
     with contextlib.closing(open_source(data, options)) as source:
         text = draft(source, target, guesses(source, options.written))
-    if str(output) == "-":
+    if output == STANDARD:
         print(text, end="")
         return
     with reserved(output, replace=force) as file:
