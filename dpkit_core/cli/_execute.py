@@ -113,7 +113,7 @@ def _released(
             _write(release, output)
     except KeyboardInterrupt as interrupt:
         raise Interrupted(
-            "interrupted while the plan was run: nothing is released, and the planned budget counts as spent"
+            "interrupted during the run: nothing is released, and the planned budget counts as spent"
         ) from interrupt
     return release
 

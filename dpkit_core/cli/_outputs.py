@@ -9,7 +9,7 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, TextIO
@@ -90,7 +90,7 @@ def _unwritable(descriptor: int, size: int) -> str | None:
         gone = any(event & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, event in polled.poll(0))
     except (AttributeError, OSError):  # a system that cannot be asked
         return None
-    return "nobody reads it" if gone else None
+    return "nothing reads from it" if gone else None
 
 
 @attrs.frozen
@@ -131,7 +131,9 @@ class Outputs:
         try:
             self.page.write(self._page_of(release, Path(self.release.called).name))
         except OSError as error:
-            note(f"the page {path} is not written: {error.strerror or error}; `dpkit report` writes it")
+            note(
+                f"cannot write the page {path}: {error.strerror or error}; `dpkit report` can write it later"
+            )
         else:
             note(f"wrote {path}")
 
@@ -157,46 +159,40 @@ def outputs(
     MissingDependency
         If nothing that is installed writes pages.
     """
-    asked = {"--output": release, "--save": plan, "--report": page}
-    given = [(option, path) for option, path in asked.items() if path is not None]
-    for (one, path), (other, same) in itertools.combinations(given, 2):
-        if path.resolve() == same.resolve():
-            raise InvalidOption(f"{other} and {one} are both {same}; give each its own file")
-    read = tuple(inputs)
-    for option, path in given:
-        if path == STANDARD and option != "--output":
-            raise InvalidOption(f"{option} is -, but only a release can go to standard output; name a file")
-        if path != STANDARD:
-            require_elsewhere(path, read)
+    _require_apart({"--output": release, "--save": plan, "--report": page}, tuple(inputs))
     if release is not None and release != STANDARD and release.is_file() and not force:
         raise InvalidOption(
-            f"{release} exists, and a release that is lost is still paid for; write elsewhere with "
-            "--output, or "
-            "overwrite it with --force"
+            f"{release} exists, and overwriting a release does not refund it; write elsewhere with --output, "
+            "or overwrite it with --force"
         )
     page_of = None
     if page is not None:
         page_of = require_resource(
             "pages", "release", of="dpkit-command-report", purpose="a page about a release", extra="report"
         )
-
     with contextlib.ExitStack() as stack:
 
         def reserve(path: Path | None, *, replace: bool) -> Output | None:
             return None if path is None else stack.enter_context(reserved(path, replace=replace))
 
-        written: Output | StandardOutput | None
+        output: Output | StandardOutput | None
         if release == STANDARD:
-            written = StandardOutput()
-            written.make_room(0)
-        else:
-            written = reserve(release, replace=force)
-        files = Outputs(
-            written,
-            reserve(plan, replace=True),
-            reserve(page, replace=force),
-            page_of,
-        )
-        if files.to_standard_output:
+            output = StandardOutput()
+            output.make_room(0)
             stack.enter_context(aside())
-        yield files
+        else:
+            output = reserve(release, replace=force)
+        yield Outputs(output, reserve(plan, replace=True), reserve(page, replace=force), page_of)
+
+
+def _require_apart(asked: Mapping[str, Path | None], inputs: Sequence[Path | str | None]) -> None:
+    """Raise if two outputs are one file, if one is an input, or if any but a release is standard output."""
+    given = [(option, path) for option, path in asked.items() if path is not None]
+    for (one, path), (other, same) in itertools.combinations(given, 2):
+        if path.resolve() == same.resolve():
+            raise InvalidOption(f"{other} and {one} are both {same}; give each its own file")
+    for option, path in given:
+        if path != STANDARD:
+            require_elsewhere(path, inputs)
+        elif option != "--output":
+            raise InvalidOption(f"{option} is -, but only a release can go to standard output; name a file")

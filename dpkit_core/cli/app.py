@@ -1,4 +1,4 @@
-"""The commands together, and what becomes of an error in any of them."""
+"""All commands together, and how an error in any of them is reported."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class _Commands(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta[_AS_JSON] = _wants_json(args)
-        # People add --debug to the end of the line that failed, so it is understood anywhere.
+        # Users add --debug at the end of the line that failed, so it is accepted anywhere.
         if "--debug" in args:
             args = ["--debug", *(argument for argument in args if argument != "--debug")]
         with _told_as_json(ctx):
             for argument in args:
                 if "\0" in argument:  # of a program that calls us: no shell can pass one
-                    raise typer.BadParameter(f"{argument!r} has a zero byte, which no name can have")
+                    raise typer.BadParameter(f"{argument!r} contains a zero byte, which no name can contain")
             return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -103,11 +103,11 @@ def _in_words(error: Exception, running: ComponentRef | None) -> tuple[str, int]
         case OSError():
             return f"{error.filename or 'reading or writing'}: {error.strerror or error}", _WRONG_USE
         case MemoryError():
-            return "there is not enough memory for this; use a smaller table", _WRONG_USE
+            return "there is not enough memory; use a smaller table", _WRONG_USE
     what, whose = ("internal error", "dpkit") if running is None else (running, running.distribution)
     return (
-        f"{what} ({type(error).__name__}: {error}). This is a fault of {whose}: report it with what "
-        "`--debug` shows",
+        f"{what} ({type(error).__name__}: {error}). This is a bug in {whose}: report it with the "
+        "traceback that `--debug` shows",
         _INTERNAL_ERROR,
     )
 
@@ -118,7 +118,7 @@ def _wants_json(args: list[str]) -> bool:
 
 @contextmanager
 def _told_as_json(ctx: Any) -> Iterator[None]:
-    """Tell programs what typer tells people about wrong use, which it writes to standard error."""
+    """Print for programs what typer prints for people on standard error when a command is misused."""
     try:
         yield
     except Exception as error:
@@ -180,7 +180,7 @@ app = typer.Typer(
 @app.callback()
 def _dpkit(
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; understood after a command too.")
+        bool, typer.Option("--debug", help="Show the traceback of an error; may also come after the command.")
     ] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")

@@ -50,7 +50,7 @@ class FactOptions:
         bool,
         typer.Option(
             "--batches",
-            help="The tables are batches of records; the regressor learns from one after the other.",
+            help="The tables are batches of records; the regressor learns from them in turn.",
         ),
     ] = False
     target: Annotated[
@@ -86,8 +86,7 @@ class PartOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="A set of parts with their options; `dpkit list recipes` names them. Other options override "
-            "it.",
+            help="A set of parts with their options, from `dpkit list recipes`. Other options override it.",
             autocompletion=names_of("recipes"),
         ),
     ] = None
@@ -112,7 +111,7 @@ class PartOptions:
         typer.Option(
             "-k",
             metavar="K",
-            help="How many features to select, or auto to decide by public facts, which may take all.",
+            help="Number of features to select; with auto, public facts decide, and may keep all.",
             show_default="5",
         ),
     ] = None
@@ -168,7 +167,7 @@ class PrivacyOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Computes the total from the events: tight needs the least noise, rdp knows more events, "
+            help="Computes the total from the events: tight needs the least noise, rdp supports more events, "
             "basic is simple and needs no delta.",
             autocompletion=names_of("accountants"),
             show_default="tight where it composes every event, else rdp",
@@ -178,7 +177,7 @@ class PrivacyOptions:
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Share of the budget for the selection if a regression follows, which gets the rest.",
+            help="Share of the budget that the selection gets; a regression after it gets the rest.",
             show_default="0.05",
         ),
     ] = None
@@ -240,15 +239,15 @@ def compose(
     If you name no part and no recipe, dpkit takes the recipe that suits the public facts, and the plan says
     which and why. The plan is checked before the data is used.
 
-    Exit codes: 0 done; 2 wrong use or bad data, nothing spent; 3 the mechanism refused, which is spent; 4 a
-    part failed, or an observer vetoed the release, which is spent.
+    Exit codes: 0 done; 2 wrong use or bad data, nothing is spent; 3 the mechanism refused, and the budget is
+    spent; 4 a part failed or an observer vetoed the release, and the budget is spent.
     """
     from dpkit_core.cli._execute import execute
     from dpkit_core.cli._outputs import outputs
     from dpkit_core.pipeline.request import propose
 
     if not data and not (writing.dry_run and facts.schema):
-        raise InvalidOption("which table? Give DATA, or --schema with --dry-run for a plan without data")
+        raise InvalidOption("no table is given; give DATA, or plan without data by --schema and --dry-run")
     wanted = _request(data or [], facts, parts, privacy, reading)
     paid_by = ledger.payer(wanted.budget)
     release, page = (None, None) if writing.dry_run else (writing.output, writing.report)

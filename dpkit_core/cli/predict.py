@@ -61,7 +61,7 @@ class PredictionOptions:
         float | None,
         typer.Option(
             metavar="P",
-            help="Predict the positive category from this probability on.",
+            help="Predict the positive category at this probability or more.",
             show_default="0.5",
         ),
     ] = None

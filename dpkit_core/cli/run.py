@@ -28,8 +28,8 @@ def run(
         list[str],
         typer.Argument(
             metavar="DATA...",
-            help="The private table, as for compose. For the plan of a stream, its batches in the order of "
-            "their arrival.",
+            help="The private table, as for compose. For the plan of a stream, its batches in order of "
+            "arrival.",
         ),
     ],
     *,

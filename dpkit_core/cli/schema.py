@@ -45,7 +45,7 @@ _BLANKS = {
 _BLANKS_OF_TARGET = {
     "numeric": ("# lower = ", "# upper = ", '# missing = "drop"'),
     "categorical": (
-        '# categories = ["...", "..."]  # of two, the second is predicted; of more, each is a class',
+        '# categories = ["...", "..."]  # of two, the second is predicted; with more, each is a class',
         '# positive = "..."  # or the category to predict, against all others',
     ),
     "date": ('# lower = "2000-01-01"', '# upper = "2000-01-01"', '# missing = "drop"'),

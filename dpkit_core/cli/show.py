@@ -305,7 +305,7 @@ def _scorer_of_iterates(scorer: Any) -> Facts:
         return {"every iterate": {"linf": value.linf, "range": value.range}}
 
     facts = _asked(sensitivity, "sensitivity")
-    facts["scores"] = "are of the iterates of a regressor, such as frank_wolfe"
+    facts["scores"] = "rate the iterates of a regressor, such as frank_wolfe"
     return facts
 
 

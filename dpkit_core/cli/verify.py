@@ -93,7 +93,7 @@ class VerificationOptions:
         bool,
         typer.Option(
             "--allow-non-private",
-            help="Exit with 0 where the arithmetic is confirmed, though the release is not private.",
+            help="Exit with 0 if the arithmetic is confirmed, even if the release is not private.",
         ),
     ] = False
     key: Annotated[
@@ -134,7 +134,7 @@ def verify(
     With --replan, the installed parts make the plan again from the public facts in the release. This detects
     events that they would not have planned, even if the total is right.
 
-    Exit codes: 0 all are confirmed and private; 5 all are confirmed, and one is not private or its guarantee
+    Exit codes: 0 all are confirmed and private; 5 all are confirmed, but one is not private or its guarantee
     says nothing; 2 one is not confirmed, was not signed by the key, is not what its parts plan, or cannot be
     read.
     """
@@ -228,8 +228,8 @@ def _signed(one: _Verified) -> list[str]:
         return [f"signature:  by key {signature.key[:16]}, not checked; give that key with --key"]
     return [
         f"signature:  valid, by key {signature.key[:16]}. Its holder has signed this file, values and "
-        "certificate, as it is. Who that is, when it was, whether the run took place as the certificate "
-        "says, and whether there are other releases, no signature can prove"
+        "certificate, as it is. No signature can prove who the holder is, when it was signed, whether the "
+        "run took place as the certificate says, or whether there are other releases"
     ]
 
 

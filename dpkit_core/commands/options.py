@@ -1,4 +1,4 @@
-"""What commands have in common: options, how they are read, notes, completions, and what becomes of an error.
+"""What commands share: options and how they are parsed, messages, completion, and how errors are reported.
 
 A command is a function that typer reads, offered by the entry point group ``dpkit.commands``::
 
@@ -16,8 +16,8 @@ reported in a sentence and becomes the exit code: 2 for a ``DpkitError`` or ``OS
 ``BudgetSpent``, 1, as a fault of the program, for anything else. ``typer.Exit(code)`` ends with another code.
 ``dpkit_core.commands.render`` draws headings, tables and progress.
 
-Whoever asks for help imports this module, so it loads no numerical library, and neither should a command
-before it runs: what does the work is imported within the function.
+``dpkit --help`` imports this module, so it loads no numerical library, and neither should a command before it
+runs: what does the work is imported within the function.
 """
 
 from __future__ import annotations
@@ -201,8 +201,8 @@ class LedgerOptions:
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Charge the run there before any part is given data: a file of `dpkit ledger create`, or a "
-            "URL.",
+            help="Charge the run to this ledger before any part sees data: a file made by `dpkit ledger "
+            "create`, or a URL.",
             show_default="the site's, if it demands one",
         ),
     ] = None
@@ -213,8 +213,7 @@ class LedgerOptions:
         str | None,
         typer.Option(
             metavar="ID",
-            help="Identity of the charge, such as a job's name: a second run of the same identity is "
-            "declined.",
+            help="Identity of the charge, such as the name of a job; a second run with it is declined.",
             show_default="a new one",
         ),
     ] = None
@@ -259,8 +258,8 @@ class LedgerOptions:
 
 
 def note(message: str) -> None:
-    """Tell the user something on standard error; standard output is for results."""
-    with suppress(OSError):  # nobody can be told
+    """Print a message to the user on standard error; standard output is for results."""
+    with suppress(OSError):  # standard error may be closed
         print(f"dpkit: {message}", file=sys.stderr)
 
 
@@ -353,7 +352,7 @@ def split_names(texts: Sequence[str], option: str = "--features") -> list[str] |
     for text in texts:
         listed = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
         if not all(listed) or not listed:
-            raise InvalidOption(f"{option} is {text!r}; give column names with commas between, such as a,b,c")
+            raise InvalidOption(f"{option} is {text!r}; give column names separated by commas, such as a,b,c")
         names += listed
     doubled = [name for name in names if names.count(name) > 1]
     if doubled:

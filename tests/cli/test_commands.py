@@ -258,7 +258,7 @@ def test_observers_are_listed_and_mentioned_beside_the_parts(dpkit):
             ["sunday", "Works", "six", "days", "a", "week"],
             ["from", "dpkit-observer", "1.0"],
         ]
-    assert dpkit("list").stdout.endswith("\nTold of every run, see `dpkit list observers`: sunday\n")
+    assert dpkit("list").stdout.endswith("\nObservers of every run (see `dpkit list observers`): sunday\n")
     assert "sunday_observer" not in sys.modules
 
 
