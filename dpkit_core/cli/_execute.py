@@ -59,7 +59,7 @@ def execute(
     ``sign`` is where the key is that signs what is written.
     """
     with agreed:
-        # Data that cannot be used are found before anything is printed or written.
+        # Unusable data is detected before anything is printed or written.
         with aside(), render.progress() as progress:
             progress("reading the table", 0, 1)
             records = None if files.release is None else agreed.records()
@@ -121,7 +121,7 @@ def _released(
 def _write(release: Release, output: Output | StandardOutput) -> None:
     try:
         output.write(release.to_json())
-    except OSError as error:  # it is paid for: at least it is shown, to the last digit
+    except OSError as error:  # it is paid for, so at least it is printed in full
         where = "Keep what is printed" if output.left is None else f"It is complete in {output.left}"
         with contextlib.suppress(OSError), until_nobody_reads():
             _print_document(release)
@@ -165,7 +165,7 @@ def _show_agreed(agreed: Agreed, paid_by: Payer | None, *, format: Format, dry_r
 def _show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str]) -> None:
     """Print what each part will spend, and what the account that pays will have spent then.
 
-    ``because`` says why these parts were composed, where nobody named them.
+    ``because`` says why these parts were composed, if the user did not name them.
     """
     price = [] if paid_by is None else [f"{price_in_words(plan, paid_by)}."]
     with until_nobody_reads():

@@ -43,7 +43,7 @@ class StandardOutput:
     _stream: TextIO = attrs.field(factory=lambda: sys.stdout)  # from now on, whatever is redirected later
 
     def make_room(self, size: int) -> None:
-        """Find out, as far as that can be known now, whether so many bytes can be written.
+        """Check, as far as possible in advance, that ``size`` bytes can be written.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class StandardOutput:
 
 
 def _unwritable(descriptor: int, size: int) -> str | None:
-    """Return why so many bytes cannot be written to what is open, as far as that can be known."""
+    """Return why ``size`` bytes cannot be written to an open file, as far as that can be known."""
     try:
         about = os.fstat(descriptor)
         if stat.S_ISREG(about.st_mode):
@@ -118,7 +118,7 @@ class Outputs:
         return isinstance(self.release, StandardOutput)
 
     def save(self, plan: Plan) -> None:
-        """Write the plan, if that is asked for."""
+        """Write the plan, if requested."""
         if self.plan is not None:
             self.plan.write(to_toml(plan_document(plan)))
             note(f"wrote {self.plan.called}")

@@ -30,7 +30,7 @@ from dpkit_core.privacy.budget import Budget, Neighboring
 if TYPE_CHECKING:
     from dpkit_core.pipeline.request import Request
 
-#: Of ``compose``, below its options: where whoever has asked for help looks first.
+#: Printed at the end of ``dpkit compose --help``.
 COMPOSE_EXAMPLES = """Examples:
 
 dpkit compose visits.csv --target cost --dry-run

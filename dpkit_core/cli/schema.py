@@ -1,4 +1,4 @@
-"""``dpkit schema``: the start of a schema file, for a person to complete."""
+"""``dpkit schema``: the start of a schema file, for the user to complete."""
 
 from __future__ import annotations
 

@@ -25,10 +25,10 @@ _NOT_PRIVATE = 5
 
 @attrs.frozen
 class _Verified:
-    """A file, and what is to be said of it; ``error`` where it cannot be read.
+    """A file and what was found out about it; ``error`` if it cannot be read.
 
     ``objection`` is what contradicts its signature: empty if nothing does, None if no key was given;
-    ``replanned`` is what planning again has shown, None if nobody asked for it.
+    ``replanned`` is the result of planning again, None without --replan.
     """
 
     path: Path
@@ -163,7 +163,7 @@ def verify(
 
 
 def _verified_or_error(path: Path, options: VerificationOptions, key: Any) -> _Verified:
-    """Return what is to be said of one file among several, of which one that cannot be read stops none."""
+    """Verify one file among several; if it cannot be read, the others are verified all the same."""
     try:
         return _verified(path, options, key)
     except DpkitError as error:

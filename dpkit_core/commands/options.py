@@ -307,7 +307,7 @@ def require_elsewhere(path: Path, inputs: Iterable[Path | str | None]) -> None:
 
 @contextmanager
 def until_nobody_reads() -> Iterator[None]:
-    """Let printing end early and quietly where the reader of standard output has gone, as ``head`` does.
+    """End printing quietly if the reader of standard output has gone away, as ``head`` does.
 
     Raises
     ------
@@ -330,7 +330,7 @@ def until_nobody_reads() -> Iterator[None]:
 
 
 def print_no_more(stream: TextIO) -> None:
-    """Drop what a stream still holds, and all that follows: the interpreter would fail at it when it ends."""
+    """Discard what a stream still holds and all that follows, which would make the interpreter fail at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

@@ -84,7 +84,7 @@ def _lines_of_many(
     numeric: Sequence[str],
     whole: Sequence[str],
 ) -> Iterator[str]:
-    """Yield the lines of a table of many rows, of which rich would measure each cell a dozen times."""
+    """Yield the lines of a table of many rows, where rich would measure each cell a dozen times."""
     widths = [max(map(cell_len, cells)) for cells in zip(header, *first, strict=True)]
     broken = [place for place, title in enumerate(header) if title not in (*numeric, *whole)]
     gap = "   "
@@ -149,7 +149,7 @@ def progress() -> Iterator[Report]:
 
 class _Output(Console):
     def on_broken_pipe(self) -> None:
-        """Leave it to whoever prints; rich would end the program, whatever it was about to do."""
+        """Leave the error to the caller; rich would end the program, whatever it was about to do."""
         raise  # noqa: PLE0704 - rich calls this where it has caught the error
 
 
