@@ -330,7 +330,7 @@ def until_nobody_reads() -> Iterator[None]:
 
 
 def print_no_more(stream: TextIO) -> None:
-    """Discard what a stream still holds and all that follows, which would make the interpreter fail at exit."""
+    """Discard what a stream still holds and all that follows; else the interpreter would fail at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
