@@ -332,7 +332,7 @@ def test_nothing_is_spent_where_nobody_reads_standard_output(start, folder):
     os.close(writer)
     _, told = process.communicate()
     assert process.returncode == 2, told
-    assert "cannot write to standard output: nobody reads it" in told
+    assert "cannot write to standard output: nothing reads from it" in told
 
 
 @pytest.mark.slow
