@@ -1,9 +1,9 @@
-"""The private table as parts see it: numbers, checked once, never changed.
+"""The private table as parts see it: numbers that are checked once and never change.
 
 Three forms, which a part accepts or not (``forms``): ``Dataset``, dense in memory, which every part accepts;
 ``SparseDataset``, in which most entries are zero; ``StreamedDataset``, whose records are read in blocks and
 may be larger than memory. A part that asks for sums alone (``dpkit_core.data.sums``) accepts all three and
-gets the same numbers from each, to the last bit. Others get the columns that they need as a ``Dataset``.
+gets the same numbers from each, to the last bit. Other parts get the columns that they need as a ``Dataset``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import contextlib
 import numbers
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import attrs
 import numpy as np
@@ -20,18 +20,11 @@ import numpy.typing as npt
 
 from dpkit_core.arrays import Booleans, Integers, Matrix, Vector
 from dpkit_core.data.features import Feature, Written, wanted
-from dpkit_core.data.frames import (
-    ArrowSource,
-    column_feature,
-    frame_matrix,
-    frame_source,
-    frame_target,
-    is_frame,
-    unit_columns,
-)
-from dpkit_core.data.matching import numbered, require_columns
+from dpkit_core.data.fields import numbered
+from dpkit_core.data.matching import require_columns
 from dpkit_core.data.rules import complete, filled, transformed
 from dpkit_core.data.schema import Schema, Unit
+from dpkit_core.data.source import is_frame
 from dpkit_core.data.sums import (
     Block,
     MappedRecords,
@@ -51,7 +44,7 @@ if TYPE_CHECKING:
 
     from dpkit_core.data.source import Source
 
-#: From so many bytes of numbers on, a source is better streamed.
+#: Bytes of numbers from which a source is streamed rather than held.
 LARGE = 2**28
 
 #: Bytes of numbers read at once from a source, which needs a few times as much.
@@ -60,7 +53,7 @@ BLOCK = 2**22
 
 @runtime_checkable
 class AnyDataset(Protocol):
-    """What a part may ask of records in any form."""
+    """What every form of the records offers to parts."""
 
     form: ClassVar[str]
 
@@ -76,7 +69,7 @@ class AnyDataset(Protocol):
 
     @property
     def outcome(self) -> Feature | None:
-        """By which rule the target became a number, as ``Schema.outcome``; None where it was given as one."""
+        """The rule that made the target a number, as ``Schema.outcome``; None if it was given as a number."""
         ...
 
     @property
@@ -96,7 +89,7 @@ class AnyDataset(Protocol):
 
     @property
     def records(self) -> int:
-        """How many records there are; private, unless the schema says it."""
+        """How many records there are; private, unless the schema gives it."""
         ...
 
     def sum(self, what: Sum, /) -> Integers:
@@ -106,15 +99,16 @@ class AnyDataset(Protocol):
     def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
         """Return the records with other features: ``rows`` makes ``columns`` of them from each block.
 
-        For statistics that are asked for many times. Each row is a function of its record; a dataset in
-        memory keeps the rows, other forms make them anew for each sum.
+        For statistics that are computed repeatedly. Each row is a function of its record; a dataset in memory
+        keeps the rows, other forms compute them again for each sum.
         """
         ...
 
     def blocks(self, rows: int, /) -> Iterator[Block]:
-        """Yield all records, at most ``rows`` at a time, in one order: for parts that keep less of each.
+        """Yield all records, at most ``rows`` at a time, always in the same order.
 
-        What a part keeps is as private as the records, and memory that grows with their number.
+        For parts that keep a little of each record. What they keep is as private as the records, and takes
+        memory that grows with their number.
         """
         ...
 
@@ -160,6 +154,8 @@ class Members:
                 f"the schema protects all records of one {schema.unit}; say whose each record is with "
                 "units=, or give a table with that column"
             )
+        from dpkit_core.data.frames import unit_columns  # noqa: PLC0415 - arrays are used without pyarrow
+
         roster = Roster() if roster is None else roster
         codes = roster.codes(unit_columns(units, schema.unit.columns))
         return cls(codes, roster, schema.unit.most_records)
@@ -197,7 +193,7 @@ def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
         if np.iscomplexobj(values):
             raise InvalidData(f"{what} holds complex numbers; give real ones, such as their two parts")
         array = np.asarray(values, dtype=np.float64)
-    if array is None:  # told here, so that the error, whose text has a value in it, is not the context
+    if array is None:  # raised here, so that the conversion error, which quotes a value, is not its context
         raise InvalidData(
             f"{what} holds values that are not numbers; give numbers, or declare the column categorical in "
             "the schema"
@@ -210,8 +206,8 @@ def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
 def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
     """Return the target as numbers: 1 for the positive category, or the place of a class, where it is text.
 
-    Each entry by itself. A number stays as it is, unless there are classes: then it is the class of that
-    name, and not a place.
+    Each entry is read on its own. A number stays as it is, unless there are classes: then it is the class of
+    that name, and not a place.
     """
     column, called = schema.target, f"target {schema.target.name!r}"
     # Objects, not the common type of all entries: that would let one record change what the others mean.
@@ -220,13 +216,14 @@ def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
         raise InvalidData(f"{called} has {array.ndim} dimensions; it must have 1")
     if column.kind == "numeric" or (array.dtype.kind not in "OUTM" and not column.classes):
         return filled(_numbers(array, called, 1)[:, np.newaxis], [schema.outcome])[:, 0]
+    from dpkit_core.data.encode import names_number  # noqa: PLC0415 - arrays of numbers need no pyarrow
+    from dpkit_core.data.frames import column_feature  # noqa: PLC0415 - likewise
+
     if array.dtype.kind == "M":  # a list of NumPy's nanoseconds would be one of whole numbers
         return column_feature(array, schema.outcome)
     # By itself, not by the type of all: NaN is nothing, and neither number nor text.
     given = np.array([isinstance(e, _NUMBERS) and e == e for e in array.tolist()], dtype=np.bool_)  # noqa: PLR0124
     if column.classes:
-        from dpkit_core.data.encode import names_number  # noqa: PLC0415 - arrays of numbers need no pyarrow
-
         if given.any() and not any(map(names_number, column.classes)):
             raise InvalidData(
                 f"{called} holds numbers, and its classes are {some_of(column.classes)}; give each record's "
@@ -261,7 +258,7 @@ class Dataset:
     Raises
     ------
     InvalidData
-        Naming the column and the remedy.
+        If it is not; names the column and the remedy.
     """
 
     form: ClassVar[str] = "dense"
@@ -284,9 +281,9 @@ class Dataset:
         ----------
         X
             An encoded matrix whose columns are ``schema.features``, in order, not transformed yet. Or a table
-            of pandas, polars, pyarrow or any library that speaks Arrow's C stream: its columns are found by
-            name, whatever their order, and categories become 0/1 features. Columns that the schema does not
-            name are left out, with an ``UnusedColumns`` warning.
+            from pandas, polars, pyarrow or any library with Arrow's C stream interface: its columns are found
+            by name, whatever their order, and categories become 0/1 features. Columns that are not in the
+            schema are left out, with an ``UnusedColumns`` warning.
         y
             The target, one number a record. A categorical target may be given as it is, in text, or as 1 for
             its positive category and 0 else; one of several classes as it is.
@@ -299,34 +296,27 @@ class Dataset:
         batch
             Whether it is one of a stream, which may have no records.
         """
-        table = frame_source(X) if is_frame(X) else None  # a stream may be read only once
-        if units is None and schema.unit is not None:
-            units = table
-        return cls._of(
-            X if table is None else table, _target(y, schema), schema, Members.of(units, schema), batch=batch
-        )
+        target = _target(y, schema)
+        if is_frame(X):
+            from dpkit_core.data.frames import frame_matrix, frame_source  # noqa: PLC0415 - likewise
+
+            source = frame_source(X)  # a stream may be read only once
+            units = source if units is None and schema.unit is not None else units
+            X = frame_matrix(source, schema.features, expected=_no_features(schema))
+        return cls._of(X, target, schema, Members.of(units, schema), batch=batch)
 
     @classmethod
     def _of(
-        cls,
-        X: npt.ArrayLike | ArrowSource,
-        target: Vector,
-        schema: Schema,
-        members: Members | None,
-        *,
-        batch: bool,
+        cls, X: npt.ArrayLike, target: Vector, schema: Schema, members: Members | None, *, batch: bool
     ) -> Dataset:
         features, outcome = schema.features, schema.outcome
-        if isinstance(X, ArrowSource):
-            unit = () if schema.unit is None else schema.unit.columns
-            X = frame_matrix(X, features, beside=[schema.target.name, *unit])
-        matrix = _numbers(cast(npt.ArrayLike, X), "X", 2)
+        matrix = _numbers(X, "X", 2)
         _require_shape(matrix.shape, target.shape[0], schema, least=0 if batch else 1)
         matrix = filled(matrix, features)
         whole = complete(matrix, target, features, outcome)
         block = _only(whole, Block(matrix, target))
         if not (batch or len(block)):
-            raise InvalidData("no record is complete, and the schema drops those that are not")
+            raise InvalidData("every record has a missing value, and the schema drops incomplete records")
         _require_finite(block.X, [feature.name for feature in features])
         _require_finite(block.y[:, np.newaxis], [schema.target.name])
         if members is not None:
@@ -342,8 +332,9 @@ class Dataset:
         Parameters
         ----------
         frame
-            Of pandas, polars, pyarrow or any library that speaks Arrow's C stream, as in ``from_arrays``. A
-            categorical target becomes 1 for its positive category and 0 for everything else.
+            From pandas, polars, pyarrow or any library with Arrow's C stream interface, as in
+            ``from_arrays``. A categorical target becomes 1 for its positive category and 0 for any other
+            value.
         schema
             The public facts; ``Schema.from_frame`` has a start.
         batch
@@ -353,9 +344,13 @@ class Dataset:
             raise InvalidData(
                 f"a {type(frame).__name__} has no named columns; give a data frame, or use from_arrays"
             )
-        source = frame_source(frame)  # a stream may be read only once
+        from dpkit_core.data import frames  # noqa: PLC0415 - arrays are used without pyarrow
+
+        source = frames.frame_source(frame)  # a stream may be read only once
+        target = frames.frame_target(source, schema.outcome)
+        matrix = frames.frame_matrix(source, schema.features, expected=_no_features(schema))
         members = None if schema.unit is None else Members.of(source, schema)
-        return cls._of(source, frame_target(source, schema.outcome), schema, members, batch=batch)
+        return cls._of(matrix, target, schema, members, batch=batch)
 
     @classmethod
     def from_source(cls, source: Source, schema: Schema, *, batch: bool = False) -> Dataset:
@@ -364,8 +359,8 @@ class Dataset:
         Parameters
         ----------
         source
-            Of ``dpkit_core.plugins.sources.open_source``, say. Columns that the schema does not name are not
-            read.
+            For example from ``dpkit_core.plugins.sources.open_source``. Columns that the schema does not name
+            are not read.
         schema
             The public facts.
         batch
@@ -375,8 +370,8 @@ class Dataset:
         Raises
         ------
         InvalidData
-            Naming the column and the remedy: one is missing, is not what the schema says, or has missing or
-            infinite values; or there are no records, or not as many as the schema says.
+            If a column is missing, does not hold what the schema declares, or has missing or infinite values
+            (with its name and the remedy); or if there are no records, or not as many as the schema gives.
         """
         roster = Roster()
         blocks = [*_read(source, schema, schema.features, roster)]
@@ -702,8 +697,8 @@ class StreamedDataset:
 def dataset_of(source: Source, schema: Schema, forms: Sequence[str]) -> AnyDataset:
     """Return the records of a source in one of ``forms``: streamed where they are many, if it is among them.
 
-    Many are more than ``LARGE`` bytes of numbers. Sums are the same in all forms, so the choice shows in time
-    and memory alone.
+    Many means more than ``LARGE`` bytes of numbers. Sums are the same in all forms, so the choice only
+    affects time and memory.
 
     Raises
     ------
@@ -758,6 +753,11 @@ def _gathered(blocks: Iterable[Block], X: Matrix) -> Block:
     return Block(X, y)
 
 
+def _no_features(schema: Schema) -> list[str]:
+    """Return the columns of a table that are there for another reason."""
+    return [schema.target.name, *(() if schema.unit is None else schema.unit.columns)]
+
+
 def _only(keep: Booleans, block: Block) -> Block:
     """Return the records of a block that are kept; the block itself where all are."""
     if keep.all():
@@ -767,7 +767,7 @@ def _only(keep: Booleans, block: Block) -> Block:
 
 
 def _transformed(block: Block, features: Sequence[Feature], outcome: Feature) -> Block:
-    """Return the records with each number transformed as the schema says; once, where a dataset is made."""
+    """Return the records with each number transformed by the schema; applied once, when a dataset is made."""
     return Block(transformed(block.X, features), transformed(block.y[:, np.newaxis], [outcome])[:, 0])
 
 
@@ -807,7 +807,7 @@ def _require_finite(matrix: Matrix, names: Sequence[str]) -> None:
     missing = [names[j] for j in suspects if np.isnan(matrix[:, j]).any()]
     if missing:
         raise InvalidData(
-            f"{_columns(missing)} missing (NaN) values; say in the schema what becomes of them: "
+            f"{_columns(missing)} missing (NaN) values; set a rule for them in the schema: "
             'missing = "drop", "constant" or "indicator"'
         )
     infinite = [names[j] for j in suspects if np.isinf(matrix[:, j]).any()]

@@ -1,4 +1,4 @@
-"""Where records are: a repeatable stream of Arrow record batches.
+"""A source of records: a repeatable stream of Arrow record batches.
 
 A source knows the names and types of its columns from public facts (a header, a footer, a table definition),
 never from values, and yields the same records each time it is read. It does not interpret them:
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-#: What to say of an error of a library that reads records. It may look at the library's sentence, and never
-#: repeats it: that quotes records, and passwords.
+#: Turns an error of a library that reads records into one of dpkit's. It may examine the library's message,
+#: but never repeats it: it may quote records or passwords.
 Explain = Callable[[Exception], DpkitError]
 
 #: Bytes of input that are held in memory where it can be read only once.
 HELD = 2**30
 
-#: Metadata of a field without a declared type: the schema says what its text means.
+#: Metadata of a field without a declared type, whose text the schema interprets.
 UNTYPED = {b"dpkit": b"untyped"}
 
 
@@ -71,13 +71,18 @@ class Source(Protocol):
         Raises
         ------
         InvalidData
-            If a record cannot be read: says which one and what to do, without any value.
+            If a record cannot be read; names the record and the remedy, without any value.
         """
         ...
 
     def close(self) -> None:
         """Release what is held open, such as a snapshot; the source cannot be read afterwards."""
         ...
+
+
+def is_frame(X: object) -> bool:
+    """Return whether ``X`` has named columns."""
+    return any(hasattr(X, member) for member in ("columns", "column_names", "__arrow_c_stream__"))
 
 
 def is_untyped(field: pa.Field) -> bool:
@@ -94,8 +99,8 @@ def cut(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
 def tried(step: Callable[[], _Result], explain: Explain) -> _Result:
     """Return what a step of a library that reads records returns.
 
-    Its error becomes one that ``explain`` makes, which has neither cause nor context, as a traceback and a
-    ledger would tell these.
+    An error becomes the one that ``explain`` returns. It has neither cause nor context, because a traceback
+    or a ledger would show them.
     """
     try:
         return step()
@@ -108,10 +113,10 @@ def tried(step: Callable[[], _Result], explain: Explain) -> _Result:
 
 
 def spooled(called: str, folder: Path | None, write: Callable[[IO[bytes]], None]) -> mmap.mmap:
-    """Return the bytes that ``write`` writes to a file in the folder, which are mapped to memory.
+    """Return the bytes that ``write`` writes to a file in the folder, mapped to memory.
 
-    The file is made for its owner alone, and without a name from the beginning or at once: nothing is left
-    behind, however the program ends.
+    Only its owner can read the file, and it has no name, or loses it at once: nothing is left behind, however
+    the program ends.
 
     Raises
     ------
@@ -141,10 +146,10 @@ def _character(named: str | None) -> str | None:
 
 @attrs.frozen(kw_only=True)
 class ReadOptions:
-    """How a table is read, as the user says; nothing here depends on the records.
+    """The user's options for reading a table; nothing here depends on the records.
 
-    ``open_source`` takes these options. ``decimal``, ``thousands`` and ``missing`` say what text means, so
-    ``Schema.read_with`` takes them, too.
+    ``open_source`` takes these options. ``decimal``, ``thousands`` and ``missing`` determine what text means,
+    so ``Schema.read_with`` takes them, too.
 
     Attributes
     ----------
@@ -156,7 +161,7 @@ class ReadOptions:
     encoding
         The encoding of a text file; by default UTF-8, or UTF-16 if the file has its byte order mark.
     decimal
-        The decimal sign of numbers in text, a point or a comma, unless the schema says otherwise.
+        The decimal sign of numbers in text, a point or a comma, unless the schema declares one.
     thousands
         The thousands separator of such numbers, as the comma in 4,011.56; none by default.
     missing
@@ -194,7 +199,7 @@ class ReadOptions:
 
     @property
     def written(self) -> Written:
-        """How text is read in columns that do not say how they are written."""
+        """How text is read in columns that do not declare how they are written."""
         return Written(decimal=self.decimal, thousands=self.thousands, missing=self.missing)
 
     def require_only(self, called: str, *allowed: str) -> None:

@@ -1,6 +1,6 @@
-"""What a ledger writes down: entries, each with the hash of everything before it.
+"""The entries of a ledger, each with the hash of everything before it.
 
-Nothing is ever changed. A charge that is settled gets a second entry; so does nothing else.
+No entry is ever changed. Only a charge has two: its reservation and its settlement.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpkit_core.privacy.filters import Claim, Ticks
 F = TypeVar("F")
 
 Settlement = Literal["released", "refused", "failed", "vetoed"]
-"""What became of a reservation. All four are spent."""
+"""How a reservation ended. All four are spent."""
 
 OUTCOMES: tuple[Settlement, ...] = get_args(Settlement)
 
@@ -91,7 +91,7 @@ class Entry:
         Raises
         ------
         InvalidLedger
-            If it is none.
+            If it is damaged.
         """
         return self._read(self.body, dict)
 
@@ -136,28 +136,28 @@ def _text(document: object) -> str:
 
 @attrs.frozen
 class Charge:
-    """What one run asks of an account.
+    """A request to charge an account for one run.
 
-    Asking twice with one object charges once, so that whoever does not know whether the first attempt was
-    heard may ask again. Another object of the same identity is another run: it is refused.
+    Asking twice with one object charges once, so a caller who does not know whether the first attempt arrived
+    may ask again. Another object of the same identity is another run, and is refused.
 
     Attributes
     ----------
     account
-        Who is to pay.
+        The account that pays.
     claim
         What the run will cost.
     schema
         The public facts that it relies on.
     plan
-        Digest of everything in its certificate that is known beforehand, see ``plan_digest``.
+        Digest of everything in its certificate that is known before the run, see ``plan_digest``.
     about
-        What people want to know: parts, accountant, who runs it, when.
+        For readers of the ledger: parts, accountant, user and time.
     id
         Identity; a new one by default. With the name of a job, a job that is started again is not charged
         again, and does not run again.
     nonce
-        Tells this object from any other of the same identity.
+        Distinguishes this object from any other of the same identity.
     """
 
     account: str
@@ -176,7 +176,7 @@ class Charge:
             )
 
     def to_document(self, cost: Ticks) -> dict[str, Any]:
-        """Return what is written down of it, beside account and identity."""
+        """Return what its entry holds besides account and identity."""
         return {
             "about": dict(self.about),
             "cost": list(cost),
@@ -188,10 +188,10 @@ class Charge:
         }
 
 
-#: What a certificate says that is known before the run.
+#: The fields of a certificate that are known before the run.
 _PLANNED = ("accountant", "budget", "delta", "epsilon", "events", "neighboring", "parts", "schema")
 
 
 def planned(certificate: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a certificate, as plain data, says that was known before the run."""
+    """Return the fields of a certificate, as plain data, that were known before the run."""
     return {key: certificate.get(key) for key in _PLANNED}

@@ -1,14 +1,13 @@
-"""The ledger: who may spend what is left, decided in one transaction and before any part is given data.
+"""The ledger decides, in one transaction and before any part gets data, which run may spend from a budget.
 
-A run is *reserved* and then *settled*. What is reserved is spent, whatever becomes of the run, because nobody
-can know what a run that failed has shown to whom: there are no refunds. The settlement says what became of
-it, and holds the digest of the release, for people and for the audit.
+A run is *reserved* and then *settled*. What is reserved is spent, however the run ends: there are no refunds,
+because no one can know what a failed run has shown to whom. The settlement records how the run ended and the
+digest of the release, for people and for the audit.
 
-    with whoever's backend:     read the account's last total, add the cost, compare with the limits, append
+    in a transaction:     read the account's last total, add the cost, compare with the limits, append
 
-That one transaction is everything that keeps two runs from spending the same budget. Costs are computed
-before it, and it reads three entries whatever the length of the ledger. Each of them is checked against its
-own hash.
+That transaction alone keeps two runs from spending the same budget. Costs are computed before it, and it
+reads three entries whatever the length of the ledger. Each of them is checked against its own hash.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from dpkit_core.ledger.store import InDoubt, MemoryStore, Store, Transaction
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource, require_resource
 from dpkit_core.privacy.filters import Ticks, add
-from dpkit_core.release.witness import Witness
+from dpkit_core.release.certificate import Witness
 
 FORMAT = "dpkit-ledger"
 FORMAT_VERSION = 1
 
-#: How often a transaction is begun again whose outcome is not known.
+#: How often a transaction whose outcome is unknown is attempted.
 _ATTEMPTS = 8
 _PAGE = 1000
 
-#: The backends of dpkit: what each is for, and the extra that installs it.
+#: The backends of dpkit: the purpose of each, and the extra that installs it.
 _OWN = {"sqlite": ("a ledger in a file", "starter"), "postgresql": ("a ledger in PostgreSQL", "postgresql")}
 
 T = TypeVar("T")
@@ -69,13 +68,13 @@ class Statement:
     total: Ticks
 
     def in_words(self) -> str:
-        """Return what is spent of what."""
+        """Return what is spent, and of which limits, in words."""
         return self.account.measure.in_words(self.total, self.account.limits)
 
 
 @attrs.frozen
 class Reservation:
-    """A charge that was admitted: the run may begin, and is paid for whatever becomes of it."""
+    """A charge that was admitted: the run may begin, and is paid for however it ends."""
 
     charge: Charge
     witness: Witness
@@ -83,17 +82,17 @@ class Reservation:
 
 @attrs.frozen
 class Payer:
-    """An account that is to pay for runs: ``plan.run(data, paid_by=ledger.payer("diamonds"))``.
+    """An account that pays for runs: ``plan.run(data, paid_by=ledger.payer("diamonds"))``.
 
     Attributes
     ----------
     ledger
-        Where the account is.
+        The ledger that has the account.
     account
         Its name.
     charge
-        Identity of the charge of a single run, such as the name of a nightly job: a second run of the same
-        identity is declined. A new one for each run by default.
+        Identity of the charge of a single run, such as the name of a nightly job: a second run with it is
+        refused. A new one for each run by default.
     """
 
     ledger: Ledger
@@ -107,8 +106,8 @@ class Ledger:
     It holds no connection. A copy of it, by ``copy``, ``pickle``, ``sklearn.base.clone`` or joblib, is a
     handle on the same ledger; one in memory cannot be pickled.
 
-    A handle remembers the last entry that it saw. If the ledger no longer has it, somebody has put an old
-    copy in its place, and the handle refuses to charge.
+    A handle remembers the last entry that it saw. If the ledger no longer has it, an old copy has taken its
+    place, and the handle refuses to charge.
     """
 
     def __init__(self, store: Store, identity: str, seen: Head | None = None) -> None:
@@ -150,7 +149,7 @@ class Ledger:
 
     @classmethod
     def create_or_open(cls, url: str) -> Self:
-        """Return the ledger that is there, or a new one where there is none.
+        """Return the ledger at a URL, or a new one if there is none.
 
         Raises
         ------
@@ -194,7 +193,9 @@ class Ledger:
             return None
         facts = first.facts if first.intact else {}
         if facts.get("format") != FORMAT:
-            raise InvalidLedger(f"the first entry of {store.shown} is damaged, or it is no ledger of dpkit")
+            raise InvalidLedger(
+                f"the first entry of {store.shown} is damaged, or it is not a ledger of dpkit"
+            )
         if facts.get("version") != FORMAT_VERSION:
             raise InvalidLedger(
                 f"{store.shown} has format version {facts.get('version')}; this dpkit reads "
@@ -235,7 +236,7 @@ class Ledger:
         return vars(self)
 
     def add(self, account: Account) -> Entry:
-        """Open an account, and return the entry that says so.
+        """Open an account, and return its entry.
 
         Raises
         ------
@@ -293,7 +294,7 @@ class Ledger:
         return Statement(account, () if last is None else intact(last).ticks)
 
     def payer(self, account: str, *, charge: str | None = None) -> Payer:
-        """Return who is to pay for a run.
+        """Return the payer for a run.
 
         Parameters
         ----------
@@ -370,7 +371,7 @@ class Ledger:
         return Reservation(charge, self._witness(account, self.write(append)))
 
     def settle(self, reservation: Reservation, outcome: Settlement, release: str | None = None) -> Entry:
-        """Write down what became of a run; nothing is given back.
+        """Record how a run ended; nothing is refunded.
 
         Parameters
         ----------
@@ -384,7 +385,7 @@ class Ledger:
         Raises
         ------
         AlreadyCharged
-            If something else was written down before.
+            If another outcome was recorded before.
         InvalidLedger
             If it was not reserved here.
         """
@@ -490,7 +491,7 @@ class Ledger:
     def write(self, action: Callable[[Transaction], Entry]) -> Entry:
         """Return the entry that an action in a writing transaction returns.
 
-        It is begun again where its outcome is not known, so it has to find out what an earlier attempt did.
+        It is repeated while its outcome is unknown, so it must find out what an earlier attempt has done.
 
         Raises
         ------
@@ -520,7 +521,7 @@ class Ledger:
 
 
 def store_for(url: str) -> type[Store]:
-    """Return the backend that a URL means by its scheme; a path is a file of SQLite.
+    """Return the backend for the scheme of a URL; a path is a file of SQLite.
 
     Raises
     ------
@@ -538,9 +539,9 @@ def store_for(url: str) -> type[Store]:
 
 
 def repeated(store: Store, action: Callable[[Transaction], T], *, write: bool) -> T:
-    """Return what a transaction returns, begun again while its outcome is not known.
+    """Return what a transaction returns, repeated while its outcome is unknown.
 
-    An action finds out itself what an earlier attempt has done.
+    The action must find out what an earlier attempt has done.
     """
     reason: Exception | None = None
     for attempt in range(_ATTEMPTS):
@@ -553,10 +554,10 @@ def repeated(store: Store, action: Callable[[Transaction], T], *, write: bool) -
         except LedgerUnavailable:
             if reason is None or not write:
                 raise
-            break  # what it says of nothing being written is about the last attempt alone
+            break  # it only knows that the last attempt wrote nothing
     raise LedgerUnavailable(
-        f"ledger {store.shown} cannot be used now: {reason}. What was asked may have been written down, as "
-        "its answer was lost; if it was a charge, it may be spent, and no run has begun"
+        f"ledger {store.shown} cannot be used now: {reason}. The request may have been recorded, since "
+        "the answer was lost; if it was a charge, it may be spent, and no run has begun"
     ) from reason
 
 
@@ -597,5 +598,5 @@ def _over(account: Account, total: Ticks, cost: Ticks) -> str:
 
 
 def now() -> str:
-    """Return the time, as entries have it."""
+    """Return the current time, in the format of entries."""
     return datetime.now(UTC).isoformat(timespec="seconds")

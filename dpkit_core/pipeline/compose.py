@@ -1,12 +1,11 @@
-"""From parts to a release: compose, plan, run. The only place that orders calls.
+"""From parts to a release: compose, plan, run.
 
     pipeline = compose(scorer="kendall", selector="peel", regressor="tukey")
     plan = pipeline.plan(schema, Budget(1.0, 1e-6), k=5)     touches no data; finds every mismatch at once
     release = plan.run(dataset)                              spends what the plan says, nothing else
 
-The budget is divided between the stages by public shares. Stages are then enlarged together for as long as
-the accountant's total over all their events stays within the budget, so that what joint composition saves is
-not lost.
+``dpkit_core.pipeline.planner`` says how the budget is divided, and
+``dpkit_core.pipeline.runner`` what happens in a run.
 """
 
 from __future__ import annotations

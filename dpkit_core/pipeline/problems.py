@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import DpkitError, InvalidOption
 from dpkit_core.mechanisms.picks import Pick
-from dpkit_core.noise.grid import check_range, gaussian_grid, laplace_grid
+from dpkit_core.noise.sampler import check_range, gaussian_grid, laplace_grid
 from dpkit_core.noise.selection import SMALLEST_EPSILON
 from dpkit_core.pipeline.parts import BATCHES, ITERATES, Assembly, Component, Part, Stage, forms_of
 from dpkit_core.pipeline.units import for_units

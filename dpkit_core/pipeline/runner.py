@@ -49,10 +49,9 @@ from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.records import batches_for
 from dpkit_core.pipeline.screen import LOOP, UNPROTECTED, Screening, loop_of
 from dpkit_core.protocols import Iterates, Model, Refusal, Regressor, Scorer, Scores, StagePlan
-from dpkit_core.release.certificate import Certificate, Settings
+from dpkit_core.release.certificate import Certificate, Settings, Witness
 from dpkit_core.release.kinds import rebuilt
 from dpkit_core.release.release import Release
-from dpkit_core.release.witness import Witness
 
 _ENDED: dict[type[DpkitError], Outcome] = {
     Declined: "declined",

@@ -49,6 +49,7 @@ from fractions import Fraction
 import attrs
 
 from dpkit_core.errors import UnsupportedEvent
+from dpkit_core.privacy.budget import round_up
 from dpkit_core.privacy.composition import elements
 from dpkit_core.privacy.events import (
     ApproxDP,
@@ -66,7 +67,6 @@ from dpkit_core.privacy.events import (
     Repeated,
     Sequence,
 )
-from dpkit_core.privacy.rounding import round_up
 
 
 def grouped(event: Event, m: int) -> Event:  # noqa: PLR0911, PLR0912 - one case a kind

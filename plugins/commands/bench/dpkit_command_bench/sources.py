@@ -25,8 +25,9 @@ from dpkit_command_bench.suite import FROM_DATA, TableSpec, table_seed
 from dpkit_core import Column, Dataset, Neighboring, Schema, open_source
 from dpkit_core.data.encode import numbers
 from dpkit_core.data.features import Written
+from dpkit_core.data.fields import find
 from dpkit_core.data.frames import frame_source
-from dpkit_core.data.matching import find, infer_schema
+from dpkit_core.data.matching import infer_schema
 from dpkit_core.data.source import Source, is_untyped
 from dpkit_core.errors import DpkitError, InvalidData
 from dpkit_core.plugins.registry import load_target

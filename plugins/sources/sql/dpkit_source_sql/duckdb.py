@@ -41,7 +41,7 @@ SELECT schema_name, view_name, schema_name = 'main' FROM duckdb_views()
 WHERE NOT internal AND database_name = current_database()
 ORDER BY 3 DESC, 1, 2
 """
-# Each type that is read, and how it is told. Decimals and large integers arrive as exact decimals.
+# Each type that is read, and its type in Arrow. Decimals and large integers arrive as exact decimals.
 _TYPES = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),

@@ -29,7 +29,7 @@ def unreadable(kind: str, engine: str) -> pa.DataType:
 
 
 def require_text(called: str, batch: pa.RecordBatch) -> None:
-    """Raise ``InvalidData`` if the text of a column is no UTF-8, which a database may hold."""
+    """Raise ``InvalidData`` if the text of a column is not UTF-8, which a database may hold."""
     for field, column in zip(batch.schema, batch.columns, strict=True):
         if pa.types.is_string(field.type):
             try:
