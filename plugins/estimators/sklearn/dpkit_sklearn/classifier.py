@@ -159,8 +159,7 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
     def predict(self, X: Any) -> Labels:
         """Return the more probable class of each record."""
         probabilities = self.predict_proba(X)
-        labels: Labels = self.classes_[probabilities.argmax(axis=1)]
-        return labels
+        return self.classes_[probabilities.argmax(axis=1)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of records whose class is predicted, computed from them without noise.

@@ -92,8 +92,7 @@ def winsorized(X: Matrix, *, centers: Vector, widths: Vector, radius: float) -> 
     with np.errstate(over="ignore", divide="ignore"):
         z = np.clip((X - np.asarray(centers)) / np.asarray(widths), -1.0, 1.0)
         shrink = np.minimum(1.0, radius / np.sqrt(np.square(z).sum(axis=1, keepdims=True)))
-    rows: Matrix = z * shrink
-    return rows
+    return z * shrink
 
 
 def row_clipped(X: Matrix, *, centers: Vector, widths: Vector, norm: float) -> Matrix:

@@ -179,14 +179,12 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return what the selected candidate predicts."""
         check_is_fitted(self, "best_estimator_")
-        predicted: npt.NDArray[Any] = self.best_estimator_.predict(X)
-        return predicted
+        return self.best_estimator_.predict(X)
 
     def _predict_proba(self, X: Any) -> npt.NDArray[Any]:
         """Return the probability of each class, by the selected candidate."""
         check_is_fitted(self, "best_estimator_")
-        predicted: npt.NDArray[Any] = self.best_estimator_.predict_proba(X)
-        return predicted
+        return self.best_estimator_.predict_proba(X)
 
     # Only where the estimator has it.
     predict_proba = available_if(lambda search: hasattr(search.estimator, "predict_proba"))(_predict_proba)
@@ -195,8 +193,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     def classes_(self) -> npt.NDArray[Any]:
         """The classes of the selected candidate."""
         check_is_fitted(self, "best_estimator_")
-        classes: npt.NDArray[Any] = self.best_estimator_.classes_
-        return classes
+        return self.best_estimator_.classes_
 
     def score(self, X: Any, y: Any) -> float:
         """Return the score of the selected candidate on these records, without noise; it warns."""
@@ -220,8 +217,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise InvalidOption(
                 "the estimator has a ledger of its own; give the ledger to the search, which pays"
             )
-        base: ModelEstimator = clone(self.estimator)
-        return base
+        return clone(self.estimator)
 
     def _candidate(self, params: Mapping[str, Any]) -> ModelEstimator:
         # A grid's values are the caller's objects, and an estimator never changes its parameters.

@@ -149,8 +149,7 @@ class _Transaction:
         which = "" if kind is None else " AND kind = :kind"
         statement = text(f"SELECT count(*) FROM dpkit_entry WHERE account = :account{which}")
         values = {"account": account} | ({} if kind is None else {"kind": kind})
-        number: int = self._connection.execute(statement, values).scalar_one()
-        return number
+        return self._connection.execute(statement, values).scalar_one()
 
     def append(self, entry: Entry, /) -> None:
         self._connection.execute(_INSERT, attrs.asdict(entry, recurse=False))

@@ -105,8 +105,7 @@ class _Transaction:
     def count(self, account: str, kind: str | None = None, /) -> int:
         which, values = ("", (account,)) if kind is None else (" AND kind = ?", (account, kind))
         rows = self._connection.execute(f"SELECT count(*) FROM entry WHERE account = ?{which}", values)
-        number: int = rows.fetchone()[0]
-        return number
+        return rows.fetchone()[0]
 
     def append(self, entry: Entry, /) -> None:
         row = attrs.astuple(entry, recurse=False)

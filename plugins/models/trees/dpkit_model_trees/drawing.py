@@ -244,8 +244,7 @@ def level_contrasts(values: Matrix, depth: int) -> Matrix:
     >>> level_contrasts(np.array([[0.0, 1.0, 10.0, 11.0]]), depth=2)
     array([[10.,  1.]])
     """
-    contrasts: Matrix = values @ _signs(depth) / 2 ** (depth - 1)
-    return contrasts
+    return values @ _signs(depth) / 2 ** (depth - 1)
 
 
 def split_contrasts(values: Matrix, trees: Trees) -> Matrix:

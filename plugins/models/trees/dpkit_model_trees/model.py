@@ -354,8 +354,7 @@ class ClassTreesModel:
 
         scores = np.column_stack([self.of_class(k).scores(X) for k in range(len(self.classes))])
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-        probabilities: Matrix = odds / odds.sum(axis=1, keepdims=True)
-        return probabilities
+        return odds / odds.sum(axis=1, keepdims=True)
 
     @property
     def importances(self) -> Mapping[str, float]:
@@ -412,8 +411,7 @@ def _line_between(thresholds: Vector, line: WinsorizedLinearModel, j: int) -> Ve
     with np.errstate(over="ignore"):
         inner = np.clip((thresholds - line.centers[j]) / line.widths[j], -1.0, 1.0)
     ends = np.concatenate([[-1.0], inner, [1.0]])
-    middles: Vector = line.coefficients[j] * (ends[:-1] + ends[1:]) / 2
-    return middles
+    return line.coefficients[j] * (ends[:-1] + ends[1:]) / 2
 
 
 def _ranked(importances: Mapping[str, float]) -> tuple[tuple[tuple[str, str], ...], str]:

@@ -191,8 +191,7 @@ def ridge_solution(gram: Matrix, products: Vector, deviation: float) -> Vector:
     eigenvalues = np.maximum(eigenvalues, 0.0)
     bound = deviation * math.sqrt(p * math.log(2 * p**2 / FAILURE))
     ridge = max(0.0, bound - eigenvalues[0])
-    solution: Vector = axes @ ((axes.T @ products) / (eigenvalues + ridge))
-    return solution
+    return axes @ ((axes.T @ products) / (eigenvalues + ridge))
 
 
 _: type[Regressor] = AdasspRegressor

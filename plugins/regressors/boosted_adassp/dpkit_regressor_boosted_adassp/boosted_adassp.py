@@ -241,8 +241,7 @@ def ridge_inverse(gram: Matrix, deviation: float) -> Matrix:
     eigenvalues, axes = np.linalg.eigh(gram)
     eigenvalues = np.maximum(eigenvalues, 0.0)
     ridge = max(0.0, deviation * math.sqrt(2 * len(gram)) - eigenvalues[0])
-    inverse: Matrix = (axes / (eigenvalues + ridge)) @ axes.T
-    return inverse
+    return (axes / (eigenvalues + ridge)) @ axes.T
 
 
 _: type[Regressor] = BoostedAdasspRegressor

@@ -110,8 +110,7 @@ class Usefulness:
         useful = np.sqrt(np.maximum(self.squares, 0.0))
         if not useful.any():
             return self.unlearned
-        mixed: Vector = (1 - ADAPTED) * self.unlearned + ADAPTED * useful / useful.sum()
-        return mixed
+        return (1 - ADAPTED) * self.unlearned + ADAPTED * useful / useful.sum()
 
     def learn(self, trees: Trees, t: int, sums: Vector, noise: float) -> None:
         """Take account of tree ``t``, whose leaves have these sums, with noise of a deviation.

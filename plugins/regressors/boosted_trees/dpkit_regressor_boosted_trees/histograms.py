@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 def row_lengths(rows: Matrix) -> Vector:
     """Return the length of each row, added up along it, which does not depend on the others."""
-    lengths: Vector = np.sqrt(np.square(rows).sum(axis=1))
-    return lengths
+    return np.sqrt(np.square(rows).sum(axis=1))
 
 
 def histogram(values: Vector, edges: Vector) -> Integers:

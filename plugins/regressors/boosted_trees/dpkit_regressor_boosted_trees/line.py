@@ -116,5 +116,4 @@ def along(line: WinsorizedLinearModel, rows: Matrix, target: Fences) -> Vector:
         shrink = np.minimum(1.0, line.radius / row_lengths(rows))
     slopes = np.array(line.coefficients) / target.width
     intercept = (line.intercept - target.center) / target.width
-    found: Vector = np.clip(intercept + shrink * (rows * slopes).sum(axis=1), -1.0, 1.0)
-    return found
+    return np.clip(intercept + shrink * (rows * slopes).sum(axis=1), -1.0, 1.0)

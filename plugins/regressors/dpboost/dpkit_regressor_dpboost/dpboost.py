@@ -381,8 +381,7 @@ def _owners(
     own = np.column_stack([cells, np.trunc(labels * UNITS).astype(np.int64)]).astype(np.uint64)
     factors = coins.integers(0, 2**63, own.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     mixed = (own * factors).sum(axis=1, dtype=np.uint64) >> np.uint64(33)
-    owners: npt.NDArray[np.int64] = (mixed % np.uint64(trees)).astype(np.int64)
-    return owners
+    return (mixed % np.uint64(trees)).astype(np.int64)
 
 
 def _leaf(cells: npt.NDArray[np.int64], splits: list[tuple[int, int]], depth: int) -> npt.NDArray[np.int64]:

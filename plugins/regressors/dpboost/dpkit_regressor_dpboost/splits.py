@@ -165,10 +165,9 @@ def buckets(
 def _term(sums: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], ridge: float) -> Matrix:
     """Return S^2 / (n + ridge), 0 where there are neither records nor ridge."""
     shares = sums / UNITS
-    term: Matrix = np.divide(
+    return np.divide(
         shares * shares,
         counts + ridge,
         out=np.zeros(sums.shape),
         where=np.broadcast_to(counts + ridge > 0, sums.shape),
     )
-    return term

@@ -492,8 +492,7 @@ def logistic_residuals(u: Vector, y: Vector) -> Vector:
     """Return the derivatives of logistic loss for predictions u and a target that is -1 or 1."""
     from scipy.special import expit  # noqa: PLC0415 - only this loss pays for the import
 
-    residuals: Vector = expit(u) - (y + 1) / 2
-    return residuals
+    return expit(u) - (y + 1) / 2
 
 
 RESIDUALS: Mapping[str, Callable[[Vector, Vector], Vector]] = {
@@ -649,8 +648,7 @@ class Gram:
     def column(self, j: int) -> Vector:
         """Return the j-th column of X'X; computed once, by one pass over the records."""
         if self.whole is not None:
-            row: Vector = self.whole[j]
-            return row
+            return self.whole[j]
         if j not in self.visited:
             self.visited[j] = _gram_column(self.columns, j)
         return self.visited[j]

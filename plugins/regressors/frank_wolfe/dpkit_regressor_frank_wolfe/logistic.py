@@ -33,8 +33,7 @@ class WinsorizedLogisticModel:
         """Return the probability of the positive category for each row of ``X``."""
         from scipy.special import expit  # noqa: PLC0415 - a model is read and shown without it
 
-        probabilities: Vector = expit(self.margin.predict(X))
-        return probabilities
+        return expit(self.margin.predict(X))
 
     def to_document(self) -> dict[str, Any]:
         """Return the model as plain data."""

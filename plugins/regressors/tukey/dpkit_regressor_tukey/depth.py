@@ -126,8 +126,7 @@ def log_weights(log_volumes: Vector, eta: float) -> Vector:
     inner = log_box_weights(log_volumes, 1, eta)[1:]
     deeper = np.full(len(log_volumes), -np.inf)
     deeper[:-1] = np.logaddexp.accumulate(inner[::-1])[::-1]
-    total: Vector = np.logaddexp(eta * np.arange(1, len(log_volumes) + 1) + log_volumes, deeper)
-    return total
+    return np.logaddexp(eta * np.arange(1, len(log_volumes) + 1) + log_volumes, deeper)
 
 
 def distance_to_unsafe(log_volumes: Vector, depth: int, eta: float, delta: float, kappa: float) -> int:

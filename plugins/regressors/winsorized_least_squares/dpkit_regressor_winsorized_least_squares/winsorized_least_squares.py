@@ -585,8 +585,7 @@ def _refitted(
 
     def residuals(block: Block, line: Vector) -> Vector:
         # Along the row, in an order that does not depend on other records.
-        residual: Vector = block.X[:, -1] - np.sum(block.X[:, :-1] * line, axis=1)
-        return residual
+        return block.X[:, -1] - np.sum(block.X[:, :-1] * line, axis=1)
 
     clip = private_reach(
         meter,
@@ -708,8 +707,7 @@ def _radius(data: AnyDataset, fences: list[Fences], settings: WinsorizedSettings
     """Return a private rank of the lengths of the rows, at least 1/32 of their largest possible length."""
 
     def lengths(block: Block) -> Vector:
-        found: Vector = np.sqrt(np.square(_scaled(block, fences)).sum(axis=1))
-        return found
+        return np.sqrt(np.square(_scaled(block, fences)).sum(axis=1))
 
     longest = math.sqrt(len(data.features))
     epsilon, neighboring = settings.whole_epsilon, settings.neighboring

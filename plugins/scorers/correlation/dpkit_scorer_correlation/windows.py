@@ -93,5 +93,4 @@ def sparse_products(X: sparse.csr_array | sparse.csc_array, windows: Windows, ta
     stored = windows.take(column_of).of(X.data)
     stored -= zeros[column_of]
     moved = type(X)((stored, X.indices, X.indptr), shape=X.shape)
-    sums: Vector = moved.T @ target + zeros * target.sum()
-    return sums
+    return moved.T @ target + zeros * target.sum()

@@ -112,8 +112,7 @@ def _tied_pairs(rows: npt.NDArray[np.signedinteger]) -> Counts:
     first = np.zeros(rows.shape, dtype=np.int64)
     np.multiply(rows[:, 1:] != rows[:, :-1], place[1:], out=first[:, 1:])
     np.maximum.accumulate(first, axis=1, out=first)
-    counts: Counts = place.sum() - first.sum(axis=1)
-    return counts
+    return place.sum() - first.sum(axis=1)
 
 
 def _in_order_of(reference: Ranks, tied: int, columns: Ranks) -> tuple[Counts | Ranks, Counts]:
@@ -196,8 +195,7 @@ class _Inversions:
             falls, tally = self._falls[:kept], self._tally[:kept]
             np.greater(windows[:kept], windows[shift:], out=falls)
             np.add(tally, falls.view(np.uint8), out=tally)
-        counts: Counts = self._tally.reshape(self._radix, self._rows, -1).sum(axis=(0, 2), dtype=np.int64)
-        return counts
+        return self._tally.reshape(self._radix, self._rows, -1).sum(axis=(0, 2), dtype=np.int64)
 
     def _across_windows(self, width: int) -> Counts:
         """Return, per row, the inversions between digits of different windows, by counting digits."""
@@ -217,5 +215,4 @@ class _Inversions:
         ):
             inversions += now * larger_before
             larger_before += before
-        counts: Counts = inversions.reshape(self._rows, -1).sum(axis=1)
-        return counts
+        return inversions.reshape(self._rows, -1).sum(axis=1)

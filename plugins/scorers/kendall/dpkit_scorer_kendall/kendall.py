@@ -140,8 +140,7 @@ class KendallScores:
         """Return one score per feature, given the selected ones in any order."""
         pairs_per_record = max(1, self.columns.ranks.shape[1] - 1)
         if not selected or self.penalty == "none":
-            relevance: Vector = self.relevance / pairs_per_record
-            return relevance
+            return self.relevance / pairs_per_record
         redundancies = [self._redundancy(s) for s in selected]
         if self.penalty == "mean":
             # The sum fits into 64 bits for every table that fits into a terabyte.
@@ -150,8 +149,7 @@ class KendallScores:
             penalty = np.max(redundancies, axis=0)
         if self.penalty == "capped":
             penalty = np.minimum(penalty, self.relevance)
-        scores: Vector = (self.relevance - penalty) / pairs_per_record
-        return scores
+        return (self.relevance - penalty) / pairs_per_record
 
     def _redundancy(self, s: int) -> npt.NDArray[np.int64]:
         if s not in self._redundancies:

@@ -221,8 +221,7 @@ def lasso(X: Matrix, y: Vector, alpha: float) -> Vector:
         _, path, _ = lasso_path(
             with_ones, target, alphas=[alpha], check_input=False, random_state=unused, **products
         )
-    coefficients: Vector = np.nan_to_num(path[:, 0], posinf=0.0, neginf=0.0)
-    return coefficients
+    return np.nan_to_num(path[:, 0], posinf=0.0, neginf=0.0)
 
 
 _: type[Scorer] = LassoVotesScorer

@@ -317,8 +317,7 @@ class ScreeningScores:
         inner, steepest, square = (noisy[2 * d :] + margin) * units[2 * d :]
         gap = max(inner + facts.radius * steepest, 0.0)
         lengths = facts.radius * np.sqrt(squares) + math.sqrt(max(square, 0.0))
-        scores: Vector = -(facts.radius * gradient + inner + lengths * math.sqrt(gap))
-        return scores
+        return -(facts.radius * gradient + inner + lengths * math.sqrt(gap))
 
 
 def component_units(length: float, facts: Iterates) -> Vector:

@@ -156,8 +156,7 @@ class SpearmanScores:
             if self.penalty == "capped":
                 sums = np.maximum(sums, 0)
         # The quotient of two whole numbers of any size, rounded once.
-        scores: Vector = (3 * sums / denominator).astype(np.float64)
-        return scores
+        return (3 * sums / denominator).astype(np.float64)
 
     def _redundancy(self, s: int) -> npt.NDArray[Any]:
         if s not in self._redundancies:

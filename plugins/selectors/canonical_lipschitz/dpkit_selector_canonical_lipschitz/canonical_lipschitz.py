@@ -33,13 +33,6 @@ _EVENTS: Mapping[Noise, type[PermuteAndFlip] | type[ExponentialMechanism]] = {
 }
 
 
-@attrs.frozen
-class CanonicalLipschitzSettings:
-    """The calibrated number: what each round may spend."""
-
-    epsilon_per_round: float
-
-
 def _share(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
     if not 0 <= value <= 1:
         raise ValueError(f"{attribute.name} is {value}; it must be from 0 to 1")
@@ -135,8 +128,7 @@ class CanonicalLipschitzSelector:
                 f"comparing all sets of {k} of {d} features needs {_slack(d, k):.2g} of epsilon for its "
                 f"rounding, more than a hundredth of {epsilon:.3g}; use peel, or give a larger budget"
             )
-        settings = CanonicalLipschitzSettings(epsilon)
-        return StagePlan(events(epsilon), settings=settings, arithmetic=[self._arithmetic])
+        return StagePlan(events(epsilon), settings=epsilon, arithmetic=[self._arithmetic])
 
     @property
     def _arithmetic(self) -> str:
@@ -153,8 +145,7 @@ class CanonicalLipschitzSelector:
 
     def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the indices of the best noisy set of candidates, ascending; spends one event."""
-        epsilon = plan.settings_as(CanonicalLipschitzSettings).epsilon_per_round
-        event, k = self._event(epsilon, scores.round), scores.round.picks or 0
+        event, k = self._event(plan.settings_as(float), scores.round), scores.round.picks or 0
         lazy = self.sampler == "lazy"
         if k == 1:
             return meter.select(scores, 1, event=event, constant_work=not lazy)

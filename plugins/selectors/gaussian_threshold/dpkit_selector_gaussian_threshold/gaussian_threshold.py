@@ -30,13 +30,6 @@ _LARGEST_NOISE = 2.0**34
 
 
 @attrs.frozen
-class GaussianThresholdSettings:
-    """The calibrated number: deviation of the noise over the sensitivity, the same in each round."""
-
-    noise_multiplier: float
-
-
-@attrs.frozen
 class GaussianThresholdSelector:
     """Selects the k best of all scores with Gaussian noise; all above 0, where a regressor iterates.
 
@@ -97,20 +90,19 @@ class GaussianThresholdSelector:
 
         events = releases(calibrate_events(releases, request))
         multiplier = events[0].noise_multiplier
-        settings = GaussianThresholdSettings(multiplier)
         if request.rounds[0].picks is None:
-            return StagePlan(events, settings=settings)
+            return StagePlan(events, settings=multiplier)
         largest = max(round_.candidates for round_ in request.rounds)
         if multiplier * math.sqrt(largest) > _LARGEST_NOISE:
             raise Unsuitable(
                 f"epsilon {request.budget.epsilon:g} needs noise of {multiplier:.2g} times the "
                 f"sensitivity of {largest} scores, too much for its grid; give a larger budget"
             )
-        return StagePlan(events, settings=settings, arithmetic=[ARITHMETIC])
+        return StagePlan(events, settings=multiplier, arithmetic=[ARITHMETIC])
 
     def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the candidates of the largest noisy scores, best first, or all above 0; spends one event."""
-        event = _event(plan.settings_as(GaussianThresholdSettings).noise_multiplier, scores.round)
+        event = _event(plan.settings_as(float), scores.round)
         if scores.round.picks is None:
             return self._above(scores, event, meter)
         candidates = meter.coins.permutation(np.flatnonzero(scores.candidates))

@@ -32,13 +32,6 @@ LARGEST_NUMBER_OF_PAIRS = 2**25
 
 
 @attrs.frozen
-class JointSettings:
-    """The calibrated number: what each round may spend."""
-
-    epsilon_per_round: float
-
-
-@attrs.frozen
 class JointSelector:
     """Selects a sequence of k features by one exponential mechanism over all sequences.
 
@@ -111,12 +104,11 @@ class JointSelector:
                 f"comparing all sequences of {k} of {d} features needs {_slack(d, k):.2g} of epsilon for its "
                 f"rounding, more than a hundredth of {epsilon:.3g}; use peel, or give a larger budget"
             )
-        return StagePlan(events(epsilon), settings=JointSettings(epsilon), arithmetic=[ARITHMETIC])
+        return StagePlan(events(epsilon), settings=epsilon, arithmetic=[ARITHMETIC])
 
     def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the drawn sequence of candidates; spends one event."""
-        epsilon = plan.settings_as(JointSettings).epsilon_per_round
-        event, k = _event(epsilon, scores.round), scores.round.picks or 0
+        event, k = _event(plan.settings_as(float), scores.round), scores.round.picks or 0
         if k == 1:
             return meter.select(scores, 1, event=event, constant_work=True)
         columns = np.flatnonzero(scores.candidates)

@@ -49,8 +49,7 @@ class SoftmaxResiduals:
         # Class by class: NumPy adds up a lone column in another order than many side by side, and a record's
         # probabilities must not depend on whether there are others.
         odds /= functools.reduce(np.add, odds)
-        steps: Integers = np.trunc((self.labels - odds) * STEPS)
-        return steps
+        return np.trunc((self.labels - odds) * STEPS)
 
     def move(self, values: Matrix, leaves: npt.NDArray[np.uint8]) -> None:
         """Add the values of leaves to the predictions."""
