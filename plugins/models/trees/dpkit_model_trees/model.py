@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import attrs
 
-from dpkit_core.errors import InvalidRelease
+from dpkit_core.errors import InvalidRelease, Unsuitable
 from dpkit_core.release.models import WinsorizedLinearModel, digits, interval, model_matrix
 from dpkit_core.text import Shown, number_of
 from dpkit_core.validators import exact_text, frozen_floats
 
 if TYPE_CHECKING:
-    from dpkit_core import Matrix, Vector
+    from dpkit_core import Column, Matrix, Vector
     from dpkit_model_trees.drawing import Trees
 
 Split: TypeAlias = tuple[int, float | None]
@@ -37,6 +37,19 @@ LISTED = 20
 
 # Beyond this, exp and its inverse have nothing more to say in float64.
 _LARGEST_EXPONENT = 700.0
+
+
+#: With wider target bounds, sums of trees would not fit into float64.
+_LARGEST_BOUND = 2.0**900
+
+
+def require_representable(target: Column) -> None:
+    """Raise ``Unsuitable`` if sums of trees between the bounds of a target do not fit into float64."""
+    if target.bounds is not None and max(map(abs, target.bounds)) > _LARGEST_BOUND:
+        raise Unsuitable(
+            f"target {target.name!r} has bounds {target.bounds}; sums of trees up to 2^900 fit into "
+            "float64, so give it another unit"
+        )
 
 
 def _split(value: Iterable[Any]) -> Split:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class WinsorizedLogisticModel:
     """Probabilities of the positive category: sigma of a linear model of features clipped to fences.
 
-    ``margin`` is the linear model, as ``WinsorizedLinearModel`` has it, without bounds of its own.
+    ``margin`` is the linear model of the log odds.
     """
 
     kind: ClassVar[str] = "winsorized logistic"
