@@ -35,6 +35,8 @@ def main() -> None:
     if request["part"]:
         # What the interpreter compiled of a library that is imported late is no file of the part.
         sys.dont_write_bytecode = True
+        # NumPy 1 starts lscpu where this is first imported, as SciPy does.
+        importlib.import_module("numpy.testing")
         opened = watch_files()
         try:
             make = pickle.loads(base64.b64decode(request["part"]))
