@@ -11,17 +11,9 @@ SOURCES = [*ROOT.glob("dpkit_core/**/*.py"), *ROOT.glob("plugins/*/*/dpkit_*/**/
 SHARED = {
     "Block",
     "Call",
-    "Columns",
-    "Finding",
-    "Forecast",
-    "Line",
     "Lines",
     "Pair",
     "Request",
-    "Residuals",
-    "Scale",
-    "Settings",
-    "Trial",
     "Witness",
 }
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from dpkit_command_bench.suite import Trial
+from dpkit_command_bench.suite import TrialSpec
 
 Kind = tuple[str, str]
 
 
-class Forecast:
+class TimeEstimate:
     """An estimate from trials of the same table and composition, or else from the time per number.
 
     Tables of a suite differ in size by orders of magnitude, so trials done over trials in all would promise
@@ -18,7 +18,7 @@ class Forecast:
     (records times features) stands in; where not even that is known, there is no estimate.
     """
 
-    def __init__(self, pending: Sequence[Trial], workers: int) -> None:
+    def __init__(self, pending: Sequence[TrialSpec], workers: int) -> None:
         self.total = len(pending)
         self._workers = workers
         self._left: Counter[Kind] = Counter(map(_kind, pending))
@@ -26,14 +26,14 @@ class Forecast:
         self._rates: defaultdict[str, list[float]] = defaultdict(list)
         self._sizes: dict[str, int] = {}
 
-    def note(self, trial: Trial, seconds: float, size: int) -> None:
+    def note(self, trial: TrialSpec, seconds: float, size: int) -> None:
         """Learn from a trial that is done."""
         self._left[_kind(trial)] -= 1
         self._seconds[_kind(trial)].append(seconds)
         self._rates[trial.composition.name].append(seconds / size)
         self._sizes[trial.table.name] = size
 
-    def drop(self, trial: Trial) -> None:
+    def drop(self, trial: TrialSpec) -> None:
         """Forget a trial that will not run."""
         self._left[_kind(trial)] -= 1
         self.total -= 1
@@ -65,5 +65,5 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _kind(trial: Trial) -> Kind:
+def _kind(trial: TrialSpec) -> Kind:
     return trial.table.name, trial.composition.name

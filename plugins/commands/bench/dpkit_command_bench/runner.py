@@ -25,10 +25,10 @@ import attrs
 
 from dpkit_command_bench.code import Code
 from dpkit_command_bench.errors import InvalidResults, MissingTable
-from dpkit_command_bench.forecast import Forecast
+from dpkit_command_bench.forecast import TimeEstimate
 from dpkit_command_bench.results import Results
 from dpkit_command_bench.sources import Loaded, load
-from dpkit_command_bench.suite import Suite, Trial
+from dpkit_command_bench.suite import Suite, TrialSpec
 from dpkit_command_bench.trial import Row, Split, run_trial
 from dpkit_core.errors import DpkitError, MissingDependency, install
 
@@ -202,12 +202,12 @@ def run(
 
 
 def _drain(
-    pending: Sequence[Trial], splits: _Splits, results: Results, workers: Workers, report: Report
+    pending: Sequence[TrialSpec], splits: _Splits, results: Results, workers: Workers, report: Report
 ) -> int:
     """Return how many trials were run: all whose table is at hand."""
-    forecast = Forecast(pending, workers.count)
+    forecast = TimeEstimate(pending, workers.count)
     waiting = iter(pending)
-    flying: dict[concurrent.futures.Future[Row], Trial] = {}
+    flying: dict[concurrent.futures.Future[Row], TrialSpec] = {}
 
     def launch() -> None:
         for trial in waiting:
@@ -267,7 +267,7 @@ class _Splits:
     def __init__(
         self,
         suite: Suite,
-        pending: Sequence[Trial],
+        pending: Sequence[TrialSpec],
         folder: Path,
         data_dir: Path | None,
         seen: Mapping[str, str],
@@ -289,7 +289,7 @@ class _Splits:
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def of(self, trial: Trial) -> Split | None:
+    def of(self, trial: TrialSpec) -> Split | None:
         """Return the split that the trial needs, or None where its table is not at hand."""
         place = trial.table.name, trial.split
         if trial.table.name in self.missing:
@@ -314,7 +314,7 @@ class _Splits:
                 self._table = None  # it is on disk, and takes no more memory here
         return self._ready[place]
 
-    def release(self, trial: Trial) -> None:
+    def release(self, trial: TrialSpec) -> None:
         """Say that a trial is done with its split."""
         place = trial.table.name, trial.split
         self._owed[place] -= 1
@@ -326,7 +326,7 @@ class _Splits:
         table = next(i for i, spec in enumerate(self._suite.tables) if spec.name == place[0])
         return self._folder.absolute() / f"{table}-{place[1]}"
 
-    def _loaded(self, trial: Trial) -> Loaded:
+    def _loaded(self, trial: TrialSpec) -> Loaded:
         if self._table is None or self._table[0] != trial.table.name:
             loaded = load(
                 trial.table,

@@ -128,7 +128,7 @@ class Setting:
 
 
 @attrs.frozen
-class Trial:
+class TrialSpec:
     """One fit, described completely: the same trial gives the same numbers wherever and whenever it runs.
 
     ``accountant_by_default`` is what is taken where the composition names none.
@@ -250,7 +250,7 @@ class Suite:
     def _default_of(self, recipe: Recipe) -> str:
         return self.accountants.get(recipe.name) or by_default(self.neighboring)
 
-    def trials(self) -> Iterator[Trial]:
+    def trials(self) -> Iterator[TrialSpec]:
         """Yield every trial; those on one split of one table come together, so that they can share it."""
         accountants = {recipe.name: self._default_of(recipe) for recipe in self.compositions}
         for table, split in itertools.product(self.tables, range(self.splits)):
@@ -260,7 +260,7 @@ class Suite:
                 for epsilon, delta, k, repeat in itertools.product(
                     self.epsilon, self.delta, ks, range(self.repeats)
                 ):
-                    yield Trial(
+                    yield TrialSpec(
                         self.name,
                         self.seed,
                         table,

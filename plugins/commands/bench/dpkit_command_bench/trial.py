@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from dpkit_command_bench.code import code_hash
 from dpkit_command_bench.metrics import Outcome, measure
 from dpkit_command_bench.sources import Loaded
-from dpkit_command_bench.suite import Trial
+from dpkit_command_bench.suite import TrialSpec
 from dpkit_core import (
     Budget,
     Certificate,
@@ -71,7 +71,7 @@ class Split:
     assertions: tuple[str, ...]
 
     @classmethod
-    def write(cls, loaded: Loaded, trial: Trial, folder: Path) -> Split:
+    def write(cls, loaded: Loaded, trial: TrialSpec, folder: Path) -> Split:
         """Return a split of the table, written to ``folder`` one column at a time."""
         data = loaded.data
         rows = len(data.y)
@@ -107,7 +107,7 @@ class Split:
         return train, X[self.train :], y[self.train :]
 
 
-def run_trial(trial: Trial, split: Split) -> Row:
+def run_trial(trial: TrialSpec, split: Split) -> Row:
     """Return the row of results of one trial.
 
     What a composition cannot do is a result: ``impossible`` where it cannot be planned for this table,
@@ -145,7 +145,7 @@ def run_trial(trial: Trial, split: Split) -> Row:
             return row | _stopped("failed", error)
 
 
-def _planned(trial: Trial, split: Split) -> Plan:
+def _planned(trial: TrialSpec, split: Split) -> Plan:
     composition = trial.composition
     if trial.accountant_by_default == FALLBACK and "accountant" not in composition.parts:
         composition = composition.revised({"accountant": FALLBACK}, {})
@@ -162,7 +162,7 @@ def _plan(recipe: str, schema: Schema, budget: Budget, k: int | None) -> Plan:
     return pipeline.plan(schema, budget, k=k, **share)
 
 
-def _identity(trial: Trial, split: Split) -> Row:
+def _identity(trial: TrialSpec, split: Split) -> Row:
     """Return what is needed to repeat the trial."""
     rows = int(np.load(split.y, mmap_mode="r").shape[0])
     return {

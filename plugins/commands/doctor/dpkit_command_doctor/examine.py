@@ -17,7 +17,7 @@ from typing import Literal
 
 import attrs
 
-from dpkit_command_doctor.probe import Finding
+from dpkit_command_doctor.probe import ProbeResult
 from dpkit_core.commands.installed import OWN, is_own
 from dpkit_core.pipeline.observers import left_out
 from dpkit_core.plugins.registry import ComponentRef, Registry
@@ -100,13 +100,13 @@ def _namesakes(ref: ComponentRef, refs: Sequence[ComponentRef], built_in: Collec
     return [f"dpkit's own {ref.name}"] * reserved + [other.qualified for other in alike if not is_own(other)]
 
 
-def _findings(refs: Sequence[ComponentRef], time_limit: float) -> list[Finding]:
+def _findings(refs: Sequence[ComponentRef], time_limit: float) -> list[ProbeResult]:
     """Return what is found: by forks of one process, and where that has died, by a process for each."""
     findings = _together(refs, time_limit) if refs and FORKS else []
     return [*findings, *(_alone(ref, time_limit) for ref in refs[len(findings) :])]
 
 
-def _together(refs: Sequence[ComponentRef], time_limit: float) -> list[Finding]:
+def _together(refs: Sequence[ComponentRef], time_limit: float) -> list[ProbeResult]:
     done = subprocess.run(
         [*_PROBE, "--each", str(time_limit)],
         # What is forked has no threads.
@@ -116,10 +116,10 @@ def _together(refs: Sequence[ComponentRef], time_limit: float) -> list[Finding]:
         text=True,
         check=False,
     )
-    return [Finding(**json.loads(line)) for line in done.stdout.split("\n")[:-1]]
+    return [ProbeResult(**json.loads(line)) for line in done.stdout.split("\n")[:-1]]
 
 
-def _alone(ref: ComponentRef, time_limit: float) -> Finding:
+def _alone(ref: ComponentRef, time_limit: float) -> ProbeResult:
     try:
         done = subprocess.run(
             [*_PROBE, json.dumps(attrs.asdict(ref))],
@@ -131,10 +131,10 @@ def _alone(ref: ComponentRef, time_limit: float) -> Finding:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Finding.unfinished(ref, time_limit)
+        return ProbeResult.unfinished(ref, time_limit)
     if done.returncode != 0:
-        return Finding.died(ref, done.returncode, done.stderr)
-    return Finding(**json.loads(done.stdout))
+        return ProbeResult.died(ref, done.returncode, done.stderr)
+    return ProbeResult(**json.loads(done.stdout))
 
 
 def _environment() -> dict[str, str]:
@@ -142,7 +142,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)}
 
 
-def _diagnose(ref: ComponentRef, namesakes: Sequence[str], finding: Finding, slow: float) -> Diagnosis:
+def _diagnose(ref: ComponentRef, namesakes: Sequence[str], finding: ProbeResult, slow: float) -> Diagnosis:
     def diagnosis(status: Status, detail: str) -> Diagnosis:
         if ref.kind == "hooks" and left_out(ref):
             detail = f"left out by DPKIT_DISABLE_PLUGINS; {detail}"

@@ -32,7 +32,7 @@ _BETWEEN_LOOKS = 0.005  # seconds
 
 
 @attrs.frozen
-class Finding:
+class ProbeResult:
     """What one process saw: whether the plugin loads, and what its import did."""
 
     status: Literal["ok", "broken", "incompatible"]
@@ -42,33 +42,33 @@ class Finding:
     printed: str = ""
 
     @classmethod
-    def unfinished(cls, ref: ComponentRef, time_limit: float) -> Finding:
+    def unfinished(cls, ref: ComponentRef, time_limit: float) -> ProbeResult:
         """Return what is known of a plugin whose import was given up."""
         return cls("broken", f"{ref} was still being imported after {time_limit:g} s")
 
     @classmethod
-    def died(cls, ref: ComponentRef, code: int, stderr: str) -> Finding:
+    def died(cls, ref: ComponentRef, code: int, stderr: str) -> ProbeResult:
         """Return what is known of a plugin whose process ended, by its last words."""
         last_words = stderr.strip().rpartition("\n")[2]
         return cls("broken", f"{ref} ended its process with code {code} while imported. {last_words}".strip())
 
 
-def probe(ref: ComponentRef, printed: TextIO) -> Finding:
+def probe(ref: ComponentRef, printed: TextIO) -> ProbeResult:
     """Return what loading the plugin does; what it prints goes to ``printed``."""
     started = time.perf_counter()
     try:
         target = load_target(ref, printed)
     except BrokenPlugin as error:
-        return Finding("broken", str(error), time.perf_counter() - started)
+        return ProbeResult("broken", str(error), time.perf_counter() - started)
     seconds = time.perf_counter() - started
     imports = [name for name in LARGE if name in sys.modules]
     try:
         _admit(ref, target)
     except IncompatiblePlugin as error:
-        return Finding("incompatible", str(error), seconds, imports)
+        return ProbeResult("incompatible", str(error), seconds, imports)
     except BrokenPlugin as error:
-        return Finding("broken", str(error), seconds, imports)
-    return Finding("ok", "", seconds, imports)
+        return ProbeResult("broken", str(error), seconds, imports)
+    return ProbeResult("ok", "", seconds, imports)
 
 
 def _admit(ref: ComponentRef, target: object) -> None:
@@ -110,7 +110,7 @@ def _report(argument: str, report: int) -> None:
         json.dump(attrs.asdict(finding), output)
 
 
-def _apart(argument: str, time_limit: float) -> Finding:
+def _apart(argument: str, time_limit: float) -> ProbeResult:
     """Return what a fork of this process finds."""
     ref = ComponentRef(**json.loads(argument))
     with tempfile.TemporaryFile() as report, tempfile.TemporaryFile() as stderr:
@@ -130,12 +130,12 @@ def _apart(argument: str, time_limit: float) -> Finding:
                 os._exit(code)
         ended = _ended(child, time_limit)
         if ended is None:
-            return Finding.unfinished(ref, time_limit)
+            return ProbeResult.unfinished(ref, time_limit)
         for file in (report, stderr):
             file.seek(0)
         if ended:
-            return Finding.died(ref, ended, stderr.read().decode(errors="replace"))
-        return Finding(**json.load(report))
+            return ProbeResult.died(ref, ended, stderr.read().decode(errors="replace"))
+        return ProbeResult(**json.load(report))
 
 
 def _ended(child: int, time_limit: float) -> int | None:

@@ -48,14 +48,14 @@ def read_results(folder: Path) -> Mapping[str, Any]:
 
 
 @attrs.frozen
-class Scale:
+class PictureScale:
     """From values to places in a picture, in percent of its width."""
 
     low: float
     high: float
 
     @classmethod
-    def of(cls, values: Iterable[float], *, larger: bool) -> Scale:
+    def of(cls, values: Iterable[float], *, larger: bool) -> PictureScale:
         """Return the scale of values, from 0 or the least that is shown, to the largest that is finite."""
         finite = [value for value in values if math.isfinite(value)] or [1.0]
         low = max(min(0.0, *finite), FLOOR) if larger else 0.0
@@ -68,7 +68,7 @@ class Scale:
 
 
 @attrs.frozen
-class Line:
+class PictureLine:
     """A line of a table, in words and in places."""
 
     name: str
@@ -87,7 +87,7 @@ class Picture:
 
     name: str
     facts: str
-    lines: tuple[Line, ...]
+    lines: tuple[PictureLine, ...]
     reference: str | None
     across: float | None
     low: str
@@ -110,7 +110,7 @@ def _picture(table: Mapping[str, Any], *, larger: bool) -> Picture:
     reference = table["reference"]
     values = [value for line in table["lines"] for value in line["quartiles"] or ()]
     values += [] if reference is None else [reference["value"]]
-    scale = Scale.of(values, larger=larger)
+    scale = PictureScale.of(values, larger=larger)
     return Picture(
         table["name"],
         table["facts"],
@@ -122,7 +122,7 @@ def _picture(table: Mapping[str, Any], *, larger: bool) -> Picture:
     )
 
 
-def _line(line: Mapping[str, Any], scale: Scale) -> Line:
+def _line(line: Mapping[str, Any], scale: PictureScale) -> PictureLine:
     quartiles, trials, refused = line["quartiles"], line["trials"], line["refused"]
     lost = [f"{count} {word}" for word in ("refused", "failed") if (count := line[word])]
     told = f"{' and '.join(lost)} of {trials}" if lost else "none"
@@ -130,7 +130,7 @@ def _line(line: Mapping[str, Any], scale: Scale) -> Line:
     median = "refused" if unreached and refused else "none" if unreached else _number(quartiles[1])
     between = "" if unreached else f"{_number(quartiles[0])} to {_number(quartiles[2])}"
     epsilon = "" if line["epsilon"] is None else f"{line['epsilon']:g}"
-    return Line(
+    return PictureLine(
         line["name"],
         epsilon,
         median,
