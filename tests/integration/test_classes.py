@@ -138,7 +138,10 @@ def test_probabilities_are_those_of_the_exponentials_of_each_class_by_itself(rel
     [
         ({"classes": ["a", "a", "b"]}, "all different"),
         ({"initial": [0.0, 0.0]}, "3 classes have 2 initial scores"),
-        ({"trees": [{"splits": [[0.0, 1.0]], "leaves": [[1.0, 2.0, 3.0], [1.0, 2.0]]}]}, "must have one value"),
+        (
+            {"trees": [{"splits": [[0.0, 1.0]], "leaves": [[1.0, 2.0, 3.0], [1.0, 2.0]]}]},
+            "one value for",
+        ),
         ({"trees": [{"splits": [[5.0, 1.0]], "leaves": [[1.0, 2.0, 3.0]] * 2}]}, "beyond the 1"),
     ],
 )

@@ -139,7 +139,7 @@ def test_a_signature_of_something_else_is_none(release):
     # Without the prefix, as another program might sign JSON.
     bare = key._key.sign(canonical_bytes(document)).hex()
     signature = Signature(key.public.id, bare).to_document()
-    assert "does not match the release" in key.public.objection(document | {"signature": signature})
+    assert "does not match this release" in key.public.objection(document | {"signature": signature})
     with pytest.raises(InvalidRelease, match="by 'RSA'"):
         Signature.from_document({"algorithm": "RSA", "key": "", "value": ""})
 
@@ -198,7 +198,7 @@ def test_what_is_no_key_is_refused(tmp_path):
     with pytest.raises(InvalidKey, match="of another kind"):
         VerifyingKey.read(path)
     path.write_bytes(known_key().to_pem())
-    with pytest.raises(InvalidKey, match="is a private key, which nobody needs"):
+    with pytest.raises(InvalidKey, match="is a private key, and verifying needs a public one"):
         VerifyingKey.read(path)
     path.write_bytes(
         known_key()._key.private_bytes(

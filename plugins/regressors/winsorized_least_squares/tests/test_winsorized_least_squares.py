@@ -607,7 +607,7 @@ def test_noise_after_refits_is_about_as_foretold():
     names = [f"x{j}" for j in range(k)]
     plan = compose(regressor="winsorized_least_squares").plan(Schema.numeric(names, "y"), Budget(1.0, 1e-5))
     expected = coefficient_noise(plan.stages[0].plan.settings) / n
-    assert "by less the more the line explains" in plan.forecasts[0].forecast.sentence
+    assert "by less the better the model fits" in plan.forecasts[0].forecast.sentence
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, k))
     data = Dataset.from_arrays(X, 0.5 * X[:, 0] + math.sqrt(0.75) * rng.normal(size=n), plan.schema)
