@@ -158,7 +158,7 @@ def test_of_two_writers_the_second_one_spends_nothing(start, folder, force):
     second = start(*compose(*force))
     _, told = second.communicate()
     assert second.returncode == 2, told
-    assert "somebody is writing release.json now" in told
+    assert "another program is writing release.json" in told
     if force:
         assert (folder / "release.json").read_text() == "older"
     (folder / "go").touch()
