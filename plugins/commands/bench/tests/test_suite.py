@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("parts")
         ({"neighboring": "swap"}, "neighboring is 'swap'; it must be add-remove or replace-one"),
         ({"tables": {}}, "has no tables"),
         ({"compositions": {"a": "k-tukey"}}, "compositions.a = 'k-tukey'; write [compositions.a]"),
-        ({"tables": {"t": {"target": "y"}}}, "does not say where it comes from"),
+        ({"tables": {"t": {"target": "y"}}}, "has no origin"),
         ({"tables": {"t": {"openml": 1, "sklearn": "load_x"}}}, "two origins, openml and sklearn"),
         ({"tables": {"t": {"openml": "1", "target": "y"}}}, "openml = '1'; it must be a number"),
         ({"tables": {"t": {"openml": 1}}}, "names no target"),

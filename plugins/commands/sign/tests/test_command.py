@@ -82,7 +82,7 @@ def test_a_saved_plan_is_signed_as_well(dpkit, keys):
 def test_a_key_that_cannot_sign_is_found_before_anything_is_spent(dpkit, keys, folder):
     create = "ledger create l.db --schema facts.toml --account d --epsilon 3 --delta 0"
     assert dpkit(*create.split()).exit_code == 0
-    for key, message in (("none.key", "cannot read key"), ("alice.pub", "no private key")):
+    for key, message in (("none.key", "cannot read key"), ("alice.pub", "not a private key")):
         (folder / "alice.pub").chmod(0o600)
         refused = dpkit(*RUN, "--ledger", "l.db", "--account", "d", "--sign", key)
         assert refused.exit_code == 2
