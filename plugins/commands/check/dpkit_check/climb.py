@@ -243,9 +243,17 @@ class _Search:
 
 
 def side_by_side(first: Dataset, second: Dataset) -> str:
-    """Return the first table, equal records in a row together, and what is otherwise in the second."""
+    """Return the first table, equal records in a row together, and what is otherwise in the second.
+
+    Nothing if the second is not the first without one record, or with another in its place.
+    """
     rows, others = (np.column_stack((data.X, data.y)) for data in (first, second))
-    changed = next((i for i, other in enumerate(others) if (rows[i] != other).any()), len(others))
+    changed = next((i for i, row in enumerate(rows) if i == len(others) or (row != others[i]).any()), None)
+    if changed is None:
+        return ""
+    rest = rows[changed + 1 :]
+    if len(others) < changed + len(rest) or not np.array_equal(rest, others[len(others) - len(rest) :]):
+        return ""
     starts = [i for i in range(len(rows)) if i in {0, changed, changed + 1} or (rows[i] != rows[i - 1]).any()]
     lines = [
         f"  {_numbers(start, end)}: {_record(rows[start])}"

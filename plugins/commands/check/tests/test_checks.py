@@ -666,9 +666,9 @@ def test_where_all_is_made_of_answers_nothing_is_left_to_chance():
         assert run_one(Total, name).confidence == 1.0
     with pytest.raises(CheckFailed, match="draw 1 protects values that move by 1 in l2, planned for"):
         run_one(lambda: Total(1 / 3), names[0])
-    with pytest.raises(CheckFailed, match="with the same answers of the meter"):
+    with pytest.raises(CheckFailed, match="given the same answers"):
         run_one(Beside, names[0])
-    with pytest.raises(CheckFailed, match="with the same answers of the meter"):
+    with pytest.raises(CheckFailed, match="given the same answers"):
         run_one(Beside, names[1])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from dpkit_check.cases.parts import each_variant
 from dpkit_check.cases.plans import claiming, denial, keeping_plan
 from dpkit_check.cases.regressors import RegressorCase, every_regression, regressions
-from dpkit_check.cases.scenes import judged
+from dpkit_check.cases.scenes import Pair, judged
 from dpkit_check.cases.selectors import SelectorCase, claimed_selection, thresholds
 from dpkit_check.instrument import Answers, Transcript, given, opened, plain
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
@@ -51,17 +52,16 @@ def check_picks_follow_from_answers(make: Factory[TopKSelector], trial: Trial) -
     """
     rng = np.random.default_rng(trial.seed)
     tried, found = 0, False
-    for variant in each_variant(make):
-        for features, picks in SHAPES:
-            case = claimed_selection(variant, features, picks)
-            if case is None:
-                continue
-            found = True
-            for _ in range(4 * trial.effort):
-                pair = [_world(case, rng) for _ in picks], [_world(case, rng) for _ in picks]
-                if not _picked_alike(case, pair, seed=trial.seed):
-                    break
-                tried += 1
+    for variant, (features, picks) in itertools.product(each_variant(make), SHAPES):
+        case = claimed_selection(variant, features, picks)
+        if case is None:
+            continue
+        found = True
+        for _ in range(4 * trial.effort):
+            pair = [_world(case, rng) for _ in picks], [_world(case, rng) for _ in picks]
+            if not released_alike(case, pair, seed=trial.seed):
+                break
+            tried += 1
     if not found:
         raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
     if not tried:
@@ -75,25 +75,6 @@ def _world(case: SelectorCase, rng: np.random.Generator) -> Vector:
     kind = [np.zeros(d), 1000.0 * (np.arange(d) == rng.integers(d)), rng.permutation(d) * 5.0]
     chosen: Vector = kind[int(rng.integers(3))] + 0.0
     return chosen
-
-
-@judged("answered_again")
-def _picked_alike(case: SelectorCase, pair: Sequence[list[Vector]], *, seed: int) -> bool:
-    """Fail if both scores lead to other picks or candidates; return whether all that was drawn was seen."""
-    first = Transcript(seed=seed)
-    second = first.follower()
-    one, other = (
-        case.selected(values, transcript) for values, transcript in zip(pair, (first, second), strict=True)
-    )
-    if first.opaque or second.opaque:
-        return False
-    require(one == other, f"with the same answers of the meter, {one} and {other} were picked ({case.name})")
-    same_number = len(first.candidates) == len(second.candidates)
-    require(
-        same_number and all(map(np.array_equal, first.candidates, second.candidates)),
-        f"with the same answers of the meter, it was asked to select among other candidates ({case.name})",
-    )
-    return True
 
 
 @attack("privacy", kinds=("selector",))
@@ -173,7 +154,7 @@ def check_model_is_made_of_answers(make: Factory[Regressor], trial: Trial) -> Ev
                 fits += 1
                 if not second.opaque and outcome != other:
                     released_alike(case, (base, changed), samples=fits)
-                    _require_one_document(case, (base, changed), outcome, other)
+                    require_one_release(case, (base, changed), outcome, other)
             if case.often and records == 17:
                 fits += _rarely_answered(case, rng, (base, changed), first, trial)
     if not fits:
@@ -215,44 +196,49 @@ def _replaced(answer: Any, rare: Callable[[Vector], Vector]) -> Any:
     return answer
 
 
-@judged("answers_again")
+@judged("answers_again", "answered_again")
 def released_alike(
-    case: RegressorCase,
-    pair: tuple[Dataset, Dataset],
+    case: RegressorCase | SelectorCase,
+    pair: Pair,
     *,
     answers: Sequence[Any] = (),
     seed: int = 0,
     rare: bool = False,
 ) -> bool:
-    """Fail if fits to two tables, with the same answers, release different documents.
+    """Fail if runs on two worlds with the same answers differ in what they release, or in candidates.
 
-    After other answers a fit may ask for more, as when it is not refused: those are the same, too. Returns
-    False if one draws by a sampler of its own; or, after answers that are rare, if one ends in an exception:
-    numbers as large as these need not be provided for, and how fits end is the matter of other checks.
+    After other answers a run may ask for more, as when it is not refused: those are the same, too. Returns
+    False if one draws by its own sampler; or, after rare answers, if one ends in an exception: parts need not
+    provide for numbers as large as these, and other checks judge how fits end.
     """
     first = Transcript(list(map(given, answers)), seed=seed)
     second = first.follower()
     outcomes = []
-    for data, transcript in zip(pair, (first, second), strict=True):
+    for world, transcript in zip(pair, (first, second), strict=True):
         try:
-            outcomes.append(case.released(data, transcript))
+            outcomes.append(case.released(world, transcript))
         except (ArithmeticError, ValueError, CheckFailed):
             if rare:
                 return False
             raise
         if transcript.opaque:
             return False
-    _require_one_document(case, pair, *outcomes)
+    require_one_release(case, pair, *outcomes)
+    same_number = len(first.candidates) == len(second.candidates)
+    require(
+        same_number and all(map(np.array_equal, first.candidates, second.candidates)),
+        f"given the same answers from the meter, two runs select among different candidates; which are left "
+        f"may depend on earlier picks and public coins alone ({case.name})",
+    )
     return True
 
 
-def _require_one_document(case: RegressorCase, pair: tuple[Dataset, Dataset], one: Any, other: Any) -> None:
+def require_one_release(case: RegressorCase | SelectorCase, pair: Pair, one: Any, other: Any) -> None:
+    """Fail where two runs with the same answers released different things."""
     if one != other:
-        last = pair[1]
         raise CheckFailed(
-            f"with the same answers of the meter, tables of {pair[0].records} and "
-            f"{number_of(last.records, 'record')} release {one} and {other} ({case.name}); the first record "
-            f"of the second is {last.X[0]}, {last.y[0]}, its last {last.X[-1]}, {last.y[-1]}"
+            f"given the same answers from the meter, two runs release {one} and {other}, on "
+            f"{case.beside(pair)} ({case.name})"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import attrs
@@ -212,49 +212,53 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
     If this fails: the noise is not that of the event where the message says: less in a later round, cut in
     its tails, of a scale that is rounded or follows the scores, or left out for a clear winner.
     """
-    attacks = (_chances_hidden, _joint_picks_hidden, _lists_hidden)
-    # Of each: whether a plan claims to be private, how much was tried, and what share of a claim it reached.
-    found, tried, worst = zip(*(tries(make, trial) for tries in attacks), strict=True)
-    if not any(found):
-        raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
-    if not sum(tried):
-        raise NotApplicable("it draws nothing of its own of a law that the kit can choose")
-    return Evidence(f"{max(worst):.3f} of an event's epsilon reached", sum(tried))
-
-
-_Reached = tuple[bool, int, float]
-
-
-def _chances_hidden(make: Factory[TopKSelector], trial: Trial) -> _Reached:
-    """Fail where the chances of the last candidate change by more than its event says."""
-    found, tried, worst = False, 0, 0.0
-    for variant, (budget, left, rounds, moves, places) in itertools.product(each_variant(make), PROBES):
-        relation = Neighboring.REPLACE_ONE if rounds > 1 else Neighboring.ADD_OR_REMOVE_ONE
-        case = claimed_selection(
-            variant, left + rounds - 1, (1,) * rounds, moves, relation=relation, budget=budget
-        )
-        found = found or case is not None
-        epsilon = None if case is None else _pure_epsilon(case.plan.events[-1:])
-        if case is None or epsilon is None:
-            continue
-        try:
-            known = {place: chances(partial(_last_wins, case, place), left) for place in places}
-        except NotProbed:
-            continue
-        for near, far in itertools.combinations(places, 2):
-            if abs(near - far) > 1 + 1e-9:
-                continue
-            ratio = largest_ratio([(known[near], known[far])])
-            tried, worst = tried + 1, max(worst, ratio / epsilon)
-            require(
-                ratio <= epsilon * (1 + 1e-3) + 2e-3,
-                f"round {rounds - 1}, {number_of(left, 'candidate')} left: where the last score is {near:g} "
-                f"and {far:g} range sensitivities above all others, it is picked with chances "
-                f"{known[near][0]:.6g} and {known[far][0]:.6g}, a loss of {ratio:.4g}; the event says "
-                f"{epsilon:.4g} ({case.name})",
+    # Which plans claim to be private, and what share of their claims each try reaches.
+    claimed: list[SelectorCase] = []
+    reached: list[float] = []
+    for variant in each_variant(make):
+        for budget, left, rounds, moves, places in PROBES:
+            relation = Neighboring.REPLACE_ONE if rounds > 1 else Neighboring.ADD_OR_REMOVE_ONE
+            case = claimed_selection(
+                variant, left + rounds - 1, (1,) * rounds, moves, relation=relation, budget=budget
             )
-            worst = max(worst, _require_range(case, (near, far), (known[near], known[far])) / epsilon)
-    return found, tried, worst
+            if case is not None:
+                claimed.append(case)
+                reached += _chances_apart(case, left, places)
+        for left, picks in JOINT:
+            case = claimed_selection(variant, left, (picks,))
+            if case is not None:
+                claimed.append(case)
+                reached += _joint_picks_apart(case)
+    reached += _all_lists_apart(make, trial)
+    if not claimed and not reached:
+        raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
+    if not reached:
+        raise NotApplicable("it draws no noise of its own whose law the kit knows")
+    return Evidence(f"{max(reached):.3f} of an event's epsilon reached", len(reached))
+
+
+def _chances_apart(case: SelectorCase, left: int, places: Sequence[float]) -> Iterator[float]:
+    """Yield which share of its event's epsilon the chances of the last candidate use; fail if above 1."""
+    epsilon = _pure_epsilon(case.plan.events[-1:])
+    if epsilon is None:
+        return
+    try:
+        known = {place: chances(partial(_last_wins, case, place), left) for place in places}
+    except NotProbed:
+        return
+    for near, far in itertools.combinations(places, 2):
+        if abs(near - far) > 1 + 1e-9:
+            continue
+        ratio = largest_ratio([(known[near], known[far])])
+        require(
+            ratio <= epsilon * (1 + 1e-3) + 2e-3,
+            f"round {len(case.picks) - 1}, {number_of(left, 'candidate')} left: if the last score is "
+            f"{near:g} or {far:g} range sensitivities above all others, it is picked with probability "
+            f"{known[near][0]:.6g} or {known[far][0]:.6g}, a loss of {ratio:.4g}; its event allows "
+            f"{epsilon:.4g} ({case.name})",
+        )
+        spread = _require_range(case, (near, far), (known[near], known[far]))
+        yield max(ratio, spread) / epsilon
 
 
 def _last_wins(case: SelectorCase, place: float, script: Script) -> bool:
@@ -281,9 +285,9 @@ def _require_range(
     places: tuple[float, float],
     known: tuple[tuple[float, float], tuple[float, float]],
 ) -> float:
-    """Return how far apart the losses of two outcomes are; fail where the event says that they are closer.
+    """Return how far apart the losses of two outcomes are; fail if further than the event allows.
 
-    Those of an exponential mechanism lie in an interval of length epsilon; of others nothing is said.
+    Those of an exponential mechanism lie in an interval of length epsilon; other events make no such claim.
     """
     event = case.plan.events[-1]
     if not isinstance(event, ExponentialMechanism):
@@ -291,9 +295,9 @@ def _require_range(
     spread = range_of_losses(*known)
     require(
         spread <= event.epsilon * (1 + 1e-3) + 2e-3,
-        f"{number_of(case.features, 'feature')}: between {places[0]:g} and {places[1]:g} range sensitivities "
-        f"above all others, the losses of picking the last one and of not doing so are {spread:.4g} apart; "
-        f"the event says that all losses are within {event.epsilon:.4g} of one another ({case.name})",
+        f"{number_of(case.features, 'feature')}: if the last score is {places[0]:g} or {places[1]:g} range "
+        f"sensitivities above all others, the losses of picking it and of not picking it are {spread:.4g} "
+        f"apart; an exponential mechanism keeps all losses within {event.epsilon:.4g} ({case.name})",
     )
     return spread
 
@@ -308,27 +312,23 @@ def _pure_epsilon(events: Sequence[Event]) -> float | None:
     return total or None
 
 
-def _joint_picks_hidden(make: Factory[TopKSelector], trial: Trial) -> _Reached:
-    """Fail where several picks at once are the best of scores with too little noise."""
-    found, tried, worst = False, 0, 0.0
-    for variant, (left, picks) in itertools.product(each_variant(make), JOINT):
-        case = claimed_selection(variant, left, (picks,))
-        found = found or case is not None
-        epsilon = None if case is None else _pure_epsilon([*expand(case.plan.events)])
-        if case is None or epsilon is None:
-            continue
-        try:
-            scale = _joint_scale(case, epsilon)
-        except NotProbed:
-            continue
-        tried, worst = tried + 1, max(worst, picks / scale / epsilon)
-        require(
-            picks / scale <= epsilon * (1 + 1e-3) + 2e-3,
-            f"{number_of(picks, 'pick')} at once are the best of scores with noise of {scale:.6g} range "
-            f"sensitivities each. Where all that rise are far behind, that loses {picks / scale:.4g}, "
-            f"{picks} times as much as one does; the events say {epsilon:.4g} ({case.name})",
-        )
-    return found, tried, worst
+def _joint_picks_apart(case: SelectorCase) -> list[float]:
+    """Return which share of its epsilon several picks at once use, where that is known; fail if above 1."""
+    (picks,), epsilon = case.picks, _pure_epsilon([*expand(case.plan.events)])
+    if epsilon is None:
+        return []
+    try:
+        scale = _joint_scale(case, epsilon)
+    except NotProbed:
+        return []
+    require(
+        picks / scale <= epsilon * (1 + 1e-3) + 2e-3,
+        f"{number_of(picks, 'pick')} at once are the largest of all scores, each with noise of scale "
+        f"{scale:.6g} range sensitivities. If the scores that rise are far behind, that loses "
+        f"{picks / scale:.4g}, {picks} times as much as one does; the events allow {epsilon:.4g} "
+        f"({case.name})",
+    )
+    return [picks / scale / epsilon]
 
 
 def _joint_scale(case: SelectorCase, epsilon: float) -> float:
@@ -375,10 +375,9 @@ def _joint_scale(case: SelectorCase, epsilon: float) -> float:
     return scale
 
 
-def _lists_hidden(make: Factory[TopKSelector], trial: Trial) -> _Reached:
-    """Fail where two neighboring scores make a list of picks more likely than the events say."""
+def _all_lists_apart(make: Factory[TopKSelector], trial: Trial) -> Iterator[float]:
+    """Yield which share of a claim the laws of lists of picks reach on each pair; fail if above 1."""
     rng = np.random.default_rng(trial.seed)
-    tried, worst = 0, 0.0
     for variant, (d, k, moves) in itertools.product(each_variant(make), LISTS):
         case = claimed_selection(variant, d, (k,), moves)
         if case is None:
@@ -388,11 +387,9 @@ def _lists_hidden(make: Factory[TopKSelector], trial: Trial) -> _Reached:
         others = rng.permutation(len(pairs))[: LIST_PAIRS * trial.effort]
         for pair in (*(pair for pair in duels if _together(case, pair)), *(pairs[i] for i in others)):
             try:
-                worst = max(worst, lists_apart(case, pair))
+                yield lists_apart(case, pair)
             except NotProbed:
                 break
-            tried += 1
-    return tried > 0, tried, worst
 
 
 def _together(case: SelectorCase, pair: Pair) -> bool:
@@ -416,15 +413,15 @@ def lists_apart(case: SelectorCase, pair: Pair) -> float:
         delta = hockey_stick(one, other, budget.epsilon + LIST_PRECISION)
         require(
             delta <= budget.delta * (1 + 1e-6) + 1e-12,
-            f"the laws of lists have delta {delta:.4g} at epsilon {budget.epsilon:g}, where {budget.delta:g} "
-            f"is allowed, between {case.beside(pair)} ({case.name})",
+            f"the exact laws of the picks have delta {delta:.4g} at epsilon {budget.epsilon:g}; the budget "
+            f"allows {budget.delta:g}, between {case.beside(pair)} ({case.name})",
         )
         return min(1.0, delta / budget.delta) if budget.delta else 0.0
     ratio = max_log_ratio(one, other)
     require(
         ratio <= epsilon * (1 + 1e-3) + 2 * LIST_PRECISION,
-        f"a list of {case.picks[0]} picks has probabilities of which the logarithms are {ratio:.4g} apart, "
-        f"where the events say {epsilon:.4g}, between {case.beside(pair)} ({case.name})",
+        f"the log probabilities of a list of {number_of(case.picks[0], 'pick')} differ by {ratio:.4g}; the "
+        f"events allow {epsilon:.4g}, between {case.beside(pair)} ({case.name})",
     )
     return ratio / epsilon
 

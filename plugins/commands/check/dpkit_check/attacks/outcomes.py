@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from dpkit_check.attacks.answers import released_alike
+from dpkit_check.attacks.answers import released_alike, require_one_release
 from dpkit_check.attacks.draws import share
 from dpkit_check.audit import Audit, audit, provable, strain
 from dpkit_check.cases.parts import kind_of
@@ -204,7 +204,7 @@ def followed(case: RegressorCase, pair: Pair, *, seed: int, neighbors: bool = Fa
             return False
     if released[0] != released[1]:
         released_alike(case, pair, seed=seed)
-        raise CheckFailed(f"two runs of one seed release {released[0]} and {released[1]} ({case.name})")
+        require_one_release(case, pair, *released)
     if neighbors:
         share(case, pair, first, second)
     return True

@@ -143,7 +143,9 @@ def tables_of(facts: dict[str, Any], schema: Schema) -> tuple[Dataset, Dataset]:
     return first, second
 
 
-def beside_tables(pair: tuple[Dataset, Dataset]) -> str:
-    """Return two tables in words, side by side."""
+def beside_tables(pair: Pair) -> str:
+    """Return two tables in words, and side by side if one record is all that they differ in."""
     first, second = pair
-    return f"neighbors with {first.records} and {number_of(second.records, 'record')}:\n{side_by_side(*pair)}"
+    sizes = f"{first.records} and {number_of(second.records, 'record')}"
+    neighbors = side_by_side(first, second)
+    return f"neighbors with {sizes}:\n{neighbors}" if neighbors else f"tables with {sizes}"

@@ -125,6 +125,7 @@ class SelectorCase:
         """Return what is picked over all rounds."""
         return self.run(values, by)[0]
 
+    released = selected
     ask = run
 
     def law(self, values: ScoreSets) -> dict[tuple[int, ...], float]:
