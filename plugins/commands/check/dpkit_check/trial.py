@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import random
 from collections.abc import Callable, Mapping
@@ -140,14 +139,10 @@ class Check:
         return self.run.__name__
 
     @property
-    def summary(self) -> str:
-        """The first sentence of its documentation."""
-        return _paragraphs(self.run)[0]
-
-    @property
     def remedy(self) -> str:
-        """What to do if it fails."""
-        return _paragraphs(self.run)[-1].removeprefix("If this fails: ")
+        """What to do if it fails: the last paragraph of its documentation."""
+        last = (inspect.getdoc(self.run) or "").split("\n\n")[-1]
+        return " ".join(last.split()).removeprefix("If this fails: ")
 
 
 def attack(
@@ -169,9 +164,3 @@ def attack(
         return Check(group, run, kinds, statistical, thorough_only)
 
     return decorate
-
-
-@functools.cache
-def _paragraphs(function: CheckFunction) -> tuple[str, ...]:
-    text = inspect.getdoc(function) or ""
-    return tuple(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))

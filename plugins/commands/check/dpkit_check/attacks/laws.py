@@ -1,4 +1,4 @@
-"""Attacks on the laws of selections, found exactly wherever that is possible."""
+"""Attacks on the laws of selections, exact wherever that is possible."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ LIST_PAIRS = 6
 
 @attack("numerical", kinds=("selector",), statistical=True)
 def check_ties_are_broken_evenly(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """Among equal scores every feature is selected equally often.
+    """Among equal scores, every feature is selected equally often.
 
-    If this fails: the law depends on the order of the columns, which a neighbor can change when scores are
-    sorted. Break ties at random, by the meter.
+    If this fails: the law depends on the order of the columns, which a neighbor changes if scores are sorted.
+    Break ties at random, through the meter.
     """
     groups = alike(claiming(selections(make)))
     samples = 0
@@ -116,18 +116,20 @@ def check_ties_are_broken_evenly(make: Factory[TopKSelector], trial: Trial) -> E
 
 
 def _require_fair(fair: bool, shares: Vector, case: SelectorCase) -> None:
-    require(fair, f"among equal scores, features are selected with frequencies {shares} ({case.name})")
+    require(
+        fair, f"among equal scores, features are selected with unequal frequencies {shares} ({case.name})"
+    )
 
 
 @attack("privacy", kinds=("selector",), statistical=True)
 def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """Between neighboring scores, moved in the worst directions, no outcome betrays more than the budget.
+    """Between neighboring scores, moved in the worst directions, no outcome loses more than the budget.
 
-    Exact where the selector draws by ``meter.select``; otherwise an audit of many runs.
+    Exact if the selector draws by ``meter.select``; otherwise an audit of many runs.
 
-    If this fails: the message holds two score vectors, both probabilities or their bounds, and the budget.
-    Usual causes: noise for ``linf`` where the range matters (factor 2); an unprotected second look at the
-    noisy scores, such as a threshold; a law accounted as another mechanism.
+    If this fails: the message gives two score vectors, the exact loss or bounds on it, and the budget. Usual
+    causes: noise scaled to ``linf`` where the range matters (factor 2); an unprotected second look at the
+    noisy scores, such as a threshold; a law charged as another mechanism.
     """
     rng = np.random.default_rng(trial.seed)
     exact: list[SelectorCase] = []
@@ -168,14 +170,14 @@ def exact_epsilon(case: SelectorCase, pair: Pair) -> float:
     epsilon, delta = max_log_ratio(first, second), hockey_stick(first, second, budget.epsilon)
     if delta > budget.delta * (1 + 1e-6) + 1e-13:
         raise CheckFailed(
-            f"exact epsilon {epsilon:.6g}, delta {delta:.3g} at the budget's epsilon {budget.epsilon:g} "
+            f"exact epsilon {epsilon:.6g}, and delta {delta:.3g} at the budget's epsilon {budget.epsilon:g} "
             f"(allowed {budget.delta:g}) between {case.beside(pair)} ({case.name})"
         )
     return epsilon / budget.epsilon
 
 
 def _audit_deep(make: Factory[TopKSelector], trial: Trial) -> None:
-    """Fail if a round of nearly all candidates is refuted: those that rise come first, in whatever order."""
+    """Fail if picking nearly all candidates is refuted: those that rise come first, in any order."""
     found = claiming(selections(make, budgets=BUDGETS[-1:], shapes=DEEP_SHAPES))
     case = next((case for case in found if case.plan.events), None)
     if case is None:
@@ -192,7 +194,7 @@ def _audit_deep(make: Factory[TopKSelector], trial: Trial) -> None:
     finding = audit(last[0], last[1], case.request.budget, confidence=1 - trial.level())
     if finding.violated:
         raise CheckFailed(
-            f"{finding.describe()} ({case.name}), of the event that {d - 1} candidates that rise are ahead",
+            f"{finding.describe()}, by whether the {d - 1} candidates that rise are picked ({case.name})",
             samples=DEEP_RUNS,
             confidence=finding.confidence,
         )
@@ -200,17 +202,18 @@ def _audit_deep(make: Factory[TopKSelector], trial: Trial) -> None:
 
 @attack("privacy", kinds=("selector",))
 def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """A pick by noise of the selector's own has chances, found exactly, that its event covers.
+    """Picks by the selector's own noise have exact probabilities that keep their event's promise.
 
-    So have several picks at once by one noise for each candidate, whose scale is found; and lists of picks of
-    which each has a noise of its own, between scores that all move; and a pick from a random sample of the
-    candidates, over all samples.
+    Also several picks at once with one draw of noise per candidate, whose scale is measured; lists of picks
+    with one draw per list, between scores that all move; and picks from a random sample of the candidates,
+    over all samples.
 
-    In the first and in later rounds, with two candidates left and with many, for sensitivities tiny and huge,
-    for scores close together, at a distance, and far apart.
+    In the first and in later rounds, with two candidates left and with many, for tiny and huge sensitivities,
+    for scores that are equal, close and far apart.
 
-    If this fails: the noise is not that of the event where the message says: less in a later round, cut in
-    its tails, of a scale that is rounded or follows the scores, or left out for a clear winner.
+    If this fails: in the case that the message names, the noise is not that of the event: smaller in a later
+    round, cut in its tails, with a scale that is rounded or follows the scores, or omitted for a clear
+    winner.
     """
     # Which plans claim to be private, and what share of their claims each try reaches.
     claimed: list[SelectorCase] = []
@@ -428,12 +431,12 @@ def lists_apart(case: SelectorCase, pair: Pair) -> float:
 
 @attack("privacy", kinds=("selector",), statistical=True)
 def check_thresholds_keep_their_budget(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """What is above a threshold betrays no more than was planned, and is among the candidates.
+    """Candidates above a threshold reveal no more than planned, and are among the candidates.
 
-    Tried on scores that all move together by all that they may, which a ranking would not notice.
+    Tried on scores that all move together by as much as they may, which a ranking would not notice.
 
-    If this fails: noisy scores themselves need noise for sqrt(d) times the largest change of one score; half
-    of their range is enough for their ranking only. Draw the same noise whatever is above.
+    If this fails: a threshold needs noise for sqrt(d) times the largest change of one score; half the range
+    is enough for a ranking only. Draw the same noise whatever is above the threshold.
     """
     samples, strongest = 0, 0.0
     cases = list(thresholds(make))
@@ -443,8 +446,14 @@ def check_thresholds_keep_their_budget(make: Factory[TopKSelector], trial: Trial
         for event in case.plan.events:
             accountant = accountant.compose(event)
         spent = accountant.epsilon(delta)
-        require(spent <= request.budget.epsilon * (1 + 1e-9), f"the plan costs epsilon {spent:.6g}")
-        require(len(case.plan.events) == len(request.rounds), "there is not one event for each round")
+        require(
+            spent <= request.budget.epsilon * (1 + 1e-9),
+            f"the plan costs epsilon {spent:.6g}; its budget is {request.budget.epsilon:.6g}",
+        )
+        require(
+            len(case.plan.events) == len(request.rounds),
+            f"{len(case.plan.events)} events for {len(request.rounds)} rounds; plan one each",
+        )
         single = request.accountant.compose(case.plan.events[0]).epsilon(delta)
         moved = np.full(case.features, linf / 2)
         runs = [

@@ -224,8 +224,8 @@ class _Suspect:
             p = _hypergeometric(sum(x and y for x, y in zip(*same, strict=True)), a, b, runs)
             if p < error / len(pairs):
                 raise CheckFailed(
-                    f"events {i + 1} and {j + 1} are charged as samples with independent coins, but the values "
-                    f"passed to the meter in both are dependent, p = {p:.2g} ({self.case.name})",
+                    f"events {i + 1} and {j + 1} are charged as samples with independent coins, but the "
+                    f"values passed to the meter in both are dependent, p = {p:.2g} ({self.case.name})",
                     samples=runs,
                     confidence=1 - error,
                 )
