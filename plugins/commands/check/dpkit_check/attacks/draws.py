@@ -17,8 +17,8 @@ from dpkit_check.cases.iterates import IteratingCase, iterating, reference_state
 from dpkit_check.cases.parts import each_variant, kind_of
 from dpkit_check.cases.plans import claiming, denial, draws, failure_allowed
 from dpkit_check.cases.regressors import STREAM_SIZES, RegressorCase, every_regression, streams
+from dpkit_check.cases.scenes import Case, judged
 from dpkit_check.cases.scenes import Pair as Worlds
-from dpkit_check.cases.scenes import judged
 from dpkit_check.cases.scorers import ScorerCase, releasing
 from dpkit_check.cases.selectors import MOVES, SelectorCase, claimed_selection
 from dpkit_check.climb import jumps, repeating
@@ -69,7 +69,7 @@ def check_own_release_is_covered(make: Factory[Scorer], trial: Trial) -> Evidenc
     worst, samples = 0.0, 0
     watched: set[Neighboring] = set()
     for case in releasing(make):
-        if case.plan is None or not case.plan.events or denial(case.plan):
+        if not case.plan.events or denial(case.plan):
             continue
         population, relation = case.population, case.schema.neighboring
         pairs = population.some_corner_pairs(rng, 6, CORNER_PAIRS * trial.effort)
@@ -215,7 +215,7 @@ def _bend(one: Transcript, two: Transcript, three: Transcript) -> float:
 
 @judged("draws_again", "cover_again", "release_again")
 def covered(
-    case: Any, pair: Worlds, *, seed: int = 0, pushed: Sequence[float] = (), answers: Sequence[Any] = ()
+    case: Case, pair: Worlds, *, seed: int = 0, pushed: Sequence[float] = (), answers: Sequence[Any] = ()
 ) -> float:
     """Return which share of a planned sensitivity runs on neighbors reach, after the same answers.
 
@@ -228,7 +228,7 @@ def covered(
     return share(case, pair, first, second)
 
 
-def share(case: Any, pair: Worlds, first: Transcript, second: Transcript) -> float:
+def share(case: Case, pair: Worlds, first: Transcript, second: Transcript) -> float:
     """Return which share of what is planned for one record two runs reach; fail if above 1.
 
     Each draw by itself, and all of them together where they are charged as those of sets that have no record

@@ -60,9 +60,9 @@ def claiming(cases: Iterable[P]) -> Iterator[P]:
         raise NotApplicable(f"{UNCLAIMED}, and its certificate says why: {reason}")
 
 
-def denial(plan: StagePlan | None) -> str:
+def denial(plan: StagePlan) -> str:
     """Return why ``plan`` claims no privacy; nothing where it claims it."""
-    events = (e for event in (plan.events if plan else ()) for e in walk(event))
+    events = (e for event in plan.events for e in walk(event))
     return next((e.reason for e in events if isinstance(e, NonPrivate)), "")
 
 

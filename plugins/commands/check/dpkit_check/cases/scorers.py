@@ -42,14 +42,13 @@ class ScorerCase:
     picks: int = PICKS
 
     @functools.cached_property
-    def plan(self) -> StagePlan | None:
-        """What it releases before it scores; None where it asks for nothing."""
+    def plan(self) -> StagePlan:
+        """What it releases before it scores, if it plans that at all."""
         if not isinstance(self.part, Planning):
-            return None
+            return StagePlan(())
         accountant = ReferenceAccountant(self.schema.neighboring)
         k = min(self.picks, len(self.schema.features))
-        plan = self.part.plan(Request(self.schema, k, Budget(1.0, 1e-6), accountant))
-        return plan if plan.events or plan.settings is not None else None
+        return self.part.plan(Request(self.schema, k, Budget(1.0, 1e-6), accountant))
 
     @property
     def population(self) -> Population:
@@ -87,11 +86,10 @@ class ScorerCase:
         self, data: Any, by: Answers | Randomness, *, finish: bool = False
     ) -> tuple[Any, tuple[Draw, ...]]:
         """Return what scores a table after the release of the scorer's own, and the draws made."""
-        plan = self.plan or StagePlan(())
-        meter = opened(by, plan, self.schema.neighboring)
+        meter = opened(by, self.plan, self.schema.neighboring)
         meter.arrive(data.records)
         with keeping_plan():
-            scored = self.part.prepare(data, plan, meter.window)
+            scored = self.part.prepare(data, self.plan, meter.window)
             if finish:
                 meter.finish()
         return scored, meter.draws
