@@ -176,7 +176,7 @@ Wins = Callable[[Script], bool]
 def chances(wins: Wins, left: int) -> tuple[float, float]:
     """Return the chances with which the last of ``left`` candidates wins, and loses.
 
-    Where there are more than two, all others have equal scores, of which the one with the most noise counts.
+    If there are more than two, all others have equal scores, and the one with the most noise counts.
 
     Raises
     ------
@@ -241,7 +241,7 @@ Selects = Callable[[OneDraw], Picks]
 #: one candidate, and random draws by which it is seen that the best noisy one wins.
 MOST_LISTS, LIST_HALVINGS, LIST_TRIES = 60, 18, 8
 
-#: Samples of candidates, the laws of which are found one by one.
+#: The most samples of candidates whose laws are computed one by one.
 MOST_SAMPLES = 20
 
 #: How far the logarithm of a ratio of probabilities may be off for these halvings.
@@ -251,7 +251,7 @@ LIST_PRECISION = 1e-3
 def law_of_lists(selects: Selects, features: int) -> dict[Picks, float]:
     """Return the law of picks at once by a single draw of noise, or of one from a sample of the candidates.
 
-    Either each of some lists has a noise of its own, and the one with the best noisy utility is selected; or
+    Either each of some lists has its own noise, and the one with the best noisy utility is selected; or
     each candidate has, and the best are. Utilities, in units of the noise, follow from the level at which
     one begins to beat another. Where the draw is from a uniform sample of the candidates, the law is the mean
     of those of all samples.

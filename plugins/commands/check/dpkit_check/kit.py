@@ -89,7 +89,7 @@ class Result:
     detail
         The strongest finding, the witness of the failure, or the reason for skipping.
     remedy
-        What to do about a failure; empty otherwise.
+        What to do about a failure; empty if there is none.
     seconds
         Time taken.
     samples
@@ -346,7 +346,7 @@ def _require_reasons(expected: Mapping[str, str], checks: Sequence[Check]) -> No
         if name not in names:
             raise ValueError(f"no check is called {name!r}; the checks are {', '.join(names)}")
         if not reason.strip():
-            raise ValueError(f"{name} is expected to fail but no reason is given; say why in a sentence")
+            raise ValueError(f"{name} is expected to fail but no reason is given; give one in a sentence")
 
 
 def _again(scene: Mapping[str, Any], make: Factory[AnyPart], trial: Trial) -> Evidence:
@@ -360,7 +360,7 @@ def _run(
     trial = attrs.evolve(trial, spent=[])
     status, evidence = _outcome(check, run, make, trial)
     level = sum(trial.spent)
-    # Tests that nobody counted would break the promise of the run.
+    # Uncounted tests would break the bound on false alarms.
     assert level <= (trial.error if check.statistical else 0.0) * (1 + 1e-9), (check.name, trial.spent)
     detail = evidence.detail
     if expected is not None and status == "failed":

@@ -51,7 +51,7 @@ class NoLaw(Exception):
 
 @attrs.frozen(eq=False)
 class Product:
-    """A pair of laws: discrete outcomes, and beside them one Gaussian.
+    """A pair of laws: discrete outcomes and an independent Gaussian.
 
     Attributes
     ----------
@@ -132,12 +132,12 @@ class Product:
 
 
 def product_of(events: Iterable[tuple[Event, int]]) -> Product:
-    """Return what so many times each event may be, together.
+    """Return the joint law of mechanisms with these events, each as often as given.
 
     Raises
     ------
     NoLaw
-        For an event of which no mechanism is known here.
+        For an event without a known mechanism.
     """
     total = Product()
     for event, count in events:

@@ -1,4 +1,4 @@
-"""What a check is, what it is given, what it returns, and how it says no."""
+"""What a check is, its arguments, its evidence, and its failures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Trial:
     error
         Probability with which the check may fail a faultless part.
     spent
-        The levels of all tests so far, of which no more than ``error`` may come together.
+        The levels of all tests so far, whose sum may not exceed ``error``.
     """
 
     seed: int = 0
@@ -43,7 +43,7 @@ class Trial:
     spent: list[float] = attrs.field(factory=list, eq=False, repr=False)
 
     def level(self, tests: int = 1) -> float:
-        """Return at which level to make one of so many tests, and note that it is made.
+        """Return the level of one of ``tests`` tests, and record that it is made.
 
         By Bonferroni's inequality, all of them together fail a faultless part with probability ``error`` at
         most.
@@ -75,7 +75,7 @@ class Evidence:
 
 
 class CheckFailed(AssertionError):
-    """A part that does not keep a promise; the message says which and shows the witness."""
+    """A part breaks a promise; the message names the promise and shows the counterexample."""
 
     def __init__(self, message: str, *, samples: int = 0, confidence: float = 1.0) -> None:
         super().__init__(message)
@@ -86,7 +86,7 @@ class CheckFailed(AssertionError):
 
 
 class NotApplicable(Exception):
-    """A check that has nothing to examine here; the message says why."""
+    """A check does not apply to this part; the message says why."""
 
 
 def require(condition: object, message: str) -> None:

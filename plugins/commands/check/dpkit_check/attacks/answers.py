@@ -63,7 +63,9 @@ def check_picks_follow_from_answers(make: Factory[TopKSelector], trial: Trial) -
                 break
             tried += 1
     if not found:
-        raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
+        raise NotApplicable(
+            "the selector rejects every request of the kit as unsuitable, or claims no privacy"
+        )
     if not tried:
         raise NotApplicable("it draws with its own sampler, whose answers cannot be repeated")
     return Evidence(number_of(tried, "selection"), tried)

@@ -140,7 +140,7 @@ def _strain(case: RegressorCase, pair: _Tables, runs: int) -> float:
 
 @judged("digits_again")
 def digits_apart(case: RegressorCase, pair: _Tables, *, runs: int, error: float) -> Audit:
-    """Return what so many runs on neighbors prove by last digits; fail where that refutes the budget."""
+    """Return what ``runs`` runs on neighbors prove by last digits; fail if that refutes the budget."""
     one, other = (
         _digits(case, data, range(10_000 + s * runs, 10_000 + (s + 1) * runs)) for s, data in enumerate(pair)
     )

@@ -89,7 +89,7 @@ def check_own_release_is_covered(make: Factory[Scorer], trial: Trial) -> Evidenc
             facts = {"seed": trial.seed, "pushed": list(pushed)}
             worst = max(worst, covered(case, population.datasets(tables), samples=samples, **facts))
     if not samples:
-        raise NotApplicable("the scorer releases nothing of its own")
+        raise NotApplicable("the scorer plans no release")
     return Evidence(f"{worst:.3f} of a planned sensitivity reached", samples)
 
 
@@ -418,7 +418,7 @@ def check_iterates_are_what_is_said_of_them(make: Factory[Regressor], trial: Tri
                 samples += 1
                 worst = max(worst, _iterates_moved(case, pair, one, other))
     if not samples:
-        raise NotApplicable("the regressor calls every request of the kit unsuitable")
+        raise NotApplicable("the regressor rejects every request of the kit as unsuitable")
     return Evidence(
         f"{number_of(samples, 'iterate')}; gradients moved by {worst:.3f} of what the facts allow", samples
     )

@@ -67,7 +67,7 @@ PROBES = (
     (BUDGETS[1], 40, 1, (1.0, 2.0), (-6.0, -5.0, -0.6, -0.1, 0.1, 0.4)),
     (NO_BUDGET, 2, 1, (1.0, 2.0), (-20001.0, -20000.0, -101.0, -100.0, -24.0, -23.0, 30.0, 31.0)),
 )
-# Scores of either sign hide alike: the others are at so many ranges.
+# The other scores, in range sensitivities: scores of either sign must be hidden alike.
 LEVEL = -3.0
 # Candidates, and how many of them are picked at once.
 JOINT = ((4, 2), (8, 5))
@@ -234,9 +234,11 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
                 reached += _joint_picks_apart(case)
     reached += _all_lists_apart(make, trial)
     if not claimed and not reached:
-        raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
+        raise NotApplicable(
+            "the selector rejects every request of the kit as unsuitable, or claims no privacy"
+        )
     if not reached:
-        raise NotApplicable("it draws no noise of its own whose law the kit knows")
+        raise NotApplicable("it draws no noise itself whose law the kit knows")
     return Evidence(f"{max(reached):.3f} of an event's epsilon reached", len(reached))
 
 
@@ -265,7 +267,7 @@ def _chances_apart(case: SelectorCase, left: int, places: Sequence[float]) -> It
 
 
 def _last_wins(case: SelectorCase, place: float, script: Script) -> bool:
-    """Return whether the last candidate wins the last round, where it is so many ranges ahead."""
+    """Return whether the last candidate wins the last round, ``place`` ranges ahead."""
     rounds, features, spread = len(case.picks), case.features, case.sensitivities[0].range
     values = [np.full(features, LEVEL * spread) for _ in range(rounds)]
     values[-1][-1] += place * spread
@@ -343,7 +345,7 @@ def _joint_scale(case: SelectorCase, epsilon: float) -> float:
     Raises
     ------
     NotProbed
-        If the selector draws in another way, or picks otherwise.
+        If the selector draws in another way, or picks differently.
     """
     (k,), d, spread = case.picks, case.features, case.sensitivities[0].range
 

@@ -212,7 +212,7 @@ def followed(case: RegressorCase, pair: Pair, *, seed: int, neighbors: bool = Fa
 
 
 def _refutable(case: RegressorCase, runs: int, error: float) -> bool:
-    """Return whether so many runs could refute the claim, were it as false as can be."""
+    """Return whether ``runs`` runs could refute even the most blatantly false claim."""
     budget, mu = case.request.budget, claimed_mu(case.plan.events)
     epsilon, most = provable(runs, budget, 1 - error)
     return epsilon > budget.epsilon or (mu is not None and most > mu)
@@ -272,7 +272,7 @@ def audit_worst(cases: Sequence[SelectorCase], rng: np.random.Generator, trial: 
 
 @judged("audit_again", "picks_again")
 def audited(case: Any, pair: Pair, *, runs: int, error: float, seed: Any = 1000) -> Audit:
-    """Return what so many runs on neighbors prove; fail where that refutes the budget."""
+    """Return what ``runs`` runs on neighbors prove; fail if that refutes the budget."""
     first, second = case.samples(pair, runs, seed)
     finding = audit(first, second, case.request.budget, mu=claimed_mu(case.plan.events), confidence=1 - error)
     if finding.violated:

@@ -1,7 +1,7 @@
-"""Attacks on samples that a part draws itself: each record must enter by secret coins of its own.
+"""Attacks on samples that a part draws itself: each record must enter by its own secret coins.
 
 What is claimed for an event on a Poisson sample of rate q rests on two facts: a record is in the sample with
-probability q, whatever it is, wherever it stands and whoever else is there; and the coins of two events are
+probability q, whatever its values, its place and the other records; and the coins of two events are
 independent. Neither can be seen through noise, so the noise is taken away: the meter's answers hold no data,
 and what a fit asks noise for is a function of the sample alone.
 
@@ -96,7 +96,7 @@ def check_samples_are_poisson_samples(make: Factory[Regressor], trial: Trial) ->
 def refuted(
     case: RegressorCase, pair: tuple[Dataset, Dataset], *, coins: int, runs: int, error: float
 ) -> None:
-    """Fail if so many runs on two tables refute that a sample is a Poisson sample."""
+    """Fail if ``runs`` runs on two tables refute that a sample is a Poisson sample."""
     _Suspect(case, pair, coins).judge(runs, error)
 
 
@@ -117,7 +117,7 @@ def _sampling(make: Factory[Regressor]) -> Iterator[RegressorCase]:
 
 
 def _own_samples(case: RegressorCase) -> bool:
-    """Return whether a fit opens a mechanism of its own for a sample."""
+    """Return whether a fit opens its own mechanism for a sample."""
     corners = case.population.corners()
     return bool(_asked(case, case.population.dataset(np.array([corners[0]] * 3)), 0, 0).blocks)
 
@@ -186,7 +186,7 @@ class _Suspect:
         )
 
     def judge(self, runs: int, error: float) -> None:
-        """Fail if so many runs refute that a sample is a Poisson sample.
+        """Fail if ``runs`` runs refute that a sample is a Poisson sample.
 
         Half of them choose an event, the other half bounds its probabilities (Clopper and Pearson). The tests
         are of each event in one direction, or in both where a record is replaced, and one of pairs of events.

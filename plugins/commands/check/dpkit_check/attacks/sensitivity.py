@@ -338,7 +338,7 @@ def _growing(schema: Schema, rng: np.random.Generator) -> list[Pair]:
 
 
 def _jumps(case: ScorerCase, rng: np.random.Generator) -> list[Pair]:
-    """Return pairs of consecutive sizes between which scores move most, or otherwise than before."""
+    """Return pairs of consecutive sizes between which scores move most, or start to move differently."""
     population = case.population
 
     def scores(n: int, table: Matrix) -> Vector:

@@ -34,7 +34,6 @@ from dpkit_core.privacy.events import (
     Renyi,
     Repeated,
     Sequence,
-    examples,
 )
 from dpkit_core.protocols import Accountant
 from dpkit_core.text import number_of
@@ -53,15 +52,27 @@ TOLERANCE = 1e-9
 
 def events(neighboring: Neighboring) -> tuple[Event, ...]:
     """Return one event of each type that has a finite cost, and some nested ones."""
-    alone = [event for event in examples(neighboring) if not isinstance(event, NonPrivate)]
-    laplace = Laplace(8.0, neighboring)
-    nested: list[Event] = [
+    gaussian, laplace = Gaussian(3.0, neighboring), Laplace(8.0, neighboring)
+    curve = (1.5, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+    found: tuple[Event, ...] = (
+        laplace,
+        gaussian,
+        NonSphericalGaussian((4.0, 6.0), neighboring),
+        ExponentialMechanism(0.1, neighboring),
+        PermuteAndFlip(0.1, neighboring),
+        PureDP(0.2, neighboring),
+        ApproxDP(0.1, 1e-8, neighboring),
+        Renyi(curve, tuple(order / 50 for order in curve), neighboring),
+        PoissonSampled(0.1, gaussian),
         PoissonSampled(0.1, laplace),
+        Repeated(laplace, 3),
+        Sequence((laplace, gaussian)),
         Repeated(Sequence((laplace, PureDP(0.05, neighboring))), 2),
-    ]
+        Disjoint(laplace, 3),
+    )
     if neighboring is ADD_REMOVE:
-        nested.append(Filtered(PoissonSampled(0.1, Gaussian(3.0, neighboring)), 6, 4))
-    return (*alone, *nested)
+        found += Filtered(gaussian, 6, 4), Filtered(PoissonSampled(0.1, gaussian), 6, 4)
+    return found
 
 
 @attack("composition", kinds=("accountant",))
@@ -328,7 +339,7 @@ def _require_above(
 
 
 def mixtures(neighboring: Neighboring, rng: np.random.Generator) -> Iterator[list[tuple[Event, int]]]:
-    """Yield events, each with how often, that are accounted for together: every kind beside every other."""
+    """Yield events, each with how often, that are accounted for together: every kind with every other."""
     gaussian, laplace = Gaussian(3.0, neighboring), Laplace(4.0, neighboring)
     slopes = (1.5, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
     kinds: list[Event] = [

@@ -64,7 +64,7 @@ def releases(make: Factory[Any], trial: Trial) -> Callable[[Randomness], Any]:
     if kind == "scorer":
         scoring = next(scorings(make))
         if not scoring.plan.events:
-            raise NotApplicable("the scorer releases nothing of its own, so it draws no noise")
+            raise NotApplicable("the scorer plans no release, so it draws no noise")
         data = next(scoring.tables(trial))
         return lambda randomness: tuple(scoring.run(data, randomness)[0](()).tolist())
     if kind == "selector":

@@ -67,7 +67,7 @@ def denial(plan: StagePlan) -> str:
 
 
 def failure_allowed(plan: StagePlan) -> bool:
-    """Return whether an event of ``plan`` has a delta of its own, with which its promise may fail."""
+    """Return whether an event of ``plan`` has its own delta, a probability that its promise may fail."""
     return any(getattr(e, "delta", 0.0) > 0 for event in plan.events for e in walk(event))
 
 
@@ -102,7 +102,7 @@ def keeping_plan() -> Iterator[None]:
 
 
 def offered(cases: Iterable[T | str], nothing: str) -> Iterator[T]:
-    """Yield the cases, of which some are reasons why there is none instead.
+    """Yield the cases, and collect those that are reasons why there is none.
 
     Raises
     ------

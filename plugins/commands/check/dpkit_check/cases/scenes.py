@@ -2,8 +2,8 @@
 
 A *case* is one plan of a part; a *world* is what the part is run on, such as a table, a stream of batches, or
 the scores of all rounds. A function that judges a case on a pair of worlds is decorated by ``judged``: then
-what it fails on is kept as plain data, the *scene*, by which whoever has the part sees that one failure
-again, in a second and without the search that found it.
+what it fails on is kept as plain data, the *scene*, with which anyone who has the part can reproduce that one
+failure, in a second and without the search that found it.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from dpkit_core.plugins.kinds import Planning
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.protocols import Request, Scorer, StagePlan
 
-# How many features a scorer is told are to be picked.
+# How many features are to be picked, by default.
 PICKS = 2
 
 
@@ -65,7 +65,7 @@ class ScorerCase:
         declared = self.part.sensitivity(self.schema, len(selected))
         require(
             getattr(declared, "neighboring", None) is self.schema.neighboring,
-            f"sensitivity is {declared!r}; it must hold for {self.schema.neighboring.value}",
+            f"sensitivity is {declared!r}; it must be a Sensitivity for {self.schema.neighboring.value}",
         )
         return declared
 
@@ -78,7 +78,7 @@ class ScorerCase:
         return ""
 
     def scoring(self, data: Any, seed: int = 0) -> Callable[[Sequence[int]], Vector]:
-        """Return what scores a table, with the same release of its own for every table."""
+        """Return what scores a table, after the same release for every table."""
         scores: Callable[[Sequence[int]], Vector] = self.run(data, Blind(seed))[0]
         return scores
 
@@ -113,7 +113,7 @@ class ScorerCase:
             yield population.dataset(population.table(rng, int(rng.integers(2, 20))))
 
     def table(self, records: int, seed: int) -> Dataset:
-        """Return a table of so many records."""
+        """Return a table with ``records`` records."""
         return self.population.dataset(self.population.table(np.random.default_rng(seed), records))
 
     beside = staticmethod(beside_tables)
@@ -134,7 +134,7 @@ def scorer_of_tables(make: Factory[Scorer]) -> Scorer:
     """Return the scorer, if it scores tables; raise ``NotApplicable`` where it scores iterates alone."""
     scorer: Scorer = make()
     if not set(forms_of(scorer)) & set(FORMS):
-        raise NotApplicable("it scores the iterates of a regressor, and no tables")
+        raise NotApplicable("it scores iterates of a regressor, not tables")
     return scorer
 
 
@@ -149,11 +149,11 @@ def scorings(make: Factory[Scorer], *relations: Neighboring) -> Iterator[ScorerC
                 case = ScorerCase(scorer, schema)
                 yield case.served() or case
 
-    return offered(asked(), "the scorer calls every schema of the kit unsuitable")
+    return offered(asked(), "the scorer rejects every schema of the kit as unsuitable")
 
 
 def releasing(make: Factory[Scorer]) -> Iterator[ScorerCase]:
-    """Yield the scorer, also with other options, and each schema for which it plans a release of its own.
+    """Yield the scorer, also with other options, and each schema for which it plans a release.
 
     How many features are going to be picked follows in turn, for one after another.
     """
