@@ -139,10 +139,19 @@ class Check:
         return self.run.__name__
 
     @property
+    def summary(self) -> str:
+        """The first paragraph of its documentation."""
+        return self._paragraphs[0]
+
+    @property
     def remedy(self) -> str:
         """What to do if it fails: the last paragraph of its documentation."""
-        last = (inspect.getdoc(self.run) or "").split("\n\n")[-1]
-        return " ".join(last.split()).removeprefix("If this fails: ")
+        return self._paragraphs[-1].removeprefix("If this fails: ")
+
+    @property
+    def _paragraphs(self) -> list[str]:
+        text = inspect.getdoc(self.run) or ""
+        return [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
 
 
 def attack(

@@ -166,7 +166,7 @@ def test_forms_of_data_that_agree_pass():
         (UnclippedIfSparse, "when sparse"),
         (UnclippedIfSparseAndLong, "when sparse"),
         (FirstBlockOnly, "when streamed"),
-        (NotEvenDense, "must hold dense"),
+        (NotEvenDense, "must include dense"),
     ],
 )
 def test_forms_of_data_that_disagree_fail(part, words):
