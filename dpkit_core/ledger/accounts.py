@@ -12,8 +12,9 @@ from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import InvalidLedger
 from dpkit_core.files.documents import as_document, from_document, spelled
 from dpkit_core.privacy.budget import Budget
-from dpkit_core.privacy.filters import Basic, Filter, Ticks, filter_from_document, frozen_ticks
+from dpkit_core.privacy.filters import Basic, Filter, Ticks, filter_from_document
 from dpkit_core.text import number_of
+from dpkit_core.validators import frozen_tuple
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", flags=re.ASCII)
 
@@ -50,7 +51,7 @@ class Account:
     schema: Schema
     budget: Budget
     measure: Filter = attrs.field(factory=Basic)
-    limits: Ticks = attrs.field(converter=frozen_ticks, kw_only=True)
+    limits: Ticks = attrs.field(converter=frozen_tuple, kw_only=True)
 
     @limits.default
     def _allowed(self) -> Ticks:
@@ -60,7 +61,7 @@ class Account:
         """Return why a run with these public facts is not one on this account's table; None if it may be.
 
         The columns of a run are some of the account's, any of them the target, each described as here: bounds
-        that somebody else wrote down may have been read off the data.
+        written by someone else may have been read off the data.
         """
         if schema.neighboring is not self.schema.neighboring:
             return (
@@ -96,7 +97,7 @@ class Account:
         InvalidLedger
             If something is missing or unknown.
         """
-        # The entry that opens an account says when, too.
+        # The entry that opens an account also has the time.
         facts = {key: value for key, value in document.items() if key != "at"}
         return from_document(cls, facts, f"account {name}", InvalidLedger, name=name)
 

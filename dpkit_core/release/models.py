@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpkit_core.arrays import Matrix, Vector
 
 
-#: What the intercept is called among coefficients.
+#: Name of the intercept among coefficients.
 INTERCEPT = "(intercept)"
 
 
@@ -92,7 +92,7 @@ class LinearModel:
 
 
 def interval(values: Iterable[float]) -> tuple[float, float]:
-    """Return two numbers as they are kept in a model."""
+    """Return two numbers as a model keeps them."""
     lower, upper = values
     return float(lower), float(upper)
 
@@ -147,7 +147,7 @@ class RowClippedLinearModel:
         return along_rows(clip_rows(z, self.norm), [*self.coefficients, self.intercept]) + self.offset
 
     def shown(self) -> Shown:
-        """Return the line of short records, and what is made of long ones."""
+        """Return the line for short records, and how long ones are shrunk."""
         columns = zip(self.features, self.slopes, self.centers, self.widths, strict=True)
         rows = ((name, *map(digits, numbers)) for name, *numbers in columns)
         sentence = (
@@ -240,7 +240,7 @@ class WinsorizedLinearModel:
     ``radius`` where they are longer, the prediction is ``intercept + z @ coefficients``, clipped to
     ``bounds``. No input, however far out, takes a prediction further out.
 
-    ``moments`` are what it was computed from, where they were released, too: they say how sure it is.
+    ``moments`` are what it was computed from, where they were released, too: they give its standard errors.
 
     >>> import numpy as np
     >>> model = WinsorizedLinearModel(("carat",), (1.0,), (2.0,), 1.0, (500.0,), 700.0, (0.0, 1000.0))
@@ -345,7 +345,7 @@ def along_rows(rows: Matrix, coefficients: Sequence[float]) -> Vector:
 
 def model_matrix(X: Any, names: tuple[str, ...]) -> Matrix:
     """Return the columns that a model uses: by name from a table, in order from a matrix."""
-    from dpkit_core.data.frames import matrix_of  # noqa: PLC0415 - a model is read and shown without numpy
+    from dpkit_core.data.rules import matrix_of  # noqa: PLC0415 - a model is read and shown without numpy
 
     return matrix_of(X, [Feature(name, name) for name in names])
 

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("parts")
         ({"tables": {"t": {"file": "t.csv", "target": "y", "bounds": "data"}}}, "it can only be 'from-data'"),
         ({"compositions": {"a": {"scorers": "large"}}}, "Did you mean 'scorer'"),
         ({"compositions": {"a": {}}}, "names neither a recipe nor parts"),
-        ({"compositions": {"a": {"scorer": 5}}}, "scorer = 5; a part is named by text"),
+        ({"compositions": {"a": {"scorer": 5}}}, "parts: scorer is 5; it must be text"),
         ({"compositions": {"a": {"scorer": "large", "options": 5}}}, "options = 5"),
         (
             {"compositions": {"a": {"scorer": "large", "options": {"selector": {}}}}},

@@ -42,7 +42,7 @@ def test_a_signed_release_is_verified_by_its_key_alone(dpkit, keys, folder):
     signed = dpkit("verify", "a.json", "--key", "alice.pub")
     assert signed.exit_code == 0
     assert "valid, by key" in words(signed)
-    assert "no signature can prove" in words(signed)
+    assert "No signature can prove" in words(signed)
     assert all(len(line) <= 80 for line in signed.stdout.splitlines())
     document = json.loads(dpkit("verify", "a.json", "--key", "alice.pub", "--format", "json").stdout)
     assert (document["signed"], document["confirmed"]) == (True, True)

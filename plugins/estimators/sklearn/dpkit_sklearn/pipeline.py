@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from dpkit_core import Budget, Dataset, Matrix, Plan, Registry, Release, Schema, Vector, compose
-from dpkit_core.data.frames import frame_kinds, is_frame
+from dpkit_core.data.source import is_frame
 from dpkit_core.errors import DpkitError, InvalidOption
 from dpkit_core.ledger.ledger import Payer
 from dpkit_core.pipeline.parts import option_fields
@@ -236,6 +236,8 @@ def _names(X: Any) -> list[str]:
 
 
 def _require_numbers(X: Any) -> None:
+    from dpkit_core.data.frames import frame_kinds  # noqa: PLC0415 - arrays are used without pyarrow
+
     others = [name for name, kind in frame_kinds(X, {}).items() if kind != "numeric"]
     if others:
         raise InvalidOption(f"column {others[0]!r} holds dates; say so in a schema, as by Schema.from_frame")

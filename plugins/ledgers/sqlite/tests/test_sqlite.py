@@ -318,7 +318,7 @@ def test_what_was_lost_and_then_unavailable_may_have_been_written(files, monkeyp
         return transaction(write=write)
 
     monkeypatch.setattr(flaky.store, "transaction", gone)
-    with pytest.raises(LedgerUnavailable, match="may have been written down") as refusal:
+    with pytest.raises(LedgerUnavailable, match="may have been recorded") as refusal:
         flaky.reserve(suite.charge())
     assert "nothing was written" not in str(refusal.value)
     assert ledger.statement("diamonds").total[0] == 100_000_000

@@ -18,7 +18,7 @@ from dpkit_check.instrument import Answers
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import Draw
-from dpkit_core.pipeline.planner import other_sensitivity
+from dpkit_core.pipeline.problems import other_sensitivity
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import unstated
 from dpkit_core.protocols import Refusal, Regressor, Scorer, TopKSelector
