@@ -32,9 +32,9 @@ from dpkit_core.privacy.events import (
     examples,
 )
 from dpkit_core.privacy.renyi import curve_of
-from dpkit_core.privacy.totals import TOTALS
 from dpkit_core.privacy.units import grouped
 from dpkit_core.protocols import keeps_accounts
+from dpkit_core.release.verify import TOTALS
 
 RECORDS = (1, 2, 3, 8)
 EPSILONS = np.array([0.05, 0.3, 1.0, 2.0, 5.0])

@@ -1,4 +1,4 @@
-"""A unit of many records from end to end: what it is charged, what is said of it, and what an attacker learns."""
+"""A unit of many records from end to end: what it is charged, what is said, and what an attacker learns."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from dpkit_core import Budget, CannotCompose, Column, Dataset, InvalidData, Schema, compose, verify
-from dpkit_core.data.columns import Unit
-from dpkit_core.noise.sampler import Randomness
+from dpkit_core import Budget, Dataset, Schema, compose, verify
+from dpkit_core.data.columns import Column, Unit
+from dpkit_core.errors import CannotCompose, InvalidData
+from dpkit_core.noise.randomness import Randomness
 from dpkit_core.privacy.events import expand
 
 COLUMNS = tuple(Column(f"x{j}", lower=-3.0, upper=3.0) for j in range(3))
@@ -62,7 +63,7 @@ def noise_of(plan):
 
 @pytest.mark.parametrize("parts", PIPELINES, ids=lambda parts: "-".join(parts.values()))
 def test_every_part_plans_noise_for_units_without_knowing_of_them(parts):
-    """m times the noise of a plan for records, but where a bound is lost on the way or events are another number."""
+    """m times the noise of a plan for records, but where a bound is lost on the way."""
     one, four = (planned(parts, most) for most in (1, 4))
     assert noise_of(planned(parts, None)) == pytest.approx(noise_of(one))
     assert four.epsilon <= BUDGET.epsilon
@@ -79,7 +80,7 @@ def test_a_release_says_whom_it_protects_and_anyone_can_recompute_it():
     data = Dataset.from_arrays(X, X[:, 0], schema_of(4), units=ids)
     plan = planned({"regressor": "adassp"}, 4)
     assert "differ in all records of one 'patient', of which at most 4 records are kept" in str(plan)
-    release = plan.run(data, randomness=Randomness.seeded(1))
+    release = plan.run(data, randomness=Randomness.from_seed(1))
     words = str(release.certificate)
     assert "adding or removing all records of one 'patient' changes" in words
     assert "whether any record of a given 'patient' is in the table" in words
@@ -109,22 +110,20 @@ def test_a_stream_of_batches_protects_no_units():
 
 
 def loss_shown(plan, with_unit, without, runs):
-    """Return a lower bound on epsilon, at confidence .998, from releases of a mean with and without a unit."""
+    """Return a lower bound on epsilon, at confidence .998, from means released with and without a unit."""
 
     def means(data, seed):
         found = [
-            plan.run(data, randomness=Randomness.seeded(seed + i)).model.predict(np.zeros((1, 3)))[0]
+            plan.run(data, randomness=Randomness.from_seed(seed + i)).model.predict(np.zeros((1, 3)))[0]
             for i in range(runs)
         ]
         return np.array(found)
 
     inside, outside = means(with_unit, 0), means(without, 10**6)
     half = runs // 2
-    best = 0.0
     # The threshold is chosen on one half, and judged on the other.
     at = max(np.unique(inside[:half]), key=lambda t: _bound(inside[:half], outside[:half], t, 0.5))
-    best = _bound(inside[half:], outside[half:], at, 0.001)
-    return best
+    return _bound(inside[half:], outside[half:], at, 0.001)
 
 
 def _bound(inside, outside, threshold, mistake):
@@ -135,7 +134,7 @@ def _bound(inside, outside, threshold, mistake):
 
 
 def attacked(most):
-    """Return tables of 100 units with and without one that has 50 records, as they are kept, and as they are."""
+    """Return a function that makes a table of 100 units, or of one more that has 50 records."""
     schema, rng = schema_of(most), np.random.default_rng(5)
     ids = np.r_[np.arange(100), np.full(50, 100)]
     X, y = rng.uniform(-3, 3, (150, 3)), np.r_[np.full(100, -1.0), np.full(50, 1.0)]
