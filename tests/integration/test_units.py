@@ -69,8 +69,10 @@ def test_every_part_plans_noise_for_units_without_knowing_of_them(parts):
     assert four.epsilon <= BUDGET.epsilon
     assert four.epsilon == pytest.approx(one.epsilon, rel=1e-3)
     ratio = noise_of(four).max() / noise_of(one).max()
-    # Disjoint sets of trees lose their bounded range, and the delta of a private test is shared.
-    assert ratio == pytest.approx(4, rel=0.05 if parts.get("regressor") in {"dpboost", "tukey"} else 1e-3)
+    # Disjoint sets of trees lose their bounded range, and the delta of a private test is shared. The trees of
+    # ``boosted_trees`` follow from the noise, which they read off the accountant.
+    loose = {"dpboost": 0.05, "tukey": 0.05, "boosted_trees": 1.0}
+    assert ratio == pytest.approx(4, rel=loose.get(parts.get("regressor"), 1e-3))
 
 
 def test_a_release_says_whom_it_protects_and_anyone_can_recompute_it():
@@ -79,9 +81,11 @@ def test_a_release_says_whom_it_protects_and_anyone_can_recompute_it():
     X = rng.uniform(-1, 1, (3000, 3))
     data = Dataset.from_arrays(X, X[:, 0], schema_of(4), units=ids)
     plan = planned({"regressor": "adassp"}, 4)
-    assert "differ in all records of one 'patient', of which at most 4 records are kept" in str(plan)
-    release = plan.run(data, randomness=Randomness.from_seed(1))
-    words = str(release.certificate)
+    assert "differ in all records of one 'patient', of which at most 4 records are kept" in " ".join(
+        str(plan).split()
+    )
+    release = plan.run(data)
+    words = " ".join(str(release.certificate).split())
     assert "adding or removing all records of one 'patient' changes" in words
     assert "whether any record of a given 'patient' is in the table" in words
     assert "all records of a person have the same 'patient'" in words
@@ -109,57 +113,40 @@ def test_a_stream_of_batches_protects_no_units():
         compose(regressor="sgbdt").plan(schema_of(1), BUDGET, batches=3)
 
 
-def loss_shown(plan, with_unit, without, runs):
-    """Return a lower bound on epsilon, at confidence .998, from means released with and without a unit."""
-
-    def means(data, seed):
-        found = [
-            plan.run(data, randomness=Randomness.from_seed(seed + i)).model.predict(np.zeros((1, 3)))[0]
-            for i in range(runs)
-        ]
-        return np.array(found)
-
-    inside, outside = means(with_unit, 0), means(without, 10**6)
-    half = runs // 2
-    # The threshold is chosen on one half, and judged on the other.
-    at = max(np.unique(inside[:half]), key=lambda t: _bound(inside[:half], outside[:half], t, 0.5))
-    return _bound(inside[half:], outside[half:], at, 0.001)
+def attacked(most, records):
+    """Return the first records of a table of 100 units of one record, and of one that has 50 others."""
+    ids, y = np.r_[np.arange(100), np.full(50, 100)], np.r_[np.full(100, -1.0), np.full(50, 1.0)]
+    return Dataset.from_arrays(np.zeros((records, 3)), y[:records], schema_of(most), units=ids[:records])
 
 
-def _bound(inside, outside, threshold, mistake):
+def means(plan, data, runs):
+    """Return means that are released by runs of their own, one after the other."""
+    zeros = np.zeros((1, 3))
+    seeds = (Randomness.from_seed(data.records * runs + seed) for seed in range(runs))
+    return np.array([plan.run(data, randomness=seed).model.predict(zeros)[0] for seed in seeds])
+
+
+def loss_shown(inside, outside, more):
+    """Return a lower bound on epsilon, at confidence .98: how well a threshold tells that the unit is there.
+
+    The threshold is the mean that has no noise, of ``more`` records of the unit: chosen before any release.
+    """
+    threshold = (more - 100) / (more + 100)
     hits, alarms = int((inside >= threshold).sum()), int((outside >= threshold).sum())
-    least = beta.ppf(mistake, hits, len(inside) - hits + 1) if hits else 0.0
-    most = beta.ppf(1 - mistake, alarms + 1, len(outside) - alarms) if alarms < len(outside) else 1.0
+    least = beta.ppf(0.01, hits, len(inside) - hits + 1) if hits else 0.0
+    most = beta.ppf(0.99, alarms + 1, len(outside) - alarms) if alarms < len(outside) else 1.0
     return math.log(least / most) if least > 0 else 0.0
 
 
-def attacked(most):
-    """Return a function that makes a table of 100 units, or of one more that has 50 records."""
-    schema, rng = schema_of(most), np.random.default_rng(5)
-    ids = np.r_[np.arange(100), np.full(50, 100)]
-    X, y = rng.uniform(-3, 3, (150, 3)), np.r_[np.full(100, -1.0), np.full(50, 1.0)]
-    everything = Dataset.from_arrays(X, y, schema_of(None))
-
-    def table(records, kept=True):
-        part = Dataset.from_arrays(X[:records], y[:records], schema, units=ids[:records])
-        if kept:
-            return part
-        return attrs.evolve(everything, unit=schema.unit) if records == 150 else part
-
-    return table
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("most", [1, 4])
-def test_an_attacker_learns_no_more_of_a_person_of_fifty_records_than_was_claimed(most):
-    table = attacked(most)
-    budget = Budget(1.0, 0.0)
-    plan = compose(regressor="mean").plan(schema_of(most), budget)
-    assert loss_shown(plan, table(150), table(100), 1500) < 1
+def test_an_attacker_learns_no_more_of_a_person_of_fifty_records_than_was_claimed():
+    one, four = (compose(regressor="mean").plan(schema_of(most), Budget(1.0, 0.0)) for most in (1, 4))
+    nobody = means(one, attacked(1, 100), 2000)
+    assert loss_shown(means(one, attacked(1, 150), 600), nobody, 1) < 1
+    assert loss_shown(means(four, attacked(4, 150), 600), means(four, attacked(4, 100), 600), 4) < 1
+    # Without the factor, each of the four is charged as if it were alone.
+    careless = attrs.evolve(attacked(4, 150), unit=schema_of(1).unit)
+    assert loss_shown(means(one, careless, 2000), nobody, 4) > 3
     # Without the truncation, all fifty count.
-    assert loss_shown(plan, table(150, kept=False), table(100), 1500) > (6 if most == 1 else 3)
-    if most > 1:  # without the factor, each of the four is charged as if it were alone
-        careless = compose(regressor="mean").plan(schema_of(1), budget)
-        claimed = schema_of(1).unit
-        one, other = (attrs.evolve(table(records), unit=claimed) for records in (150, 100))
-        assert loss_shown(careless, one, other, 1500) > 3
+    everything = attrs.evolve(attacked(50, 150), unit=schema_of(1).unit)
+    assert loss_shown(means(one, everything, 2000), nobody, 25) > 6
