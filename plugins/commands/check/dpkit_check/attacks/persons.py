@@ -1,0 +1,144 @@
+"""Attacks with all records of one person: m of them move what one may m times as far, and no further."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from dpkit_check.attacks.draws import covered
+from dpkit_check.attacks.outcomes import audited, followed, refutable, shift
+from dpkit_check.attacks.sensitivity import moved, search
+from dpkit_check.cases.parts import each_variant, kind_of
+from dpkit_check.cases.plans import ADD_REMOVE, claiming, denial, failure_allowed
+from dpkit_check.cases.regressors import RegressorCase, personal
+from dpkit_check.cases.scenes import Pair as Worlds
+from dpkit_check.cases.scenes import judged, rows_of
+from dpkit_check.cases.scorers import ScorerCase, scorer_of_tables
+from dpkit_check.cases.selectors import MOVES, SHAPES, SelectorCase, claimed_selection
+from dpkit_check.laws import hockey_stick
+from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack
+from dpkit_check.worlds import PERSON, Pair, classified, of_persons, schemas, takes_classes
+from dpkit_core.data.dataset import Dataset
+from dpkit_core.protocols import Regressor, Scorer, TopKSelector
+
+# Pairs for each plan: each kind of records at each place once.
+PAIRS = 15
+# Evaluations of the search for the record of which copies are tried.
+SEARCHED = 40
+# Runs on each of two tables, for mechanisms of a part's own, and pairs of which the worst gets them.
+AUDITED, SUSPECTED = 300, 5
+# Of scores, as random neighbors of each plan.
+SCORE_PAIRS = 6
+
+
+@attack("privacy", kinds=("scorer", "selector", "regressor"), statistical=True)
+def check_records_of_one_person_are_covered(make: Factory[Any], trial: Trial) -> Evidence:
+    """Four records of one person move scores, and values under noise, at most four times as far as one may.
+
+    Copies of the record that hurts most, different records, a person alone in what all others share, records
+    at the end of a table and in two sets of it. Plans are made for four records. Sets that are charged as
+    disjoint cost one person at most what all records in one of them do; exact laws of picks, and audits of
+    mechanisms of the part's own, keep the budget for all four at once.
+
+    If this fails: though a claim holds for every pair of tables that was tried with one record, the records of
+    one person find a step where it does not; look at what counts equal records or depends on how many there
+    are. Or a claim about a whole release was written as several events: an event in a sequence is a step,
+    covered for all neighbors, given what was released before it.
+    """
+    attacks: dict[str, Callable[..., tuple[float, int]]] = {
+        "scorer": _scores,
+        "selector": _picks,
+        "regressor": _fits,
+    }
+    worst, samples = attacks[kind_of(make)](make, trial)
+    if not samples:
+        raise NotApplicable("it plans for one record only, or shows nothing that can be compared")
+    return Evidence(f"{worst:.3f} of what {PERSON.most_records} records may move reached", samples)
+
+
+def _scores(make: Factory[Scorer], trial: Trial) -> tuple[float, int]:
+    scorer = scorer_of_tables(make)
+    rng = np.random.default_rng(trial.seed)
+    worst, samples = 0.0, 0
+    named = {**schemas(ADD_REMOVE), **(classified(ADD_REMOVE) if takes_classes(scorer) else {})}
+    for schema in named.values():
+        case = ScorerCase(scorer, of_persons(schema))
+        if case.served() or denial(case.plan):
+            continue
+        population = case.population
+        for selected in case.selections(2):
+            starts = [*_copied(case, selected, trial)]
+            starts += population.person_pairs(rng, case.most_records, PAIRS * trial.effort)
+            for pair in map(population.datasets, starts):
+                samples += 1
+                worst = max(worst, moved(case, pair, selected=selected, samples=samples))
+                if case.plan.events and not selected:
+                    worst = max(worst, covered(case, pair, samples=samples))
+    return worst, samples
+
+
+def _copied(case: ScorerCase, selected: tuple[int, ...], trial: Trial) -> Iterator[Pair]:
+    """Yield copies of the record that moves scores furthest, among the records where it does."""
+    alone = ScorerCase(case.part, case.population.schema, case.picks)
+    found = search(alone, selected, seed=trial.seed, evaluations=SEARCHED)
+    rows, fewer = (np.array(rows_of(data)) for data in found.pair)
+    differs = (rows[: len(fewer)] != fewer).any(axis=1)
+    at = int(np.argmax(differs)) if differs.any() else len(fewer)
+    own = tuple(range(at, at + case.most_records))
+    if case.population.schema.target.kind == "numeric":
+        yield Pair(np.insert(fewer, [at] * len(own), rows[at], axis=0), at, None, own[1:])
+
+
+def _picks(make: Factory[TopKSelector], trial: Trial) -> tuple[float, int]:
+    rng = np.random.default_rng(trial.seed)
+    worst, samples = 0.0, 0
+    for variant in each_variant(make):
+        for (features, picks), moves in zip(SHAPES, MOVES, strict=False):
+            m = PERSON.most_records
+            case = claimed_selection(variant, features, picks, moves, most_records=m)
+            if case is None:
+                continue
+            enumerable = case.enumerable
+            for pair in (*case.duels(), *case.neighbors(rng, SCORE_PAIRS * trial.effort)):
+                samples += 1
+                reached = _law_kept(case, pair, samples=samples) if enumerable else covered(case, pair)
+                worst = max(worst, reached)
+    return worst, samples
+
+
+@judged("law_of_persons_again")
+def _law_kept(case: SelectorCase, pair: Worlds) -> float:
+    """Return which share of the budget's delta the exact laws of picks need; fail if above 1."""
+    budget = case.request.budget
+    exceeded = hockey_stick(*(case.law(values) for values in pair), budget.epsilon)
+    if exceeded > budget.delta + 1e-9:
+        raise CheckFailed(
+            f"the picks have delta {exceeded:.6g} at epsilon {budget.epsilon:g}, and the budget "
+            f"{budget.delta:g}, between {case.beside(pair)} ({case.name})"
+        )
+    return exceeded / budget.delta if budget.delta else 0.0
+
+
+def _fits(make: Factory[Regressor], trial: Trial) -> tuple[float, int]:
+    rng = np.random.default_rng(trial.seed)
+    worst, samples = 0.0, 0
+    hidden: list[tuple[RegressorCase, list[tuple[Dataset, Dataset]]]] = []
+    for case in claiming(personal(make)):
+        count = max(3, case.affordable(PAIRS)) * trial.effort
+        pairs = [*map(case.population.datasets, case.population.person_pairs(rng, case.most_records, count))]
+        for pair in pairs:
+            samples += 1
+            worst = max(worst, covered(case, pair, samples=samples))
+        if not followed(case, pairs[0], seed=trial.seed):
+            hidden.append((case, pairs))
+    # What is in mechanisms of a part's own is audited on the first schema that is served: a box.
+    for case, pairs in hidden[:1]:
+        runs = case.affordable(AUDITED) * trial.effort
+        if failure_allowed(case.plan) and refutable(case, runs, trial.error):
+            suspects = [pairs[i] for i in rng.permutation(len(pairs))[:SUSPECTED]]
+            pair = max(suspects, key=lambda pair: shift(case, pair))
+            samples += runs
+            audited(case, pair, runs=runs, error=trial.level(), seed=2000, samples=samples)
+    return worst, samples
