@@ -21,8 +21,8 @@ import numpy as np
 
 from dpkit_check.trial import NotApplicable, require
 from dpkit_core.arrays import Matrix, Vector
-from dpkit_core.data.dataset import AnyDataset, Dataset, SparseDataset, StreamedDataset
 from dpkit_core.data.columns import Unit
+from dpkit_core.data.dataset import AnyDataset, Dataset, SparseDataset, StreamedDataset
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.pipeline.parts import BATCHES, ITERATES
 from dpkit_core.privacy.budget import Neighboring
@@ -395,7 +395,7 @@ class Population:
         """Yield pairs of tables of which one has ``most`` records of one person more.
 
         Copies of one record, at a bound, beyond it, or at random; different ones; a person alone in what all
-        others have in common; two kinds of record, which are in two sets. At the end, first, or in the middle.
+        others have in common; two kinds of record, in two sets. At the end, first, or in the middle.
         """
         corners = self.corners()
         for number, size in zip(range(count), itertools.cycle(PERSON_AMONG), strict=False):

@@ -221,8 +221,8 @@ def refutable(case: RegressorCase, runs: int, error: float) -> bool:
 def _worst_pair(case: RegressorCase, rng: np.random.Generator, count: int) -> tuple[float, Pair]:
     """Return how far the neighbors that strain a plan most move the model for what it may cost, and them."""
     count = max(count // 2, case.affordable(count))
-    shift, pair = max(((shift(case, pair), pair) for pair in case.pairs(rng, count)), key=lambda x: x[0])
-    return shift / case.request.budget.epsilon, pair
+    far, pair = max(((shift(case, pair), pair) for pair in case.pairs(rng, count)), key=lambda x: x[0])
+    return far / case.request.budget.epsilon, pair
 
 
 def shift(case: RegressorCase, pair: Pair) -> float:

@@ -261,7 +261,7 @@ def _require_kept(  # noqa: PLR0917 - all of them are of one search
 def moved(
     case: ScorerCase, pair: tuple[Dataset, Dataset], *, selected: Sequence[int], norm: str = "", seed: int = 0
 ) -> float:
-    """Return which share of what they may scores move between two tables, in one norm or each; fail above 1."""
+    """Return which share of what they may scores move between two tables; fail above 1, in one norm."""
     selected = tuple(selected)
     declared = case.part.sensitivity(case.schema, len(selected))
     left = [j for j in range(len(case.schema.features)) if j not in selected]
