@@ -103,6 +103,7 @@ def test_scores_that_move_in_one_direction_get_half_the_noise():
     assert chi_square(counts, law(np.array(values), k, 3.0, spread=1.0)) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_one_pick_is_the_exponential_mechanism_over_features():
     values = np.array([2.0, 1.0, 0.0])
     weights = np.exp(values * 2.0 / 2.0)
