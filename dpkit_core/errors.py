@@ -1,6 +1,6 @@
 """Every error dpkit raises on purpose, one tree.
 
-A message says what is wrong, names both sides, and says what to do about it. The command line prints it
+A message says what is wrong, names both sides, and suggests a remedy. The command line prints it
 without a traceback and exits with 2 where nothing has been spent, and with 4 at a ``BudgetSpent``.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 class DpkitError(Exception):
-    """Base of all errors that are meant for a person to read."""
+    """Base of all errors meant for people to read."""
 
 
 class InvalidBudget(DpkitError):
@@ -18,11 +18,11 @@ class InvalidBudget(DpkitError):
 
 
 class InvalidSchema(DpkitError):
-    """Public facts that contradict each other or that cannot be read: everything that is wrong with them."""
+    """Public facts that contradict each other or cannot be read, with everything wrong with them."""
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything that is wrong, a sentence each."""
+        """Everything wrong, one sentence each."""
         return tuple(dict.fromkeys(map(str, self.args)))
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class InvalidData(DpkitError):
 
 
 class UnusedColumns(UserWarning):
-    """Columns of a table that were given and not needed; the only warning here, because nothing is wrong."""
+    """Columns of a table that were given but not needed; a warning, because nothing is wrong."""
 
 
 class InvalidOption(DpkitError):
@@ -53,9 +53,9 @@ class InvalidRecipe(DpkitError):
 
 
 def install(what: str = "") -> str:
-    """Return how dpkit, or a part of it, is installed, for every message and page that says so.
+    """Return how to install dpkit or a part of it, for messages and pages.
 
-    ``docs/howto/install.md`` says more.
+    See ``docs/howto/install.md``.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class IncompatiblePlugin(DpkitError):
 
 
 class Unsuitable(DpkitError):
-    """A part saying, while planning, why it cannot do what is asked; the composer collects these."""
+    """A part's reason, given while planning, why it cannot serve a request; the composer collects these."""
 
 
 class UnsupportedEvent(DpkitError):
@@ -130,7 +130,7 @@ class InvalidPolicy(DpkitError):
 
 
 class InvalidLedger(DpkitError):
-    """A ledger that is missing, damaged, not what it was, or used in a way that it does not allow."""
+    """A ledger that is missing, damaged, altered, or used in a way that it does not allow."""
 
 
 class CannotCompose(DpkitError):
@@ -145,13 +145,14 @@ class CannotCompose(DpkitError):
 class BudgetSpent(DpkitError):
     """Base of the errors of a run that used the data: there is no release, and its plan counts as spent.
 
-    The sentences of those that a part causes are fixed, whatever it did: what a part says after it has seen
-    the data may say something about them. Its own words are in the notes and the cause of the exception.
+    The message of an error that a part caused is fixed, whatever it did: the part's own message, written
+    after it has seen the data, may reveal something about them. It is in the notes and the cause of the
+    exception.
     """
 
 
 class PlanViolation(BudgetSpent):
-    """A part that did something else than its plan: the run is void and returns nothing."""
+    """A part that departed from its plan: the run is void and returns nothing."""
 
 
 class Vetoed(BudgetSpent):
@@ -159,7 +160,7 @@ class Vetoed(BudgetSpent):
 
 
 class PartFailed(BudgetSpent):
-    """A part that raised while it ran. That it did may depend on the data, so it is charged."""
+    """A part that raised while it ran. Whether it does may depend on the data, so the run is charged."""
 
 
 class ReleaseNotWritten(BudgetSpent):
@@ -167,8 +168,8 @@ class ReleaseNotWritten(BudgetSpent):
 
 
 class ReleaseNotShown(BudgetSpent):
-    """A release that is in its file, and that standard output could not take as it was told to."""
+    """A release that was written to its file but could not be written to standard output."""
 
 
 class Interrupted(BudgetSpent):
-    """A run that was stopped by ctrl-C, or asked to end, after its plan had begun to be spent."""
+    """A run that was stopped by ctrl-C or a signal after its budget had begun to be spent."""

@@ -14,7 +14,7 @@ from nothing. Rules that all parts keep:
    the part cannot serve; running sees the data. Every sentence that can appear in a release or certificate
    is in the plan.
 2. Noise and private randomness come from the meter alone, by the events of the plan, in their order; or they
-   are recorded as somebody else's by ``Meter.foreign``.
+   are recorded as another library's by ``Meter.foreign``.
 3. No exception, shape, number of rounds or draws depends on private values. From the moment a part has been
    given data, an error is a failed run, charged, without its text.
 4. A part never changes its input and keeps no state between calls.
@@ -173,7 +173,7 @@ S = TypeVar("S")
 API = 3
 API_FLOOR = 3
 
-#: ``help`` of this module is the page above; each class below has a longer one of its own.
+#: ``help`` of this module is the page above; ``help`` of each class below says more.
 __all__ = ["API", "API_FLOOR"]
 
 
@@ -219,7 +219,7 @@ class StagePlan:
         if not isinstance(self.settings, kind):
             raise TypeError(
                 f"the plan has settings {self.settings!r} where {kind.__name__} was expected; "
-                "a part can only run a plan of its own"
+                "a part can only run its own plan"
             )
         return self.settings
 
@@ -231,14 +231,14 @@ def _finite(instance: object, attribute: attrs.Attribute[Any], value: float) -> 
 
 @attrs.frozen
 class Forecast:
-    """What a part expects of a run, from public facts alone, for whoever decides about the budget.
+    """What a part expects of a run, from public facts alone, for those who decide about the budget.
 
     Attributes
     ----------
     sentence
         Without a full stop, such as "the private test passes with probability .95 from 2 000 records on".
     records
-        From about how many records on the budget is well spent; None where that cannot be said. A plan warns
+        From about how many records on the budget is well spent; None if unknown. A plan warns
         if the schema's ``records`` or ``records_about`` is below.
     remedy
         What would help with fewer.
@@ -268,8 +268,8 @@ class Request:
         How many batches the records will come in; above 1 only for a regressor that has ``"batches"`` in
         ``forms``.
     iterates
-        What the regressor said of its iterates, where a scorer and a selector will screen them: it must then
-        show them to ``Meter.screen`` as planned. None otherwise.
+        The regressor's own, where a scorer and a selector will screen them: it must then show them to
+        ``Meter.screen`` as planned. None otherwise.
     """
 
     schema: Schema
@@ -286,7 +286,7 @@ class Request:
 
     @property
     def keeps_accounts(self) -> bool:
-        """Whether records have accounts of their own under this accountant: ``Filtered`` may be planned."""
+        """Whether each record has an account under this accountant, so that ``Filtered`` may be planned."""
         return keeps_accounts(self.accountant)
 
 
@@ -409,11 +409,11 @@ class Meter(Protocol):
     def coins(self) -> np.random.Generator:
         """Randomness for choices that do not depend on the data, such as the splits of random trees.
 
-        Costs nothing, because it protects nothing: treat what is drawn here as known to everybody. Assigning
-        records to groups by their position in the table is not such a choice under add/remove, where taking
+        Costs nothing, because it protects nothing: treat what is drawn here as public. Assigning records to
+        groups by their position in the table is not such a choice under add/remove, where taking
         out one record moves all others: draw that from a custom mechanism's sampler. Under replace-one it is
-        such a choice for tables whose order says nothing of their values; where tables may be sorted, let
-        nothing that tells of these coins be released.
+        such a choice for tables whose order reveals no values; where tables may be sorted, release
+        nothing that reveals these coins.
         """
         ...
 
@@ -501,7 +501,7 @@ class Meter(Protocol):
         ...
 
     def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Sampler]:
-        """Record ``event``, and give a sampler for a mechanism with noise of its own, inside one ``with``.
+        """Record ``event``, and give a sampler for a mechanism with custom noise, inside one ``with``.
 
             with meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC) as sampler:
                 noise = sampler.discrete_gaussian(scale, size)
@@ -521,7 +521,7 @@ class Meter(Protocol):
         ...
 
     def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
-        """Record ``event`` for noise that somebody else draws inside the ``with``, such as another library.
+        """Record ``event`` for noise that another library draws inside the ``with``.
 
         The certificate then says whose noise it is, and claims neither our randomness nor our arithmetic for
         it. Without a proof the event is ``NonPrivate``.
@@ -712,15 +712,15 @@ class Accountant(Protocol):
     def neighboring(self) -> Neighboring:
         """The relation whose guarantees it computes; events of another relation are not supported.
 
-        An accountant is made with ``neighboring=`` of the schema, beside its options.
+        An accountant is made with ``neighboring=`` of the schema, in addition to its options.
         """
         ...
 
     def supports(self, event: Event, /) -> bool:
         """Return whether ``event``, with everything inside it, can be accounted for.
 
-        Called while planning, for every event; an accountant says False to what it does not know, also to
-        events of later versions, and never guesses.
+        Called while planning, for every event. An accountant returns False for events that it does not know,
+        such as those of later versions, and never guesses.
         """
         ...
 
@@ -780,7 +780,7 @@ class Model(Protocol):
         """Return the model as plain data that ``json`` can write, with a ``kind``.
 
         Text, truth, None, finite numbers, and lists and mappings of them. Every number becomes a float, and
-        minus zero zero, before anybody sees it: a reader that needs a whole number converts it.
+        minus zero zero, before anyone sees it: a reader that needs a whole number converts it.
         """
         ...
 

@@ -58,7 +58,7 @@ def whole_number(
     Parameters
     ----------
     lower, upper
-        Bounds; without ``upper`` there is none above.
+        Bounds; without ``upper`` there is no upper bound.
     word
         A text that is accepted as well, such as ``auto``.
 
@@ -83,7 +83,7 @@ def whole_number(
         if not isinstance(value, int) or value < lower or (upper is not None and value > upper):
             raise ValueError(f"{attribute.name} is {value!r}; it must be {accepted}")
 
-    # What an option accepts is shown to users by the words of its validator.
+    # The docstring of a validator tells users what an option accepts.
     validator.__doc__ = f"Accept {accepted}."
     return validator
 
@@ -111,7 +111,7 @@ def frozen_floats(values: Iterable[float]) -> tuple[float, ...]:
 def exact_text(value: object) -> str:
     """Return text as ``str`` itself, since what inherits from it may compare as it likes."""
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not text")
     return str.__str__(value)
 
 
@@ -123,7 +123,7 @@ def frozen_texts(values: Iterable[str]) -> tuple[str, ...]:
 
 
 class FrozenMapping(Mapping[str, Any]):
-    """A mapping that cannot be changed, nor what is in it; equal to any mapping with the same items."""
+    """A mapping that cannot be changed at any depth; equal to any mapping with the same items."""
 
     __slots__ = ("_items",)
 
@@ -131,7 +131,7 @@ class FrozenMapping(Mapping[str, Any]):
 
     def __init__(self, items: Mapping[str, Any]) -> None:
         if not isinstance(items, Mapping):
-            raise TypeError(f"{items!r} is no mapping")
+            raise TypeError(f"{items!r} is not a mapping")
         frozen = {exact_text(key): frozen_data(value) for key, value in items.items()}
         object.__setattr__(self, "_items", types.MappingProxyType(frozen))
 

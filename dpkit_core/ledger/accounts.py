@@ -12,8 +12,9 @@ from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import InvalidLedger
 from dpkit_core.files.documents import as_document, from_document, spelled
 from dpkit_core.privacy.budget import Budget
-from dpkit_core.privacy.filters import Basic, Filter, Ticks, filter_from_document, frozen_ticks
+from dpkit_core.privacy.filters import Basic, Filter, Ticks, filter_from_document
 from dpkit_core.text import number_of
+from dpkit_core.validators import frozen_tuple
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", flags=re.ASCII)
 
@@ -50,7 +51,7 @@ class Account:
     schema: Schema
     budget: Budget
     measure: Filter = attrs.field(factory=Basic)
-    limits: Ticks = attrs.field(converter=frozen_ticks, kw_only=True)
+    limits: Ticks = attrs.field(converter=frozen_tuple, kw_only=True)
 
     @limits.default
     def _allowed(self) -> Ticks:

@@ -35,7 +35,7 @@ from dpkit_core.ledger.store import InDoubt, MemoryStore, Store, Transaction
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource, require_resource
 from dpkit_core.privacy.filters import Ticks, add
-from dpkit_core.release.witness import Witness
+from dpkit_core.release.certificate import Witness
 
 FORMAT = "dpkit-ledger"
 FORMAT_VERSION = 1

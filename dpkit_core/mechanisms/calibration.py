@@ -59,24 +59,7 @@ def calibrate(
     def is_safe(parameter: float) -> bool:
         return excess(parameter) <= 0  # also rejects NaN
 
-    safe = start
-    halvings = 0
-    while not is_safe(safe):
-        safe /= 2
-        halvings += 1
-        if halvings > _FARTHEST:
-            raise CalibrationFailed(
-                f"no parameter between {safe:.3g} and {start:.3g} costs at most {limit:.6g}; "
-                "give a larger budget"
-            )
-    unsafe = 2 * safe
-    # After halvings it is known to be: the last parameter that was tried, but one.
-    while not halvings and is_safe(unsafe):
-        safe, unsafe = unsafe, 2 * unsafe
-        if unsafe > start * 2.0**_FARTHEST or not math.isfinite(unsafe):
-            raise CalibrationFailed(
-                f"every parameter up to {safe:.3g} costs at most {limit:.6g}; the cost does not grow"
-            )
+    safe, unsafe = _bracket(start, limit, is_safe)
     safe, unsafe = _interpolated(safe, unsafe, _sure_halvings(relative_error), excess)
     while unsafe - safe > relative_error * safe:
         middle = (safe + unsafe) / 2
@@ -89,6 +72,29 @@ def calibrate(
     return safe
 
 
+def _bracket(start: float, limit: float, is_safe: Callable[[float], bool]) -> tuple[float, float]:
+    """Return a safe parameter and its double, which is unsafe."""
+    safe = start
+    halvings = 0
+    while not is_safe(safe):
+        safe /= 2
+        halvings += 1
+        if halvings > _FARTHEST:
+            raise CalibrationFailed(
+                f"no parameter between {safe:.3g} and {start:.3g} costs at most {limit:.6g}; "
+                "give a larger budget"
+            )
+    unsafe = 2 * safe
+    # After a halving, the double is the parameter tried before it, which was unsafe.
+    while not halvings and is_safe(unsafe):
+        safe, unsafe = unsafe, 2 * unsafe
+        if unsafe > start * 2.0**_FARTHEST or not math.isfinite(unsafe):
+            raise CalibrationFailed(
+                f"every parameter up to {safe:.3g} costs at most {limit:.6g}; the cost does not grow"
+            )
+    return safe, unsafe
+
+
 def _sure_halvings(relative_error: float) -> int:
     """Return how often bisection halves [x, 2 x] at least before an end is that near; 40 at most."""
     return next((halvings for halvings in range(40) if 2.0**-halvings < 2 * relative_error), 40)
@@ -97,7 +103,7 @@ def _sure_halvings(relative_error: float) -> int:
 def _interpolated(
     safe: float, unsafe: float, halvings: int, excess: Callable[[float], float]
 ) -> tuple[float, float]:
-    """Return what so many halvings of [safe, unsafe] end with, found by fewer evaluations.
+    """Return the bracket that this many bisection steps of [safe, unsafe] reach, in fewer evaluations.
 
     Bisection visits points of a grid of 2^halvings cells only, and ends with the one cell in which the cost
     passes the limit. So does regula falsi on that grid, with the Illinois rule; bisection takes over for a
@@ -150,7 +156,7 @@ def calibrate_events(
         The events of a plan, for a parameter that costs more the larger it is: an epsilon, or the inverse of
         a noise multiplier. Their number and types do not depend on it.
     request
-        What is planned for: its accountant adds the events up, at the delta of its budget.
+        The request to plan for: its accountant adds the events up, at the delta of its budget.
     start
         As for ``calibrate``; the epsilon of the budget by default.
     relative_error

@@ -14,24 +14,24 @@ budget. What is split is decided by what was released, how much is split is not:
 columns: sqrt(u) in L2. A replaced record takes 1 from one and adds it to another: sqrt(2 u). Both are
 attained. Counts are sums over records (``dpkit_core.data.sums``), exact and the same in every form of data.
 
-*Estimate.* Post-processing. Of octaves, most of which are empty, what is above 4.5 times the deviation s of
+*Estimate.* Post-processing. Most octaves are empty, so what is above 4.5 times the deviation s of
 the noise is believed, and from 3 on what is next to what is believed, or around 0; if none is, the largest
 and what is next to it. Of 200 empty octaves one is above 3 s in every fourth table, and far out it would
 stretch a column a millionfold; 4.5 s are passed in one table of 1500. The parts of those believed are moved
 to the mean of their cell as far as noise explains their differences (James and Stein 1961), and what is then
 within 1.5 s is taken for empty. So a column whose values are close together far from 0 is still resolved, and
-one of which nothing can be said is spread evenly. Of bounded columns, 2 s are added to each count.
+one about which nothing can be said is spread evenly. Of bounded columns, 2 s are added to each count.
 
 *Close together.* Dates, prices of one day or 1 000 000 +- 1.5 have all their records in a part of an octave
 that three steps of 16 parts do not resolve. So after each step it is asked whether one or two parts side by
 side hold all records but for twice the deviation of what is compared (and no more than an eighth), by counts
-of 6 s and more. If they do, the next step looks at these alone, with half as much beside them, and divides
+of 6 s and more. If they do, the next step looks at these alone, with half as much on either side, and divides
 them into 1024 parts; the step after that at the shortest run of 2^i of these that holds all records by counts
 of 4.5 s and more. Where there is no such run, it looks at the same parts again, divided into as few as can be
-told from noise. So a column is resolved to about 2^-20 of its distance from 0, where it needs to be. What is
-beside has then no weight. Nothing else is counted for this than before: which cells are counted is decided by
-what was released, their number is that of the plan (1024 in the last two steps, used or not), and a record is
-in one of them at most.
+told from noise. So a column is resolved to about 2^-20 of its distance from 0, where it needs to be. Cells
+outside then have no weight. Nothing else is counted for this than before: which cells are counted is decided
+by what was released, their number is that of the plan (1024 in the last two steps, used or not), and a record
+is in one of them at most.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from dpkit_core.arrays import Integers
+from dpkit_core.arrays import Integers, read_only
 from dpkit_core.data.sums import Block, Sum, Summable
 from dpkit_core.mechanisms.quantiles import EXPONENTS
 from dpkit_core.privacy.budget import Neighboring
@@ -112,7 +112,7 @@ class Cells:
         return np.interp(ranks, below / below[-1], self.edges)
 
     def thresholds(self, count: int) -> Vector:
-        """Return at most so many thresholds, half of them quantiles, half even from one tail to the other.
+        """Return at most ``count`` thresholds, half of them quantiles, half even from one tail to the other.
 
         Quantiles alone leave out the tails, and spend themselves on a value that most records share.
         """
@@ -130,13 +130,11 @@ def _ranks(count: int) -> Vector:
 def octaves() -> Vector:
     """Return the edges of the octaves of both signs, with one cell around 0."""
     positive = np.ldexp(1.0, np.arange(EXPONENTS[0], EXPONENTS[1] + 2))
-    edges = np.concatenate([-positive[::-1], positive])
-    edges.flags.writeable = False
-    return edges
+    return read_only(np.concatenate([-positive[::-1], positive]))
 
 
 def counts_sensitivity(columns: int, neighboring: Neighboring) -> float:
-    """Return the L2 sensitivity of one count of cells in so many columns, in records."""
+    """Return the L2 sensitivity, in records, of one count of cells in this many columns."""
     replaced = neighboring is Neighboring.REPLACE_ONE
     return math.sqrt(2 * columns if replaced else columns)
 
@@ -144,7 +142,7 @@ def counts_sensitivity(columns: int, neighboring: Neighboring) -> float:
 def cells_events(
     noise_multiplier: float, neighboring: Neighboring, columns: int, *, bounded: bool
 ) -> tuple[Gaussian, ...]:
-    """Return what ``private_cells`` of so many columns will emit: a count of the first cells, then steps."""
+    """Return the events of ``private_cells`` for this many columns: a first count, then one a step."""
     roots, steps = (SPLIT, BOUNDED_STEPS) if bounded else (octaves().size - 1, UNBOUNDED_STEPS)
     sensitivity = counts_sensitivity(columns, neighboring)
 
@@ -161,7 +159,7 @@ def _cells_in(step: int) -> int:
 
 
 def _of_steps(noise_multiplier: float, steps: int) -> float:
-    """Return the noise multiplier of each step, all of which together cost what the first count does."""
+    """Return the noise multiplier of each step; all steps together cost what the first count does."""
     return noise_multiplier * math.sqrt(steps)
 
 
@@ -214,24 +212,21 @@ def private_cells(
     roots = SPLIT if bounded else octaves().size - 1
     edges = [octaves() if interval is None else _between(*interval) for interval in bounds]
     first = released(edges, [np.arange(roots) for _ in columns], roots, noise_multiplier)
-    weights = [_smoothed(counts, noise) if bounded else _believed(counts, noise) for counts in first]
-    records = [
-        max(float(counts[weight > 0].sum()), 1.0) for counts, weight in zip(first, weights, strict=True)
-    ]
-    believed = [int(np.count_nonzero(weight)) for weight in weights]
-    weights = [weight / weight.sum() for weight in weights]
     steps = BOUNDED_STEPS if bounded else UNBOUNDED_STEPS
     finer = _of_steps(noise_multiplier, steps)
+    weights = [_smoothed(counts, noise) if bounded else _believed(counts, noise) for counts in first]
+    enough = [_Enough.of(*column, noise, finer * sensitivity) for column in zip(first, weights, strict=True)]
+    weights = [weight / weight.sum() for weight in weights]
     windows: list[_Window | None] = [None] * len(columns)
     for step in range(steps):
         cuts = [_cut(*column) for column in zip(edges, weights, windows, strict=True)]
         edges, places = [cut.edges for cut in cuts], [cut.places for cut in cuts]
         counts = released(edges, places, _cells_in(step), finer)
         for j, cut in enumerate(cuts):
-            enough = _Enough(records[j], noise * math.sqrt(believed[j]), finer * sensitivity)
-            weights[j], windows[j] = _after(cut, counts[j], weights[j], enough, bounded=bounded)
-    largest = [float(counts.max()) for counts in first]
-    return [Cells(*column) for column in zip(edges, weights, records, largest, strict=True)]
+            weights[j], windows[j] = _after(cut, counts[j], weights[j], enough[j], bounded=bounded)
+    return [
+        Cells(edges[j], weights[j], enough[j].records, float(counts.max())) for j, counts in enumerate(first)
+    ]
 
 
 @attrs.frozen
@@ -247,7 +242,7 @@ class _Window:
 class _Cut:
     """How a column is cut for the next count: all edges, which cells are counted, and whose parts they are.
 
-    ``split`` is None where they are the parts of one run, beside which nothing is believed.
+    ``split`` is None where they are the parts of one run, and nothing outside it is believed.
     """
 
     edges: Vector
@@ -318,7 +313,7 @@ def _between(lower: float, upper: float) -> Vector:
 
 
 def _believed(counts: Vector, noise: float) -> Vector:
-    """Return what is above the noise in octaves, as the notes say which; the largest where nothing is."""
+    """Return the counts of octaves above the noise, by the rule of the notes; the largest if none is."""
     likely = counts > BELIEVED * noise
     runs = np.cumsum(~likely)  # the same number all along a run of likely octaves
     believed = np.isin(runs, runs[counts >= min(SURE * noise, counts.max())])
@@ -336,7 +331,7 @@ def _smoothed(counts: Vector, noise: float) -> Vector:
 def _shrunk(counts: Matrix, noise: float) -> Matrix:
     """Return counts of the parts of each cell (a row) moved to their mean as far as noise explains them.
 
-    The estimate of James and Stein; what is then left within the noise is taken for empty.
+    The estimate of James and Stein; what is then still within the noise is taken for empty.
     """
     mean = np.maximum(counts.mean(axis=1, keepdims=True), 0.0)
     squares = np.square(counts - mean).sum(axis=1, keepdims=True)
@@ -348,21 +343,30 @@ def _shrunk(counts: Matrix, noise: float) -> Matrix:
 
 @attrs.frozen
 class _Enough:
-    """How many records there are, as released, and deviations of the noise of that and of each count."""
+    """How many records there are, as released, and deviations of the noise of that and of each count.
+
+    Fixed by the first counts, for all steps.
+    """
 
     records: float
     noise_of_records: float
     noise: float
 
+    @classmethod
+    def of(cls, counts: Vector, weights: Vector, noise_of_count: float, noise: float) -> _Enough:
+        """Return what the first counts show, where they are believed."""
+        records = max(float(counts[weights > 0].sum()), 1.0)
+        return cls(records, noise_of_count * math.sqrt(np.count_nonzero(weights)), noise)
+
     def records_in(self, length: int, sure: float) -> float:
-        """Return how many a run of so many cells must hold, by its counts, to hold all."""
+        """Return how many records a run of ``length`` cells must count in order to hold all of them."""
         own = self.noise * math.sqrt(length)
         short = min(SHORT * math.hypot(self.noise_of_records, own), SHORT_SHARE * self.records)
         return max(sure * own, self.records - short)
 
     @property
     def told(self) -> int:
-        """Into how many parts to cut so that records that are in half of them are told from the noise."""
+        """Number of parts at which half-filled ones still stand out from the noise."""
         parts = 2 * (self.records / (SURE * self.noise)) ** 2
         return int(2 ** math.floor(math.log2(min(max(parts, PARTS), FINE))))
 

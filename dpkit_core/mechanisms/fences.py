@@ -66,7 +66,7 @@ record is replaced, n stays, a, b and each count change by at most 1, and (n + a
 sensitivities are those of the 5/8-quantile.
 
 *Hardly moving.* A column such as 1e6 +- 1.5 looks like a mass, too: it is within w, which is a thousandth of
-1e6, and the center found is beside all of it. Then the spread t that is found is about the distance from the
+1e6, and the center found is outside all of it. Then the spread t that is found is about the distance from the
 center to the column, and 5/8 of the records are in c +- t. So if w / 1024 < t <= w, the third selection has
 more candidates before those above: the windows
 
@@ -102,6 +102,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from dpkit_core.arrays import read_only
 from dpkit_core.data.sums import Sum
 from dpkit_core.mechanisms.quantiles import (
     EXPONENTS,
@@ -114,7 +115,6 @@ from dpkit_core.mechanisms.quantiles import (
     rank_sensitivity,
     reach_event,
     reach_scores,
-    read_only,
     select_point,
     spread_grid,
     whole_units,
@@ -148,7 +148,7 @@ RECORDS_PER_MAGNITUDE = 2.0
 RECORDS_BETWEEN = 8.0
 
 #: Windows about a column that hardly moves: how often the spread is halved, the price of each time in units
-#: of 1 / epsilon, and above which share of the resolution a spread says that there may be such a column.
+#: of 1 / epsilon, and above which share of the resolution a spread suggests that there may be such a column.
 HALVINGS = 10
 RECORDS_PER_HALVING = 2.0
 BESIDE = 2.0**-10
@@ -197,11 +197,11 @@ class Fences:
         return scaled
 
     def are_beside(self, mean: float) -> bool:
-        """Return whether the mean of scaled values, a magnitude, says that the fences missed the column.
+        """Return whether the mean of scaled values, a magnitude, shows that the fences missed the column.
 
         No more than half of all values lie on either side of their median, so around it the mean is from
         -1/2 to 1/2. Beyond 3/4, the center missed a quarter of all records, and is far out. Fences about as
-        narrow as the grid of centers is fine are excepted: there, the nearest point is beside all values.
+        narrow as the grid of centers is fine are excepted: there, the nearest point is outside of them.
 
         >>> Fences(1e6, 1e6).are_beside(0.99), Fences(1e6, 1e6).are_beside(0.5)
         (True, False)
@@ -212,7 +212,7 @@ class Fences:
 
 
 def fences_event(epsilon: float, neighboring: Neighboring, columns: int = 1) -> Repeated:
-    """Return what ``private_fences`` of so many columns will emit: for each its center, spread and reach."""
+    """Return the events of ``private_fences`` for ``columns`` columns: each with center, spread and reach."""
     locations, _ = location_grid()
     center = quantile_event(epsilon, neighboring, 1 / 2, locations.size)
     spread = quantile_event(epsilon, neighboring, SPREAD_RANK, spread_grid().size)
@@ -313,7 +313,7 @@ def feature_fences(
     Parameters
     ----------
     meter
-        Planned for ``fences_event`` of so many columns.
+        Planned for ``fences_event`` of ``columns`` columns.
     data
         The records; each column that is planned for is read three times.
     epsilon
@@ -332,7 +332,7 @@ def feature_fences(
         j: private_fences(
             meter,
             data.select([j]),
-            _first_feature,
+            lambda block: block.X[:, 0],
             epsilon=epsilon,
             neighboring=neighboring,
             constant_work=constant_work,
@@ -374,26 +374,15 @@ def target_fences(
     return private_fences(
         meter,
         data.select(()),
-        _target,
+        lambda block: block.y,
         epsilon=epsilon,
         neighboring=neighboring,
         constant_work=constant_work,
     )
 
 
-def _first_feature(block: Block) -> Vector:
-    return block.X[:, 0]
-
-
-def _target(block: Block) -> Vector:
-    return block.y
-
-
 def _distances(values: Values, center: float) -> Values:
-    def distances(block: Block) -> Vector:
-        return np.abs(values(block) - center)
-
-    return distances
+    return lambda block: np.abs(values(block) - center)
 
 
 @attrs.frozen(eq=False)
@@ -443,7 +432,7 @@ def _candidates(
 def records_needed(epsilon: float, neighboring: Neighboring) -> float:
     """Return from how many records on ``private_fences`` are where the column is, but for 1 case in 32.
 
-    For a column of which no more than a quarter shares one value; the notes of the module have the others.
+    For a column where at most a quarter of the values are equal; the notes of the module have the others.
 
     A candidate beyond all data misses the median by n / 2 records and the spread by 3 n / 8, so each of W
     equally likely ones has at most ``exp(-epsilon m / R)`` times the chance of the best, for that number m
@@ -462,7 +451,7 @@ def missed_target(
 ) -> Refusal | None:
     """Return the refusal due where private fences of the target missed it, or may well have; else None.
 
-    Post-processing: decides by what is released already. The plan has ``MISSED_TARGET`` among its refusals.
+    Post-processing: decides from what has been released. The plan has ``MISSED_TARGET`` among its refusals.
 
     Parameters
     ----------
@@ -554,7 +543,7 @@ def _misses(below: Integers | Vector, upto: Integers | Vector, rank: float, *, b
 
 @functools.lru_cache(maxsize=8)
 def _prior_in_records(scale: float) -> Vector:
-    """Return the logarithms of the weights of all locations, each as so many records."""
+    """Return the logarithms of the weights of all locations, in records."""
     _, prior = location_grid()
     return read_only(whole_units(prior * scale))
 
@@ -600,7 +589,7 @@ def least_beyond(epsilon: float, neighboring: Neighboring) -> float:
 
 
 def _margin(q: float, weight: float, epsilon: float, neighboring: Neighboring) -> float:
-    """Return by how many records a candidate must be better than so many others not to lose to one."""
+    """Return the lead, in records, that beats competitors of this total weight, except for ``FAILURE``."""
     return rank_sensitivity(q, neighboring).range * math.log(weight / FAILURE) / epsilon
 
 

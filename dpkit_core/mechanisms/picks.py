@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.arrays import Vector
+from dpkit_core.arrays import Vector, read_only
 from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.calibration import calibrate_events
 from dpkit_core.privacy.budget import Sensitivity
@@ -126,8 +126,7 @@ def fixed_scores(values: npt.ArrayLike) -> Callable[[Sequence[int]], Vector]:
     >>> fixed_scores([0.5, 2.0])((1,))
     array([0.5, 2. ])
     """
-    vector: Vector = np.array(values, dtype=np.float64)
-    vector.flags.writeable = False
+    vector = read_only(np.array(values, dtype=np.float64))
     if vector.ndim != 1:
         raise ValueError(f"scores have shape {vector.shape}; give one score per feature, shape (d,)")
     return lambda selected, /: vector

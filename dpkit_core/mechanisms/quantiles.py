@@ -9,7 +9,7 @@ misses,
     u(s) = -max(0, #{x < s} - r, r - #{x <= s}),
 
 0 where s is a q-quantile. Counting both below and up to s makes a value that many records share a quantile
-of all the ranks that it covers; #{x <= s} alone would prefer the empty stretch beside it.
+of all the ranks that it covers; #{x <= s} alone would prefer the empty stretch next to it.
 
 *Sums.* The counts #{x < s} and #{x <= s} at all grid points, and n, are sums over records, to which a record
 adds 0 or 1 (``dpkit_core.data.sums``): they are exact whatever holds the records and in whatever order.
@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpkit_core.arrays import Integers
+from dpkit_core.arrays import Integers, read_only
 from dpkit_core.data.sums import Block, Sum, Summable
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import ExponentialMechanism
@@ -51,7 +51,7 @@ from dpkit_core.protocols import Round, Scores
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpkit_core.arrays import Matrix, Vector
+    from dpkit_core.arrays import Vector
     from dpkit_core.protocols import Meter
 
 #: Magnitudes from 2^-50 to 2^50, about 1e-15 to 1e15.
@@ -71,7 +71,7 @@ UNIT = 2.0**-10
 
 
 def reach_event(epsilon: float, neighboring: Neighboring, candidates: int) -> ExponentialMechanism:
-    """Return what ``private_reach`` over so many candidates will emit."""
+    """Return the event of ``private_reach`` over this many candidates."""
     return ExponentialMechanism(epsilon, neighboring, sensitivity=1.0, candidates=candidates)
 
 
@@ -89,7 +89,7 @@ def private_reach(
     """Return one of the candidates, beyond which are few records.
 
     The score of candidate j is minus the number of records beyond it, less ``j price / epsilon``: each step
-    must bring in so many. Range sensitivity 1 under both relations; emits ``reach_event``.
+    must bring in that many. Range sensitivity 1 under both relations; emits ``reach_event``.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def private_reach(
     data
         The records, read once.
     magnitudes
-        What is to be within reach.
+        The values that should be within reach.
     candidates
         Increasing; public.
     price
@@ -118,7 +118,7 @@ def private_reach(
 def quantile_event(
     epsilon: float, neighboring: Neighboring, q: float, candidates: int
 ) -> ExponentialMechanism:
-    """Return what ``private_quantile`` over a grid of so many points will emit."""
+    """Return the event of ``private_quantile`` over a grid of ``candidates`` points."""
     sensitivity = rank_sensitivity(q, neighboring)
     return ExponentialMechanism(epsilon, neighboring, sensitivity=sensitivity.range, candidates=candidates)
 
@@ -281,9 +281,3 @@ def select_point(
     shown = Scores(scores, Round(scores.size, scores.size, 1, sensitivity), candidates)
     (pick,) = meter.select(shown, 1, event=event, constant_work=constant_work)
     return pick
-
-
-def read_only(array: Matrix) -> Matrix:
-    """Return the array, which can no longer be written to: it is kept and shared."""
-    array.flags.writeable = False
-    return array

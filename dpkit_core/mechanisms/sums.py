@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from dpkit_core.arrays import Booleans, Integers
 from dpkit_core.errors import Unsuitable
-from dpkit_core.noise.grid import SCALE_LIMIT
+from dpkit_core.noise.sampler import SCALE_LIMIT
 from dpkit_core.privacy.accounts import TICKS
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Gaussian, NonSphericalGaussian, PoissonSampled
@@ -137,7 +137,7 @@ def noise_of(event: Sums) -> tuple[tuple[float, ...], tuple[float, ...], tuple[i
             return (noise.noise_multiplier,), (sensitivity,), shape, rate
         case NonSphericalGaussian(sensitivities=tuple(sensitivities), shape=(_, _) as shape):
             return noise.noise_multipliers, sensitivities, shape, rate
-    raise ValueError(f"{event} is no round of noisy sums; make it with sums_event")
+    raise ValueError(f"{event} is not a round of noisy sums; make it with sums_event")
 
 
 def quantize(values: Vector, limit: float, units: int) -> Integers:
@@ -205,7 +205,7 @@ def tick_costs(contributions: Sequence[npt.NDArray[np.int64]], event: Sums) -> I
     for column, scale in zip(contributions, deviations(multipliers, sensitivities), strict=True):
         numbers = column.astype(np.float64)
         total = total + numbers * numbers * (TICKS * (1 + _SLACK) / precision / scale / scale)
-    # What nobody can afford may be anything above TICKS.
+    # A cost that no account can pay may be any number above TICKS.
     return np.ceil(np.minimum(total, 2.0**61)).astype(np.int64)
 
 

@@ -1,6 +1,6 @@
 """The random streams of one run: AES in counter mode, one key per name, never shared by two processes.
 
-Noise protects only while nobody else can repeat it. So a stream is keyed by the operating system,
+Noise protects only while no one else can repeat it. So a stream is keyed by the operating system,
 refuses to be copied, and takes a new key in a forked child. The cipher is AES-128: block ``i`` of a
 stream is the encryption of the number ``i``, which is as good as independent bits to anyone who
 cannot break AES.
@@ -55,8 +55,8 @@ class Stream(Uncopyable):
     Attributes
     ----------
     reproducible
-        Whether its key was given, in which case nothing drawn from it is private. Each stream says so
-        itself, whatever it is later found in.
+        Whether its key was given, in which case nothing drawn from it is private. Each stream records
+        this itself, wherever it is used later.
     """
 
     __slots__ = ("_generator", "_name", "_process", "reproducible")
@@ -106,7 +106,7 @@ class Randomness(Uncopyable):
 
     @classmethod
     def from_seed(cls, seed: int) -> Randomness:
-        """Return randomness that repeats itself, for tests: whoever knows the seed can subtract the noise."""
+        """Return randomness that repeats itself, for tests: who knows the seed can subtract the noise."""
         return cls(seed)
 
     @property

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.arrays import Booleans, Floats, Integers
-from dpkit_core.noise.grid import check_range
-from dpkit_core.noise.sampler import Sampler, finite
+from dpkit_core.noise.sampler import Sampler, check_range, finite
 from dpkit_core.privacy.events import CANDIDATE_LIMIT
 
 Noise: TypeAlias = Literal["gumbel", "exponential"]
@@ -84,7 +83,7 @@ def select(
     above the picked one's, like any other candidate that loses in floats.
 
     How many groups are opened depends on the scores, and so does the time, by some milliseconds.
-    Whoever lets others measure it should ask for ``constant_work``: then, as with fewer
+    If others can measure it, ask for ``constant_work``: then, as with fewer
     candidates, the noise drawn depends on the number of values and k alone.
 
     Parameters

@@ -14,9 +14,8 @@ import attrs
 
 from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.policy import Policy
-from dpkit_core.plugins.kinds import PARTS, Iterating, Reading
+from dpkit_core.plugins.kinds import PARTS, Iterating, Reading, is_supported, lacking, members
 from dpkit_core.plugins.registry import MOVING, Registry
-from dpkit_core.plugins.signatures import is_supported, lacking, members
 from dpkit_core.protocols import (
     API,
     Accountant,

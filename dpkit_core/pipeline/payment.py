@@ -30,10 +30,9 @@ from dpkit_core.ledger.entries import Charge, Settlement, planned
 from dpkit_core.ledger.ledger import Payer, Reservation
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.privacy.filters import Claim, add
-from dpkit_core.release.certificate import Certificate
+from dpkit_core.release.certificate import Certificate, Witness
 from dpkit_core.release.release import Release
 from dpkit_core.release.signing import unsigned
-from dpkit_core.release.witness import Witness
 
 
 @attrs.frozen

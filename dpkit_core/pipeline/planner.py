@@ -25,7 +25,7 @@ from dpkit_core.errors import (
 )
 from dpkit_core.mechanisms.calibration import calibrate, total
 from dpkit_core.mechanisms.picks import rounds_of
-from dpkit_core.noise.grid import check_range, gaussian_grid, laplace_grid
+from dpkit_core.noise.sampler import check_range, gaussian_grid, laplace_grid
 from dpkit_core.noise.selection import SMALLEST_EPSILON
 from dpkit_core.pipeline.choose import fallback, preferred, unknown_to
 from dpkit_core.pipeline.parts import (

@@ -35,18 +35,17 @@ import attrs
 
 from dpkit_core._version import __version__
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, IncompatiblePlugin, UnknownName, install
-from dpkit_core.plugins.kinds import PARTS, Kind, kind_named
-from dpkit_core.plugins.signatures import is_supported
+from dpkit_core.plugins.kinds import PARTS, Kind, is_supported, kind_named
 from dpkit_core.protocols import API, API_FLOOR
 
 _UNKNOWN = "unknown"
 
-#: What an author reads who has written for an older plugin API.
+#: Advice to authors of parts for an older plugin API.
 MOVING = "The changelog says what to change"
 
 
 def canonical(distribution: str) -> str:
-    """Return a distribution's name as it is compared: without case, with ``-`` for runs of ``-_.`` (PEP 503).
+    """Return a distribution's name as PEP 503 compares it: in lower case, with ``-`` for runs of ``-_.``.
 
     >>> canonical("DPKit_Scorer.Kendall")
     'dpkit-scorer-kendall'
@@ -56,7 +55,7 @@ def canonical(distribution: str) -> str:
 
 @attrs.frozen
 class ComponentRef:
-    """A part before it is loaded: everything that metadata says about it.
+    """A part before it is loaded: what its metadata contains.
 
     Attributes
     ----------
@@ -142,7 +141,7 @@ class Registry:
     Parameters
     ----------
     entry_points
-        Where to look instead of the environment, for tests and for programs that assemble their own set.
+        Where to look instead of the environment, for tests and for programs with their own set.
 
     Examples
     --------
@@ -206,7 +205,7 @@ class Registry:
         return admit(ref, load_target(ref))
 
     def provenance(self, part: object, kind: str) -> ComponentRef | None:
-        """Return which installed part a class or instance is, or None where that cannot be told.
+        """Return which installed part a class or instance is, or None where that is unclear.
 
         The reference whose target is in the class's top-level package and has its name; nothing is imported.
         None if no distribution, or more than one, offers such a target.
@@ -262,7 +261,7 @@ class Registry:
 def first_party() -> frozenset[str]:
     """Return the distributions that come with dpkit, installed or not: those in its extras.
 
-    Where dpkit itself is not installed but only within reach, there are none.
+    There are none where dpkit itself is importable but not installed.
     """
     try:
         required = importlib.metadata.requires("dpkit") or ()

@@ -1,6 +1,6 @@
-"""What distributions offer besides parts: sources, recipes, suites, models, commands, observers, pages.
+"""What distributions offer apart from parts: sources, recipes, suites, models, commands, observers, pages.
 
-Each is an entry point, so third parties add theirs beside the parts that need them::
+Each is an entry point, so third parties add theirs next to the parts that need them::
 
     [project.entry-points."dpkit.recipes"]
     k-tukey = "dpkit_regressor_tukey.recipes"           the file recipes/k-tukey.toml of that package
@@ -38,8 +38,8 @@ Each is an entry point, so third parties add theirs beside the parts that need t
     [project.entry-points."dpkit.signers"]
     ed25519 = "dpkit_command_sign.keys"                 a module with the keys of an algorithm
 
-A recipe or suite is data: it is read where its package lies, and the package's code is not imported. What is
-said of the others in a list is the first sentence of their docstrings, which is read from their source files.
+A recipe or suite is data: it is read where its package lies, and the package's code is not imported. A list
+shows the first sentence of the docstring of any other, read from its source file.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ FILES = ("recipes", "suites")
 
 
 def resources(kind: str) -> tuple[ComponentRef, ...]:
-    """Return what is installed of a kind, by name; nothing is imported."""
+    """Return the installed resources of a kind, by name; nothing is imported."""
     found = importlib.metadata.entry_points(group=kind_named(kind).group)
     # A set, because a folder that is on sys.path twice offers its files twice.
     return tuple(sorted({ComponentRef.from_entry_point(point) for point in found}, key=attrs.astuple))
@@ -157,7 +157,7 @@ def read_resource(ref: ComponentRef) -> dict[str, Any]:
 
 
 def described(ref: ComponentRef) -> ComponentRef:
-    """Return ``ref`` with a summary of its own, where it has one, in place of its distribution's.
+    """Return ``ref`` with its own summary, where it has one, instead of its distribution's.
 
     That of a recipe or suite is in its file. That of anything else is the first sentence of the docstring,
     or the ``help`` of ``typer.Typer(...)``, read from the source without running it: it is found where the
@@ -178,7 +178,7 @@ def _first_sentence(ref: ComponentRef) -> str:
     try:
         source = _source(ref.module)
         tree = ast.parse(source.read_bytes()) if source else ast.Module([], [])
-    except (ImportError, OSError, SyntaxError, ValueError):  # what is damaged says so when it is used
+    except (ImportError, OSError, SyntaxError, ValueError):  # damage is reported when it is used
         return ""
     found = _described_node(tree, ref.attribute.split(".")) if ref.attribute else _docstring(tree)
     paragraph = " ".join(inspect.cleandoc(found).partition("\n\n")[0].split())

@@ -27,10 +27,10 @@ from dpkit_core.plugins.resources import find_resource, resources
 if TYPE_CHECKING:
     from dpkit_core.plugins.registry import ComponentRef
 
-#: Ends of names behind the one that says the format.
+#: Suffixes that may follow the one of the format.
 PACKED = frozenset({".gz", ".zst", ".bz2"})
 
-#: What reads a table that nothing installed reads, or how it becomes one that something does.
+#: What would read a table that no installed source reads, or how to convert it.
 ELSEWHERE = {
     **dict.fromkeys((".csv", ".tsv", "-"), "dpkit-source-text reads it"),
     ".txt": "rename it to .csv, or to .tsv if it is tab-separated",
@@ -63,14 +63,14 @@ def open_source(where: str | Path | Any, options: ReadOptions = ReadOptions()) -
         of files that are read together, an address (``postgresql://host/clinic``), ``-`` for standard input;
         a table of pandas, polars or pyarrow, a relation of DuckDB or any Arrow stream; or a source.
     options
-        How it is kept, as far as that has to be said.
+        How to read it, where the table itself does not show it.
 
     Raises
     ------
     InvalidData
-        If nothing that is installed reads it, with what would, or the columns have no proper names.
+        If no installed source reads it, naming one that would, or if the columns have no proper names.
     BrokenPlugin
-        If what should read it is not a source.
+        If the entry point that should read it does not return a source.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def open_source(where: str | Path | Any, options: ReadOptions = ReadOptions()) -
         ref = _found(str(where))
         opened = admit(ref, load_target(ref))(str(where), options)
         if not isinstance(opened, Source):
-            raise BrokenPlugin(f"{ref} is no source: {ref.target} returned a {type(opened).__name__}")
+            raise BrokenPlugin(f"{ref} is not a source: {ref.target} returned a {type(opened).__name__}")
         source = opened
     elif isinstance(where, Source):
         source = where
@@ -114,7 +114,7 @@ def admit(ref: ComponentRef, target: object) -> Callable[[str, ReadOptions], Sou
 
 
 def suffix_of(name: str) -> str:
-    """Return the suffix that says the format, without that of a compressed file.
+    """Return the suffix of the format, without that of compression.
 
     >>> suffix_of("visits.csv.gz"), suffix_of("VISITS.CSV")
     ('.csv', '.csv')
@@ -123,7 +123,7 @@ def suffix_of(name: str) -> str:
 
 
 def unpacked(path: Path) -> Path:
-    """Return a path without the end that says how the file is packed."""
+    """Return a path without the suffix of compression."""
     return path.with_suffix("") if path.suffix.lower() in PACKED else path
 
 

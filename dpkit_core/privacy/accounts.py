@@ -1,4 +1,4 @@
-r"""An account for every record: who takes part in which round, so that nobody spends more than was planned.
+r"""An account for every record: who takes part in which round, so that none spends more than was planned.
 
 A round adds up vectors of whole numbers, one a record, over a Poisson sample, and adds Gaussian noise
 (``dpkit_core.mechanisms.sums``). What it costs a record x of contribution c(x) is decided by one number, its
@@ -74,7 +74,7 @@ A record that is in two batches has two accounts: the guarantee is for records, 
 *Arithmetic.* Accounts are whole numbers of ticks, 2^32 to p', every cost rounded up: sums are exact and do
 not depend on their order.
 
-*Never released*: accounts, who takes part, how many do. Nothing may stop or change because nobody does.
+*Never released*: accounts, who takes part, how many do. Nothing may stop or change because none do.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
 #: Ticks of a round of the largest precision.
 TICKS = 2**32
 
-#: So many rounds of the largest precision, and one more, fit into 64 bits.
+#: This many rounds of the largest precision, and one more, fit into 64 bits.
 MOST_CHARGED = 2**28
 
 
@@ -128,7 +128,7 @@ class PrecisionAccounts:
         return self._spent.size
 
     def join(self, records: int, /) -> None:
-        """Open an account for each of ``records`` more records, of which nothing is spent."""
+        """Open an account for each of ``records`` more records, with nothing spent."""
         self._spent = np.concatenate([self._spent, np.zeros(records, dtype=np.int64)])
 
     def admit(self, costs: npt.NDArray[np.int64], /) -> npt.NDArray[np.bool_]:
@@ -138,7 +138,7 @@ class PrecisionAccounts:
         ----------
         costs
             In ticks, at least 0, one for each record in the order of arrival. A record that would cost more
-            than ``TICKS``, what the event allows, takes no part: (*) says nothing of it.
+            than ``TICKS``, what the event allows, takes no part: (*) does not cover it.
         """
         bounded = np.minimum(costs, TICKS + 1)
         after = self._spent + bounded

@@ -1,10 +1,16 @@
-"""The words every part uses to speak about privacy: neighboring relation, budget, sensitivity."""
+"""The words every part uses to speak about privacy: neighboring relation, budget, sensitivity.
+
+An accountant claims an upper bound for the events as they are, so each of its sums must be at least the real
+one. ``add_up`` computes sums in rational numbers and rounds them once, upwards. Hence the order of events
+does not matter beyond the last digit, and a thousand times 0.001 is not 1.0000000000000007.
+"""
 
 from __future__ import annotations
 
 import decimal
 import enum
 import math
+from fractions import Fraction
 from typing import Any
 
 import attrs
@@ -14,7 +20,57 @@ from dpkit_core.files.documents import REQUIRED
 from dpkit_core.text import number_of
 from dpkit_core.validators import positive
 
-#: A guarantee of a larger epsilon says nothing: e^20 is half a billion.
+
+def round_up(exact: Fraction) -> float:
+    """Return the least float that is at least ``exact``; infinity above the largest.
+
+    >>> round_up(Fraction(1, 2)), round_up(Fraction(1, 10)) >= Fraction(1, 10)
+    (0.5, True)
+    """
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
+    return nearest if exact <= nearest else math.nextafter(nearest, math.inf)
+
+
+def add_up(total: float, count: int | Fraction, value: float) -> float:
+    """Return ``total + count * value``, rounded up where it is not a float.
+
+    Parameters
+    ----------
+    total, value
+        At least 0; infinity where there is no bound.
+    count
+        Above 0: a whole number, or any fraction.
+
+    Examples
+    --------
+    >>> add_up(0.0, 1000, 0.001)
+    1.0000000000000002
+    """
+    if not value or math.inf in (total, value):
+        return total + value
+    return round_up(Fraction(total) + count * Fraction(value))
+
+
+def amplified(rate: float, epsilon: float) -> float:
+    """Return log(1 + rate (e^epsilon - 1)), rounded up: epsilon of a mechanism on a Poisson sample.
+
+    A mechanism that is (epsilon, delta)-DP on a Poisson sample is (this, rate * delta)-DP under add-remove
+    (Li, Qardaji and Su 2012, Theorem 1; Balle, Barthe and Gaboardi 2018, Theorem 8).
+
+    >>> amplified(1.0, 2.0), round(amplified(0.01, 1.0), 5)
+    (2.0, 0.01704)
+    """
+    if epsilon > 700:  # where e^epsilon overflows, no sample is small enough to matter
+        return epsilon
+    # Four operations, each within an ulp and of an argument whose error they do not magnify, or an underflow.
+    least = math.nextafter(0.0, 1.0)
+    return min(epsilon, max(least, math.log1p(rate * math.expm1(epsilon)) * (1 + 2.0**-48)))
+
+
+#: A guarantee of a larger epsilon means nothing: e^20 is half a billion.
 LARGEST_TELLING = 20.0
 
 
@@ -77,7 +133,7 @@ class Budget:
 
 
 def rounded_up(loss: float, figures: int) -> str:
-    """Return ``loss`` in decimal with so many figures, never less than it is, as befits a claim.
+    """Return ``loss`` in decimal with this many figures, rounded up, as a claim must be.
 
     >>> rounded_up(1.00002, 4), rounded_up(1e-6, 3), rounded_up(0.5, 4)
     ('1.001', '1e-06', '0.5')
@@ -128,7 +184,7 @@ def attack_in_words(epsilon: float, delta: float, neighboring: Neighboring, seen
 
 
 def vacuous(epsilon: float, delta: float, records: int | None = None) -> tuple[str, ...]:
-    """Return why a guarantee says nothing, one sentence each; none where it says something.
+    """Return why a guarantee is too weak to mean anything, one sentence each; none if it is not.
 
     Parameters
     ----------
@@ -193,7 +249,7 @@ class Sensitivity:
 
     @classmethod
     def general(cls, linf: float, neighboring: Neighboring) -> Sensitivity:
-        """Return the sensitivity of scores of which nothing but the largest change is known."""
+        """Return the sensitivity of scores with a known largest change, and nothing else known."""
         return cls(linf, 2 * linf, neighboring)
 
     @classmethod

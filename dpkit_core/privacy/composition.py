@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 
 from dpkit_core.errors import InvalidBudget, UnsupportedEvent
-from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.budget import Neighboring, add_up, amplified
 from dpkit_core.privacy.events import (
     EVENT_TYPES,
     ApproxDP,
@@ -28,16 +28,15 @@ from dpkit_core.privacy.events import (
     priced,
     walk,
 )
-from dpkit_core.privacy.rounding import add_up, amplified
 
 
 def elements(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
-    """Yield the mechanisms of which ``count`` times ``event`` is made, each with how often it happens.
+    """Yield the mechanisms that make up ``count`` times ``event``, each with how often it happens.
 
     In as few kinds as there are: noise on groups of coordinates is a Gaussian of the joint multiplier,
     permute-and-flip is pure, and pure and approximate events on a sample are one approximate event, by the
     sum of their epsilons and of their deltas. Fields that say nothing about privacy are dropped, so that
-    mechanisms of the same privacy are equal. What is none of these is yielded as it is.
+    mechanisms of the same privacy are equal. Any other event is yielded as it is.
 
     >>> list(elements(Sequence((PermuteAndFlip(0.5), Repeated(PureDP(0.5), 2))), 3))  # doctest: +ELLIPSIS
     [(PureDP(epsilon=0.5, ...), 3), (PureDP(epsilon=0.5, ...), 6)]
@@ -52,7 +51,7 @@ def elements(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
         case Laplace() | ExponentialMechanism():
             yield priced(event), count
         case PermuteAndFlip() | PureDP() | ApproxDP():
-            yield _approximate(*event.pair(), event), count
+            yield approximate(*event.pair(), event.neighboring), count
         case PoissonSampled(rate=1.0):
             yield from elements(event.event, count)
         case PoissonSampled(event=Gaussian() | NonSphericalGaussian() as noise):
@@ -60,7 +59,7 @@ def elements(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
         case PoissonSampled() if (known := _together(event.event)) is not None:
             epsilon, delta = known
             leaked = add_up(0.0, Fraction(event.rate), delta)
-            yield _approximate(amplified(event.rate, epsilon), leaked, event), count
+            yield approximate(amplified(event.rate, epsilon), leaked, event.neighboring), count
         case _:
             yield event, count
 
@@ -76,7 +75,7 @@ def has_profile(event: Event) -> bool:
 
 
 def steps(event: Event) -> Inner:
-    """Return the events of which an event is the adaptive composition; none for one that is not composed."""
+    """Return the events whose adaptive composition an event is; none if it is not composed."""
     match event:
         case Repeated() | Sequence():
             return event.inner
@@ -86,10 +85,9 @@ def steps(event: Event) -> Inner:
             return ()
 
 
-def _approximate(epsilon: float, delta: float, like: Event) -> PureDP | ApproxDP:
-    if delta:
-        return ApproxDP(epsilon, delta, like.neighboring)
-    return PureDP(epsilon, like.neighboring)
+def approximate(epsilon: float, delta: float, neighboring: Neighboring) -> PureDP | ApproxDP:
+    """Return a mechanism with this guarantee, about which nothing else is known."""
+    return ApproxDP(epsilon, delta, neighboring) if delta else PureDP(epsilon, neighboring)
 
 
 def _together(event: Event) -> tuple[float, float] | None:
@@ -112,8 +110,8 @@ def obstacle(event: Event, neighboring: Neighboring, reason: Callable[[Event], s
     neighboring
         The accountant's.
     reason
-        Tells of one event, without what is inside it, why the accountant has no bound; None if it has. Must
-        refuse what it does not know.
+        Returns why the accountant has no bound for one event, apart from what is inside it; None if it has
+        one. Must refuse what it does not know.
     """
     for inner in walk(event):
         if type(inner) not in EVENT_TYPES.values():
@@ -186,7 +184,7 @@ def require_supported(
     neighboring: Neighboring,
     reason: Callable[[Event], str | None],
 ) -> None:
-    """Raise unless an accountant, which is told ``count`` times of ``event``, can account for it.
+    """Raise unless an accountant can account for ``event``, composed ``count`` times.
 
     Parameters
     ----------

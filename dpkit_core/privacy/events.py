@@ -17,9 +17,9 @@ The compatibility law, which every later version keeps:
    ``priced`` leaves them out. They are None, or empty, in files of 0.1.0 only.
 
 Each event carries the neighboring relation for which it holds. Noise multipliers are standard deviation
-(Gaussian) or scale (Laplace) divided by the sensitivity, so an event says all that an accountant needs.
+(Gaussian) or scale (Laplace) divided by the sensitivity, so an event states all that an accountant needs.
 
-Every event has ``pair()``, its (epsilon, delta) if it has one of its own, ``words(count)``, what it releases
+Every event has ``pair()``, its (epsilon, delta) if it has one, ``words(count)``, what it releases
 in words, and ``inner``, the events inside it with how often each is drawn: nothing for a single one. Its
 Renyi curve is a row of ``dpkit_core.privacy.renyi``, because this module imports no NumPy.
 """
@@ -35,12 +35,12 @@ from fractions import Fraction
 from typing import Any, ClassVar, get_args
 
 import attrs
+from attrs.converters import optional
 
 from dpkit_core import validators
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import Fields
-from dpkit_core.privacy.budget import Neighboring, rounded_up
-from dpkit_core.privacy.rounding import add_up, amplified, round_up
+from dpkit_core.privacy.budget import Neighboring, add_up, amplified, round_up, rounded_up
 from dpkit_core.validators import exact_text, frozen_floats, frozen_tuple, positive, probability
 
 ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
@@ -48,7 +48,7 @@ ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
 # JSON has no infinity; the order of pure DP is written as a word.
 _INFINITY = "infinity"
 
-#: Up to so many candidates the rounding of a selection is proved to be covered.
+#: The rounding of a selection is proved to be covered for at most this many candidates.
 CANDIDATE_LIMIT = 2**24
 
 
@@ -57,26 +57,14 @@ _is_positive = attrs.validators.optional(positive)
 _is_count = attrs.validators.optional(attrs.validators.ge(1))
 
 
-def _float_or_none(value: float | None) -> float | None:
-    return None if value is None else float(value)
-
-
 def _whole(value: int) -> int:
     if isinstance(value, bool):
-        raise TypeError(f"{value!r} is no whole number")
+        raise TypeError(f"{value!r} is not a whole number")
     return int(operator.index(value))
 
 
-def _whole_or_none(value: int | None) -> int | None:
-    return None if value is None else _whole(value)
-
-
-def _lengths_or_none(value: Iterable[int] | None) -> tuple[int, ...] | None:
-    return None if value is None else tuple(map(_whole, value))
-
-
-def _floats_or_none(value: Iterable[float] | None) -> tuple[float, ...] | None:
-    return None if value is None else frozen_floats(value)
+def _wholes(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple(map(_whole, values))
 
 
 def _are_lengths(instance: object, attribute: attrs.Attribute[Any], value: tuple[int, ...] | None) -> None:
@@ -110,10 +98,10 @@ class Laplace:
     noise_multiplier: float = attrs.field(converter=float, validator=positive)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
     sensitivity: float | None = attrs.field(
-        default=None, converter=_float_or_none, validator=_is_positive, kw_only=True
+        default=None, converter=optional(float), validator=_is_positive, kw_only=True
     )
     shape: tuple[int, ...] | None = attrs.field(
-        default=None, converter=_lengths_or_none, validator=_are_lengths, kw_only=True
+        default=None, converter=optional(_wholes), validator=_are_lengths, kw_only=True
     )
 
     def pair(self) -> tuple[float, float]:
@@ -148,10 +136,10 @@ class Gaussian:
     noise_multiplier: float = attrs.field(converter=float, validator=positive)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
     sensitivity: float | None = attrs.field(
-        default=None, converter=_float_or_none, validator=_is_positive, kw_only=True
+        default=None, converter=optional(float), validator=_is_positive, kw_only=True
     )
     shape: tuple[int, ...] | None = attrs.field(
-        default=None, converter=_lengths_or_none, validator=_are_lengths, kw_only=True
+        default=None, converter=optional(_wholes), validator=_are_lengths, kw_only=True
     )
 
     def pair(self) -> None:
@@ -185,10 +173,10 @@ class NonSphericalGaussian:
     noise_multipliers: tuple[float, ...] = attrs.field(converter=frozen_floats)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
     sensitivities: tuple[float, ...] | None = attrs.field(
-        default=None, converter=_floats_or_none, kw_only=True
+        default=None, converter=optional(frozen_floats), kw_only=True
     )
     shape: tuple[int, ...] | None = attrs.field(
-        default=None, converter=_lengths_or_none, validator=_are_lengths, kw_only=True
+        default=None, converter=optional(_wholes), validator=_are_lengths, kw_only=True
     )
 
     @noise_multipliers.validator
@@ -243,10 +231,10 @@ class ExponentialMechanism:
     epsilon: float = attrs.field(converter=float, validator=positive)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
     sensitivity: float | None = attrs.field(
-        default=None, converter=_float_or_none, validator=_is_positive, kw_only=True
+        default=None, converter=optional(float), validator=_is_positive, kw_only=True
     )
     candidates: int | None = attrs.field(
-        default=None, converter=_whole_or_none, validator=_is_count, kw_only=True
+        default=None, converter=optional(_whole), validator=_is_count, kw_only=True
     )
 
     def pair(self) -> tuple[float, float]:
@@ -273,10 +261,10 @@ class PermuteAndFlip:
     epsilon: float = attrs.field(converter=float, validator=positive)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
     sensitivity: float | None = attrs.field(
-        default=None, converter=_float_or_none, validator=_is_positive, kw_only=True
+        default=None, converter=optional(float), validator=_is_positive, kw_only=True
     )
     candidates: int | None = attrs.field(
-        default=None, converter=_whole_or_none, validator=_is_count, kw_only=True
+        default=None, converter=optional(_whole), validator=_is_count, kw_only=True
     )
 
     def pair(self) -> tuple[float, float]:
@@ -290,7 +278,7 @@ class PermuteAndFlip:
 
 @attrs.frozen
 class PureDP:
-    """Any mechanism of which only ``epsilon``-DP is known; ``proof`` is where the argument is."""
+    """Any mechanism known only to be ``epsilon``-DP; ``proof`` is where the argument is."""
 
     inner: ClassVar[tuple[()]] = ()
 
@@ -309,7 +297,7 @@ class PureDP:
 
 @attrs.frozen
 class ApproxDP:
-    """Any mechanism of which only ``(epsilon, delta)``-DP is known; ``proof`` is where the argument is."""
+    """Any mechanism known only to be ``(epsilon, delta)``-DP; ``proof`` is where the argument is."""
 
     inner: ClassVar[tuple[()]] = ()
 
@@ -330,7 +318,7 @@ class ApproxDP:
 
 @attrs.frozen
 class Renyi:
-    """Any mechanism of which Renyi divergences at some orders are known, in both directions.
+    """Any mechanism with known Renyi divergences at some orders, in both directions.
 
     ``proof`` is where the argument is.
     """
@@ -448,7 +436,7 @@ class Sequence:
 
 @attrs.frozen
 class Filtered:
-    """``event``, ``rounds`` times, of which no record takes part in more than ``charged`` rounds may cost.
+    """``event``, ``rounds`` times; no record takes part in more than ``charged`` rounds may cost.
 
     Each record has an account (``dpkit_core.privacy.accounts``) and takes part while its own costs add up to
     at most ``charged`` times that of ``event``. Costs ``charged`` times ``event`` at every Renyi order; what
@@ -504,8 +492,8 @@ class Filtered:
 class Disjoint:
     """``event`` on each of ``parts`` sets of records, one after the other, every record being in one of them.
 
-    Which one it is follows from the record alone, from what was released before, and from secret coins of the
-    record's own; nobody's presence moves another. Costs what one ``event`` costs (McSherry 2009, Theorem 4):
+    Which one it is follows from the record alone, from what was released before, and from the record's secret
+    coins; no record's presence moves another. Costs what one ``event`` costs (McSherry 2009, Theorem 4):
     given the set that a record is in, all other steps have one law with and without it, so that an adaptive
     composition of one ``event`` and of nothing is left; hockey-stick divergences and exp((a - 1) D_a) of
     mixtures over the sets are at most the largest.
@@ -577,7 +565,7 @@ Inner = tuple[tuple[Event, int], ...]
 EVENT_TYPES: Mapping[str, type[Event]] = {event.__name__: event for event in get_args(Event)}
 
 
-#: Fields that say what an event was, and on which no cost depends; what each is called where it is missing.
+#: Fields that describe an event without affecting its cost, and how a message names each if it is missing.
 UNPRICED: Mapping[str, str] = {
     "sensitivity": "its sensitivity",
     "sensitivities": "its sensitivities",
@@ -651,7 +639,7 @@ def composed_pair(steps: Inner) -> tuple[float, float] | None:
 
 
 def unstated(event: Event) -> str | None:
-    """Return what an event leaves unsaid that the meter compares and a certificate tells."""
+    """Return the facts that an event leaves out although the meter compares and certificates report them."""
     for inner in walk(event):
         facts = attrs.asdict(inner, recurse=False)
         missing = [words for name, words in UNPRICED.items() if facts.get(name, ...) in (None, "")]
@@ -661,12 +649,12 @@ def unstated(event: Event) -> str | None:
 
 
 def says_facts(event: Event) -> bool:
-    """Return whether ``event``, or one inside it, says anything on which its cost does not depend."""
+    """Return whether ``event``, or one inside it, states anything on which its cost does not depend."""
     return any(getattr(inner, name, None) not in (None, "") for inner in walk(event) for name in UNPRICED)
 
 
 def expand(events: Iterable[Event]) -> Iterator[Event]:
-    """Yield the single events of which ``events`` are made, in order; noise on a sample is a single event."""
+    """Yield the single events that make up ``events``, in order; noise on a sample is a single event."""
     for event in events:
         if isinstance(event, PoissonSampled) or not event.inner:
             yield event
@@ -677,7 +665,7 @@ def expand(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def priced(event: Event) -> Event:
-    """Return the event by what it costs: without what no cost depends on, and alike events in a row counted.
+    """Return the event reduced to what determines its cost; equal events in a row are counted.
 
     >>> pick = ExponentialMechanism(0.1, sensitivity=2.0, candidates=10)
     >>> priced(Repeated(Sequence((pick, attrs.evolve(pick, sensitivity=1.0))), 3)) == Repeated(
@@ -802,7 +790,7 @@ def event_from_json(document: Mapping[str, Any]) -> Event:
 
 
 def _fact(fields: Fields, name: str) -> Any:  # noqa: PLR0911 - one line for each kind of field
-    """Return the field of an event by its type, which its name tells."""
+    """Return a field of an event by the type that belongs to its name."""
     match name:
         case "event":
             return event_from_json(fields.mapping(name))

@@ -14,17 +14,17 @@ exceed the budget" is not valid where the next mechanism may depend on the outco
 Tran and Räisä, arXiv 2602.06756). A run that was accounted for in such a way enters by its (epsilon, delta),
 as any mechanism may.
 
-``Basic`` is here; ``RenyiFilter`` and ``GaussianFilter`` have modules of their own. The proofs are in their
-docstrings. In all of them P and Q are the laws of everything released, on two neighboring tables, under one
-strategy of whoever chooses the runs; y is what the first run releases, P_1 and Q_1 its laws, and P_y and Q_y
-are the laws of the rest given y.
+``Basic`` is here. ``RenyiFilter`` and ``GaussianFilter`` are in ``dpkit_core.privacy.divergence_filters``,
+because they need a numerical library. The proofs are in the docstrings. In all of them P and Q are the laws
+of everything released, on two neighboring tables, under one strategy of whoever chooses the runs; y is what
+the first run releases, P_1 and Q_1 its laws, and P_y and Q_y are the laws of the rest given y.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol, Self
@@ -33,10 +33,10 @@ import attrs
 
 from dpkit_core.errors import InvalidBudget, InvalidRelease
 from dpkit_core.privacy.budget import Budget, Neighboring
-from dpkit_core.privacy.composition import obstacle
-from dpkit_core.privacy.events import ApproxDP, Event, PureDP
+from dpkit_core.privacy.composition import approximate, obstacle
+from dpkit_core.privacy.events import Event
 
-#: One number for each unit of a filter; None where no finite number will do.
+#: One number for each unit of a filter; None where no finite number is large enough.
 Ticks = tuple[int | None, ...]
 
 #: Ticks to the unit, as powers of ten: of an epsilon, of a delta, of what has no unit of its own.
@@ -68,7 +68,7 @@ class Filter(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in a ledger."""
+        """Its name in a ledger."""
         ...
 
     @property
@@ -93,7 +93,7 @@ class Filter(Protocol):
         ...
 
     def in_words(self, total: Ticks, limits: Ticks, /) -> str:
-        """Return what is spent of what, for a person."""
+        """Return what is spent and what is allowed, for a person."""
         ...
 
     def to_document(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class Filter(Protocol):
 class Basic:
     r"""Epsilons add up, and so do deltas; a run enters by its own two numbers.
 
-    A run is admitted while both sums stay within the budget. Anybody can check them by hand from the
+    A run is admitted while both sums stay within the budget. Anyone can check them by hand from the
     certificates: an epsilon is counted in billionths, a delta in units of 1e-18, each the least whole number
     that is not below the decimal number in the certificate.
 
@@ -154,7 +154,7 @@ class Basic:
         return largest(*(share(spent, limit) for spent, limit in zip(total, limits, strict=True)))
 
     def in_words(self, total: Ticks, limits: Ticks, /) -> str:
-        """Return both sums beside their limits.
+        """Return both sums with their limits.
 
         >>> Basic().in_words((1_200_000_000, 2 * 10**12), (3 * 10**9, 10**13))
         'epsilon 1.2 of 3, delta 2e-06 of 1e-05'
@@ -173,11 +173,11 @@ class Basic:
 # Filters by name, and where those are that need a numerical library.
 _HOMES: Mapping[str, tuple[str, str]] = {
     "basic": ("dpkit_core.privacy.filters", "Basic"),
-    "renyi": ("dpkit_core.privacy.renyi_filter", "RenyiFilter"),
-    "gdp": ("dpkit_core.privacy.gaussian_filter", "GaussianFilter"),
+    "renyi": ("dpkit_core.privacy.divergence_filters", "RenyiFilter"),
+    "gdp": ("dpkit_core.privacy.divergence_filters", "GaussianFilter"),
 }
 
-#: What a filter can be called.
+#: The names of filters.
 FILTERS = tuple(_HOMES)
 
 
@@ -187,7 +187,7 @@ def filter_for(name: str, budget: Budget) -> Filter:
     Raises
     ------
     InvalidBudget
-        If there is none of that name, or it cannot keep such a budget.
+        If there is no filter of that name, or it cannot keep such a budget.
     """
     if name not in _HOMES:
         raise InvalidBudget(
@@ -203,7 +203,7 @@ def filter_from_document(document: Mapping[str, Any]) -> Filter:
     Raises
     ------
     InvalidRelease
-        If there is none of that name, or something is missing.
+        If there is no filter of that name, or something is missing.
     """
     fields = dict(document)
     name = fields.pop("name", None)
@@ -228,19 +228,12 @@ def require_some_delta(name: str, budget: Budget) -> None:
 
 
 def events_of(claim: Claim, reason: Callable[[Event], str | None]) -> tuple[Event, ...]:
-    """Return by what events a run enters: its own, or where one has no bound, any with its total.
+    """Return the events by which a run enters: its own, or, where one has no bound, one with its total.
 
-    ``reason`` tells why an event has none, as ``dpkit_core.privacy.composition.obstacle`` asks for it.
+    ``reason`` returns why an event has none, as ``dpkit_core.privacy.composition.obstacle`` asks for it.
     """
     known = claim.events and not any(obstacle(event, claim.neighboring, reason) for event in claim.events)
-    return claim.events if known else (by_total(claim),)
-
-
-def by_total(claim: Claim) -> Event:
-    """Return any mechanism with the (epsilon, delta) of a run, of which nothing else is known."""
-    if claim.delta:
-        return ApproxDP(claim.epsilon, claim.delta, claim.neighboring)
-    return PureDP(claim.epsilon, claim.neighboring)
+    return claim.events if known else (approximate(claim.epsilon, claim.delta, claim.neighboring),)
 
 
 def _home(name: str) -> Any:
@@ -248,29 +241,32 @@ def _home(name: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-def some_within(total: Ticks, limits: Ticks) -> bool:
+class Alternatives(Protocol):
+    """A filter in which one of several sums, and that of leaks, must stay within its limit."""
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Names of the sums before those of epsilons and of leaks."""
+        ...
+
+
+def some_within(filter: Alternatives, total: Ticks, limits: Ticks, /) -> bool:
     """Return whether leaks, the last sum, are within their limit, and some other sum within its own."""
     *sums, leak = map(within, total, limits)
     return leak and any(sums)
 
 
-def share_of_some(total: Ticks, limits: Ticks) -> Fraction | None:
+def share_of_some(filter: Alternatives, total: Ticks, limits: Ticks, /) -> Fraction | None:
     """Return the share of the sum that has the most left, or that of leaks where it is larger."""
     *shares, leak = map(share, total, limits)
     return largest(min((each for each in shares if each is not None), default=None), leak)
 
 
-def some_in_words(names: Sequence[str], total: Ticks, limits: Ticks) -> str:
-    """Return the sum that has the most left, with its limit, and any leaks.
-
-    Parameters
-    ----------
-    names
-        What the sums before those of epsilons and of leaks are called.
-    """
+def some_in_words(filter: Alternatives, total: Ticks, limits: Ticks, /) -> str:
+    """Return the sum that has the most left, with its limit, and any leaks."""
     shares = [math.inf if each is None else each for each in map(share, total[:-1], limits[:-1])]
     best = shares.index(min(shares))
-    name, places = (*((name, DIVERGENCE) for name in names), ("epsilon", EPSILON))[best]
+    name, places = (*((name, DIVERGENCE) for name in filter.sums), ("epsilon", EPSILON))[best]
     words = f"{name} {decimal(total[best], places)} of {decimal(limits[best], places)}"
     if total[-1]:
         words += f", leaked delta {decimal(total[-1], DELTA)} of {decimal(limits[-1], DELTA)}"
@@ -294,11 +290,6 @@ def ticks_up(number: float, places: int) -> int | None:
 def ticks_down(number: float, places: int) -> int:
     """Return the largest number of ticks that is not above ``number``; 0 for less."""
     return max(0, math.floor(Fraction(number) * Fraction(10) ** places))
-
-
-def frozen_ticks(values: Iterable[int | None]) -> Ticks:
-    """Return ``values`` as a tuple."""
-    return tuple(values)
 
 
 def add(total: Ticks, cost: Ticks) -> Ticks:
@@ -327,7 +318,7 @@ def within(spent: int | None, limit: int | None) -> bool:
 
 
 def share(spent: int | None, limit: int | None) -> Fraction | None:
-    """Return which part of its limit a sum is; None where that is no number."""
+    """Return the fraction of its limit that a sum is; None if it is infinite."""
     if limit is None or spent == 0:
         return Fraction(0)
     if spent is None or limit == 0:
@@ -336,7 +327,7 @@ def share(spent: int | None, limit: int | None) -> Fraction | None:
 
 
 def largest(*shares: Fraction | None) -> Fraction | None:
-    """Return the largest share, of which None is larger than any."""
+    """Return the largest share; None is larger than any number."""
     known = [each for each in shares if each is not None]
     return None if len(known) < len(shares) else max(known)
 

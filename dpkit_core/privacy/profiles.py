@@ -28,10 +28,10 @@ and what is missing to a probability is at most that factor, once for Theta and 
 Coordinates are independent, so factors multiply. With tau = 2 the exponent is below 2.6e-34 a number, and
 2^40 numbers together change each probability by less than a factor exp(2^-70). If P <= e^h P' and Q >= e^-h
 Q', then delta_{P|Q}(g) <= e^h delta_{P'|Q'}(g - 2 h), so that 2^-68 off g and a relative 2^-69 cover all of
-them. The scale of ``dpkit_core.noise.grid.gaussian_grid`` is at least 2^15 steps, hence s^2 - 4 >= s^2 (1 -
-2^-28): the meter's noise loses no more than continuous noise of a variance smaller by 2^-28. That is what
+them. The scale of ``dpkit_core.noise.sampler.gaussian_grid`` is at least 2^15 steps, hence s^2 - 4 >= s^2 (1
+- 2^-28): the meter's noise loses no more than continuous noise of a variance smaller by 2^-28. That is what
 is charged. The argument is about the noise alone, so it holds on a sample as well. It does not hold for a
-discrete Gaussian of a few steps that somebody else draws: such a mechanism has a Renyi curve, and no
+discrete Gaussian of a few steps that another library draws: such a mechanism has a Renyi curve, and no
 profile here.
 
 Laplace noise on a grid

@@ -11,7 +11,7 @@ delta in question. Three facts travel together (``RenyiCurve``):
 than the sum of epsilons;
 
 *leaked*, a probability. An (epsilon, delta)-DP event has no finite divergence, but it is a
-post-processing of a coin that with probability delta tells which dataset it is and otherwise starts
+post-processing of a coin that with probability delta reveals the dataset and otherwise starts
 randomized response with parameter epsilon (Kairouz, Oh and Viswanath 2015, proof of Theorem 3.3). The
 coins do not depend on the data, so the event that any of them leaks has one probability of at most
 sum delta_i =: L under both datasets. Given that none leaks, the release is a composition of events
@@ -35,8 +35,9 @@ from typing import Any, Self
 import attrs
 import numpy as np
 
-from dpkit_core.arrays import Floats
+from dpkit_core.arrays import Floats, read_only
 from dpkit_core.errors import UnsupportedEvent
+from dpkit_core.privacy.budget import add_up, amplified
 from dpkit_core.privacy.composition import require_delta, require_epsilon, steps
 from dpkit_core.privacy.events import (
     ApproxDP,
@@ -53,7 +54,6 @@ from dpkit_core.privacy.events import (
     Renyi,
     walk,
 )
-from dpkit_core.privacy.rounding import add_up, amplified
 
 #: Fine where large budgets convert, wide where small ones do; below 1.1 no budget of use converts.
 ORDERS = (
@@ -65,7 +65,7 @@ ORDERS = (
 #: Added to every curve, relatively: the closed forms below are accurate to 2^-34.
 SLACK = 2.0**-32
 
-#: The coarsest noise of the core, ``dpkit_core.noise.grid.laplace_grid``: 2^15 steps to the scale.
+#: The coarsest noise of the core, ``dpkit_core.noise.sampler.laplace_grid``: 2^15 steps to the scale.
 LAPLACE_STEP = 2.0**-15
 
 # Where order * epsilon is smaller, rounding leaves little of the exact curves, which are quadratic
@@ -203,8 +203,8 @@ def curve_of(event: Event, orders: tuple[float, ...] = ORDERS) -> RenyiCurve:
     Raises
     ------
     UnsupportedEvent
-        If there is none. ``unbounded`` tells of which event inside, and why; that amplification by sampling
-        is not for replace-one is for the caller to refuse.
+        If there is none. ``unbounded`` reports for which event inside, and why. The caller must refuse
+        amplification by sampling under replace-one.
     """
     grid, *_ = _grid(orders)
     with np.errstate(over="ignore"):  # towards infinity, the safe side
@@ -212,7 +212,7 @@ def curve_of(event: Event, orders: tuple[float, ...] = ORDERS) -> RenyiCurve:
 
 
 def curve_of_all(spent: Iterable[tuple[Event, int]], orders: tuple[float, ...] = ORDERS) -> RenyiCurve:
-    """Return the curve of events, each so many times, one after the other; see ``curve_of``."""
+    """Return the curve of events with their counts, one after the other; see ``curve_of``."""
     total = RenyiCurve.nothing(orders)
     for event, count in spent:
         total = total.then(curve_of(event, orders), count)
@@ -330,9 +330,7 @@ def sampled_gaussian(orders: tuple[float, ...], precision: float, rate: float) -
             log_mixture += part * _log_mixture(below + 1, precision, rate)
         log_moment = np.logaddexp(0.0, math.log(order * (order - 1)) + log_mixture)
         curve[index] = (1 + SLACK) * log_moment / (order - 1)
-    curve = np.minimum(curve, gaussian(np.array(orders), precision))
-    curve.flags.writeable = False
-    return curve
+    return read_only(np.minimum(curve, gaussian(np.array(orders), precision)))
 
 
 def _round_of(event: Event, grid: Floats) -> Floats:
@@ -362,14 +360,12 @@ def _round_of(event: Event, grid: Floats) -> Floats:
 def _grid(orders: tuple[float, ...]) -> tuple[Floats, Floats, Floats]:
     """Return the orders, a - 1, and log(1 - 1/a) - log(a) / (a - 1), as arrays."""
     grid = np.array(orders)
-    arrays = (grid, grid - 1, np.log1p(-1 / grid) - np.log(grid) / (grid - 1))
-    for array in arrays:
-        array.flags.writeable = False
-    return arrays
+    offset = np.log1p(-1 / grid) - np.log(grid) / (grid - 1)
+    return read_only(grid), read_only(grid - 1), read_only(offset)
 
 
 def _precision(event: Gaussian | NonSphericalGaussian) -> float:
-    """Return 1 / multiplier^2; it adds up over groups of coordinates with noise of their own."""
+    """Return 1 / multiplier^2; it adds up over groups of coordinates with separate noise."""
     if isinstance(event, Gaussian):
         return (1 / event.noise_multiplier) * (1 / event.noise_multiplier)
     return sum((1 / multiplier) * (1 / multiplier) for multiplier in event.noise_multipliers)
@@ -447,13 +443,11 @@ def _log_mixture(order: int, precision: float, rate: float) -> float:
 def _log_binomials(order: int) -> Floats:
     """Return the logarithms of a row of Pascal's triangle, each rounded once."""
     row = itertools.accumulate(range(order), lambda entry, k: entry * (order - k) // (k + 1), initial=1)
-    logarithms = np.array([math.log(entry) for entry in row])
-    logarithms.flags.writeable = False
-    return logarithms
+    return read_only(np.array([math.log(entry) for entry in row]))
 
 
 def _paired(divergences: Callable[[Floats, float], Floats]) -> _Row:
-    """Return the row of a mechanism with an (epsilon, delta) of its own, given its divergences by epsilon."""
+    """Return the row of a mechanism that has an (epsilon, delta), given its divergences by epsilon."""
 
     def curve(event: Event, orders: tuple[float, ...], grid: Floats) -> RenyiCurve:
         known = event.pair()
@@ -483,7 +477,7 @@ def _disjoint(event: Any, orders: tuple[float, ...], grid: Floats) -> RenyiCurve
 
 _Row = Callable[[Any, tuple[float, ...], Floats], RenyiCurve]
 
-#: The curve of each event that has one. What is composed of others has the sum of theirs.
+#: The curve of each event that has one. The curve of a composition is the sum of its events' curves.
 _CURVES: Mapping[type[Event], _Row] = {
     Laplace: _paired(laplace),
     Gaussian: _gaussian,

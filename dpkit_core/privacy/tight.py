@@ -10,7 +10,7 @@ What is spent is kept as mechanisms with counts. Its total is the least of
   Gaussians                         one Gaussian, exactly
   ``ExponentialMechanism``          the best of an adversary who adapts, by dynamic programming, or a
                                     Gaussian that covers it
-                                    (``adaptive_picks``)
+                                    (``pairs.optimum``)
   ``PermuteAndFlip``, ``PureDP``    randomized response, exactly
   ``Laplace``                       its own, a little above that of continuous noise
   ``ApproxDP``                      randomized response, and its delta as a leak
@@ -18,10 +18,10 @@ What is spent is kept as mechanisms with counts. Its total is the least of
 
 All pairs may be swapped, so one profile is for both directions, and parameters are relative to the
 sensitivity of the relation, so it is for both relations. The order of events does not matter: the total
-holds for every order, even one that is chosen along the way (``adaptive_picks``, *Order*).
+holds for every order, even one that is chosen along the way (``dpkit_core.privacy.pairs``, *Order*).
 
-*Leaks.* An (epsilon, delta)-DP mechanism is a post-processing of a coin that with probability delta tells
-which dataset it is and otherwise starts randomized response (Kairouz, Oh and Viswanath 2015, proof of
+*Leaks.* An (epsilon, delta)-DP mechanism is a post-processing of a coin that with probability delta reveals
+the dataset and otherwise starts randomized response (Kairouz, Oh and Viswanath 2015, proof of
 Theorem 3.3). The coins do not depend on the data, so that any of them leaks has probability L = sum delta_i
 at most, and given that none does the rest applies: delta = L + what the rest has.
 """
@@ -37,7 +37,6 @@ from typing import TypeAlias
 import numpy as np
 
 from dpkit_core.privacy import profiles
-from dpkit_core.privacy.adaptive_picks import PICKS_LIMIT, TOTAL_LIMIT, optimum
 from dpkit_core.privacy.composition import has_profile, require_delta, require_epsilon, steps
 from dpkit_core.privacy.events import (
     ApproxDP,
@@ -50,7 +49,7 @@ from dpkit_core.privacy.events import (
     PureDP,
     walk,
 )
-from dpkit_core.privacy.pairs import Pair, laplace, responses
+from dpkit_core.privacy.pairs import PICKS_LIMIT, TOTAL_LIMIT, Pair, laplace, optimum, responses
 from dpkit_core.privacy.renyi import curve_of_all
 
 Spent: TypeAlias = tuple[tuple[Event, int], ...]
@@ -59,7 +58,7 @@ Spent: TypeAlias = tuple[tuple[Event, int], ...]
 Classes: TypeAlias = dict[float, int]
 """How many mechanisms of each epsilon."""
 
-# Beyond so many of one kind, pure mechanisms are taken as picks of twice their epsilon, which they are.
+# More pure mechanisms of one kind than this are taken as picks of twice their epsilon, which they are.
 _EXACT_LIMIT = 4096
 
 # Grid steps to one standard deviation of the whole loss.

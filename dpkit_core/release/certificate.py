@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -19,14 +20,83 @@ from dpkit_core.privacy.events import (
     event_from_json,
     event_to_json,
 )
-from dpkit_core.release.witness import Witness
+from dpkit_core.privacy.filters import Ticks, filter_from_document
 from dpkit_core.text import Section, Shown
-from dpkit_core.validators import exact_text, fraction, frozen_mapping, frozen_texts, frozen_tuple
+from dpkit_core.validators import (
+    exact_text,
+    fraction,
+    frozen_mapping,
+    frozen_texts,
+    frozen_tuple,
+    hexadecimal,
+)
 
-#: Heads a guarantee that is proved and protects nobody.
+
+@attrs.frozen
+class Witness:
+    """The witness of a ledger: where a run was charged, and what its account had spent after it.
+
+    A chain of hashes shows that a ledger was not edited in the middle. It cannot show that the ledger is an
+    old copy of itself, that a second copy is in use, or that its last entries are gone: such a ledger is
+    consistent. Each release therefore carries away where in the ledger it was charged and the hash of
+    everything up to there. The releases together then testify to what the ledger must contain; ``dpkit ledger
+    audit`` compares.
+
+    Attributes
+    ----------
+    ledger
+        Identity of the ledger, which copies of it share.
+    account
+        The account that paid.
+    charge
+        Identity of the charge.
+    sequence
+        Number of the entry in the whole ledger; the first is 1.
+    head
+        Hash of that entry, which covers all entries before it.
+    measure
+        How the account adds up, as ``dpkit_core.privacy.filters.Filter.to_document`` writes it.
+    total
+        The account's total after the charge, in ticks of its measure.
+    limits
+        What the account allows, likewise.
+    """
+
+    ledger: str
+    account: str
+    charge: str
+    sequence: int
+    head: str = attrs.field(validator=hexadecimal(64))
+    measure: Mapping[str, Any] = attrs.field(converter=frozen_mapping)
+    total: Ticks = attrs.field(converter=frozen_tuple)
+    limits: Ticks = attrs.field(converter=frozen_tuple)
+
+    def __attrs_post_init__(self) -> None:
+        if self.sequence < 1:
+            raise ValueError(f"sequence is {self.sequence}; it must be at least 1")
+        if not all(ticks is None or _is_count(ticks) for ticks in (*self.total, *self.limits)):
+            raise ValueError("total and limits must be whole numbers of at least 0, or null")
+        if len(self.total) != len(self.limits):
+            raise ValueError("total and limits are not of the same units")
+
+    def in_words(self) -> str:
+        """Return what the account has spent, for a person; or that its measure is not known here."""
+        spent = "its spending cannot be shown here, because its measure is not known"
+        with contextlib.suppress(InvalidRelease):
+            measure = filter_from_document(self.measure)
+            if len(measure.units) == len(self.total):
+                spent = measure.in_words(self.total, self.limits)
+        return f"Charged to account {self.account}, entry {self.sequence} of ledger {self.ledger}: {spent}"
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+#: Introduces a guarantee that is proved but too weak to protect anyone.
 NOTHING_SAID = "NO MEANINGFUL PRIVACY"
 
-# Above, e^epsilon is no float.
+# Above this, e^epsilon exceeds the range of float64.
 LARGEST_EXPONENT = 700.0
 
 
@@ -86,16 +156,16 @@ spelled(StageEvent, lambda item: {"stage": item.stage, **event_to_json(item.even
 
 @attrs.frozen
 class Settings:
-    """What a plan was told besides public facts, budget and parts; what is at its default is not written.
+    """Further settings of a plan, after public facts, budget and parts; defaults are not written.
 
     Attributes
     ----------
     select_share
         The selection's fraction of the budget, where a regression follows it.
     batches
-        How many batches of records the run was for.
+        Number of batches of records in the run.
     iterates
-        From how many iterates of the regressor the selector dropped features; None where it selected before.
+        Number of iterates from which the selector dropped features; None if it selected first.
     """
 
     select_share: float = attrs.field(default=0.05, converter=float, validator=fraction)
@@ -138,7 +208,7 @@ class Certificate:
     dpkit
         Version of the core.
     plan
-        What else the plan was made with; with it the release can be planned again.
+        The plan's further settings; with them the release can be planned again.
     witness
         Where the run was charged and what the account had spent after it; None for a run without an account.
     """
@@ -174,7 +244,7 @@ class Certificate:
 
     @property
     def vacuous(self) -> tuple[str, ...]:
-        """Why the guarantee says nothing, where it is one that does; empty otherwise."""
+        """Why the guarantee is too weak to mean anything; empty if it is not."""
         if not self.private or self.epsilon is None:
             return ()
         return vacuous(self.epsilon, self.delta, self.schema.records)

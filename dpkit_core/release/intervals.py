@@ -1,12 +1,12 @@
-r"""How sure a released line is: standard errors and intervals, from released numbers alone.
+r"""The uncertainty of a released line: standard errors and intervals, from released numbers alone.
 
 Some regressors release a noisy matrix of second moments, and their models keep it (``NoisyMoments``). The
-noise is known, so what it does to a solution can be computed, by anybody and for no further budget.
+noise is known, so what it does to a solution can be computed by anyone, at no further cost.
 
 *What is estimated.* The linear projection: the line that predicts the clipped target best, in mean squared
 error over the population that the records are a sample of, from the clipped features of the model, given the
 released bounds and the released selection. It is not the effect of a feature, and where a selection was made
-on the same records, it says nothing of the features that were left out.
+on the same records, it says nothing about the features that were left out.
 
 *Estimate.* With v = (1, u, t) for features u and target t as released, M = sum of v v^T + E. G is M without
 its last row and column, h the rest of its last column, and
@@ -28,7 +28,7 @@ The records themselves are a sample: sigma^2 G^-1 for residuals of equal varianc
 independent, so Cov(beta) = G^-1 (sigma^2 G + N) G^-1. The residuals' sum of squares, q - h^T G^-1 h with q
 the last entry of M, is short by tr(G^-1 N) for the noise and by sigma^2 for each coefficient.
 
-*What it takes.* The expansion needs noise that is small beside G: at least ``ROOM`` times the typical
+*What it takes.* The expansion needs noise that is small relative to G: at least ``ROOM`` times the typical
 spectral norm of E_G, s sqrt(2 p) for p rows, must fit into the smallest eigenvalue of G. Features that
 are nearly collinear, such as all categories of a column, fail that, and so do few records: a refusal. And
 residuals must have about equal variance: where they spread with a feature, intervals of that feature's
@@ -71,7 +71,7 @@ class Intervals:
     covariance
         Of the estimates, by the noise and the sampling of records together (p x p).
     level
-        What fraction of intervals is to hold the truth.
+        Fraction of intervals that should contain the true value.
     target
         What is predicted.
     """
@@ -97,7 +97,7 @@ class Intervals:
         return np.column_stack([self.estimates - reach, self.estimates + reach])
 
     def of_line(self, X: Matrix) -> Matrix:
-        """Return estimate, lower and upper end of the line at records (n x 3); not of single targets.
+        """Return estimate, lower and upper end of the line at records (n x 3); not for single targets.
 
         Parameters
         ----------
@@ -139,14 +139,14 @@ class Intervals:
         )
 
     def __str__(self) -> str:
-        return str(Shown(HEADER, self.rows, tuple(self.sentences)))
+        return str(Shown(HEADER, self.rows, self.sentences))
 
     def _repr_html_(self) -> str:
-        return Shown(HEADER, self.rows, tuple(self.sentences))._repr_html_()
+        return Shown(HEADER, self.rows, self.sentences)._repr_html_()
 
 
 def intervals_of(model: Model | None, target: str, level: float = 0.95) -> Intervals:
-    """Return how sure a model's line is.
+    """Return the standard errors and intervals of a model's line.
 
     Parameters
     ----------
@@ -155,14 +155,14 @@ def intervals_of(model: Model | None, target: str, level: float = 0.95) -> Inter
     target
         What it predicts.
     level
-        What fraction of intervals is to hold the truth, above 0 and below 1.
+        Fraction of intervals that should contain the true value, above 0 and below 1.
 
     Raises
     ------
     InvalidRelease
-        If the model does not keep its noisy moments, or the noise is too large beside them.
+        If the model does not keep its noisy moments, or the noise is too large relative to them.
     InvalidOption
-        If the level is none.
+        If the level is not above 0 and below 1.
     """
     import numpy as np  # noqa: PLC0415 - likewise
 
@@ -195,8 +195,8 @@ def _solved(M: Matrix, s: float) -> tuple[Vector, Matrix]:
     smallest = float(np.linalg.eigvalsh(G)[0])
     if smallest < ROOM * s * math.sqrt(2 * p):
         raise InvalidRelease(
-            "there are no intervals for this release: the noise is too large beside what the features tell "
-            "apart. More records, a larger epsilon or fewer features would do; of features that add up to a "
+            "there are no intervals for this release: the noise is too large for features this "
+            "similar. Use more records, a larger epsilon or fewer features; of features that add up to a "
             "constant, as all categories of a column do, leave one out"
         )
     inverse = np.linalg.inv(G)

@@ -48,7 +48,7 @@ class OpaqueModel:
     Attributes
     ----------
     document
-        What the model's ``to_document`` said.
+        What the model's ``to_document`` returned.
     why
         Why it cannot be read, a sentence.
     """
@@ -63,7 +63,7 @@ class OpaqueModel:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """None that are known: what the columns of the model are is for its kind to say."""
+        """None are known: only a reader of the kind could name them."""
         return ()
 
     def predict(self, X: Matrix, /) -> Vector:
@@ -72,14 +72,14 @@ class OpaqueModel:
 
     @property
     def unusable(self) -> InvalidRelease:
-        """The error that whoever wants predictions gets, whatever the records look like."""
+        """The error that every request for predictions raises, whatever the records are."""
         return InvalidRelease(
             f"this release has a model of kind {self.kind!r}, which cannot be used for predictions here: "
             f"{self.why}"
         )
 
     def shown(self) -> Shown:
-        """Return the kind, which is all that is known."""
+        """Return the kind, the only thing known."""
         return Shown(sentences=(f"{self.kind}; see the release file",))
 
     def to_document(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def canonical(value: object, depth: int = DEPTH) -> Any:
             return {_key(key): canonical(item, depth - 1) for key, item in value.items()}
         case list() | tuple():
             return [canonical(item, depth - 1) for item in value]
-    raise InvalidRelease(f"a document has a {type(value).__name__}, which is no plain data")
+    raise InvalidRelease(f"a document has a {type(value).__name__}, which is not plain data")
 
 
 def _float(value: float) -> float:
@@ -142,7 +142,7 @@ def _key(key: object) -> str:
     if type(key) is str and key.isascii():
         return key
     if not isinstance(key, str):
-        raise InvalidRelease(f"a document has a key that is no text but a {type(key).__name__}")
+        raise InvalidRelease(f"a document has a key that is not text but a {type(key).__name__}")
     return _text(key)
 
 
@@ -159,59 +159,55 @@ def read_model(document: Mapping[str, Any], *, fallback: Reader | None = None) -
     Parameters
     ----------
     document
-        What a model's ``to_document`` said.
+        What a model's ``to_document`` returned.
     fallback
-        Reads kinds that neither the core nor an installed distribution reads.
+        A reader for kinds that neither the core nor an installed distribution reads.
 
     Raises
     ------
     InvalidRelease
-        If it has no kind, or is of a kind that comes with dpkit and lacks something.
+        If it has no kind, or is of a kind that comes with dpkit and is incomplete.
     """
     kind = document.get("kind")
     if not isinstance(kind, str):
         raise InvalidRelease(f"a model has the kind {reprlib.repr(kind)}; it must be text")
-    if kind in CORE_KINDS:
-        return CORE_KINDS[kind](document)
-    if kind in OWN_KINDS:
-        return _read_own(kind, document)
     try:
         reader = _reader(kind)
     except DpkitError as error:
-        if fallback is None:
+        if fallback is None or kind in OWN_KINDS:
             return OpaqueModel(document, str(error))
         reader = fallback
     try:
         return reader(document)
     except Exception as error:
+        if kind in CORE_KINDS or kind in OWN_KINDS:
+            raise
         return OpaqueModel(document, f"its reader failed ({type(error).__name__}: {error})")
 
 
-def _read_own(kind: str, document: Mapping[str, Any]) -> Model:
-    folder = OWN_KINDS[kind]
-    distribution = "dpkit-model-" + folder.partition("/")[2]
-    try:
-        reader = _reader(f"{distribution}:{kind}")
-    except UnknownName:
-        command = install(f"/plugins/{folder}")
-        why = f"{distribution} reads it, and is not installed. Install it with: {command}"
-        return OpaqueModel(document, why)
-    except DpkitError as error:
-        return OpaqueModel(document, str(error))
-    return reader(document)
-
-
 def _reader(kind: str) -> Reader:
-    ref = find_resource("models", kind)
-    reader = getattr(load_target(ref), "from_document", None)
+    """Return what reads a kind: the core, the one distribution of dpkit that does, or any that offers it."""
+    if kind in CORE_KINDS:
+        return CORE_KINDS[kind]
+    folder = OWN_KINDS.get(kind)
+    distribution = folder and "dpkit-model-" + folder.partition("/")[2]
+    try:
+        ref = find_resource("models", f"{distribution}:{kind}" if folder else kind)
+    except UnknownName:
+        if folder is None:
+            raise
+        command = install(f"/plugins/{folder}")
+        raise UnknownName(
+            f"{distribution} reads it, and is not installed. Install it with: {command}"
+        ) from None
+    reader: Reader | None = getattr(load_target(ref), "from_document", None)
     if not callable(reader):
         raise InvalidRelease(f"{ref} points to {ref.target}, which has no from_document")
-    made: Reader = reader
-    return made
+    return reader
 
 
 def shown(model: Model) -> Shown:
-    """Return what a person reads of a model: what it shows of itself, if its class says that, or its kind.
+    """Return what a person reads of a model: what its own ``shown`` returns, or its kind.
 
     >>> print(shown(LinearModel(("carat",), (7000.0,), -2000.0)))
       feature      coefficient
@@ -229,11 +225,11 @@ def rebuilt(model: Model) -> Model:
     Raises
     ------
     InvalidRelease
-        If it has no document, that is no plain data, or its kind cannot read it.
+        If its document is not plain data, or its kind cannot read it.
     """
     document = canonical(model.to_document())
     if not isinstance(document, dict):
-        raise InvalidRelease("the document of a model is no mapping")
+        raise InvalidRelease("the document of a model is not a mapping")
     own = getattr(type(model), "from_document", None)
     again = read_model(document, fallback=own if callable(own) else None)
     if not isinstance(again, OpaqueModel) and canonical(again.to_document()) != document:

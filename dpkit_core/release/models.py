@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpkit_core.arrays import Matrix, Vector
 
 
-#: What the intercept is called among coefficients.
+#: Name of the intercept among coefficients.
 INTERCEPT = "(intercept)"
 
 
@@ -92,7 +92,7 @@ class LinearModel:
 
 
 def interval(values: Iterable[float]) -> tuple[float, float]:
-    """Return two numbers as they are kept in a model."""
+    """Return two numbers as a model keeps them."""
     lower, upper = values
     return float(lower), float(upper)
 
@@ -147,7 +147,7 @@ class RowClippedLinearModel:
         return along_rows(clip_rows(z, self.norm), [*self.coefficients, self.intercept]) + self.offset
 
     def shown(self) -> Shown:
-        """Return the line of short records, and what is made of long ones."""
+        """Return the line for short records, and how long ones are shrunk."""
         columns = zip(self.features, self.slopes, self.centers, self.widths, strict=True)
         rows = ((name, *map(digits, numbers)) for name, *numbers in columns)
         sentence = (
@@ -240,7 +240,7 @@ class WinsorizedLinearModel:
     ``radius`` where they are longer, the prediction is ``intercept + z @ coefficients``, clipped to
     ``bounds``. No input, however far out, takes a prediction further out.
 
-    ``moments`` are what it was computed from, where they were released, too: they say how sure it is.
+    ``moments`` are what it was computed from, where they were released, too: they give its standard errors.
 
     >>> import numpy as np
     >>> model = WinsorizedLinearModel(("carat",), (1.0,), (2.0,), 1.0, (500.0,), 700.0, (0.0, 1000.0))

@@ -2,7 +2,7 @@
 
 Numbers are in a column ``prediction``. For a categorical target, a column named after the target holds the
 predicted category, and columns ``target=category`` hold probabilities: one for the positive category, which
-is predicted if its probability reaches a threshold; or one for each class, of which the most probable one is
+is predicted if its probability reaches a threshold; or one for each class, the most probable one being
 predicted. A linear model may predict "probabilities" below 0 and above 1.
 
 The prediction for a record depends on that record alone, to the last bit. So tables of any size are read and
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
     from dpkit_core.protocols import Model
 
-#: Records that are predicted for at once.
+#: Records in a batch.
 ROWS = 2**16
 
-#: What the column of predicted numbers is called, unless somebody says otherwise.
+#: Default name of the column of predicted numbers.
 NUMBER = "prediction"
 
-#: From which probability on the positive category is predicted, unless somebody says otherwise.
+#: Default probability from which on the positive category is predicted.
 THRESHOLD = 0.5
 
 
@@ -48,11 +48,11 @@ class Columns:
     Attributes
     ----------
     name
-        What the first one is called.
+        Name of the first one.
     categories
         Those with a probability column, called ``name=category``; none for a number.
     otherwise
-        What the first one holds where a single category is not predicted.
+        What the first one holds where the category is not predicted.
     threshold
         The probability from which on it is.
     """
@@ -64,7 +64,7 @@ class Columns:
 
     @classmethod
     def of(cls, model: Model, target: Column, name: str | None, threshold: float | None) -> Columns:
-        """Return the columns of a model's predictions; ``Release.predictions`` says what the others are.
+        """Return the columns of a model's predictions; ``Release.predictions`` documents the parameters.
 
         Raises
         ------
@@ -89,11 +89,11 @@ class Columns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What they are called, in order."""
+        """Their names, in order."""
         return (self.name, *(f"{self.name}={category}" for category in self.categories))
 
     def filled(self, predicted: Matrix) -> list[pa.Array]:
-        """Return them for what the model predicts: one number or several for each record, or NaN."""
+        """Return the columns for a model's predictions: one number or several for each record, or NaN."""
         import pyarrow as pa  # noqa: PLC0415 - a release is read without it
 
         chances = np.reshape(predicted, (len(predicted), max(1, len(self.categories))))
@@ -134,7 +134,7 @@ def predictions(
     keep: Sequence[str],
     options: ReadOptions,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what ``Release.predictions`` does, which predicts from these features."""
+    """Yield the batches of ``Release.predictions``, predicted from these features."""
     import pyarrow as pa  # noqa: PLC0415 - a release is read without it
 
     from dpkit_core.data.encode import encode  # noqa: PLC0415 - likewise
@@ -150,7 +150,7 @@ def predictions(
         asked = wanted(features)
         for name, written in asked.items():
             require_kind(find(source, name), written.kind)
-        # What is kept is asked for as it is written, and so as the features read it that it is for, too.
+        # A column to keep is read as it is written; a feature of the same column then reads it that way, too.
         asked |= {name: attrs.evolve(asked.get(name, Written()), kind="categorical") for name in keep}
         for batch in source.batches(asked, ROWS):
             with numbered(source.called, read):
@@ -166,7 +166,7 @@ def predictions(
 
 
 def used_features(model: Model, schema: Schema) -> list[Feature]:
-    """Return what a model uses, as the schema knows it.
+    """Return the features that a model uses, from the schema.
 
     Raises
     ------
@@ -183,12 +183,12 @@ def used_features(model: Model, schema: Schema) -> list[Feature]:
 
 
 def _require_apart(source: Source, keep: Sequence[str], columns: Columns) -> None:
-    """Raise unless the source has the columns to keep, and none of them is called as a prediction is."""
+    """Raise unless the source has the columns to keep, and none of them has the name of a prediction."""
     for name in keep:
         try:
             find(source, name)
         except InvalidData as error:
-            # What may have been meant, and the names that there are, the error says.
+            # The error suggests a name, and lists those that exist.
             raise InvalidOption(f"--keep {name}: {error}. Use the column names of the table") from None
         if name in columns.names:
             raise InvalidOption(
@@ -212,7 +212,7 @@ def texts_of(entries: pa.Array, name: str) -> pa.Array:
     Raises
     ------
     InvalidData
-        If it holds lists or anything else that is no line of text.
+        If it holds lists or anything else that cannot be one line of text.
     """
     import pyarrow as pa  # noqa: PLC0415 - likewise
 

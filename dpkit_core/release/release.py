@@ -56,8 +56,7 @@ class Release:
     Attributes
     ----------
     selected
-        Names of the selected features in the order that the selector released; empty where nothing was
-        selected.
+        Names of the selected features, in the order released; empty if nothing was selected.
     model
         The released model; None for a selection alone or a refusal.
     refusal
@@ -67,7 +66,7 @@ class Release:
     certificate
         What it cost.
     signature
-        By whom it was signed, as ``dpkit_core.release.signing`` says; None where nobody has.
+        Who signed it (``dpkit_core.release.signing``); None if it is not signed.
     """
 
     selected: tuple[str, ...]
@@ -84,7 +83,7 @@ class Release:
         return "".join(section._repr_html_() for section in self.sections())
 
     def sections(self) -> Iterator[Section]:
-        """Yield what a person reads of it: the selection, the model or the refusal, the certificate."""
+        """Yield what a person reads: the selection, the model or the refusal, the certificate."""
         if self.selected:
             names = ", ".join(self.selected)
             yield Section("Selected features, in the order released", Shown(sentences=(names,)))
@@ -107,11 +106,10 @@ class Release:
         X
             A matrix whose columns are ``model.features``, in order. Or a table of pandas, polars, pyarrow or
             any library that speaks Arrow's C stream: its columns are found by name, and those of categories
-            by the schema. Columns that the schema does not name are left out, with an ``UnusedColumns``
+            by the schema. Columns that the schema does not name are ignored, with an ``UnusedColumns``
             warning. Numbers are in the table's units, and so are predictions: the schema's transforms are
-            applied, and that of the target is taken back. What is missing is treated by the rules of the
-            schema; where that leaves something missing, and the model cannot do without, the prediction is
-            NaN.
+            applied, and that of the target is taken back. Missing values are treated by the rules of the
+            schema; where one remains that the model cannot handle, the prediction is NaN.
 
         Raises
         ------
@@ -151,9 +149,9 @@ class Release:
         """Yield predictions for the records of a table, in batches of Arrow; at least one, if of no records.
 
         A batch has the columns to keep, then ``prediction``, a number; or, of a category, a column that is
-        named after the target and holds the one that is predicted. Beside a category stand probabilities, in
-        a column ``target=category`` of the positive category or of each class. What is missing is treated as
-        by ``predict``; where there is no prediction, the category is null and the numbers are NaN.
+        named after the target and holds the one that is predicted. Next to a category stand probabilities,
+        in a column ``target=category`` of the positive category or of each class. Missing values are
+        treated as by ``predict``; where there is no prediction, the category is null and the numbers are NaN.
 
         Parameters
         ----------
@@ -161,13 +159,13 @@ class Release:
             What ``dpkit_core.plugins.sources.open_source`` takes, such as the name of a file. It is read
             once, and never as a whole.
         keep
-            Columns to have beside the predictions, as they are in the table.
+            Columns to copy from the table, before the predictions.
         name
-            What the column is called instead.
+            Another name for the first column.
         threshold
             The probability from which on the positive category is predicted; 1/2 by default.
         options
-            How the table is kept, as far as that has to be said.
+            How to read the table, where the table itself does not show it.
 
         Raises
         ------
@@ -175,8 +173,8 @@ class Release:
             If the table cannot be read, or lacks a column; or if a record of it cannot be read, after the
             batches before it.
         InvalidOption
-            If a column to keep is not there or is called as one of the predictions, or there is a threshold
-            and no single category to predict.
+            If a column to keep is missing or has the name of a prediction, or there is a threshold but no
+            single category to predict.
         InvalidRelease
             If there is no model.
         """
@@ -217,7 +215,7 @@ class Release:
         Raises
         ------
         InvalidRelease
-            If there is no model, or none that is linear.
+            If there is no model, or it is not linear.
         """
         if not isinstance(self.model, LinearModel | RowClippedLinearModel | WinsorizedLinearModel):
             kind = (
@@ -227,15 +225,15 @@ class Release:
         return {**dict(zip(self.model.features, self.model.slopes, strict=True)), INTERCEPT: self.model.level}
 
     def intervals(self, level: float = 0.95) -> Intervals:
-        """Return standard errors and intervals of the line's coefficients, by released numbers alone.
+        """Return standard errors and intervals of the line's coefficients, from released numbers alone.
 
-        For models of ``winsorized_least_squares``; it costs no budget. ``dpkit_core.release.intervals`` says
-        what is estimated, and how.
+        For models of ``winsorized_least_squares``; it costs no budget. ``dpkit_core.release.intervals``
+        documents what is estimated, and how.
 
         Raises
         ------
         InvalidRelease
-            If the model does not keep its noisy moments, or the noise is too large beside them.
+            If the model does not keep its noisy moments, or the noise is too large relative to them.
         """
         from dpkit_core.release.intervals import intervals_of  # noqa: PLC0415 - as with predictions
 
@@ -267,8 +265,8 @@ class Release:
             written["model"] = model  # whose form is up to the distribution of its kind
         if (place := first_difference(document, written)) is not None:
             raise InvalidRelease(
-                f"the release says something at {place} in another way than dpkit writes it: by a value of "
-                "another type, by null for what is left out, or by a default. Restore the file as it was "
+                f"the release spells {place} otherwise than dpkit does: with a value of another type, with "
+                "null for something left out, or with a default written out. Restore the file as it was "
                 "written"
             )
         return release

@@ -1,4 +1,4 @@
-r"""Signatures of releases: who vouches for a file, and that nobody has changed it since.
+r"""Signatures of releases: who vouches for a file, and that it has not been changed since.
 
 A signature is Ed25519 (RFC 8032) over the bytes
 
@@ -12,10 +12,10 @@ witness of a ledger. The file holds it as
 where the identity is the SHA-256 of the 32 bytes of the public key, in hexadecimal. Private keys are PEM
 files (PKCS #8) and public keys are PEM files (SubjectPublicKeyInfo), as OpenSSL writes them.
 
-*A signature proves* that whoever holds the private key has signed this document, as it is. *It does not
-prove* who that is (the public key has to come by another way than the release), when it was, that the run
-took place as the certificate says, or that no other release of the table exists. What follows from the
-events is what ``dpkit verify`` computes; what the table has cost is what the ledger says.
+*A signature proves* that the holder of the private key has signed this document, as it is. *It does not
+prove* who that is (the public key must come by another way than the release), when it was, that the run
+took place as the certificate says, or that no other release of the table exists. ``dpkit verify``
+computes what follows from the events; the ledger records what the table has cost.
 
 The keys are in another distribution, ``dpkit-command-sign``, since they need ``cryptography``.
 """
@@ -33,7 +33,7 @@ from dpkit_core.files.documents import Fields, canonical_bytes
 
 ALGORITHM = "Ed25519"
 
-#: What comes before the document, so that no other message can be taken for one.
+#: Precedes the document, so that no other message can pass for one.
 PREFIX = b"dpkit-release-signature-1\n"
 
 
@@ -85,5 +85,5 @@ def unsigned(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def signed_bytes(document: Mapping[str, Any]) -> bytes:
-    """Return what a signature of a release, as plain data, is about."""
+    """Return the bytes that a signature of a release, as plain data, covers."""
     return PREFIX + canonical_bytes(unsigned(document))

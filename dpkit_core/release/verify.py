@@ -1,4 +1,4 @@
-"""Recomputing the total of a certificate, without the data and without whoever wrote it.
+"""Recomputing the total of a certificate, without the data and without trusting its author.
 
 There are two answers. Whether the arithmetic is *confirmed*: the total is what the events compose to, and
 nothing contradicts anything else (``dpkit_core.release.consistency``). And whether the release is *private*:
@@ -8,23 +8,102 @@ noise from a seed, or no noise at all, can be accounted for without a mistake.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from dpkit_core.errors import DpkitError, InvalidRelease
+from dpkit_core.errors import DpkitError, InvalidRelease, UnsupportedEvent
 from dpkit_core.files.documents import Fields
 from dpkit_core.mechanisms.calibration import total
 from dpkit_core.plugins.registry import Registry
-from dpkit_core.privacy.events import Event, NonPrivate, PureDP, walk
-from dpkit_core.privacy.totals import TOTALS
+from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.composition import counted, elements, obstacle, pair_of, require_delta, unpaired
+from dpkit_core.privacy.events import Event, NonPrivate, PureDP, Sequence, walk
+from dpkit_core.privacy.renyi import ORDERS, curve_of_all, require_orders, unbounded
+from dpkit_core.privacy.tight import tight_epsilon, undominated
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.consistency import contradictions
 from dpkit_core.release.release import Release
+from dpkit_core.validators import frozen_floats
 
 if TYPE_CHECKING:
     from dpkit_core.protocols import Accountant
+
+
+def basic_total(events: Iterable[Event], neighboring: Neighboring, delta: float) -> float:
+    """Return the sum of epsilons, or infinity where the sum of deltas is above ``delta``.
+
+    >>> from dpkit_core.privacy.events import Laplace
+    >>> basic_total([Laplace(8.0), Laplace(4.0)], Neighboring.ADD_OR_REMOVE_ONE, 0.0)
+    0.375
+
+    Raises
+    ------
+    UnsupportedEvent
+        If an event has no epsilon, or is of another relation.
+    """
+    events = _supported(events, neighboring, unpaired)
+    require_delta(delta)
+    epsilon, spent = pair_of(Sequence(events))
+    return epsilon if spent <= delta else math.inf
+
+
+def rdp_total(
+    events: Iterable[Event], neighboring: Neighboring, delta: float, orders: Iterable[float] = ORDERS
+) -> float:
+    """Return epsilon at ``delta`` by the sum of Renyi curves on the grid ``orders``.
+
+    Raises
+    ------
+    UnsupportedEvent
+        If an event has no curve, or is of another relation.
+    ValueError
+        If the orders are invalid.
+    """
+    events = _supported(events, neighboring, unbounded)
+    grid = frozen_floats(orders)
+    require_orders(grid)
+    return curve_of_all(((event, 1) for event in events), grid).epsilon(delta)
+
+
+def tight_total(events: Iterable[Event], neighboring: Neighboring, delta: float) -> float:
+    """Return the least epsilon at ``delta`` that is proved for a composition of dominating pairs.
+
+    >>> from dpkit_core.privacy.events import Gaussian
+    >>> round(tight_total([Gaussian(5.0)], Neighboring.ADD_OR_REMOVE_ONE, 1e-6), 3)
+    0.834
+
+    Raises
+    ------
+    UnsupportedEvent
+        If no pair dominates an event, or it is of another relation.
+    """
+    events = _supported(events, neighboring, undominated)
+    return tight_epsilon(counted(itertools.chain.from_iterable(map(elements, events))), delta)
+
+
+#: Name of an accountant -> its total; further parameters are the accountant's options.
+TOTALS: Mapping[str, Callable[..., float]] = {
+    "basic": basic_total,
+    "individual_filter": rdp_total,
+    "rdp": rdp_total,
+    "tight": tight_total,
+}
+
+
+def _supported(
+    events: Iterable[Event], neighboring: Neighboring, reason: Callable[[Event], str | None]
+) -> tuple[Event, ...]:
+    events = tuple(events)
+    for event in events:
+        why = obstacle(event, neighboring, reason)
+        if why is not None:
+            raise UnsupportedEvent(f"cannot account for {why}")
+    return events
+
 
 # Recomputing a total on another machine may differ in the last digits of exp and log.
 RELATIVE_TOLERANCE = 1e-9
@@ -40,7 +119,7 @@ class Verification:
         Whether the recomputed total is the claimed one, or by another accountant at most that, and nothing
         contradicts anything else.
     private
-        Whether it is confirmed, certified private, and its guarantee says something.
+        Whether it is confirmed, certified private, and its guarantee is a meaningful one.
     epsilon
         The recomputed total at the claimed delta; None where an event has no proved cost.
     claimed

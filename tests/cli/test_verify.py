@@ -8,8 +8,8 @@ import pytest
 
 from dpkit_core import Release
 from dpkit_core.privacy.events import Gaussian
-from dpkit_core.privacy.totals import TOTALS
 from dpkit_core.release.certificate import StageEvent
+from dpkit_core.release.verify import TOTALS
 
 pytestmark = pytest.mark.usefixtures("parts")
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dpkit_core import Neighboring
 from dpkit_core.errors import InvalidBudget
+from dpkit_core.privacy.budget import add_up, amplified, round_up
 from dpkit_core.privacy.composition import (
     elements,
     obstacle,
@@ -30,7 +31,6 @@ from dpkit_core.privacy.events import (
     Repeated,
     Sequence,
 )
-from dpkit_core.privacy.rounding import add_up, amplified, round_up
 
 AR, RO = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
 positive = st.floats(1e-300, 1e300)

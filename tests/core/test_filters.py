@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dpkit_core import Budget, Neighboring, calibrate
 from dpkit_core.errors import InvalidBudget, InvalidRelease
 from dpkit_core.privacy import profiles
+from dpkit_core.privacy.divergence_filters import GaussianFilter, RenyiFilter
 from dpkit_core.privacy.events import (
     ApproxDP,
     ExponentialMechanism,
@@ -25,9 +26,7 @@ from dpkit_core.privacy.events import (
     Repeated,
 )
 from dpkit_core.privacy.filters import FILTERS, Basic, Claim, add, filter_for, filter_from_document, ticks
-from dpkit_core.privacy.gaussian_filter import GaussianFilter
 from dpkit_core.privacy.renyi import RenyiCurve, curve_of
-from dpkit_core.privacy.renyi_filter import RenyiFilter
 
 RELATION = Neighboring.ADD_OR_REMOVE_ONE
 BUDGETS = [Budget(1.0, 1e-6), Budget(math.log(3), 1e-5), Budget(0.1, 1e-8), Budget(8.0, 1e-5)]

@@ -93,7 +93,7 @@ def test_a_higher_level_is_wider():
 
 def test_noise_that_is_too_large_is_refused():
     rng = np.random.default_rng(5)
-    with pytest.raises(InvalidRelease, match="the noise is too large beside"):
+    with pytest.raises(InvalidRelease, match="the noise is too large for features"):
         intervals_of(model_of(records(100, rng), 20.0, rng), "y")
 
 

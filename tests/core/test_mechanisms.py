@@ -20,8 +20,8 @@ from dpkit_core import (
 )
 from dpkit_core.errors import PlanViolation, Unsuitable
 from dpkit_core.mechanisms.fences import MISSED_TARGET, Fences, missed_target, records_needed
+from dpkit_core.mechanisms.moments import PublicScaling, public_scale
 from dpkit_core.mechanisms.picks import PickSettings, fixed_scores, plan_picks, rounds_of, select_picks
-from dpkit_core.mechanisms.scaling import PublicScaling, public_scale
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, PermuteAndFlip, Repeated
 

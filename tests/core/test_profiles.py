@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from dpkit_core.noise.grid import gaussian_grid, laplace_grid
+from dpkit_core.noise.sampler import gaussian_grid, laplace_grid
 from dpkit_core.privacy.profiles import (
     HALF_STEP,
     VARIANCE,

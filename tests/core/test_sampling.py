@@ -19,9 +19,8 @@ import pytest
 from scipy.special import chdtrc, kolmogorov, ndtr
 
 from dpkit_core.arrays import Floats
-from dpkit_core.noise.grid import Grid, gaussian_grid, laplace_grid
 from dpkit_core.noise.randomness import Randomness
-from dpkit_core.noise.sampler import Sampler
+from dpkit_core.noise.sampler import Grid, Sampler, gaussian_grid, laplace_grid
 from dpkit_core.noise.selection import select
 
 FALSE_ALARM = 1e-4

@@ -15,9 +15,8 @@ from jsonschema import Draft202012Validator
 from dpkit_core import Account, Budget, Column, Dataset, Ledger, Neighboring, Release, Schema, compose
 from dpkit_core.privacy import events
 from dpkit_core.privacy.events import EVENT_TYPES, event_to_json
-from dpkit_core.release.certificate import Certificate, PartRecord
+from dpkit_core.release.certificate import Certificate, PartRecord, Witness
 from dpkit_core.release.kinds import CORE_KINDS, OWN_KINDS
-from dpkit_core.release.witness import Witness
 
 ROOT = Path(__file__).parents[2]
 SPECIFICATION = json.loads((ROOT / "docs/reference/release-file.schema.json").read_text(encoding="utf-8"))

@@ -18,7 +18,7 @@ from dpkit_core import Release, verify
 from dpkit_core.errors import DpkitError, InvalidRelease
 from dpkit_core.pipeline.replan import replan
 from dpkit_core.privacy import events
-from dpkit_core.privacy.totals import TOTALS
+from dpkit_core.release.verify import TOTALS
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "docs/reference/verify_release.py"

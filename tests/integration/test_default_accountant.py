@@ -8,7 +8,6 @@ from dpkit_core.pipeline import policy
 from dpkit_core.pipeline.planfile import read_plan, write_plan
 from dpkit_core.pipeline.recipes import find_recipe
 from dpkit_core.plugins.resources import resources
-from dpkit_core.privacy import totals
 from dpkit_core.privacy.events import (
     ApproxDP,
     ExponentialMechanism,
@@ -19,6 +18,7 @@ from dpkit_core.privacy.events import (
     PureDP,
     expand,
 )
+from dpkit_core.release.verify import tight_total
 
 NAMES = [f"x{i}" for i in range(8)]
 BOUNDS = dict.fromkeys([*NAMES, "y"], (0.0, 1.0))
@@ -173,7 +173,7 @@ def test_nothing_shipped_has_a_larger_total_nor_more_noise_than_by_rdp(parts, ne
     assert now.epsilon <= budget.epsilon
     events = [item.event for item in before.events]
     # Equal where basic composition is the best of both, up to the order of a sum.
-    assert totals.tight_total(events, neighboring, 1e-6) <= before.epsilon * (1 + 1e-14)
+    assert tight_total(events, neighboring, 1e-6) <= before.epsilon * (1 + 1e-14)
     # Of a single stage no noise grows. Several divide what is saved by what each saves alone.
     floor = 1 - 2e-4 if len(now.stages) == 1 else 0.995
     ratios = []

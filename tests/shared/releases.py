@@ -23,8 +23,8 @@ from dpkit_core import (
 )
 from dpkit_core.privacy import events
 from dpkit_core.privacy.filters import filter_for
-from dpkit_core.privacy.totals import TOTALS
 from dpkit_core.release.certificate import StageEvent
+from dpkit_core.release.verify import TOTALS
 
 ADDED, REPLACED = Neighboring
 BUDGET = Budget(4.0, 1e-5)

@@ -9,6 +9,7 @@ from fractions import Fraction
 import attrs
 import numpy as np
 
+from dpkit_core.privacy.budget import add_up, amplified
 from dpkit_core.privacy.composition import pair_of
 from dpkit_core.privacy.events import (
     ApproxDP,
@@ -21,7 +22,6 @@ from dpkit_core.privacy.events import (
     Sequence,
 )
 from dpkit_core.privacy.renyi import ORDERS, RenyiCurve
-from dpkit_core.privacy.rounding import add_up, amplified
 from zoo.rows import lie, whole
 from zoo.twins import (
     FULL_TAILS,

@@ -38,6 +38,7 @@ from dpkit_core import (
 )
 from dpkit_core.errors import Unsuitable, UnsupportedEvent
 from dpkit_core.mechanisms.picks import PickSettings, plan_picks, select_picks
+from dpkit_core.privacy.budget import add_up
 from dpkit_core.privacy.composition import (
     obstacle,
     pair_of,
@@ -60,7 +61,6 @@ from dpkit_core.privacy.events import (
 )
 from dpkit_core.privacy.events import Sequence as EventSequence
 from dpkit_core.privacy.renyi import ORDERS, RenyiCurve, curve_of, unbounded
-from dpkit_core.privacy.rounding import add_up
 from dpkit_core.validators import frozen_floats, frozen_tuple
 from zoo.rows import honest
 

@@ -16,6 +16,7 @@ from typing import ClassVar, Self
 import attrs
 
 from dpkit_core import Accountant, Neighboring
+from dpkit_core.privacy.budget import add_up
 from dpkit_core.privacy.composition import (
     obstacle,
     pair_of,
@@ -25,7 +26,6 @@ from dpkit_core.privacy.composition import (
     unpaired,
 )
 from dpkit_core.privacy.events import Event
-from dpkit_core.privacy.rounding import add_up
 from dpkit_core.validators import not_negative
 
 
@@ -60,7 +60,7 @@ class BasicAccountant:
 
     api: ClassVar[int] = 3
     proof: ClassVar[str] = (
-        "dpkit_core.privacy.rounding (arithmetic); Dwork and Roth 2014, Theorem B.1 (sums of epsilons "
+        "dpkit_core.privacy.budget (arithmetic); Dwork and Roth 2014, Theorem B.1 (sums of epsilons "
         "and deltas)"
     )
     reference: ClassVar[str] = (

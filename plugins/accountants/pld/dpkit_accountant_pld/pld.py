@@ -42,6 +42,7 @@ import numpy as np
 from dpkit_core import Accountant, Neighboring
 from dpkit_core.arrays import Floats
 from dpkit_core.privacy import profiles
+from dpkit_core.privacy.budget import round_up
 from dpkit_core.privacy.composition import (
     counted,
     elements,
@@ -61,7 +62,6 @@ from dpkit_core.privacy.events import (
     Renyi,
 )
 from dpkit_core.privacy.renyi import RenyiCurve, curve_of_all, unbounded
-from dpkit_core.privacy.rounding import round_up
 
 if TYPE_CHECKING:
     from dp_accounting.pld import PrivacyLossDistribution

@@ -318,7 +318,7 @@ def test_laplace_covers_the_discrete_noise_that_the_core_draws(order):
 )
 @settings(max_examples=50, deadline=None)
 def test_the_core_draws_laplace_noise_on_no_coarser_grid(sensitivity, multiplier, dimension):
-    from dpkit_core.noise.grid import laplace_grid
+    from dpkit_core.noise.sampler import laplace_grid
     from dpkit_core.privacy.renyi import LAPLACE_STEP
 
     assert laplace_grid(sensitivity, multiplier, dimension).scale * LAPLACE_STEP >= 1

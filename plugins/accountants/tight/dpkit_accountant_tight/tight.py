@@ -56,7 +56,7 @@ class TightAccountant:
 
     api: ClassVar[int] = 3
     proof: ClassVar[str] = (
-        "dpkit_core.privacy.profiles (pairs), dpkit_core.privacy.adaptive_picks (adaptive selections); Zhu, "
+        "dpkit_core.privacy.profiles (pairs), dpkit_core.privacy.pairs (adaptive selections); Zhu, "
         "Dong and Wang 2022, Theorem 10 (composition)"
     )
     reference: ClassVar[str] = (

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from dpkit_core import Neighboring, calibrate
 from dpkit_core.errors import InvalidBudget, UnsupportedEvent
 from dpkit_core.privacy import profiles
-from dpkit_core.privacy.adaptive_picks import optimum
 from dpkit_core.privacy.events import (
     ApproxDP,
     ExponentialMechanism,
@@ -30,7 +29,7 @@ from dpkit_core.privacy.events import (
     Repeated,
     Sequence,
 )
-from dpkit_core.privacy.pairs import Pair, laplace, responses
+from dpkit_core.privacy.pairs import Pair, laplace, optimum, responses
 
 FRESH = TightAccountant()
 REPLACE = Neighboring.REPLACE_ONE

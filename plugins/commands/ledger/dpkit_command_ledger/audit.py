@@ -26,8 +26,8 @@ from dpkit_core.ledger.entries import KINDS, NOTHING, Entry, planned
 from dpkit_core.ledger.ledger import Head, Ledger
 from dpkit_core.privacy.events import event_from_json
 from dpkit_core.privacy.filters import Claim, Ticks, add
+from dpkit_core.release.certificate import Witness
 from dpkit_core.release.signing import unsigned
-from dpkit_core.release.witness import Witness
 
 Fault = Literal[
     "damaged",  # an entry is not what was written, or does not follow the one before

@@ -18,9 +18,9 @@ from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import DpkitError, InvalidRelease, install
 from dpkit_core.privacy.budget import rounded_up
 from dpkit_core.privacy.events import Event, events_in_words
-from dpkit_core.privacy.totals import TOTALS
 from dpkit_core.release.intervals import HEADER, Intervals
 from dpkit_core.release.kinds import shown
+from dpkit_core.release.verify import TOTALS
 from dpkit_core.text import Shown
 
 #: Computes what stages cost where the certificate's accountant needs a plugin.

@@ -76,8 +76,7 @@ from dpkit_core.pipeline.choose import default_accountant, unknown_to
 from dpkit_core.pipeline.parts import Part, make_part
 from dpkit_core.privacy.budget import Budget, rounded_up
 from dpkit_core.privacy.events import ApproxDP, Event, priced
-from dpkit_core.release.certificate import StageEvent
-from dpkit_core.release.witness import Witness
+from dpkit_core.release.certificate import StageEvent, Witness
 
 PROOF = "dpkit_sklearn.folds"
 

@@ -44,12 +44,12 @@ from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.moments import (
     MOST_RECORDS,
     ROUNDING,
+    PublicScaling,
     clip_rows,
     flatten,
     sum_of_products,
     unflatten,
 )
-from dpkit_core.mechanisms.scaling import PublicScaling
 from dpkit_core.privacy.events import Gaussian
 from dpkit_core.validators import length
 

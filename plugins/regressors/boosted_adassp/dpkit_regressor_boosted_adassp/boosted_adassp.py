@@ -49,13 +49,13 @@ from dpkit_core import (
 from dpkit_core.mechanisms.moments import (
     MOST_RECORDS,
     ROUNDING,
+    PublicScaling,
     clip_rows,
     gaussian_second_moment,
     second_moment_event,
     second_moment_sensitivity,
     sum_of_products,
 )
-from dpkit_core.mechanisms.scaling import PublicScaling
 from dpkit_core.privacy.events import Event, Gaussian, Repeated
 from dpkit_core.validators import fraction, length, whole_number
 

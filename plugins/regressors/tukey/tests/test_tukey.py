@@ -22,7 +22,7 @@ from dpkit_core import (
     compose,
 )
 from dpkit_core.errors import CalibrationFailed, Unsuitable
-from dpkit_core.noise.grid import laplace_grid
+from dpkit_core.noise.sampler import laplace_grid
 from dpkit_core.privacy.events import Laplace
 
 AR, RO = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE

@@ -19,7 +19,7 @@ from dpkit_core import (
     calibrate_events,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.noise.grid import gaussian_grid
+from dpkit_core.noise.sampler import gaussian_grid
 from dpkit_core.privacy.events import Gaussian
 
 ARITHMETIC = "exact discrete noise on a public power-of-two grid, ranked as whole numbers"

@@ -23,7 +23,7 @@ from scipy.special import chdtrc, ndtr
 from dpkit_core import Budget, Neighboring, Randomness, Round, Scores, SelectionRequest, Sensitivity
 from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.picks import rounds_of
-from dpkit_core.noise.grid import gaussian_grid
+from dpkit_core.noise.sampler import gaussian_grid
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 

@@ -20,7 +20,7 @@ from dpkit_core import (
     calibrate_events,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.noise.grid import Grid, laplace_grid
+from dpkit_core.noise.sampler import Grid, laplace_grid
 from dpkit_core.privacy.events import Event, ExponentialMechanism, PureDP, Repeated
 
 PROOF = (

@@ -15,7 +15,7 @@ from scipy.special import chdtrc
 from dpkit_core import Budget, Neighboring, Randomness, Round, Sampler, Scores, SelectionRequest, Sensitivity
 from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.picks import rounds_of
-from dpkit_core.noise.grid import laplace_grid
+from dpkit_core.noise.sampler import laplace_grid
 from dpkit_core.privacy.events import ExponentialMechanism, PureDP, Repeated
 
 AR = Neighboring.ADD_OR_REMOVE_ONE

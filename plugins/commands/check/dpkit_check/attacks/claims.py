@@ -11,8 +11,7 @@ from dpkit_check.attacks.elsewhere import SLOW_TO_IMPORT, imported
 from dpkit_check.cases.parts import class_of, kinds_of
 from dpkit_check.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.pipeline.parts import option_fields
-from dpkit_core.plugins.kinds import PARTS
-from dpkit_core.plugins.signatures import is_supported
+from dpkit_core.plugins.kinds import PARTS, is_supported
 from dpkit_core.protocols import API, API_FLOOR
 
 
