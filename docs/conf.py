@@ -41,7 +41,6 @@ nitpick_ignore = [
     # What `compose` puts into a plan, and what runs it: nobody else makes either.
     ("py:class", "dpkit_core.pipeline.parts.Assembly"),
     ("py:class", "Assembly"),
-    ("py:class", "Runner"),
     # Keys and graphs of libraries that are extras.
     ("py:class", "Ed25519PrivateKey"),
     ("py:class", "Ed25519PublicKey"),

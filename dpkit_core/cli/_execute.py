@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,15 +15,10 @@ import typer
 from dpkit_core.cli._outputs import Outputs, StandardOutput
 from dpkit_core.cli._process import undisturbed, unheard
 from dpkit_core.commands import render
-from dpkit_core.commands.options import Format, keys, note, until_nobody_reads
-from dpkit_core.errors import (
-    Interrupted,
-    InvalidOption,
-    ReleaseNotShown,
-    ReleaseNotWritten,
-)
+from dpkit_core.commands.options import Format, aside, keys, note, print_json, until_nobody_reads
+from dpkit_core.errors import Interrupted, ReleaseNotShown, ReleaseNotWritten
 from dpkit_core.files.writing import Output
-from dpkit_core.ledger.ledger import Ledger, Payer
+from dpkit_core.ledger.ledger import Payer
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.payment import price_in_words
@@ -41,9 +35,7 @@ from dpkit_core.pipeline.plan import (
     warning_lines,
 )
 from dpkit_core.pipeline.planfile import forecast_document, plan_document
-from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.request import Agreed
-from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.events import event_to_json
 from dpkit_core.release.release import Release
 
@@ -51,36 +43,6 @@ REFUSED = 3
 
 # As wide as the longest name of a part of dpkit's: on 80 columns, what is released has to share the rest.
 _PART = 24
-
-
-def aside() -> contextlib.redirect_stdout[Any]:
-    """Return a block in which what a part prints goes to standard error: the other one is for results."""
-    return contextlib.redirect_stdout(sys.stderr)
-
-
-def payer(
-    ledger: str | None, account: str | None, charge: str | None, *, budget: Budget | None = None
-) -> Payer | None:
-    """Return who is to pay, in the ledger that is given or that the site demands; None if nobody has to.
-
-    A ``budget`` that the site does not allow is refused here, before a part is loaded or a table read.
-    """
-    policy = Policy.of_site()
-    if budget is not None:
-        policy.require_budget(budget)
-    ledger = policy.ledger if ledger is None else ledger
-    if ledger is None or account is None:
-        for option, value in (("--ledger", ledger), ("--account", account), ("--charge", charge)):
-            if value is not None and value is not ledger:
-                raise InvalidOption(f"{option} is given without --ledger, which says where the account is")
-        if ledger is None:
-            return None
-        names = [each.account.name for each in Ledger.open(ledger).accounts()]
-        raise InvalidOption(
-            f"which account of the ledger is to pay? Give --account: "
-            f"{' or '.join(names) or 'there is none yet'}"
-        )
-    return Ledger.open(ledger).payer(account, charge=charge)
 
 
 def execute(
@@ -97,7 +59,7 @@ def execute(
     ``sign`` is where the key is that signs what is written.
     """
     with agreed:
-        # Data that cannot be used are found before anything is printed or written.
+        # Unusable data is detected before anything is printed or written.
         with aside(), render.progress() as progress:
             progress("reading the table", 0, 1)
             records = None if files.release is None else agreed.records()
@@ -151,7 +113,7 @@ def _released(
             _write(release, output)
     except KeyboardInterrupt as interrupt:
         raise Interrupted(
-            "interrupted while the plan was run: nothing is released, and the planned budget counts as spent"
+            "interrupted during the run: nothing is released, and the planned budget counts as spent"
         ) from interrupt
     return release
 
@@ -159,7 +121,7 @@ def _released(
 def _write(release: Release, output: Output | StandardOutput) -> None:
     try:
         output.write(release.to_json())
-    except OSError as error:  # it is paid for: at least it is shown, to the last digit
+    except OSError as error:  # it is paid for, so at least it is printed in full
         where = "Keep what is printed" if output.left is None else f"It is complete in {output.left}"
         with contextlib.suppress(OSError), until_nobody_reads():
             _print_document(release)
@@ -197,13 +159,13 @@ def _show_agreed(agreed: Agreed, paid_by: Payer | None, *, format: Format, dry_r
             "forecasts": [forecast_document(found) for found in plan.forecasts],
             "warnings": list(plan.warnings),
         }
-        print(json.dumps(document, indent=2, allow_nan=False))
+        print_json(document)
 
 
 def _show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str]) -> None:
     """Print what each part will spend, and what the account that pays will have spent then.
 
-    ``because`` says why these parts were composed, where nobody named them.
+    ``because`` says why these parts were composed, if the user did not name them.
     """
     price = [] if paid_by is None else [f"{price_in_words(plan, paid_by)}."]
     with until_nobody_reads():

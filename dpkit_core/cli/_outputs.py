@@ -9,14 +9,14 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, TextIO
 
 import attrs
 
-from dpkit_core.commands.options import note, print_no_more, require_elsewhere
+from dpkit_core.commands.options import STANDARD, aside, note, print_no_more, require_elsewhere
 from dpkit_core.errors import InvalidOption
 from dpkit_core.files.documents import to_toml
 from dpkit_core.files.writing import Output, reserved
@@ -24,9 +24,6 @@ from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.planfile import plan_document
 from dpkit_core.plugins.resources import require_resource
 from dpkit_core.release.release import Release
-
-#: What stands for standard output where a file is named.
-STANDARD = Path("-")
 
 
 @attrs.frozen
@@ -46,7 +43,7 @@ class StandardOutput:
     _stream: TextIO = attrs.field(factory=lambda: sys.stdout)  # from now on, whatever is redirected later
 
     def make_room(self, size: int) -> None:
-        """Find out, as far as that can be known now, whether so many bytes can be written.
+        """Check, as far as possible in advance, that ``size`` bytes can be written.
 
         Raises
         ------
@@ -80,7 +77,7 @@ class StandardOutput:
 
 
 def _unwritable(descriptor: int, size: int) -> str | None:
-    """Return why so many bytes cannot be written to what is open, as far as that can be known."""
+    """Return why ``size`` bytes cannot be written to an open file, as far as that can be known."""
     try:
         about = os.fstat(descriptor)
         if stat.S_ISREG(about.st_mode):
@@ -93,14 +90,7 @@ def _unwritable(descriptor: int, size: int) -> str | None:
         gone = any(event & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, event in polled.poll(0))
     except (AttributeError, OSError):  # a system that cannot be asked
         return None
-    return "nobody reads it" if gone else None
-
-
-def standard_output() -> StandardOutput:
-    """Return standard output as it is now, if it can be written to."""
-    output = StandardOutput()
-    output.make_room(0)
-    return output
+    return "nothing reads from it" if gone else None
 
 
 @attrs.frozen
@@ -128,7 +118,7 @@ class Outputs:
         return isinstance(self.release, StandardOutput)
 
     def save(self, plan: Plan) -> None:
-        """Write the plan, if that is asked for."""
+        """Write the plan, if requested."""
         if self.plan is not None:
             self.plan.write(to_toml(plan_document(plan)))
             note(f"wrote {self.plan.called}")
@@ -141,7 +131,9 @@ class Outputs:
         try:
             self.page.write(self._page_of(release, Path(self.release.called).name))
         except OSError as error:
-            note(f"the page {path} is not written: {error.strerror or error}; `dpkit report` writes it")
+            note(
+                f"cannot write the page {path}: {error.strerror or error}; `dpkit report` can write it later"
+            )
         else:
             note(f"wrote {path}")
 
@@ -167,43 +159,40 @@ def outputs(
     MissingDependency
         If nothing that is installed writes pages.
     """
-    asked = {"--output": release, "--save": plan, "--report": page}
-    given = [(option, path) for option, path in asked.items() if path is not None]
-    for (one, path), (other, same) in itertools.combinations(given, 2):
-        if path.resolve() == same.resolve():
-            raise InvalidOption(f"{other} and {one} are both {same}; give each its own file")
-    read = tuple(inputs)
-    for option, path in given:
-        if path == STANDARD and option != "--output":
-            raise InvalidOption(f"{option} is -, but only a release can go to standard output; name a file")
-        if path != STANDARD:
-            require_elsewhere(path, read)
+    _require_apart({"--output": release, "--save": plan, "--report": page}, tuple(inputs))
     if release is not None and release != STANDARD and release.is_file() and not force:
         raise InvalidOption(
-            f"{release} exists, and a release that is lost is still paid for; write elsewhere with "
-            "--output, or "
-            "overwrite it with --force"
+            f"{release} exists, and overwriting a release does not refund it; write elsewhere with --output, "
+            "or overwrite it with --force"
         )
-    page_of = None if page is None else _writer_of_pages()
-
+    page_of = None
+    if page is not None:
+        page_of = require_resource(
+            "pages", "release", of="dpkit-command-report", purpose="a page about a release", extra="report"
+        )
     with contextlib.ExitStack() as stack:
 
         def reserve(path: Path | None, *, replace: bool) -> Output | None:
             return None if path is None else stack.enter_context(reserved(path, replace=replace))
 
-        files = Outputs(
-            standard_output() if release == STANDARD else reserve(release, replace=force),
-            reserve(plan, replace=True),
-            reserve(page, replace=force),
-            page_of,
-        )
-        if files.to_standard_output:
-            stack.enter_context(contextlib.redirect_stdout(sys.stderr))
-        yield files
+        output: Output | StandardOutput | None
+        if release == STANDARD:
+            output = StandardOutput()
+            output.make_room(0)
+            stack.enter_context(aside())
+        else:
+            output = reserve(release, replace=force)
+        yield Outputs(output, reserve(plan, replace=True), reserve(page, replace=force), page_of)
 
 
-def _writer_of_pages() -> Callable[[Release, str], str]:
-    text_of: Callable[[Release, str], str] = require_resource(
-        "pages", "release", of="dpkit-command-report", purpose="a page about a release", extra="report"
-    )
-    return text_of
+def _require_apart(asked: Mapping[str, Path | None], inputs: Sequence[Path | str | None]) -> None:
+    """Raise if two outputs are one file, if one is an input, or if any but a release is standard output."""
+    given = [(option, path) for option, path in asked.items() if path is not None]
+    for (one, path), (other, same) in itertools.combinations(given, 2):
+        if path.resolve() == same.resolve():
+            raise InvalidOption(f"{other} and {one} are both {same}; give each its own file")
+    for option, path in given:
+        if path != STANDARD:
+            require_elsewhere(path, inputs)
+        elif option != "--output":
+            raise InvalidOption(f"{option} is -, but only a release can go to standard output; name a file")

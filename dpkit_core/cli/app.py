@@ -1,10 +1,9 @@
-"""The commands together, and what becomes of an error in any of them."""
+"""All commands together, and how an error in any of them is reported."""
 
 from __future__ import annotations
 
 import inspect
 import itertools
-import json
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,8 +14,7 @@ from typer.core import TyperGroup
 
 import dpkit_core
 from dpkit_core.cli._process import Stopped
-from dpkit_core.cli._requests import COMPOSE_EXAMPLES
-from dpkit_core.cli.compose import compose
+from dpkit_core.cli.compose import COMPOSE_EXAMPLES, compose
 from dpkit_core.cli.list import list_parts
 from dpkit_core.cli.predict import predict
 from dpkit_core.cli.run import run
@@ -24,8 +22,9 @@ from dpkit_core.cli.schema import schema
 from dpkit_core.cli.show import show
 from dpkit_core.cli.verify import verify
 from dpkit_core.commands.installed import Announced, InstalledCommands
-from dpkit_core.commands.options import note, until_nobody_reads
+from dpkit_core.commands.options import note, print_json, until_nobody_reads
 from dpkit_core.errors import BudgetSpent, CannotCompose, DpkitError, ReleaseNotShown, ReleaseNotWritten
+from dpkit_core.plugins.registry import ComponentRef
 
 _INTERNAL_ERROR = 1
 _WRONG_USE = 2
@@ -45,13 +44,13 @@ class _Commands(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta[_AS_JSON] = _wants_json(args)
-        # People add --debug to the end of the line that failed, so it is understood anywhere.
+        # Users add --debug at the end of the line that failed, so it is accepted anywhere.
         if "--debug" in args:
             args = ["--debug", *(argument for argument in args if argument != "--debug")]
         with _told_as_json(ctx):
             for argument in args:
                 if "\0" in argument:  # of a program that calls us: no shell can pass one
-                    raise typer.BadParameter(f"{argument!r} has a zero byte, which no name can have")
+                    raise typer.BadParameter(f"{argument!r} contains a zero byte, which no name can contain")
             return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -89,23 +88,28 @@ class _Commands(TyperGroup):
                 return super().invoke(ctx)
         except Stopped as stop:
             raise typer.Exit(stop.exit_code) from stop
-        except DpkitError as error:
-            _report(ctx, error, str(error), _SPENT if isinstance(error, BudgetSpent) else _WRONG_USE)
-        except OSError as error:
-            message = f"{error.filename or 'reading or writing'}: {error.strerror or error}"
-            _report(ctx, error, message, _WRONG_USE)
-        except MemoryError as error:
-            _report(ctx, error, "there is not enough memory for this; use a smaller table", _WRONG_USE)
         except Exception as error:
             if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
                 raise  # typer's own ways to end
-            whose = ctx.meta.get(_RUNNING)
-            what, fault = ("internal error", "dpkit") if whose is None else (whose, whose.distribution)
-            message = (
-                f"{what} ({type(error).__name__}: {error}). This is a fault of {fault}: report it with what "
-                "`--debug` shows"
-            )
-            _report(ctx, error, message, _INTERNAL_ERROR)
+            message, code = _in_words(error, ctx.meta.get(_RUNNING))
+            _report(ctx, error, message, code)
+
+
+def _in_words(error: Exception, running: ComponentRef | None) -> tuple[str, int]:
+    """Return what the user reads about an error, and the exit code; ``running`` is an installed command."""
+    match error:
+        case DpkitError():
+            return str(error), _SPENT if isinstance(error, BudgetSpent) else _WRONG_USE
+        case OSError():
+            return f"{error.filename or 'reading or writing'}: {error.strerror or error}", _WRONG_USE
+        case MemoryError():
+            return "there is not enough memory; use a smaller table", _WRONG_USE
+    what, whose = ("internal error", "dpkit") if running is None else (running, running.distribution)
+    return (
+        f"{what} ({type(error).__name__}: {error}). This is a bug in {whose}: report it with the "
+        "traceback that `--debug` shows",
+        _INTERNAL_ERROR,
+    )
 
 
 def _wants_json(args: list[str]) -> bool:
@@ -114,7 +118,7 @@ def _wants_json(args: list[str]) -> bool:
 
 @contextmanager
 def _told_as_json(ctx: Any) -> Iterator[None]:
-    """Tell programs what typer tells people about wrong use, which it writes to standard error."""
+    """Print for programs what typer prints for people on standard error when a command is misused."""
     try:
         yield
     except Exception as error:
@@ -124,7 +128,7 @@ def _told_as_json(ctx: Any) -> Iterator[None]:
 
 
 def _report(ctx: Any, error: Exception, message: str, code: int) -> NoReturn:
-    """Tell of an error, to people on standard error and to programs on standard output, and end."""
+    """Report an error, to people on standard error and to programs on standard output, and end."""
     if ctx.params.get("debug"):
         with suppress(OSError):
             traceback.print_exception(error)
@@ -145,7 +149,7 @@ def _print_error(error: Exception, message: str, code: int) -> None:
     if isinstance(error, CannotCompose):
         facts["reasons"] = list(error.problems)
     with suppress(OSError), until_nobody_reads():
-        print(json.dumps({"error": facts}, indent=2))
+        print_json({"error": facts})
 
 
 def _print_version(wanted: bool) -> None:
@@ -176,7 +180,7 @@ app = typer.Typer(
 @app.callback()
 def _dpkit(
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; understood after a command too.")
+        bool, typer.Option("--debug", help="Show the traceback of an error; may also come after the command.")
     ] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")

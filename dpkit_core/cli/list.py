@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shutil
 import sys
@@ -14,7 +13,7 @@ from typing import Annotated
 import typer
 
 from dpkit_core._version import __version__
-from dpkit_core.commands.options import Format, FormatOption
+from dpkit_core.commands.options import Format, FormatOption, print_json
 from dpkit_core.errors import install
 from dpkit_core.plugins.kinds import KINDS, kind_named
 from dpkit_core.plugins.registry import ComponentRef, Registry, first_party
@@ -40,32 +39,29 @@ def list_parts(
     ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """List the installed parts, or what else distributions offer, such as recipes; nothing is imported."""
+    """List the installed parts, or what else distributions offer, such as recipes. Imports none of them."""
     named = None if kind is None else kind_named(kind)
     others = named is not None and named.protocol is None
-    if named is None or not others:
-        refs = Registry().refs(kind)
-    else:
-        refs = tuple(map(described, resources(named.name)))
+    refs = tuple(map(described, resources(named.name))) if named and others else Registry().refs(kind)
     if format is Format.JSON:
-        print(json.dumps([_document(ref) for ref in refs], indent=2))
+        print_json([_document(ref) for ref in refs])
         return
     if refs:
         print(*_listing(refs, _width()), sep="\n")
-    elif others:
-        print(f"no {kind} installed")
     else:
-        print(f"no {kind or 'parts'} installed; this installs the first ones: {install('[starter]')}")
+        what = "parts" if named is None else f"{named.name}s"
+        first = "" if others else f"; this installs the first ones: {install('[starter]')}"
+        print(f"no {what} are installed{first}")
     if kind is None:
         _mention_observers()
 
 
 def _mention_observers() -> None:
-    """Say whether there are observers: nobody chooses one, and it is told of every run all the same."""
+    """Print the observers, if there are any: every run calls them, although no option names them."""
     observers = resources("hooks")
     if observers:
         names = ", ".join(ref.name for ref in observers)
-        print(f"\nTold of every run, see `dpkit list observers`: {names}")
+        print(f"\nObservers of every run (see `dpkit list observers`): {names}")
 
 
 def _document(ref: ComponentRef) -> dict[str, str]:

@@ -5,22 +5,24 @@ from __future__ import annotations
 import enum
 import io
 import itertools
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import attrs
 import typer
 
 from dpkit_core.commands.options import (
-    DecimalOption,
-    DelimiterOption,
-    EncodingOption,
-    MissingOption,
-    SpoolOption,
-    TableOption,
-    ThousandsOption,
+    STANDARD,
+    ReadingOptions,
+    grouped,
+    note,
+    require_elsewhere,
     split_names,
 )
+from dpkit_core.errors import InvalidData, InvalidOption
+from dpkit_core.text import number_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +36,75 @@ class FileFormat(enum.StrEnum):
     PARQUET = "parquet"
 
 
+@attrs.frozen
+class PredictionOptions:
+    """What is printed of each prediction, and where."""
+
+    panel: ClassVar[None] = None
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Columns of DATA to copy, unchanged, next to the predictions, such as id,name. Repeatable.",
+        ),
+    ] = None
+    called: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="NAME",
+            help="Name of the prediction column.",
+            show_default="prediction; for a categorical target, its name",
+        ),
+    ] = None
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            help="Predict the positive category at this probability or more.",
+            show_default="0.5",
+        ),
+    ] = None
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="A .csv, .json or .parquet file.",
+            show_default="-, standard output",
+        ),
+    ] = STANDARD
+    format: Annotated[
+        FileFormat | None,
+        typer.Option(
+            help="How to write: csv; json, one object with a list of records; or parquet.",
+            show_default="by the name of --output, else csv",
+        ),
+    ] = None
+
+    def file_format(self) -> FileFormat:
+        """Return how to write, which the name of the output and the format have to agree about."""
+        if self.output == STANDARD:
+            chosen = self.format or FileFormat.CSV
+            if chosen is FileFormat.PARQUET and sys.stdout.isatty():
+                raise InvalidOption("Parquet is not readable on a terminal; name a file with --output")
+            return chosen
+        by_name = {f".{known}": known for known in FileFormat}.get(self.output.suffix.lower(), self.format)
+        if by_name is None:
+            raise InvalidOption(
+                f"--output is {self.output}; its name must end in .csv, .json or .parquet, or --format must "
+                "say how to write it"
+            )
+        if self.format not in (None, by_name):
+            raise InvalidOption(
+                f"--output is {self.output} and --format is {self.format}; leave --format out, or choose "
+                "another name"
+            )
+        return by_name
+
+
+@grouped
 def predict(
     release: Annotated[
         Path, typer.Argument(metavar="RELEASE", help="A release written by `dpkit compose` or `dpkit run`.")
@@ -47,57 +118,8 @@ def predict(
         ),
     ],
     *,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--keep",
-            metavar="COLUMNS",
-            help="Columns of DATA to copy, unchanged, next to the predictions, such as id,name. Repeatable.",
-        ),
-    ] = None,
-    called: Annotated[
-        str | None,
-        typer.Option(
-            "--as",
-            metavar="NAME",
-            help="Name of the prediction column.",
-            show_default="prediction; for a categorical target, its name",
-        ),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            "--threshold",
-            metavar="P",
-            help="Predict the positive category from this probability on.",
-            show_default="0.5",
-        ),
-    ] = None,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="A .csv, .json or .parquet file.",
-            show_default="-, standard output",
-        ),
-    ] = Path("-"),
-    format: Annotated[
-        FileFormat | None,
-        typer.Option(
-            "--format",
-            help="How to write: csv; json, one object with a list of records; or parquet.",
-            show_default="by the name of --output, else csv",
-        ),
-    ] = None,
-    delimiter: DelimiterOption = None,
-    decimal: DecimalOption = ".",
-    thousands: ThousandsOption = "",
-    missing: MissingOption = None,
-    encoding: EncodingOption = None,
-    table: TableOption = None,
-    spool: SpoolOption = None,
+    wanted: PredictionOptions,
+    reading: ReadingOptions,
 ) -> None:
     """Print one prediction for each record of DATA. Costs no privacy: the model is public.
 
@@ -114,88 +136,67 @@ def predict(
     The table is read and written in batches, so it can be larger than memory. If a record cannot be read, no
     file is written; on standard output, the predictions before it have already been printed.
     """
-    import sys
-
-    from dpkit_core.cli._outputs import STANDARD
     from dpkit_core.commands import render
-    from dpkit_core.commands.options import note, require_elsewhere
-    from dpkit_core.data.source import ReadOptions
-    from dpkit_core.errors import InvalidOption
     from dpkit_core.files.writing import reserved
-    from dpkit_core.release.release import Release
-    from dpkit_core.text import number_of
 
-    kept = split_names(keep or [], "--keep") or []
-    chosen = _format_of(output, format)
-    if chosen is FileFormat.PARQUET and output == STANDARD and sys.stdout.isatty():
-        raise InvalidOption("Parquet is not readable on a terminal; name a file with --output")
-    options = ReadOptions(
-        table=table,
-        delimiter=delimiter,
-        encoding=encoding,
-        decimal=decimal,
-        thousands=thousands,
-        missing=missing or (),
-        spool=spool,
-    )
-    count = without = 0
-
-    def pieces() -> Iterator[bytes]:
-        nonlocal count, without
-        released = Release.read(release)
-        batches = released.predictions(data, kept, name=called, threshold=threshold, options=options)
-
-        def counted() -> Iterator[pa.RecordBatch]:
-            nonlocal count, without
-            for batch in batches:
-                count += batch.num_rows
-                without += _nothing(batch.column(len(kept)))
-                yield batch
-
-        yield from _WRITERS[chosen](counted(), len(kept))
-
+    output, counted = wanted.output, _Counted()
+    pieces = _pieces(release, data, wanted, reading, counted)
     if output == STANDARD:
-        binary = getattr(sys.stdout, "buffer", None)  # not where a program took its place by one of text
-        for piece in pieces():
-            if binary is None:
-                sys.stdout.write(piece.decode())
-            else:
-                binary.write(piece)
+        _print(pieces)
     else:
         require_elsewhere(output, (release, data))
         with reserved(output, replace=True) as file, render.progress() as progress:
             progress("predicting", 0, 1)
-            file.write(pieces())
-    if without:
-        lack = f"{without} of {number_of(count, 'record')} {'lacks' if without == 1 else 'lack'}"
+            file.write(pieces)
+    if counted.without:
+        lack = f"{counted.without} of {number_of(counted.records, 'record')}"
+        lack += " lacks" if counted.without == 1 else " lack"
         note(f"{lack} a value that the model needs; the prediction is nan")
     if output != STANDARD:
-        note(f"wrote {output}: {number_of(count, 'prediction')}")
+        note(f"wrote {output}: {number_of(counted.records, 'prediction')}")
 
 
-def _nothing(column: pa.Array) -> int:
-    """Return how many of a column's entries are no prediction."""
-    missing = column.is_null(nan_is_null=True).sum().as_py()
-    return int(missing or 0)
+@attrs.define
+class _Counted:
+    """How many records were read, and how many of them have no prediction."""
+
+    records: int = 0
+    without: int = 0
+
+    def through(self, batches: Iterable[pa.RecordBatch], column: int) -> Iterator[pa.RecordBatch]:
+        """Yield batches that have a prediction in ``column``, and count them."""
+        for batch in batches:
+            self.records += batch.num_rows
+            self.without += batch.column(column).is_null(nan_is_null=True).sum().as_py() or 0
+            yield batch
 
 
-def _format_of(output: Path, asked: FileFormat | None) -> FileFormat:
-    from dpkit_core.cli._outputs import STANDARD
-    from dpkit_core.errors import InvalidOption
+def _pieces(
+    release: Path, data: str, wanted: PredictionOptions, reading: ReadingOptions, counted: _Counted
+) -> Iterator[bytes]:
+    """Return the content of the output piece by piece; nothing is read before the first one."""
+    keep = split_names(wanted.keep or [], "--keep") or []
+    write = _WRITERS[wanted.file_format()]
+    options = reading.read_options()
 
-    if output == STANDARD:
-        return asked or FileFormat.CSV
-    by_name = {f".{known}": known for known in FileFormat}.get(output.suffix.lower())
-    if by_name is None and asked is None:
-        raise InvalidOption(
-            f"--output is {output}; its name must end in .csv, .json or .parquet, or --format must say how "
-            "to write it"
+    def pieces() -> Iterator[bytes]:
+        from dpkit_core.release.release import Release
+
+        batches = Release.read(release).predictions(
+            data, keep, name=wanted.called, threshold=wanted.threshold, options=options
         )
-    if by_name is not None and asked not in (None, by_name):
-        raise InvalidOption(
-            f"--output is {output} and --format is {asked}; leave --format out, or choose another name"
-        )
-    return asked or by_name or FileFormat.CSV
+        yield from write(counted.through(batches, len(keep)), len(keep))
+
+    return pieces()
+
+
+def _print(pieces: Iterable[bytes]) -> None:
+    binary = getattr(sys.stdout, "buffer", None)  # a program that calls us may have put text in its place
+    for piece in pieces:
+        if binary is None:
+            sys.stdout.write(piece.decode())
+        else:
+            binary.write(piece)
 
 
 def _lists(batch: pa.RecordBatch, kept: int) -> list[list[Any]]:
@@ -241,19 +242,25 @@ def _parquet(batches: Iterable[pa.RecordBatch], kept: int) -> Iterator[bytes]:
 
     batches = iter(batches)
     first = next(batches)
-    pieces = _Pieces()
-    with pq.ParquetWriter(pieces, first.schema) as file:
+    written = io.BytesIO()  # Arrow counts what it has written, so this can be emptied
+    with pq.ParquetWriter(written, first.schema) as file:
         for batch in itertools.chain([first], batches):
             file.write_batch(_of_types(batch, first.schema))
-            yield pieces.taken()
-    yield pieces.taken()
+            yield _taken(written)
+    yield _taken(written)
+
+
+def _taken(written: io.BytesIO) -> bytes:
+    """Empty a buffer, and return what it held."""
+    content = written.getvalue()
+    written.seek(0)
+    written.truncate()
+    return content
 
 
 def _of_types(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     """Return a batch with the types of the first one: the files of a folder may have others."""
     import pyarrow as pa
-
-    from dpkit_core.errors import InvalidData
 
     columns = []
     for field, column in zip(wanted, batch.columns, strict=True):
@@ -267,30 +274,8 @@ def _of_types(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 
-class _Pieces(io.RawIOBase):
-    """What is written to it, to be taken away piece by piece."""
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._end = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._end
-
-    def write(self, piece: Any) -> int:
-        content = bytes(piece)
-        self._pieces.append(content)
-        self._end += len(content)
-        return len(content)
-
-    def taken(self) -> bytes:
-        """Return what was written since this was asked last."""
-        content = b"".join(self._pieces)
-        self._pieces.clear()
-        return content
-
-
-_WRITERS = {FileFormat.CSV: _csv, FileFormat.JSON: _json, FileFormat.PARQUET: _parquet}
+_WRITERS: dict[FileFormat, Callable[[Iterable[pa.RecordBatch], int], Iterator[bytes]]] = {
+    FileFormat.CSV: _csv,
+    FileFormat.JSON: _json,
+    FileFormat.PARQUET: _parquet,
+}

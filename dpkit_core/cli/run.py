@@ -7,49 +7,34 @@ from typing import Annotated
 
 import typer
 
-from dpkit_core.cli._requests import OutputOption
 from dpkit_core.commands.options import (
-    AccountOption,
-    ChargeOption,
-    DecimalOption,
-    DelimiterOption,
-    EncodingOption,
     ForceOption,
     Format,
     FormatOption,
-    LedgerOption,
-    MissingOption,
+    LedgerOptions,
+    OutputOption,
+    ReadingOptions,
     SeedOption,
-    SignOption,
-    SpoolOption,
-    TableOption,
-    ThousandsOption,
+    aside,
+    grouped,
     note,
 )
 
 
+@grouped
 def run(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan written by `dpkit compose --save`.")],
     data: Annotated[
         list[str],
         typer.Argument(
             metavar="DATA...",
-            help="The private table, as for compose. For the plan of a stream, its batches in the order of "
-            "their arrival.",
+            help="The private table, as for compose. For the plan of a stream, its batches in order of "
+            "arrival.",
         ),
     ],
     *,
-    ledger: LedgerOption = None,
-    account: AccountOption = None,
-    charge: ChargeOption = None,
-    sign: SignOption = None,
-    delimiter: DelimiterOption = None,
-    decimal: DecimalOption = ".",
-    thousands: ThousandsOption = "",
-    missing: MissingOption = None,
-    encoding: EncodingOption = None,
-    table: TableOption = None,
-    spool: SpoolOption = None,
+    ledger: LedgerOptions,
+    reading: ReadingOptions,
     seed: SeedOption = None,
     output: OutputOption = Path("release.json"),
     force: ForceOption = False,
@@ -61,22 +46,12 @@ def run(
 
     Exit codes as for compose.
     """
-    from dpkit_core.cli import _execute
+    from dpkit_core.cli._execute import execute
     from dpkit_core.cli._outputs import outputs
-    from dpkit_core.data.source import ReadOptions
     from dpkit_core.pipeline.request import agreed_in
 
-    reading = ReadOptions(
-        table=table,
-        delimiter=delimiter,
-        encoding=encoding,
-        decimal=decimal,
-        thousands=thousands,
-        missing=missing or (),
-        spool=spool,
-    )
-    paid_by = _execute.payer(ledger, account, charge)
+    paid_by = ledger.payer()
     with outputs(output, force=force, inputs=(plan, *data)) as files:
-        with _execute.aside():
-            agreed = agreed_in(plan, data, reading=reading, report=note)
-        _execute.execute(agreed, files, seed=seed, format=format, paid_by=paid_by, sign=sign)
+        with aside():
+            agreed = agreed_in(plan, data, reading=reading.read_options(), report=note)
+        execute(agreed, files, seed=seed, format=format, paid_by=paid_by, sign=ledger.sign)

@@ -1,4 +1,4 @@
-"""``dpkit schema``: the start of a schema file, for a person to complete."""
+"""``dpkit schema``: the start of a schema file, for the user to complete."""
 
 from __future__ import annotations
 
@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpkit_core.commands.options import (
-    DecimalOption,
-    DelimiterOption,
-    EncodingOption,
-    MissingOption,
-    SpoolOption,
-    TableOption,
-    ThousandsOption,
-)
+from dpkit_core.commands.options import STANDARD, ReadingOptions, grouped, note
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,13 +45,14 @@ _BLANKS = {
 _BLANKS_OF_TARGET = {
     "numeric": ("# lower = ", "# upper = ", '# missing = "drop"'),
     "categorical": (
-        '# categories = ["...", "..."]  # of two, the second is predicted; of more, each is a class',
+        '# categories = ["...", "..."]  # of two, the second is predicted; with more, each is a class',
         '# positive = "..."  # or the category to predict, against all others',
     ),
     "date": ('# lower = "2000-01-01"', '# upper = "2000-01-01"', '# missing = "drop"'),
 }
 
 
+@grouped
 def schema(
     data: Annotated[
         str,
@@ -77,16 +70,10 @@ def schema(
             help="File to write, such as visits.schema.toml next to visits.csv.",
             show_default="-, standard output",
         ),
-    ] = Path("-"),
+    ] = STANDARD,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --output.")] = False,
     *,
-    delimiter: DelimiterOption = None,
-    encoding: EncodingOption = None,
-    decimal: DecimalOption = ".",
-    thousands: ThousandsOption = "",
-    missing: MissingOption = None,
-    table: TableOption = None,
-    spool: SpoolOption = None,
+    reading: ReadingOptions,
 ) -> None:
     """Draft a schema as TOML: names and kinds of columns, and blanks for you to fill in.
 
@@ -95,24 +82,14 @@ def schema(
     """
     import contextlib
 
-    from dpkit_core.commands.options import note
     from dpkit_core.data.guess import guesses
-    from dpkit_core.data.source import ReadOptions
     from dpkit_core.files.writing import reserved
     from dpkit_core.plugins.sources import open_source
 
-    options = ReadOptions(
-        table=table,
-        delimiter=delimiter,
-        encoding=encoding,
-        decimal=decimal,
-        thousands=thousands,
-        missing=missing or (),
-        spool=spool,
-    )
+    options = reading.read_options()
     with contextlib.closing(open_source(data, options)) as source:
         text = draft(source, target, guesses(source, options.written))
-    if str(output) == "-":
+    if output == STANDARD:
         print(text, end="")
         return
     with reserved(output, replace=force) as file:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import attrs
 import typer
 
-from dpkit_core.commands.options import Format, FormatOption, keys, names_of
-from dpkit_core.errors import DpkitError
+from dpkit_core.commands.options import Format, FormatOption, aside, grouped, keys, names_of, print_json
+from dpkit_core.errors import DpkitError, InvalidOption, InvalidRelease
 from dpkit_core.privacy.budget import rounded_up
+from dpkit_core.text import number_of
 
 if TYPE_CHECKING:
-    from dpkit_core.pipeline.replan import Replanned
+    from dpkit_core.pipeline.planfile import Replanned
     from dpkit_core.release.certificate import Certificate
     from dpkit_core.release.release import Release
     from dpkit_core.release.verify import Verification
@@ -24,10 +25,10 @@ _NOT_PRIVATE = 5
 
 @attrs.frozen
 class _Verified:
-    """A file, and what is to be said of it; ``error`` where it cannot be read.
+    """A file and what was found out about it; ``error`` if it cannot be read.
 
     ``objection`` is what contradicts its signature: empty if nothing does, None if no key was given;
-    ``replanned`` is what planning again has shown, None if nobody asked for it.
+    ``replanned`` is the result of planning again, None without --replan.
     """
 
     path: Path
@@ -75,51 +76,57 @@ class _Verified:
         return document
 
 
-def verify(
-    releases: Annotated[
-        list[Path],
-        typer.Argument(metavar="RELEASE...", help="Releases written by `dpkit compose` or `dpkit run`."),
-    ],
-    *,
+@attrs.frozen
+class VerificationOptions:
+    """What a release is compared with, besides its own events."""
+
+    panel: ClassVar[None] = None
     accountant: Annotated[
         str | None,
         typer.Option(
-            "--accountant",
             metavar="NAME",
             help="Recompute with this one. Default: the one that the certificate names.",
             autocompletion=names_of("accountants"),
         ),
-    ] = None,
+    ] = None
     allow_non_private: Annotated[
         bool,
         typer.Option(
             "--allow-non-private",
-            help="Exit with 0 where the arithmetic is confirmed, though the release is not private.",
+            help="Exit with 0 if the arithmetic is confirmed, even if the release is not private.",
         ),
-    ] = False,
+    ] = False
     key: Annotated[
         Path | None,
         typer.Option(
-            "--key",
             metavar="KEY.pub",
             help="Also check that the holder of this public key has signed each RELEASE as it is.",
         ),
-    ] = None,
+    ] = None
     replan: Annotated[
         bool,
         typer.Option(
             "--replan",
             help="Also make the plan again with the installed parts and compare it event by event.",
         ),
-    ] = False,
+    ] = False
     select_share: Annotated[
         float | None,
         typer.Option(
-            "--select-share",
             metavar="FRACTION",
             help="For --replan: the selection's share of the budget, if the release does not record it.",
         ),
-    ] = None,
+    ] = None
+
+
+@grouped
+def verify(
+    releases: Annotated[
+        list[Path],
+        typer.Argument(metavar="RELEASE...", help="Releases written by `dpkit compose` or `dpkit run`."),
+    ],
+    *,
+    options: VerificationOptions,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Recompute the total of each RELEASE from its events; with --key, check its signature.
@@ -127,84 +134,62 @@ def verify(
     With --replan, the installed parts make the plan again from the public facts in the release. This detects
     events that they would not have planned, even if the total is right.
 
-    Exit codes: 0 all are confirmed and private; 5 all are confirmed, and one is not private or its guarantee
+    Exit codes: 0 all are confirmed and private; 5 all are confirmed, but one is not private or its guarantee
     says nothing; 2 one is not confirmed, was not signed by the key, is not what its parts plan, or cannot be
     read.
     """
-    import json
-
-    from dpkit_core.errors import InvalidOption
-
-    signer = None if key is None else keys("--key").VerifyingKey.read(key)
-    if select_share is not None and not replan:
+    if options.select_share is not None and not options.replan:
         raise InvalidOption("--select-share applies only with --replan")
-    verified = [
-        _verified(
-            path,
-            accountant,
-            signer,
-            replan=replan,
-            select_share=select_share,
-            alone=len(releases) == 1,
-        )
-        for path in releases
-    ]
-    if format is Format.JSON:
-        documents = [one.to_document() for one in verified]
-        summary = {
-            "confirmed": all(one.confirmed for one in verified),
-            "private": all(one.private for one in verified),
-            "releases": documents,
-        }
-        print(json.dumps(documents[0] if len(documents) == 1 else summary, indent=2))
-    elif len(verified) == 1:
-        _show(verified[0])
+    key = None if options.key is None else keys("--key").VerifyingKey.read(options.key)
+    if len(releases) == 1:
+        verified = [_verified(releases[0], options, key)]
     else:
-        _show_all(verified)
-    if not all(one.confirmed for one in verified):
+        verified = [_verified_or_error(path, options, key) for path in releases]
+    confirmed, private = (all(one.confirmed for one in verified), all(one.private for one in verified))
+    documents = [one.to_document() for one in verified]
+    match format, verified:
+        case Format.JSON, [_]:
+            print_json(documents[0])
+        case Format.JSON, _:
+            print_json({"confirmed": confirmed, "private": private, "releases": documents})
+        case _, [one]:
+            _show(one)
+        case _:
+            _show_all(verified)
+    if not confirmed:
         raise typer.Exit(_NOT_CONFIRMED)
-    if not (allow_non_private or all(one.private for one in verified)):
+    if not (private or options.allow_non_private):
         raise typer.Exit(_NOT_PRIVATE)
 
 
-def _verified(
-    path: Path,
-    accountant: str | None,
-    key: Any,
-    *,
-    replan: bool,
-    select_share: float | None,
-    alone: bool,
-) -> _Verified:
-    import contextlib
-    import sys
+def _verified_or_error(path: Path, options: VerificationOptions, key: Any) -> _Verified:
+    """Verify one file among several; if it cannot be read, the others are verified all the same."""
+    try:
+        return _verified(path, options, key)
+    except DpkitError as error:
+        return _Verified(path, error=str(error))
 
-    from dpkit_core.errors import InvalidRelease
+
+def _verified(path: Path, options: VerificationOptions, key: Any) -> _Verified:
     from dpkit_core.files.documents import read_json
     from dpkit_core.release.release import Release
     from dpkit_core.release.verify import verify as recompute
 
+    # Read once: what is signed is the file as it is, and not as this dpkit would write it.
+    document = read_json(path, "release", InvalidRelease)
     try:
-        # Read once: what is signed is the file as it is, and not as this dpkit would write it.
-        document = read_json(path, "release", InvalidRelease)
-        try:
-            release = Release.from_document(document)
-        except InvalidRelease as error:
-            raise InvalidRelease(f"cannot read {path}: {error}") from error
-        objection = None if key is None else key.objection(document) or ""
-        with contextlib.redirect_stdout(sys.stderr):
-            verification = recompute(release, accountant)
-            replanned = _replanned(release, select_share) if replan else None
-        return _Verified(path, release, verification, objection, replanned=replanned)
-    except DpkitError as error:
-        if alone:
-            raise
-        return _Verified(path, error=str(error))
+        release = Release.from_document(document)
+    except InvalidRelease as error:
+        raise InvalidRelease(f"cannot read {path}: {error}") from error
+    objection = None if key is None else key.objection(document) or ""
+    with aside():
+        verification = recompute(release, options.accountant)
+        replanned = _replanned(release, options.select_share) if options.replan else None
+    return _Verified(path, release, verification, objection, replanned=replanned)
 
 
 def _replanned(release: Release, select_share: float | None) -> Replanned:
-    from dpkit_core.errors import InvalidRelease
-    from dpkit_core.pipeline.replan import replan
+    from dpkit_core.pipeline.planfile import replan
 
     try:
         return replan(release, select_share=select_share)
@@ -214,26 +199,21 @@ def _replanned(release: Release, select_share: float | None) -> Replanned:
 
 def _show(one: _Verified) -> None:
     from dpkit_core.commands import render
-    from dpkit_core.text import number_of
 
-    if one.certificate is None or one.verification is None:
+    certificate, verification, replanned = one.certificate, one.verification, one.replanned
+    if certificate is None or verification is None:
         return
-    certificate, verification = one.certificate, one.verification
-    claimed = _guarantee(certificate.epsilon, certificate.delta)
-    recomputed = _guarantee(verification.epsilon, certificate.delta)
-    print(f"claimed:    {claimed}, by {certificate.accountant}")
-    print(f"recomputed: {recomputed}, by {verification.accountant}")
+    print(f"claimed:    {_guarantee(certificate.epsilon, certificate.delta)}, by {certificate.accountant}")
+    print(f"recomputed: {_guarantee(verification.epsilon, certificate.delta)}, by {verification.accountant}")
     render.lines(_signed(one))
-    if one.replanned is not None and not one.replanned.problems:
-        print(f"replanned:  the installed parts plan the same {number_of(len(certificate.events), 'event')}")
-    for problem in one.replanned.problems if one.replanned else ():
-        render.lines([f"problem: {problem}"])
-    for note in one.replanned.notes if one.replanned else ():
-        render.lines([f"note: {note}"])
-    for problem in verification.problems:
-        render.lines([f"problem: {problem}"])
-    for reason in verification.reasons:
-        render.lines([f"not private: {reason}"])
+    if replanned is not None:
+        if not replanned.problems:
+            events = number_of(len(certificate.events), "event")
+            print(f"replanned:  the installed parts plan the same {events}")
+        render.lines(f"problem: {problem}" for problem in replanned.problems)
+        render.lines(f"note: {note}" for note in replanned.notes)
+    render.lines(f"problem: {problem}" for problem in verification.problems)
+    render.lines(f"not private: {reason}" for reason in verification.reasons)
     print(_verdict(one))
 
 
@@ -248,8 +228,8 @@ def _signed(one: _Verified) -> list[str]:
         return [f"signature:  by key {signature.key[:16]}, not checked; give that key with --key"]
     return [
         f"signature:  valid, by key {signature.key[:16]}. Its holder has signed this file, values and "
-        "certificate, as it is. Who that is, when it was, whether the run took place as the certificate "
-        "says, and whether there are other releases, no signature can prove"
+        "certificate, as it is. No signature can prove who the holder is, when it was signed, whether the "
+        "run took place as the certificate says, or whether there are other releases"
     ]
 
 

@@ -1,4 +1,4 @@
-"""The commands of other distributions: known by name and sentence unimported, loaded when they are run.
+"""The commands of other distributions: listed from metadata, and imported only when they are run.
 
 Commands are isolated like parts. ``dpkit --help`` reads metadata and source files; a command is imported when
 it is called, alone, and one that fails then is a ``BrokenPlugin`` that stops no other. The commands of dpkit
@@ -109,7 +109,7 @@ class InstalledCommands:
                 return UnknownName(sentence + guess)
             _, extra = OWN[meant]
             return UnknownName(f"{sentence}{guess} Install {meant!r} with: {install(f'[{extra}]')}")
-        return UnknownName(f"{sentence} `dpkit --help` lists those that are installed")
+        return UnknownName(f"{sentence} `dpkit --help` lists the installed commands")
 
 
 def admit(ref: ComponentRef, target: object) -> TyperCommand | TyperGroup:

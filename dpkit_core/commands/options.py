@@ -1,4 +1,4 @@
-"""What commands have in common: options, how they are read, notes, completions, and what becomes of an error.
+"""What commands share: options and how they are parsed, messages, completion, and how errors are reported.
 
 A command is a function that typer reads, offered by the entry point group ``dpkit.commands``::
 
@@ -16,28 +16,38 @@ reported in a sentence and becomes the exit code: 2 for a ``DpkitError`` or ``OS
 ``BudgetSpent``, 1, as a fault of the program, for anything else. ``typer.Exit(code)`` ends with another code.
 ``dpkit_core.commands.render`` draws headings, tables and progress.
 
-Whoever asks for help imports this module, so it loads no numerical library, and neither should a command
-before it runs: what does the work is imported within the function.
+``dpkit --help`` imports this module, so it loads no numerical library, and neither should a command before it
+runs: what does the work is imported within the function.
 """
 
 from __future__ import annotations
 
 import csv
 import enum
+import functools
+import inspect
+import json
 import os
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TextIO, get_type_hints
 
+import attrs
 import typer
 
 from dpkit_core.errors import InvalidOption
 from dpkit_core.files.documents import parse_toml
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.resources import require_resource, resources
+
+if TYPE_CHECKING:
+    from dpkit_core.data.source import ReadOptions
+    from dpkit_core.ledger.ledger import Payer
+    from dpkit_core.privacy.budget import Budget
 
 
 class Format(enum.StrEnum):
@@ -52,8 +62,19 @@ FormatOption = Annotated[
     Format, typer.Option("--format", help="table for people; json prints one object and nothing else.")
 ]
 
-_READING = "Reading"
+#: What stands for standard output where a file is named.
+STANDARD = Path("-")
 
+OutputOption = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Where to write the release; - is standard output.",
+        rich_help_panel="Writing",
+    ),
+]
 ForceOption = Annotated[
     bool,
     typer.Option(
@@ -62,124 +83,194 @@ ForceOption = Annotated[
         rich_help_panel="Writing",
     ),
 ]
-DelimiterOption = Annotated[
-    str | None,
-    typer.Option(
-        "--delimiter",
-        metavar="CHAR",
-        help="Column separator of a text file, such as ';' or tab.",
-        show_default="a comma; in .tsv, a tab",
-        rich_help_panel=_READING,
-    ),
-]
-DecimalOption = Annotated[
-    str,
-    typer.Option(
-        "--decimal",
-        metavar="CHAR",
-        help="Decimal sign of numbers in text: a point or a comma.",
-        rich_help_panel=_READING,
-    ),
-]
-ThousandsOption = Annotated[
-    str,
-    typer.Option(
-        "--thousands",
-        metavar="CHAR",
-        help="Thousands separator of numbers in text, such as the comma in 4,011.56.",
-        show_default="nothing",
-        rich_help_panel=_READING,
-    ),
-]
-MissingOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--missing",
-        metavar="TEXT",
-        help="Another text that means a missing value, such as '?'. Repeatable.",
-        rich_help_panel=_READING,
-    ),
-]
-EncodingOption = Annotated[
-    str | None,
-    typer.Option(
-        "--encoding",
-        metavar="NAME",
-        help="Character encoding of a text file, such as latin-1.",
-        show_default="UTF-8, or UTF-16 if the file has a byte order mark",
-        rich_help_panel=_READING,
-    ),
-]
-TableOption = Annotated[
-    str | None,
-    typer.Option(
-        "--table",
-        metavar="NAME",
-        help="Table or view to read from a database.",
-        rich_help_panel=_READING,
-    ),
-]
-SpoolOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--spool",
-        metavar="FOLDER",
-        help="Folder for input that can be read only once and does not fit in memory. The records stay "
-        "there, unencrypted, until the command ends.",
-        rich_help_panel=_READING,
-    ),
-]
 SeedOption = Annotated[
     int | None,
     typer.Option(
-        "--seed",
         metavar="N",
         help="Make the run reproducible. For tests and papers: the release is then NOT private, and says so.",
         rich_help_panel="Privacy",
     ),
 ]
-LedgerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--ledger",
-        metavar="FILE",
-        help="Charge the run there before any part is given data: a file of `dpkit ledger create`, or a URL.",
-        show_default="the site's, if it demands one",
-        rich_help_panel="Ledger",
-    ),
-]
-AccountOption = Annotated[
-    str | None,
-    typer.Option(
-        "--account", metavar="NAME", help="The account that pays for the run.", rich_help_panel="Ledger"
-    ),
-]
-ChargeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--charge",
-        metavar="ID",
-        help="Identity of the charge, such as a job's name: a second run of the same identity is declined.",
-        show_default="a new one",
-        rich_help_panel="Ledger",
-    ),
-]
 
-SignOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--sign",
-        metavar="KEY",
-        help="Sign the release with this private key, made by `dpkit key new`.",
-        rich_help_panel="Ledger",
-    ),
-]
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command in which each parameter that takes a group of options becomes these options.
+
+    A group is an attrs class such as ``ReadingOptions``: its fields are annotated like the parameters of a
+    command, and its ``panel`` is the heading above them in the help text.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if attrs.has(hint)}
+
+    @functools.wraps(command)
+    def flat(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in attrs.fields(group)})
+        command(**given)
+
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        group = groups.get(parameter.name)
+        parameters += [parameter] if group is None else _options_of(group)
+    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    vars(flat)["__signature__"] = inspect.Signature(keywords)
+    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
+    return flat
+
+
+def _options_of(group: type[Any]) -> Iterator[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    for field in attrs.fields(group):
+        (option,) = hints[field.name].__metadata__
+        option.rich_help_panel = group.panel
+        yield inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+
+
+@attrs.frozen
+class ReadingOptions:
+    """How a table is read, for every command that reads one; see ``dpkit_core.data.source.ReadOptions``."""
+
+    panel: ClassVar[str] = "Reading"
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHAR",
+            help="Column separator of a text file, such as ';' or tab.",
+            show_default="a comma; in .tsv, a tab",
+        ),
+    ] = None
+    decimal: Annotated[
+        str,
+        typer.Option(metavar="CHAR", help="Decimal sign of numbers in text: a point or a comma."),
+    ] = "."
+    thousands: Annotated[
+        str,
+        typer.Option(
+            metavar="CHAR",
+            help="Thousands separator of numbers in text, such as the comma in 4,011.56.",
+            show_default="nothing",
+        ),
+    ] = ""
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT", help="Another text that means a missing value, such as '?'. Repeatable."
+        ),
+    ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Character encoding of a text file, such as latin-1.",
+            show_default="UTF-8, or UTF-16 if the file has a byte order mark",
+        ),
+    ] = None
+    table: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Table or view to read from a database.")
+    ] = None
+    spool: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for input that can be read only once and does not fit in memory. The records stay "
+            "there, unencrypted, until the command ends.",
+        ),
+    ] = None
+
+    def read_options(self) -> ReadOptions:
+        """Return the options as ``open_source`` takes them.
+
+        Raises
+        ------
+        InvalidOption
+            If one cannot be used, or two contradict each other.
+        """
+        from dpkit_core.data.source import ReadOptions
+
+        return ReadOptions(**(attrs.asdict(self) | {"missing": self.missing or ()}))
+
+
+@attrs.frozen
+class LedgerOptions:
+    """Who pays for a run, and who signs its release."""
+
+    panel: ClassVar[str] = "Ledger"
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Charge the run to this ledger before any part sees data: a file made by `dpkit ledger "
+            "create`, or a URL.",
+            show_default="the site's, if it demands one",
+        ),
+    ] = None
+    account: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The account that pays for the run.")
+    ] = None
+    charge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Identity of the charge, such as the name of a job; a second run with it is declined.",
+            show_default="a new one",
+        ),
+    ] = None
+    sign: Annotated[
+        Path | None,
+        typer.Option(metavar="KEY", help="Sign the release with this private key, made by `dpkit key new`."),
+    ] = None
+
+    def payer(self, budget: Budget | None = None) -> Payer | None:
+        """Return the account that pays, in the given ledger or the one the site demands; None for neither.
+
+        A ``budget`` that the site does not allow is refused here, before a part is loaded or a table read.
+
+        Raises
+        ------
+        InvalidOption
+            If there is an account without a ledger, or a ledger without an account.
+        """
+        from dpkit_core.ledger.ledger import Ledger
+        from dpkit_core.pipeline.policy import Policy
+
+        policy = Policy.of_site()
+        if budget is not None:
+            policy.require_budget(budget)
+        where = policy.ledger if self.ledger is None else self.ledger
+        if where is None:
+            for option, value in (("--account", self.account), ("--charge", self.charge)):
+                if value is not None:
+                    raise InvalidOption(
+                        f"{option} is given without --ledger, which says where the account is"
+                    )
+            return None
+        ledger = Ledger.open(where)
+        if self.account is None:
+            names = [each.account.name for each in ledger.accounts()]
+            raise InvalidOption(
+                f"which account of the ledger pays? Give --account {' or '.join(names)}"
+                if names
+                else "the ledger has no account that could pay; create one with `dpkit ledger create`"
+            )
+        return ledger.payer(self.account, charge=self.charge)
 
 
 def note(message: str) -> None:
-    """Tell the user something on standard error; standard output is for results."""
-    with suppress(OSError):  # nobody can be told
+    """Print a message to the user on standard error; standard output is for results."""
+    with suppress(OSError):  # standard error may be closed
         print(f"dpkit: {message}", file=sys.stderr)
+
+
+def print_json(document: object) -> None:
+    """Print a document on standard output, where a program reads it."""
+    print(json.dumps(document, indent=2, default=str))
+
+
+def aside() -> redirect_stdout[TextIO]:
+    """Return a block in which what a part prints goes to standard error: standard output is for results."""
+    return redirect_stdout(sys.stderr)
 
 
 def names_of(kind: str) -> Callable[[str], list[str]]:
@@ -216,7 +307,7 @@ def require_elsewhere(path: Path, inputs: Iterable[Path | str | None]) -> None:
 
 @contextmanager
 def until_nobody_reads() -> Iterator[None]:
-    """Let printing end early and quietly where the reader of standard output has gone, as ``head`` does.
+    """End printing quietly if the reader of standard output has gone away, as ``head`` does.
 
     Raises
     ------
@@ -239,7 +330,7 @@ def until_nobody_reads() -> Iterator[None]:
 
 
 def print_no_more(stream: TextIO) -> None:
-    """Drop what a stream still holds, and all that follows: the interpreter would fail at it when it ends."""
+    """Discard what a stream still holds and all that follows; else the interpreter would fail at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
@@ -261,7 +352,7 @@ def split_names(texts: Sequence[str], option: str = "--features") -> list[str] |
     for text in texts:
         listed = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
         if not all(listed) or not listed:
-            raise InvalidOption(f"{option} is {text!r}; give column names with commas between, such as a,b,c")
+            raise InvalidOption(f"{option} is {text!r}; give column names separated by commas, such as a,b,c")
         names += listed
     doubled = [name for name in names if names.count(name) > 1]
     if doubled:
@@ -276,14 +367,9 @@ def parse_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
     {'scorer': {'penalty': 'mean'}, 'selector': {'one_shot': True}, 'regressor': {'models': 200}}
     """
     options: dict[str, dict[str, Any]] = {}
-    for setting in settings:
-        key, equals, text = setting.partition("=")
-        role, dot, option = key.strip().partition(".")
-        if not (equals and dot and role and option):
-            raise InvalidOption(f"--set {setting!r} is not ROLE.OPTION=VALUE, such as scorer.penalty=mean")
-        if option in options.setdefault(role, {}):
-            raise InvalidOption(f"--set gives {role}.{option} twice; give it once")
-        options[role][option] = _value(text.strip())
+    for name, value in _assigned(settings, r"[^.]+\..+", "ROLE.OPTION=VALUE, such as scorer.penalty=mean"):
+        role, _, option = name.partition(".")
+        options.setdefault(role, {})[option] = value
     return options
 
 
@@ -293,16 +379,21 @@ def parse_options(settings: Sequence[str]) -> dict[str, Any]:
     >>> parse_options(["trees=50", "loss=squared"])
     {'trees': 50, 'loss': 'squared'}
     """
-    options: dict[str, Any] = {}
+    return dict(_assigned(settings, r"[^\W\d]\w*", "OPTION=VALUE, such as trees=50"))
+
+
+def _assigned(settings: Sequence[str], names: str, form: str) -> Iterator[tuple[str, Any]]:
+    """Yield the name and the value of each setting; names match the pattern ``names``, each only once."""
+    known = set()
     for setting in settings:
-        option, equals, text = setting.partition("=")
-        option = option.strip()
-        if not equals or not option.isidentifier():
-            raise InvalidOption(f"--set {setting!r} is not OPTION=VALUE, such as trees=50")
-        if option in options:
-            raise InvalidOption(f"--set gives {option} twice; give it once")
-        options[option] = _value(text.strip())
-    return options
+        name, equals, text = setting.partition("=")
+        name = name.strip()
+        if not equals or not re.fullmatch(names, name):
+            raise InvalidOption(f"--set {setting!r} is not {form}")
+        if name in known:
+            raise InvalidOption(f"--set gives {name} twice; give it once")
+        known.add(name)
+        yield name, _value(text.strip())
 
 
 def _value(text: str) -> Any:

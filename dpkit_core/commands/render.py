@@ -22,9 +22,9 @@ from rich.text import Text
 if TYPE_CHECKING:
     from dpkit_core.pipeline.plan import Progress as Report
 
-# What is over sooner needs no bar.
+# Shorter work needs no bar.
 _SECONDS_BEFORE_A_BAR = 2.0
-# So many rows are laid out without rich, which takes about a millisecond for each.
+# From this many rows on, a table is laid out without rich, which takes about a millisecond a row.
 _MANY_ROWS = 500
 _NARROWEST = 8
 _MINUTE, _HOUR = 60.0, 3600.0
@@ -84,7 +84,7 @@ def _lines_of_many(
     numeric: Sequence[str],
     whole: Sequence[str],
 ) -> Iterator[str]:
-    """Yield the lines of a table of many rows, of which rich would measure each cell a dozen times."""
+    """Yield the lines of a table of many rows, where rich would measure each cell a dozen times."""
     widths = [max(map(cell_len, cells)) for cells in zip(header, *first, strict=True)]
     broken = [place for place, title in enumerate(header) if title not in (*numeric, *whole)]
     gap = "   "
@@ -134,7 +134,7 @@ def progress() -> Iterator[Report]:
     def report(stage: str, done: int, steps: int) -> None:
         if stage not in tasks:
             tasks[stage] = bar.add_task(stage)
-        # A stage of one step tells nothing on the way, so its bar only moves.
+        # A stage of one step reports no progress, so its bar only moves.
         bar.update(tasks[stage], completed=done, total=steps if steps > 1 or done else None)
 
     start = threading.Timer(_SECONDS_BEFORE_A_BAR, bar.start)
@@ -149,7 +149,7 @@ def progress() -> Iterator[Report]:
 
 class _Output(Console):
     def on_broken_pipe(self) -> None:
-        """Leave it to whoever prints; rich would end the program, whatever it was about to do."""
+        """Leave the error to the caller; rich would end the program, whatever it was about to do."""
         raise  # noqa: PLE0704 - rich calls this where it has caught the error
 
 

@@ -1,4 +1,4 @@
-"""One column of a table as the public knows it: what it holds, how it is written, how it is used.
+"""The public facts about one column of a table: what it holds, how it is written, how it is used.
 
 A ``Column`` that contradicts itself cannot be created, and the error lists everything that is wrong. Its
 features are the numbers that parts see: ``Schema`` puts those of all columns together.
@@ -21,28 +21,28 @@ from dpkit_core.files.documents import flaw_of
 
 KINDS = ("numeric", "categorical", "date")
 
-#: What may be done about a missing value.
+#: The rules for missing values.
 MISSING = ("drop", "constant", "indicator")
 
-#: What people call kinds elsewhere.
+#: The names that other tools give to kinds.
 _CALLED = {
     **dict.fromkeys(("number", "numbers", "float", "double", "int", "integer", "real"), "numeric"),
     **dict.fromkeys(("category", "enum", "factor", "text", "string", "str", "object"), "categorical"),
     **dict.fromkeys(("dates", "datetime", "timestamp", "time"), "date"),
 }
 
-# A kind is not known until it is known whether there are categories.
+# The default kind depends on whether there are categories.
 _UNSAID: Any = None
 
-# Written and read again, they tell whether a format says the year, the month and the day.
+# Formatting and parsing these shows whether a format keeps the year, the month and the day.
 _DATES = tuple(datetime.datetime(*day, tzinfo=datetime.UTC) for day in ((1987, 6, 4), (2011, 11, 23)))
 
 
-def _are_texts(value: Any) -> bool:
+def _are_texts(value: object) -> bool:
     return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
 
 
-def _says_the_day(format: Any) -> bool:
+def _says_the_day(format: object) -> bool:
     """Return whether a format prints a date that can be read back to the day."""
     if not isinstance(format, str) or flaw_of(format) is not None:
         return False
@@ -54,21 +54,18 @@ def _says_the_day(format: Any) -> bool:
         return False
 
 
-def _is_symbol(text: Any) -> bool:
+def _is_symbol(text: object) -> bool:
     """Return whether a symbol can be told apart from the number next to it."""
     if not isinstance(text, str) or flaw_of(text) is not None or text != text.strip():
         return False
     return not re.search(r"[0-9+-]", text) and any(sign not in THOUSANDS for sign in text)
 
 
-#: Facts that can be judged by themselves: what is one, and what to say of anything else.
-_BY_ITSELF: dict[str, tuple[Callable[[Any], bool], str]] = {
+#: Facts that are checked one by one: whether a value is valid, and the remedy if it is not.
+_BY_ITSELF: dict[str, tuple[Callable[[object], bool], str]] = {
     "categories": (_are_texts, "give a list of categories, each in quotes"),
     "positive": (lambda value: isinstance(value, str), "give one of its categories, in quotes"),
-    "missing": (
-        MISSING.__contains__,
-        f"give one of {', '.join(MISSING)}",
-    ),
+    "missing": (MISSING.__contains__, f"give one of {', '.join(MISSING)}"),
     "clip": (lambda value: isinstance(value, bool), "give true or false"),
     "scale": (lambda value: isinstance(value, bool), "give true or false"),
     "yeo_johnson": (
@@ -113,21 +110,21 @@ def _listed(value: Any) -> Any:
 
 @attrs.frozen(cache_hash=True)
 class Column:
-    """One column of the table as the public knows it.
+    """The public facts about one column of a table.
 
     ``lower`` and ``upper`` are the bounds of a numeric column, or None where no bound is public; parts that
     need bounds clip to them. ``categories`` lists the values of a categorical column, and ``positive`` is the
     one that is predicted where the column is the target. ``kind`` is one of ``KINDS``: by default categorical
     where there are categories, else numeric. ``missing`` is the rule for missing values, one of ``MISSING``,
-    and ``fill`` what the rule puts in their place. Dates count in days since ``EPOCH``; a bound or a ``fill``
-    may be a ``datetime.date``. ``clip``, ``yeo_johnson`` and ``scale`` say how a number is transformed then,
-    as ``dpkit_core.data.transforms``. ``format``, ``symbol``, ``decimal`` and ``thousands`` say how dates and
-    numbers are written in text, as in ``Written``; None if the schema does not say.
+    and ``fill`` what replaces them. Dates count in days since ``EPOCH``; a bound or a ``fill``
+    may be a ``datetime.date``. ``clip``, ``yeo_johnson`` and ``scale`` then transform a number, see
+    ``dpkit_core.data.transforms``. ``format``, ``symbol``, ``decimal`` and ``thousands`` describe how dates
+    and numbers are written in text, as in ``Written``; None if the schema does not.
 
     Raises
     ------
     InvalidSchema
-        If these contradict each other, with everything that is wrong.
+        If these contradict each other; lists every problem.
     """
 
     name: str
@@ -155,10 +152,10 @@ class Column:
     def __repr__(self) -> str:
         return shown_without_defaults(self, kind="numeric")
 
-    # What can be wrong with it
+    # Its problems
 
     def _problems(self) -> Iterator[str]:
-        """Yield everything that is wrong: in each fact, then between facts."""
+        """Yield every problem: first in single facts, then between facts."""
         called = f"column {self.name!r}"
         flawed = set()
         for fact, flaw in self._flaws():
@@ -216,16 +213,17 @@ class Column:
 
     def _of_positive(self) -> Iterator[str]:
         if self.positive is not None and self.positive not in self.categories:
-            yield f"has positive = {self.positive!r}, which is none of its categories {self._categories}"
+            yield f"has positive = {self.positive!r}, which is not one of its categories {self._categories}"
 
     def _of_rule(self) -> Iterator[str]:
-        if self.fill is not None and (self.missing in (None, "drop") or self._flagged_category):
+        unused = self.missing in {None, "drop"} or (self.kind, self.missing) == ("categorical", "indicator")
+        if self.fill is not None and unused:
             rule = f'missing = "{self.missing}"' if self.missing else "no rule for missing values"
             yield (
                 f'has a fill and {rule}, which does not use it; set missing = "constant", or remove "fill"'
             )
         if self.kind == "categorical" and self.missing == "constant" and self.fill not in self.categories:
-            yield f"has fill = {self.fill!r}, which is none of its categories {self._categories}"
+            yield f"has fill = {self.fill!r}, which is not one of its categories {self._categories}"
         if self.kind != "categorical" and self.missing in {"constant", "indicator"}:
             number = self.replacement
             if not isinstance(number, float) or not math.isfinite(number):
@@ -245,7 +243,7 @@ class Column:
         elif self.within is None and (self.clip or self.scale):
             yield f"has {asked[0]} but not both bounds; give lower and upper, from public knowledge"
         elif asked and self.within and self.within[0] >= self.within[1]:
-            return  # told already
+            return  # reported already
         elif self.transform is not None and not self.transform.leaves_room:
             yield (
                 f"has bounds {self.within} that yeo_johnson = {self.yeo_johnson} maps to one number or to "
@@ -253,34 +251,25 @@ class Column:
             )
 
     def _of_writing(self) -> Iterator[str]:
-        for fact, kind in (
-            ("format", "date"),
-            ("symbol", "numeric"),
-            ("decimal", "numeric"),
-            ("thousands", "numeric"),
-        ):
+        for fact in ("format", "symbol", "decimal", "thousands"):
+            kind, whose = ("date", "dates") if fact == "format" else ("numeric", "numbers")
             if getattr(self, fact) is not None and self.kind != kind:
-                whose = "dates" if kind == "date" else "numbers"
                 yield f'is {self.kind} and has {fact}; that is for {whose}: set kind = "{kind}", or remove it'
         if self.thousands and self.thousands == (self.decimal or "."):
             other = {".": ",", ",": "."}[self.thousands]
             default = "" if self.decimal else ", a point by default"
             yield f'has thousands = "{self.thousands}" and the same decimal{default}; set decimal = "{other}"'
 
-    # What it says
+    # What it declares
 
     @property
     def _categories(self) -> str:
         return ", ".join(self.categories) or "(none are listed)"
 
-    @property
-    def _flagged_category(self) -> bool:
-        return self.kind == "categorical" and self.missing == "indicator"
-
     def written_by(self, defaults: Written) -> Written:
-        """Return how its entries are read where ``defaults`` says how numbers and missing values are written.
+        """Return how its entries are read, with ``defaults`` for what the column does not declare.
 
-        A column that says how its numbers are written does so for both, decimals and thousands.
+        A column that declares either separator, of decimals or of thousands, takes neither from the defaults.
         """
         own = self.decimal is not None or self.thousands is not None
         return Written(
@@ -295,14 +284,14 @@ class Column:
 
     @property
     def replacement(self) -> float | str | None:
-        """What the rule substitutes for a missing value, if anything."""
+        """The value that replaces a missing one, if any."""
         if self.fill is None and self.missing == "indicator" and self.within:
             return self.within[0] / 2 + self.within[1] / 2
         return self.fill
 
     @property
     def rule(self) -> str | None:
-        """What happens to a record without a value here, in words."""
+        """The rule for missing values, in words."""
         match self.missing:
             case "drop":
                 return f"records without {self.name!r} are left out"
@@ -323,14 +312,14 @@ class Column:
 
     @property
     def positive_category(self) -> str | None:
-        """The category that counts as 1 in a target: the one that is named, or the second of two."""
+        """The category that is 1 in a target: ``positive``, or the second of two."""
         if self.positive is None and len(self.categories) == 2:
             return self.categories[1]
         return self.positive
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The categories that a target is one of, where there are more than two and none is positive."""
+        """The classes of a target: its categories, if there are more than two and none is positive."""
         several = self.kind == "categorical" and self.positive is None and len(self.categories) > 2
         return self.categories if several else ()
 
@@ -338,8 +327,8 @@ class Column:
     def bounds(self) -> tuple[float, float] | None:
         """Both bounds as parts see them, or None unless both are public.
 
-        Of a target of several classes 0 and their number, of any other categorical column 0 and 1, of one
-        that is transformed those of the transformed numbers.
+        For a target of several classes, 0 and their number; for any other categorical column, 0 and 1; for a
+        transformed column, the bounds of the transformed numbers.
         """
         if self.classes:
             return 0.0, float(len(self.classes))
@@ -361,23 +350,23 @@ class Column:
 
     def to_document(self) -> dict[str, Any]:
         """Return its facts as plain data, without its name: its table in a schema file."""
-        said = attrs.asdict(self, filter=lambda field, value: field.name != "name" and _is_said(value))
+        said = attrs.asdict(self, filter=lambda field, value: field.name != "name" and value != field.default)
         return {fact: self._plain(value) for fact, value in said.items()}
 
-    def _plain(self, value: Any) -> Any:
+    def _plain(self, value: object) -> object:
         if isinstance(value, tuple):
             return list(value)
         return str(_date(value)) if self.kind == "date" and isinstance(value, float) else value
 
-    # What parts see of it
+    # Its features
 
     @property
     def flag(self) -> str:
-        """The name of the feature that says where it is missing."""
+        """The name of the feature that is 1 where it is missing."""
         return f"{self.name} is missing"
 
     def features(self, defaults: Written) -> list[Feature]:
-        """Return its features: the number or one for each category, and, if asked, where it is missing."""
+        """Return its features: the number or one per category, and the indicator of missing values."""
         if self.kind == "categorical" and not self.categories:
             raise InvalidSchema(
                 f"column {self.name!r} is categorical but lists no categories; list them in the schema "
@@ -409,7 +398,7 @@ class Column:
         return self._feature(defaults, name=name, category=category, bounds=(0.0, 1.0), fill=fill)
 
     def _feature(self, defaults: Written, **otherwise: Any) -> Feature:
-        """Return the feature of its number, but for what is said otherwise."""
+        """Return the feature of its number, with these fields changed."""
         fill = self.replacement
         number = Feature(
             self.name,
@@ -425,7 +414,7 @@ class Column:
 
 
 def shown_without_defaults(fact: Any, **usual: object) -> str:
-    """Return the ``repr`` that attrs would make, without fields that have their defaults, or ``usual``."""
+    """Return the ``repr`` of attrs without the fields at their defaults or at their ``usual`` values."""
     fields = [field for field in attrs.fields(type(fact)) if field.eq]
     given = {field.name: getattr(fact, field.name) for field in fields}
     defaults = {field.name: field.default for field in fields} | usual
@@ -434,7 +423,7 @@ def shown_without_defaults(fact: Any, **usual: object) -> str:
 
 
 def unprintable(what: str, text: object) -> str | None:
-    """Return why a text cannot be written to a file and shown: a release that holds it is read again."""
+    """Return why a text cannot be part of a release, which is written to a file, read again and printed."""
     flaw = flaw_of(text) if isinstance(text, str) else "no text"
     return None if flaw is None else f"{what} {text!r} has {flaw} in it; rename it"
 
@@ -448,10 +437,6 @@ def _kind_meant(kind: object) -> str:
     meant = _CALLED.get(kind.casefold()) if isinstance(kind, str) else None
     near = "" if meant is None else f"did you mean {meant}? "
     return f"{near}{'It' if near else 'it'} must be one of {', '.join(KINDS)}"
-
-
-def _is_said(value: object) -> bool:
-    return value is not None and value is not False and value != ()
 
 
 def _in_calendar(days: float) -> bool:

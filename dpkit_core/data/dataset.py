@@ -1,18 +1,18 @@
-"""The private table as parts see it: numbers, checked once, never changed.
+"""The private table as parts see it: numbers that are checked once and never change.
 
 Three forms, which a part accepts or not (``forms``): ``Dataset``, dense in memory, which every part accepts;
 ``SparseDataset``, in which most entries are zero; ``StreamedDataset``, whose records are read in blocks and
 may be larger than memory. A part that asks for sums alone (``dpkit_core.data.sums``) accepts all three and
-gets the same numbers from each, to the last bit. Others get the columns that they need as a ``Dataset``.
+gets the same numbers from each, to the last bit. Other parts get the columns that they need as a ``Dataset``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import numbers
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import attrs
 import numpy as np
@@ -21,17 +21,10 @@ import numpy.typing as npt
 from dpkit_core.arrays import Integers, Matrix, Vector
 from dpkit_core.data.features import Feature, wanted
 from dpkit_core.data.fields import numbered
-from dpkit_core.data.frames import (
-    ArrowSource,
-    column_feature,
-    frame_matrix,
-    frame_source,
-    frame_target,
-    is_frame,
-)
 from dpkit_core.data.matching import require_columns
 from dpkit_core.data.rules import complete, filled, transformed
 from dpkit_core.data.schema import Schema
+from dpkit_core.data.source import is_frame
 from dpkit_core.data.sums import (
     Block,
     MappedRecords,
@@ -50,7 +43,7 @@ if TYPE_CHECKING:
 
     from dpkit_core.data.source import Source
 
-#: From so many bytes of numbers on, a source is better streamed.
+#: Bytes of numbers from which a source is streamed rather than held.
 LARGE = 2**28
 
 #: Bytes of numbers read at once from a source, which needs a few times as much.
@@ -59,7 +52,7 @@ BLOCK = 2**22
 
 @runtime_checkable
 class AnyDataset(Protocol):
-    """What a part may ask of records in any form."""
+    """What every form of the records offers to parts."""
 
     form: ClassVar[str]
 
@@ -75,7 +68,7 @@ class AnyDataset(Protocol):
 
     @property
     def outcome(self) -> Feature | None:
-        """By which rule the target became a number, as ``Schema.outcome``; None where it was given as one."""
+        """The rule that made the target a number, as ``Schema.outcome``; None if it was given as a number."""
         ...
 
     @property
@@ -90,7 +83,7 @@ class AnyDataset(Protocol):
 
     @property
     def records(self) -> int:
-        """How many records there are; private, unless the schema says it."""
+        """How many records there are; private, unless the schema gives it."""
         ...
 
     def sum(self, what: Sum, /) -> Integers:
@@ -100,15 +93,16 @@ class AnyDataset(Protocol):
     def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
         """Return the records with other features: ``rows`` makes ``columns`` of them from each block.
 
-        For statistics that are asked for many times. Each row is a function of its record; a dataset in
-        memory keeps the rows, other forms make them anew for each sum.
+        For statistics that are computed repeatedly. Each row is a function of its record; a dataset in memory
+        keeps the rows, other forms compute them again for each sum.
         """
         ...
 
     def blocks(self, rows: int, /) -> Iterator[Block]:
-        """Yield all records, at most ``rows`` at a time, in one order: for parts that keep less of each.
+        """Yield all records, at most ``rows`` at a time, always in the same order.
 
-        What a part keeps is as private as the records, and memory that grows with their number.
+        For parts that keep a little of each record. What they keep is as private as the records, and takes
+        memory that grows with their number.
         """
         ...
 
@@ -138,7 +132,7 @@ def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
         if np.iscomplexobj(values):
             raise InvalidData(f"{what} holds complex numbers; give real ones, such as their two parts")
         array = np.asarray(values, dtype=np.float64)
-    if array is None:  # told here, so that the error, whose text has a value in it, is not the context
+    if array is None:  # raised here, so that the conversion error, which quotes a value, is not its context
         raise InvalidData(
             f"{what} holds values that are not numbers; give numbers, or declare the column categorical in "
             "the schema"
@@ -151,8 +145,8 @@ def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
 def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
     """Return the target as numbers: 1 for the positive category, or the place of a class, where it is text.
 
-    Each entry by itself. A number stays as it is, unless there are classes: then it is the class of that
-    name, and not a place.
+    Each entry is read on its own. A number stays as it is, unless there are classes: then it is the class of
+    that name, and not a place.
     """
     column, called = schema.target, f"target {schema.target.name!r}"
     # Objects, not the common type of all entries: that would let one record change what the others mean.
@@ -161,12 +155,15 @@ def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
         raise InvalidData(f"{called} has {array.ndim} dimensions; it must have 1")
     if column.kind == "numeric" or (array.dtype.kind not in "OUTM" and not column.classes):
         return filled(_numbers(array, called, 1)[:, np.newaxis], [schema.outcome])[:, 0]
+    from dpkit_core.data.encode import names_number  # noqa: PLC0415 - arrays of numbers need no pyarrow
+    from dpkit_core.data.frames import column_feature  # noqa: PLC0415 - likewise
+
     if array.dtype.kind == "M":  # a list of NumPy's nanoseconds would be one of whole numbers
         return column_feature(array, schema.outcome)
     # By itself, not by the type of all: NaN is nothing, and neither number nor text.
     given = np.array([isinstance(e, _NUMBERS) and e == e for e in array.tolist()], dtype=np.bool_)  # noqa: PLR0124
     if column.classes:
-        if given.any() and not any(map(_names_number, column.classes)):
+        if given.any() and not any(map(names_number, column.classes)):
             raise InvalidData(
                 f"{called} holds numbers, and its classes are {some_of(column.classes)}; give each record's "
                 "class as the schema spells it"
@@ -180,12 +177,6 @@ def _target(y: npt.ArrayLike, schema: Schema) -> Vector:
 
 
 _NUMBERS = (numbers.Real, Decimal, np.bool_)
-
-
-def _names_number(category: str) -> bool:
-    from dpkit_core.data.encode import names_number  # noqa: PLC0415 - arrays of numbers need no pyarrow
-
-    return names_number(category)
 
 
 def _read_only(array: Matrix) -> Matrix:
@@ -206,7 +197,7 @@ class Dataset:
     Raises
     ------
     InvalidData
-        Naming the column and the remedy.
+        If it is not; names the column and the remedy.
     """
 
     form: ClassVar[str] = "dense"
@@ -228,9 +219,9 @@ class Dataset:
         ----------
         X
             An encoded matrix whose columns are ``schema.features``, in order, not transformed yet. Or a table
-            of pandas, polars, pyarrow or any library that speaks Arrow's C stream: its columns are found by
-            name, whatever their order, and categories become 0/1 features. Columns that the schema does not
-            name are left out, with an ``UnusedColumns`` warning.
+            from pandas, polars, pyarrow or any library with Arrow's C stream interface: its columns are found
+            by name, whatever their order, and categories become 0/1 features. Columns that are not in the
+            schema are left out, with an ``UnusedColumns`` warning.
         y
             The target, one number a record. A categorical target may be given as it is, in text, or as 1 for
             its positive category and 0 else; one of several classes as it is.
@@ -239,18 +230,21 @@ class Dataset:
         batch
             Whether it is one of a stream, which may have no records.
         """
-        return cls._of(X, _target(y, schema), schema, batch=batch)
+        target = _target(y, schema)
+        if is_frame(X):
+            from dpkit_core.data.frames import frame_matrix  # noqa: PLC0415 - arrays are used without pyarrow
+
+            X = frame_matrix(X, schema.features, expected=[schema.target.name])
+        return cls._of(X, target, schema, batch=batch)
 
     @classmethod
-    def _of(cls, X: npt.ArrayLike | ArrowSource, target: Vector, schema: Schema, *, batch: bool) -> Dataset:
+    def _of(cls, X: npt.ArrayLike, target: Vector, schema: Schema, *, batch: bool) -> Dataset:
         features, outcome = schema.features, schema.outcome
-        if is_frame(X) or isinstance(X, ArrowSource):
-            X = frame_matrix(X, features, beside=[schema.target.name])
-        matrix = _numbers(cast(npt.ArrayLike, X), "X", 2)
+        matrix = _numbers(X, "X", 2)
         _require_shape(matrix.shape, target.shape[0], schema, least=0 if batch else 1)
         matrix, target = complete(filled(matrix, features), target, features, outcome)
         if not (batch or len(target)):
-            raise InvalidData("no record is complete, and the schema drops those that are not")
+            raise InvalidData("every record has a missing value, and the schema drops incomplete records")
         _require_finite(matrix, [feature.name for feature in features])
         _require_finite(target[:, np.newaxis], [schema.target.name])
         block = _transformed(Block(matrix, target), features, outcome)
@@ -264,8 +258,9 @@ class Dataset:
         Parameters
         ----------
         frame
-            Of pandas, polars, pyarrow or any library that speaks Arrow's C stream, as in ``from_arrays``. A
-            categorical target becomes 1 for its positive category and 0 for everything else.
+            From pandas, polars, pyarrow or any library with Arrow's C stream interface, as in
+            ``from_arrays``. A categorical target becomes 1 for its positive category and 0 for any other
+            value.
         schema
             The public facts; ``Schema.from_frame`` has a start.
         batch
@@ -275,8 +270,12 @@ class Dataset:
             raise InvalidData(
                 f"a {type(frame).__name__} has no named columns; give a data frame, or use from_arrays"
             )
-        source = frame_source(frame)  # a stream may be read only once
-        return cls._of(source, frame_target(source, schema.outcome), schema, batch=batch)
+        from dpkit_core.data import frames  # noqa: PLC0415 - arrays are used without pyarrow
+
+        source = frames.frame_source(frame)  # a stream may be read only once
+        target = frames.frame_target(source, schema.outcome)
+        matrix = frames.frame_matrix(source, schema.features, expected=[schema.target.name])
+        return cls._of(matrix, target, schema, batch=batch)
 
     @classmethod
     def from_source(cls, source: Source, schema: Schema, *, batch: bool = False) -> Dataset:
@@ -285,8 +284,8 @@ class Dataset:
         Parameters
         ----------
         source
-            Of ``dpkit_core.plugins.sources.open_source``, say. Columns that the schema does not name are not
-            read.
+            For example from ``dpkit_core.plugins.sources.open_source``. Columns that the schema does not name
+            are not read.
         schema
             The public facts.
         batch
@@ -296,16 +295,18 @@ class Dataset:
         Raises
         ------
         InvalidData
-            Naming the column and the remedy: one is missing, is not what the schema says, or has missing or
-            infinite values; or there are no records, or not as many as the schema says.
+            If a column is missing, does not hold what the schema declares, or has missing or infinite values
+            (with its name and the remedy); or if there are no records, or not as many as the schema gives.
         """
         return cls._held([*_read(source, schema, schema.features)], source, schema, batch=batch)
 
     @classmethod
     def _held(cls, blocks: list[Block], source: Source, schema: Schema, *, batch: bool) -> Dataset:
+        records = sum(map(len, blocks))
         if not batch:
-            _require_records(sum(map(len, blocks)), source, schema)
-        held = _in_memory(blocks, len(schema.features))
+            _require_records(records, source, schema)
+        freed = (blocks.pop(0) for _ in range(len(blocks)))
+        held = _gathered(freed, np.empty((records, len(schema.features)), order="F"))
         return cls._of(held.X, held.y, schema, batch=batch)
 
     @property
@@ -322,13 +323,12 @@ class Dataset:
 
     def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
         """Return the records with ``columns`` other features, computed once and kept."""
-        X = np.empty((self.records, columns))
-        start = 0
-        for block in self.blocks(rows_of(columns + self.X.shape[1])):
-            X[start : start + len(block)] = rows(block)
-            start += len(block)
+        blocks = self.blocks(rows_of(columns + self.X.shape[1]))
+        mapped = _gathered(
+            (Block(rows(block), block.y) for block in blocks), np.empty((self.records, columns))
+        )
         features = tuple(Feature(f"{j}", f"{j}") for j in range(columns))
-        return attrs.evolve(self, X=_read_only(X), features=features)
+        return attrs.evolve(self, X=_read_only(mapped.X), features=features)
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """Yield all records, at most ``rows`` at a time."""
@@ -560,21 +560,16 @@ class StreamedDataset:
 
     def dense(self) -> Dataset:
         """Return the records in memory, by one pass."""
-        X, y = np.empty((self.records, len(self.features))), np.empty(self.records)
-        start = 0
-        for block in self.read(self.features):
-            part = slice(start, start + len(block))
-            X[part], y[part] = block.X, block.y
-            start += len(block)
+        held = _gathered(self.read(self.features), np.empty((self.records, len(self.features))))
         facts = self.features, self.target, self.target_bounds, self.outcome
-        return Dataset(_read_only(X), _read_only(y), *facts)
+        return Dataset(_read_only(held.X), _read_only(held.y), *facts)
 
 
 def dataset_of(source: Source, schema: Schema, forms: Sequence[str]) -> AnyDataset:
     """Return the records of a source in one of ``forms``: streamed where they are many, if it is among them.
 
-    Many are more than ``LARGE`` bytes of numbers. Sums are the same in all forms, so the choice shows in time
-    and memory alone.
+    Many means more than ``LARGE`` bytes of numbers. Sums are the same in all forms, so the choice only
+    affects time and memory.
 
     Raises
     ------
@@ -609,21 +604,19 @@ def _read(source: Source, schema: Schema, features: Sequence[Feature]) -> Genera
         start += batch.num_rows
 
 
-def _in_memory(blocks: list[Block], columns: int) -> Block:
-    """Return all records as one block, column by column in memory; the blocks are freed on the way."""
-    records = sum(map(len, blocks))
-    X, y = np.empty((records, columns), order="F"), np.empty(records)
-    end = records
-    while blocks:
-        block = blocks.pop()
-        part = slice(end - len(block), end)
+def _gathered(blocks: Iterable[Block], X: Matrix) -> Block:
+    """Return all records as one block whose features are written to ``X``, which has a row for each."""
+    y = np.empty(len(X))
+    start = 0
+    for block in blocks:
+        part = slice(start, start + len(block))
         X[part], y[part] = block.X, block.y
-        end -= len(block)
+        start += len(block)
     return Block(X, y)
 
 
 def _transformed(block: Block, features: Sequence[Feature], outcome: Feature) -> Block:
-    """Return the records with each number transformed as the schema says; once, where a dataset is made."""
+    """Return the records with each number transformed by the schema; applied once, when a dataset is made."""
     return Block(transformed(block.X, features), transformed(block.y[:, np.newaxis], [outcome])[:, 0])
 
 
@@ -663,7 +656,7 @@ def _require_finite(matrix: Matrix, names: Sequence[str]) -> None:
     missing = [names[j] for j in suspects if np.isnan(matrix[:, j]).any()]
     if missing:
         raise InvalidData(
-            f"{_columns(missing)} missing (NaN) values; say in the schema what becomes of them: "
+            f"{_columns(missing)} missing (NaN) values; set a rule for them in the schema: "
             'missing = "drop", "constant" or "indicator"'
         )
     infinite = [names[j] for j in suspects if np.isinf(matrix[:, j]).any()]

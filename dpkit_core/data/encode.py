@@ -47,7 +47,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?", 
 
 _TRUTH = {"true": 1.0, "false": 0.0}
 
-#: Microseconds in a day. A float64 that counts days since 1970 tells today's microseconds apart, hardly more.
+#: Microseconds in a day. A float64 that counts days since 1970 just resolves today's microseconds.
 _DAY = 86_400_000_000
 
 _TICKS_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": _DAY, "ns": 1000 * _DAY}
@@ -57,7 +57,7 @@ _FIRST, _LAST = -719_162, 2_932_896
 
 
 class Unreadable(InvalidData):
-    """An entry is not what the schema says. The message contains no value.
+    """An entry does not fit the schema. The message contains no value.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ def day_of(text: str, written: Written = Written("date")) -> float:
     Raises
     ------
     ValueError
-        If it is no date.
+        If it is not a date.
     """
     text = text.strip()
     if text in NOTHING or text in written.missing:
@@ -176,9 +176,9 @@ def encode(batch: pa.RecordBatch, features: Sequence[Feature], out: Matrix | Non
 
     Of a feature with classes, the place of the record's class, from 1, else 0.
 
-    Where a value is missing, the column's rule decides: another number is there instead, or NaN for records
-    that are to be left out. Without a rule, a missing category is none of the list, so 0 in all of them, and
-    a missing number is NaN.
+    Where a value is missing, the column's rule applies: the number that replaces it, or NaN in records that
+    are to be left out. Without a rule, a missing category is 0 in every category, and a missing number is
+    NaN.
 
     Parameters
     ----------
@@ -192,13 +192,13 @@ def encode(batch: pa.RecordBatch, features: Sequence[Feature], out: Matrix | Non
     Raises
     ------
     Unreadable
-        If an entry is not what its feature says.
+        If an entry does not fit its feature.
     """
     X = np.empty((batch.num_rows, len(features))) if out is None else out
-    beside: dict[str, list[str]] = {}
+    among: dict[str, list[str]] = {}
     for feature in features:
         if feature.category is not None:
-            beside.setdefault(feature.column, []).append(feature.category)
+            among.setdefault(feature.column, []).append(feature.category)
 
     @functools.cache
     def read(column: str, kind: str, written: Written) -> Vector:
@@ -208,7 +208,7 @@ def encode(batch: pa.RecordBatch, features: Sequence[Feature], out: Matrix | Non
         kind = "categorical" if feature.category is not None else feature.kind
         written = feature.written
         if kind == "categorical" and not written.categories:
-            listed = feature.classes or tuple(beside.get(feature.column, ()))
+            listed = feature.classes or tuple(among.get(feature.column, ()))
             written = attrs.evolve(written, categories=listed)
         np.add(
             _made(read(feature.column, kind, written), feature, kind, written), 0.0, out=X[:, j]
@@ -234,13 +234,13 @@ def _made(values: Vector, feature: Feature, kind: str, written: Written) -> Vect
 
 
 class _Reader(Protocol):
-    """Returns the numbers of a column that is called so, and written so where it is text."""
+    """Returns the numbers of a column, given its name and, for text, how it is written."""
 
     def __call__(self, entries: pa.Array, name: str, written: Written = Written(), /) -> Vector: ...
 
 
 def _unwrapped(read: _Reader) -> _Reader:
-    """Return what reads plain columns for any: also where each entry has a type of its own."""
+    """Extend a reader of plain columns to all columns, including those whose entries differ in type."""
 
     @functools.wraps(read)
     def column(entries: pa.Array, name: str, written: Written = Written(), /) -> Vector:
@@ -273,7 +273,7 @@ def numbers(entries: pa.Array, name: str, written: Written = Written()) -> Vecto
         raise Unreadable(name, 0, f"a number but {entries.type}")
     if pa.types.is_null(entries.type):
         return np.full(len(entries), math.nan)
-    # Unsafe only in that integers above 2^53 are rounded to the nearest float64, each by itself.
+    # Unsafe only in that integers above 2^53 are rounded to the nearest float64, entry by entry.
     return _to_numpy(entries.cast(pa.float64(), safe=False), math.nan)
 
 
@@ -285,7 +285,7 @@ def _fast_numbers(entries: pa.Array, written: Written) -> Vector | None:
         read = entries.cast(pa.float64())
     except pa.ArrowInvalid:
         return None
-    # Arrow takes NAN, +nan and nan(1) for numbers that are none; the rule refuses them.
+    # Arrow reads NAN, +nan and nan(1) as numbers; the rule refuses them.
     return None if pc.any(pc.is_nan(read)).as_py() else _to_numpy(read, math.nan)
 
 
@@ -376,9 +376,9 @@ def _members(entries: pa.UnionArray) -> tuple[npt.NDArray[np.int8], npt.NDArray[
 
 
 def _as_spelled(kind: pa.DataType, written: Written) -> Written:
-    """Return how numbers are written in a column whose type says that they are exact.
+    """Return how a column is written, given its type: an exact number is written the usual way.
 
-    A database or Arrow writes a decimal point and no symbol, whatever the schema says of text.
+    A database or Arrow writes a decimal point and no symbol, whatever the schema declares for text.
     """
     if pa.types.is_decimal(_plain_type(kind)) or isinstance(kind, pa.BaseExtensionType):
         return attrs.evolve(written, symbol=None, decimal=".", thousands="")
@@ -407,7 +407,7 @@ def _iso(day: int, micro: int) -> str:
 
 
 def _each(entries: pa.Array, name: str, wanted: str, read: Callable[[str], float]) -> Vector:
-    """Return what ``read`` makes of each text, computed once per distinct text; NaN for null."""
+    """Return ``read`` of each text, computed once per distinct text; NaN for null."""
     encoded = entries.dictionary_encode()
     texts: list[str] | None = None
     with contextlib.suppress(UnicodeDecodeError):  # which holds the text
@@ -461,7 +461,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return any(check(kind) for check in (types.is_string, types.is_large_string, types.is_string_view))
 
 
-# NumPy's names of types that Arrow calls otherwise. By name, because Arrow's own way may import pandas.
+# NumPy's names for types that Arrow names differently. Arrow's own conversion may import pandas.
 _FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 

@@ -1,4 +1,4 @@
-"""A feature: one number of each record, and what the public knows of it."""
+"""A feature: one number per record, and the public facts about it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import attrs
 
 from dpkit_core.data.transforms import Transform
 
-#: Dates are counted from here, in days.
+#: Dates are counted in days from here.
 EPOCH = datetime.date(1970, 1, 1)
 
-#: What numbers may have before their decimals, and between groups of their digits.
+#: The signs that numbers may have before their decimals, and between groups of digits.
 DECIMALS = (".", ",")
 THOUSANDS = (",", ".", " ", "'", "\u2019", "_", "\u00a0", "\u202f")
 
@@ -52,12 +52,11 @@ class Written:
 class Feature:
     """One number per record, as parts see it: a numeric column or one category of a categorical column.
 
-    ``missing`` is the column's rule for missing values and ``fill`` the number that it puts in their place.
-    ``indicator`` says that the feature is 1 where the column is missing and else 0. ``kind`` is the column's.
-    ``classes`` are those of a target of several: the number is the place of one of them, from 1, or else 0.
-    ``transform`` is what becomes of the number after that, and ``bounds`` are of what it becomes. ``written``
-    is how the column is read from text. It does not change what a number means, so features that differ only
-    in it are equal.
+    ``missing`` is the column's rule for missing values and ``fill`` the number that replaces them. If
+    ``indicator``, the feature is 1 where the column is missing and 0 elsewhere. ``kind`` is the column's.
+    ``classes`` are those of a target with several: the number is the place of its class, from 1, or 0.
+    ``transform`` is applied last, and ``bounds`` hold after it. ``written`` is how the column is read from
+    text. It does not change what a number means, so features that differ only in it are equal.
     """
 
     name: str
@@ -74,5 +73,5 @@ class Feature:
 
 
 def wanted(features: Iterable[Feature]) -> dict[str, Written]:
-    """Return the columns that features are made of, each once, and how they are written."""
+    """Return the columns that features are made from, each once, and how they are written."""
     return {feature.column: attrs.evolve(feature.written, kind=feature.kind) for feature in features}

@@ -1,4 +1,4 @@
-"""The columns of a source, by name and type, and what to say of one that is not what is needed."""
+"""The columns of a source, by name and type, and what to do about one that does not fit."""
 
 from __future__ import annotations
 
@@ -31,12 +31,11 @@ _FORMAT = "correct the entry, or write all dates of the table so, or alter the f
 
 
 def remedy_for(role: str) -> str:
-    """Return what to do about a column of this role that holds no numbers."""
+    """Return the remedy for a column of this role that does not hold numbers."""
     if role == "target":
         return (
             "a regression predicts a number: correct the column, choose another with --target, or, if it "
-            "holds "
-            "words, list them in a schema (`dpkit schema DATA > schema.toml` drafts one): with "
+            "holds words, list them in a schema (`dpkit schema DATA > schema.toml` drafts one): with "
             'categories = ["no", "yes"] the second is predicted; with more than two, each is a class'
         )
     return WAY_OUT
@@ -66,7 +65,7 @@ def find(source: Source, name: str, role: str = "column") -> pa.Field:
     Raises
     ------
     InvalidData
-        If there is none: with the nearest name.
+        If there is none; the message suggests the nearest name.
     """
     names = source.fields.names
     if name in names:
@@ -81,24 +80,27 @@ def find(source: Source, name: str, role: str = "column") -> pa.Field:
 
 
 def type_of(field: pa.Field) -> str:
-    """Return the name of a column's type in messages: its own library's if Arrow has none."""
+    """Return the name of a column's type for messages: that of its own library if Arrow has none."""
     own: bytes = (field.metadata or {}).get(b"holds", b"")
     return own.decode() or getattr(field.type, "type_name", str(field.type))  # money is opaque to Arrow
 
 
-def held_in(field: pa.Field) -> str:
-    """Return what messages say that a column holds."""
-    from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - pyarrow is there, since a source is
+def kind_held(field: pa.Field) -> str | None:
+    """Return the kind of a column by its type, or None if dpkit cannot use it."""
+    from dpkit_core.data import encode  # noqa: PLC0415 - pyarrow is there, since a source is
 
-    kind = kind_of(field.type)
+    return encode.kind_of(field.type)
+
+
+def held_in(field: pa.Field) -> str:
+    """Return what a column holds, as messages put it."""
+    kind = kind_held(field)
     return type_of(field) if kind is None else "text" if kind == "categorical" else _KINDS[kind]
 
 
 def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
-    """Raise unless a column is of a type that can be what is wanted: one of the kinds of a schema."""
-    from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - likewise
-
-    held = kind_of(field.type)
+    """Raise unless a column's type can hold ``wanted``, one of the kinds of a schema."""
+    held = kind_held(field)
     if held is not None and (wanted in (held, "categorical") or held == "categorical"):
         return  # what a text stands for is up to the schema, and every value may be a category
     if held == "date":
@@ -114,12 +116,12 @@ def require_kind(field: pa.Field, wanted: str, role: str = "column") -> None:
 
 @contextmanager
 def numbered(called: str, read: int, target: str | None = None) -> Iterator[None]:
-    """Give an unreadable entry the number of its record, in a batch with ``read`` records before it.
+    """Report an unreadable entry by the number of its record; ``read`` records came before its batch.
 
     Raises
     ------
     InvalidData
-        In place of ``Unreadable``, with what to do.
+        In place of ``Unreadable``, with the record and the remedy.
     """
     from dpkit_core.data.encode import Unreadable  # noqa: PLC0415 - likewise
 

@@ -1,9 +1,9 @@
 """Tables in memory and Arrow streams as sources, and their columns by name.
 
-A table of pandas is taken column by column, since its own way to Arrow infers the type of a column of Python
-objects from all of them: one date would decide whether the others keep their times of day. Here each object
-keeps a type of its own, and the encoder reads it by itself. Polars, pyarrow, DuckDB and whatever else speaks
-Arrow's C stream has declared types and is taken as it is.
+A pandas table is converted column by column, because its own conversion to Arrow infers the type of a column
+of Python objects from all of them: one date would decide whether the others keep their times of day. Here
+each object keeps its own type, and the encoder reads it separately. Tables from polars, pyarrow, DuckDB and
+other libraries with Arrow's C stream interface have declared types and are used as they are.
 """
 
 from __future__ import annotations
@@ -22,26 +22,19 @@ from typing import IO, TYPE_CHECKING, Any
 import attrs
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from dpkit_core.data.encode import encode, kind_of
 from dpkit_core.data.features import Feature, Written, wanted
 from dpkit_core.data.fields import find, numbered, require_kind, type_of
-from dpkit_core.data.once import HELD, spooled
-from dpkit_core.data.rules import filled
-from dpkit_core.data.source import UNTYPED, ReadOptions, is_untyped, tried
+from dpkit_core.data.source import HELD, UNTYPED, ReadOptions, cut, is_untyped, spooled, tried
 from dpkit_core.errors import InvalidData, InvalidSchema, UnusedColumns
 from dpkit_core.text import some_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from dpkit_core.arrays import Matrix, Vector
 
 CALLED = "the table"
-
-
-def is_frame(X: object) -> bool:
-    """Return whether ``X`` has named columns."""
-    return any(hasattr(X, member) for member in ("columns", "column_names", "__arrow_c_stream__"))
 
 
 @attrs.frozen(eq=False)
@@ -65,8 +58,7 @@ class ArrowSource:
     def batches(self, wanted: Mapping[str, Written], rows: int, /) -> Iterator[pa.RecordBatch]:
         """Yield the wanted columns, at most ``rows`` records at a time."""
         for batch in self.read(list(wanted)):
-            for start in range(0, batch.num_rows, rows):
-                yield batch.slice(start, rows)
+            yield from cut(batch, rows)
 
     def close(self) -> None:
         """Do nothing: nothing is held open."""
@@ -81,10 +73,8 @@ def frame_source(frame: Any, options: ReadOptions = ReadOptions(), *, called: st
     Raises
     ------
     InvalidData
-        If it has no columns with names, or is read only once and too large to be held.
+        If it has no named columns, or can be read only once and is too large to hold.
     """
-    import pyarrow as pa  # noqa: PLC0415 - arrays are used without it
-
     if isinstance(frame, ArrowSource):
         return frame
     if isinstance(frame, pa.RecordBatch):
@@ -107,7 +97,6 @@ def frame_source(frame: Any, options: ReadOptions = ReadOptions(), *, called: st
 
 def _of_stream(stream: Any, called: str, once: ReadOptions | None) -> ArrowSource:
     """Return an object with Arrow's C stream interface as a source, possibly readable only ``once``."""
-    import pyarrow as pa  # noqa: PLC0415 - likewise
 
     def explain(error: Exception) -> InvalidData:
         if isinstance(error, pa.ArrowException | TypeError | ValueError):  # of an array, say
@@ -128,15 +117,13 @@ def _of_stream(stream: Any, called: str, once: ReadOptions | None) -> ArrowSourc
 
 
 def _batches(reader: pa.RecordBatchReader, called: str) -> Iterator[pa.RecordBatch]:
-    def explain(error: Exception) -> InvalidData:
-        return _unread(called, error)
-
+    explain = functools.partial(_unread, called)
     while (batch := tried(lambda: next(reader, None), explain)) is not None:
         yield batch
 
 
 def _unread(called: str, error: Exception) -> InvalidData:
-    """Return an error in place of the library's own, which may quote a record."""
+    """Return an error to raise instead of the library's own, which may quote a record."""
     return InvalidData(
         f"{called} cannot be read: its library raises {type(error).__name__}; reading "
         "all of it there shows why"
@@ -151,8 +138,6 @@ def _nameless(frame: Any) -> InvalidData:
 
 
 def _columns(frame: Any, wanted: Sequence[str]) -> Iterable[pa.RecordBatch]:
-    import pyarrow as pa  # noqa: PLC0415 - likewise
-
     if not wanted:  # and still as many records
         return [pa.record_batch({"": pa.nulls(len(frame))}).select([])]
     return [pa.record_batch({name: column_of(name, frame[name]) for name in wanted})]
@@ -164,16 +149,14 @@ def _selecting(
     return lambda wanted: (batch.select(wanted) for batch in read())
 
 
-#: Libraries whose tables give an Arrow stream as often as they are asked.
+#: Libraries whose tables can be streamed repeatedly.
 _READ_AGAIN = frozenset({"polars", "duckdb"})
 
 
 def _held(
     batches: Iterable[pa.RecordBatch], fields: pa.Schema, called: str, spool: Path | None
 ) -> Callable[[], Iterable[pa.RecordBatch]]:
-    """Return what yields these batches again and again."""
-    import pyarrow as pa  # noqa: PLC0415 - likewise
-
+    """Return a function that yields these batches at each call."""
     kept: list[pa.RecordBatch] = []
     size, rest = 0, iter(batches)
     for batch in rest:
@@ -196,15 +179,13 @@ def _held(
 
 
 def column_of(name: str, column: Any) -> pa.Array:
-    """Return a column of a table in memory as Arrow has it, each Python object with a type of its own.
+    """Return a column of a table in memory as an Arrow array, in which each Python object keeps its type.
 
     Raises
     ------
     InvalidData
         If it holds anything but numbers, dates and text.
     """
-    import pyarrow as pa  # noqa: PLC0415 - likewise
-
     if _is_object(column):
         return _objects(name, np.asarray(column, dtype=object).tolist())
     if isinstance(getattr(column, "dtype", None), np.dtype):
@@ -225,13 +206,11 @@ def column_of(name: str, column: Any) -> pa.Array:
 
 def _field(name: str, column: Any) -> pa.Field:
     """Return the field of a column, by its declared type; of Python objects, which have none, untyped."""
-    import pyarrow as pa  # noqa: PLC0415 - likewise
-
     if _is_object(column):
         return pa.field(name, _objects(name, []).type, metadata=UNTYPED)
     try:
         return pa.field(name, column_of(name, column[:0]).type)
-    except InvalidData:  # of no kind: it is refused where it is used
+    except InvalidData:  # an unsupported type, refused when the column is used
         return pa.field(name, pa.binary(), metadata={b"holds": str(getattr(column, "dtype", "")).encode()})
 
 
@@ -243,9 +222,7 @@ def _is_object(column: Any) -> bool:
 
 
 def _objects(name: str, entries: Sequence[Any]) -> pa.Array:
-    """Return Python objects as a union of text, numbers and dates; nothing is text that is null."""
-    import pyarrow as pa  # noqa: PLC0415 - likewise
-
+    """Return Python objects as a union of text, numbers and dates; a missing one is null text."""
     children: tuple[list[Any], ...] = ([], [], [])
     codes, offsets = np.empty(len(entries), np.int8), np.empty(len(entries), np.int32)
     for i, entry in enumerate(entries):
@@ -310,33 +287,10 @@ def _number(entry: Any) -> float:
         return math.nan
 
 
-def matrix_of(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()) -> Matrix:
-    """Return the features of new records, to predict for: by name from a table, in order from a matrix.
-
-    Row by row in memory, so that a record has one prediction however it is given.
-    ``beside`` names other columns that are expected.
-
-    Raises
-    ------
-    InvalidData
-        If a matrix has not one column for each feature, or as ``frame_matrix``.
-    """
-    if is_frame(X):
-        return np.ascontiguousarray(frame_matrix(X, features, beside=beside))
-    matrix = filled(np.ascontiguousarray(X, dtype=np.float64), features)
-    if matrix.ndim != 2 or matrix.shape[1] != len(features):
-        raise InvalidData(
-            f"X has shape {matrix.shape} and the model uses {len(features)} features; give one column for "
-            f"each of {some_of([feature.name for feature in features])}, in this order, or a table with "
-            "these names"
-        )
-    return matrix
-
-
-def frame_matrix(X: Any, features: Sequence[Feature], *, beside: Sequence[str] = ()) -> Matrix:
+def frame_matrix(X: Any, features: Sequence[Feature], *, expected: Sequence[str] = ()) -> Matrix:
     """Return one column per feature, found by its name: the feature's own, or that of its category's column.
 
-    ``beside`` names other columns that are expected.
+    ``expected`` names other columns that may be there.
 
     Raises
     ------
@@ -352,7 +306,7 @@ def frame_matrix(X: Any, features: Sequence[Feature], *, beside: Sequence[str] =
     names = source.fields.names
     found = [_of_its_own(feature) if feature.name in names else feature for feature in features]
     matrix = _encoded(source, found)
-    unused = [name for name in names if name not in {*(feature.column for feature in found), *beside}]
+    unused = [name for name in names if name not in {*(feature.column for feature in found), *expected}]
     if unused:
         warnings.warn(f"columns of X that are not used: {some_of(unused)}", UnusedColumns, stacklevel=3)
     return matrix
@@ -366,23 +320,20 @@ def frame_target(X: Any, outcome: Feature) -> Vector:
     InvalidData
         If the column is missing, appears twice or does not hold what is needed.
     """
-    target: Vector = _encoded(frame_source(X), [outcome])[:, 0]
-    return target
+    return _encoded(frame_source(X), [outcome]).ravel()
 
 
 def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
-    """Return the kind of each column of a table, by its declared type; ``known`` says some of them.
+    """Return the kind of each column of a table: as ``known``, else by its declared type.
 
     Raises
     ------
     InvalidData
-        If the name of a column is no text.
+        If the name of a column is not text.
     InvalidSchema
-        If columns are declared neither numbers nor dates, and nothing is known of them: with all their names,
-        and what to say of them.
+        If columns are declared neither numbers nor dates and are not in ``known``; names all of them, with
+        the remedy.
     """
-    from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - arrays are used without pyarrow
-
     others = [] if hasattr(X, "column_names") else getattr(X, "columns", ())
     if others := [name for name in others if not isinstance(name, str)]:
         raise InvalidData(f"the columns of X are named {some_of(others)}; column names must be text")
@@ -408,17 +359,13 @@ def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
 
 
 def column_feature(values: npt.NDArray[Any], feature: Feature) -> Vector:
-    """Return the feature that a single column of text or dates makes."""
-    import pyarrow as pa  # noqa: PLC0415 - likewise
-
+    """Return the feature made from a single column of text or dates."""
     table = pa.table({feature.column: column_of(feature.column, values)})
     return frame_target(table, feature)
 
 
 def _encoded(source: ArrowSource, features: Sequence[Feature]) -> Matrix:
-    """Return n x d features of a table, column by column in memory: each is written and read as a whole."""
-    from dpkit_core.data.encode import encode  # noqa: PLC0415 - arrays are used without pyarrow
-
+    """Return n x d features of a table, column by column in memory, since columns are used as a whole."""
     columns, names = wanted(features), source.fields.names
     for name, written in columns.items():
         if names.count(name) > 1:
@@ -440,5 +387,5 @@ def _encoded(source: ArrowSource, features: Sequence[Feature]) -> Matrix:
 
 
 def _of_its_own(feature: Feature) -> Feature:
-    """Return a feature that is a column by itself, although it may stand for a category."""
+    """Return a feature read from the column of its own name, even if it stands for a category."""
     return feature if feature.name == feature.column else Feature(feature.name, feature.name)

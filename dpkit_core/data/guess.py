@@ -1,9 +1,9 @@
 """Guesses how the columns of a text file are written, as a draft for a person to check.
 
-A text file gives only the names of its columns; the schema says what they hold. This drafts one: kinds, date
-formats, symbols and separators of numbers. It looks at entries, so a person must check the draft before it
-counts as public. It contains no entry, bound or category. If entries can be read in two ways, such as
-03/04/2023, it lists both and chooses neither.
+A text file gives only the names of its columns; the schema declares what they hold. This drafts a schema:
+kinds, date formats, symbols and separators of numbers. It looks at entries, so a person must check the draft
+before it counts as public. It contains no entry, bound or category. If entries can be read in two ways, such
+as 03/04/2023, it lists both and chooses neither.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from dpkit_core.data.encode import NOTHING, day_of, number_of
 from dpkit_core.data.features import DECIMALS, THOUSANDS, Written
 from dpkit_core.data.source import Source, is_untyped
 
-#: From so many records, the first ones, a guess is made.
+#: The number of records, from the first on, that a guess is based on.
 LOOKED_AT = 10_000
 
-#: More different texts than this are likely no categories.
+#: With more distinct texts than this, a column is unlikely to hold categories.
 MANY = 100
 
 _BATCH = 1_000
 
-# Of texts beside numbers or dates, so few that they may stand for missing values.
+# At most this many distinct texts among numbers or dates may stand for missing values.
 _ODD = 3
 
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
@@ -73,14 +73,14 @@ class Guess:
 
 
 def guesses(source: Source, defaults: Written = Written()) -> dict[str, Guess]:
-    """Return a guess for each column whose type says nothing, from the first ``LOOKED_AT`` records.
+    """Return a guess for each column without a declared type, from the first ``LOOKED_AT`` records.
 
     Parameters
     ----------
     source
         A table; columns whose types are known are not read.
     defaults
-        How its owner says that numbers are written, and what stands for a missing value.
+        How the user declares numbers and missing values to be written.
 
     Raises
     ------
@@ -180,10 +180,10 @@ def _ways(digits: Sequence[str]) -> Iterator[tuple[str, str]]:
     for decimal, thousands in itertools.product(DECIMALS, ("", *THOUSANDS)):
         if decimal == thousands or (thousands and thousands not in signs):
             continue
-        # A comma that no entry has is the decimal sign only where the point is something else.
+        # A comma that occurs in no entry is the decimal sign only if the point has another meaning.
         if decimal != "." and decimal not in signs and thousands != ".":
             continue
-        # Nobody groups the digits of 0,123 or of 1.234e5, though the rule would read them.
+        # Digits of 0,123 or 1.234e5 are not groups, though the rule would read them as such.
         group = re.escape(thousands)
         odd = re.compile(rf"[+-]?0\d*{group}|.*{group}.*[eE]", re.ASCII)
         if not (thousands and any(map(odd.match, digits))):
@@ -227,7 +227,7 @@ def _formats(entry: str) -> Iterator[str]:
 
 
 def _reads(read: Callable[[str, Written], float], entries: Iterable[str], written: Written) -> bool:
-    """Return whether all entries can be read so, and stand for something."""
+    """Return whether all entries can be read this way, and none is missing."""
     try:
         return not any(math.isnan(read(entry, written)) for entry in entries)
     except ValueError:

@@ -1,11 +1,11 @@
-"""A source held against a schema, or the schema that its names and types alone give; no value is read."""
+"""A source matched with a schema, or the schema that its names and types alone give; no value is read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpkit_core.data.fields import WAY_OUT, find, require_kind, type_of
+from dpkit_core.data.fields import WAY_OUT, find, kind_held, require_kind, type_of
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.data.source import Source, is_untyped
 from dpkit_core.errors import InvalidData
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def require_columns(source: Source, schema: Schema) -> None:
-    """Raise unless the source has the schema's columns, of types that can be what it says; reads no value."""
+    """Raise unless the source has the schema's columns, with types that fit their kinds; reads no value."""
     for column, role in ((schema.target, "target"), *((column, "column") for column in schema.columns)):
         require_kind(find(source, column.name, role), column.kind, role)
 
@@ -48,8 +48,8 @@ def infer_schema(
     Raises
     ------
     InvalidData
-        If the target is not named, is missing or is no number; if it is also among the features; or if a
-        feature is missing or of a type, such as a list, that is neither number nor date nor text.
+        If the target is not named, is missing or is not a number; if it is also among the features; or if a
+        feature is missing or of a type, such as a list, that is not numbers, dates or text.
     """
     if target is None:
         raise InvalidData(
@@ -68,9 +68,7 @@ def infer_schema(
 
 
 def _column(field: pa.Field) -> Column:
-    from dpkit_core.data.encode import kind_of  # noqa: PLC0415 - pyarrow is there, since a source is
-
-    if (kind := kind_of(field.type)) is None:
+    if (kind := kind_held(field)) is None:
         raise InvalidData(
             f"column {field.name!r} holds {type_of(field)}; convert it to numbers (for example days since "
             f"a fixed date), {WAY_OUT}"

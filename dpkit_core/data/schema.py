@@ -1,7 +1,7 @@
 """Public facts about a table: what may be used without noise.
 
-Whatever is not in the schema may not be used un-noised: bounds, categories, scales and, under add/remove,
-the number of records. A schema is written by a person who knows the data's domain, not computed from the
+Nothing else may be used without noise: no bound, category or scale that the schema lacks, nor, under
+add/remove, the number of records. A schema is written by a person who knows the domain, not computed from the
 data::
 
     neighboring = "add-remove"
@@ -32,7 +32,7 @@ two categories the second is positive unless the schema says otherwise::
     [columns.sold]
     categories = ["no", "yes"]
 
-Of more than two, none of which is said to be positive, each is a class: the target becomes the place of its
+With more than two categories and no ``positive``, each is a class: the target becomes the place of its
 category in the list, from 1, and 0 for every other value. Few parts learn classes; planning with any other
 part is refused.
 
@@ -58,19 +58,19 @@ numbers are written in text files and text columns::
     kind = "date"
     format = "%d.%m.%Y"
 
-What a missing value stands for is a rule of the column, which never looks at other records::
+What replaces a missing value is a rule of the column, which never looks at other records::
 
     [columns.income]
     kind = "numeric"
     missing = "indicator"        # or "constant", or "drop"
     fill = 30000.0
 
-``constant`` puts ``fill`` in its place, a number, a date or a category; ``indicator`` does so, too, and adds
-a 0/1 feature ``income is missing``; there ``fill`` is the middle of the bounds unless the schema says
-otherwise, and categories need none. ``drop`` leaves the record out. Without a rule, a missing category is 0
+``constant`` replaces it by ``fill``, a number, a date or a category. ``indicator`` does the same and adds a
+0/1 feature ``income is missing``; its ``fill`` is the middle of the bounds by default, and categories need
+none. ``drop`` leaves the record out. Without a rule, a missing category is 0
 in all of them and a missing number is refused.
 
-A number may be transformed before anything else sees it, by public parameters alone, in this order::
+A number may be transformed before any other use, by public parameters alone, in this order::
 
     [columns.area]
     kind = "numeric"
@@ -80,11 +80,11 @@ A number may be transformed before anything else sees it, by public parameters a
     yeo_johnson = 0.0            # the power of Yeo and Johnson's transform; 0 is log(1 + x)
     scale = true                 # the bounds, so transformed, become -1 and 1
 
-``lower``, ``upper`` and ``fill`` are in the table's units, and so are predictions: those of a target that is
-transformed are taken back.
+``lower``, ``upper`` and ``fill`` are in the table's units, and so are predictions: if the target is
+transformed, the transform is inverted.
 
-*Sensitivity.* All of it is a function of one record: it becomes another record, or none. So tables that
-differ by one record more still do, or become equal, and parts may forget about missing values. Under
+*Sensitivity.* All of this is a function of one record, which becomes another record, or none. So tables that
+differ by one added record still do, or become equal, and parts need not handle missing values. Under
 replace-one a record that is dropped would change the number of records, which is public there, so ``drop`` is
 refused.
 """
@@ -112,7 +112,7 @@ from dpkit_core.validators import frozen_tuple
 
 __all__ = ["Column", "Schema"]
 
-#: More records than anybody has, and few enough digits to be shown.
+#: More records than any table has, with few enough digits to print.
 MOST_RECORDS_ABOUT = 10**18
 
 
@@ -131,18 +131,18 @@ class Schema:
     records
         The number of records, where it is public: only under ``REPLACE_ONE``.
     assertions
-        What the user declares to be public beyond this schema, word for word; repeated in the certificate.
+        What the user declares public beyond this schema, word for word; repeated in the certificate.
     records_about
-        The order of magnitude of the number of records, where that is public: one digit and zeros, such as
-        50000, so that it cannot be a count. For rules of thumb and forecasts; never for noise.
+        The order of magnitude of the number of records, if public: one digit and zeros, such as 50000, so
+        that it cannot be a count. For rules of thumb and forecasts; never for noise.
     defaults
-        How text is read in columns that do not say how they are written; set by ``read_with``. It belongs to
-        a file and not to the facts: it is not in the document, and schemas that differ only in it are equal.
+        How text is read in columns that do not declare it; set by ``read_with``. It belongs to a file and not
+        to the facts: it is not in the document, and schemas that differ only in it are equal.
 
     Raises
     ------
     InvalidSchema
-        If these contradict each other, with everything that is wrong.
+        If these contradict each other; lists every problem.
 
     Examples
     --------
@@ -181,7 +181,7 @@ class Schema:
         for column in self.columns:
             if column.missing == "indicator" and column.flag in counts:
                 yield (
-                    f"{column.flag!r} is a column and also the feature that says where another one is "
+                    f"{column.flag!r} is a column and also the feature that marks where another one is "
                     "missing; rename the column"
                 )
         if self.neighboring is Neighboring.REPLACE_ONE:
@@ -190,8 +190,7 @@ class Schema:
                     yield (
                         f'column {column.name!r} has missing = "drop", which changes the number of records; '
                         "under replace-one that number is public and would reveal a single record. Set "
-                        '"constant" '
-                        'or "indicator", or neighboring = "add-remove"'
+                        '"constant" or "indicator", or neighboring = "add-remove"'
                     )
         elif self.records is not None:
             yield (
@@ -252,15 +251,15 @@ class Schema:
         categories: Mapping[str, Iterable[str]] | None = None,
         neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE,
     ) -> Schema:
-        """Return the schema of a data frame: its names and types, and what you say of them.
+        """Return the schema of a data frame, from its names and types and the facts given here.
 
-        No value is looked at for it: bounds and categories are public only if somebody says them.
+        No value is read: bounds and categories are public only if a person states them.
 
         Parameters
         ----------
         frame
-            Of pandas, polars, pyarrow or any library that speaks Arrow's C stream. All columns but the target
-            become features.
+            From pandas, polars, pyarrow or any library with Arrow's C stream interface. All columns but the
+            target become features.
         target
             The column to be predicted; of two categories the second.
         bounds
@@ -273,7 +272,7 @@ class Schema:
         Raises
         ------
         InvalidSchema
-            If a column is neither numeric nor described, or a name is that of no column.
+            If a column is neither numeric nor described, or a name does not match any column.
         """
         from dpkit_core.data.frames import frame_kinds  # noqa: PLC0415 - a schema is read without numpy
 
@@ -297,25 +296,25 @@ class Schema:
 
     @property
     def size(self) -> int | None:
-        """About how many records there are, as far as that is public."""
+        """The approximate number of records, if that is public."""
         return self.records_about if self.records is None else self.records
 
     @property
     def outcome(self) -> Feature:
         """The target as parts see it: a number, or 1 for its positive category and 0 for any other value.
 
-        Of a target of several classes, the place of its class, from 1, and 0 for any other value.
+        For a target of several classes, the place of its class, from 1, and 0 for any other value.
         """
         return self.target.outcome(self.defaults)
 
     @property
     def drops(self) -> bool:
-        """Whether a record may be left out, because it lacks something."""
+        """Whether records with a missing value may be left out."""
         return any(column.missing == "drop" for column in (*self.columns, self.target))
 
     @property
     def without_rule(self) -> tuple[str, ...]:
-        """The columns of numbers and dates, the target among them, in which a missing value is refused."""
+        """The columns of numbers and dates, including the target, in which a missing value is refused."""
         return tuple(
             column.name
             for column in (*self.columns, self.target)
@@ -324,7 +323,7 @@ class Schema:
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """How dates and missing values become numbers, and numbers others, one sentence each."""
+        """How dates, missing values and transformed numbers are read, one sentence each."""
         columns = (*self.columns, self.target)
         dates = [repr(column.name) for column in columns if column.kind == "date"]
         counted = [f"dates in {', '.join(dates)} count in days since {EPOCH}"] if dates else []
@@ -334,12 +333,12 @@ class Schema:
                 named.setdefault(column.transform, []).append(column.name)
         transformed = [transform.in_words(_some(names)) for transform, names in named.items()]
         if self.target.transform is not None:
-            transformed.append("the model is of the transformed target, and predictions are taken back")
+            transformed.append("the model predicts the transformed target; predictions are transformed back")
         return (*counted, *(column.rule for column in columns if column.rule is not None), *transformed)
 
     @property
     def transformed(self) -> Schema:
-        """The schema of the numbers that the transforms make: the same, with none left to apply."""
+        """The schema of the transformed numbers: the same, without transforms."""
 
         def column(one: Column) -> Column:
             if one.transform is None:
@@ -361,7 +360,7 @@ class Schema:
         return attrs.evolve(self, columns=tuple(by_name[name] for name in wanted))
 
     def read_with(self, options: ReadOptions) -> Schema:
-        """Return the schema with these defaults for columns that do not say how they are written.
+        """Return the schema with these defaults for columns that do not declare how they are written.
 
         It equals this one, and so do its features: a plan for either runs with both.
 
@@ -398,8 +397,8 @@ class Schema:
         Raises
         ------
         InvalidSchema
-            With everything that is wrong: a key is unknown or missing, facts contradict each other, or
-            ``"*"`` is described and there are no ``names``.
+            If a key is unknown or missing, facts contradict each other, or ``"*"`` is described without
+            ``names``; lists every problem.
         """
         facts, problems = read_facts(document, names)
         try:
@@ -416,13 +415,13 @@ class Schema:
         return cls.from_document(read_toml(path, "schema", InvalidSchema), names=names)
 
 
-@functools.lru_cache(maxsize=64)  # asked for again with every table, and more than once
+@functools.lru_cache(maxsize=64)  # computed repeatedly for every table
 def _features(columns: tuple[Column, ...], defaults: Written) -> tuple[Feature, ...]:
     return tuple(feature for column in columns for feature in column.features(defaults))
 
 
 def _some(names: list[str]) -> str:
-    """Return the names of columns that share a rule, the first few where they are many."""
+    """Return the names of columns that share a rule, or the first few, with their verb."""
     return f"{some_of(names)} {'is' if len(names) == 1 else 'are'}"
 
 
@@ -435,8 +434,8 @@ def _problems_of_magnitude(about: object, records: int | None) -> Iterator[str]:
         return
     if records is not None:
         yield (
-            f"the schema says records = {records} and records_about = {about}; the number of records says "
-            'more, so remove "records_about"'
+            f"the schema has records = {records} and records_about = {about}; the first is more precise, so "
+            'remove "records_about"'
         )
     magnitude = 10 ** (len(str(about)) - 1)
     if about % magnitude:

@@ -1,4 +1,4 @@
-"""Schema files: what they say, and what their authors may have meant by what dpkit does not know.
+"""Schema files: their facts, and suggestions for what dpkit does not recognize.
 
 All errors are reported at once. So an invalid fact is reported and then replaced by a valid one, and the rest
 is checked as if it were right.
@@ -26,7 +26,7 @@ _FACTS = ("neighboring", "target", "records", "records_about", "assertions", "co
 
 _OF_COLUMN = tuple(field.name for field in attrs.fields(Column) if field.name != "name")
 
-#: What people call facts of a column elsewhere.
+#: The names that other tools give to facts of a column.
 _CALLED = {
     **dict.fromkeys(("min", "minimum", "low", "from", "ge", "gt"), "lower"),
     **dict.fromkeys(("max", "maximum", "high", "to", "le", "lt"), "upper"),
@@ -39,14 +39,14 @@ _CALLED = {
     **dict.fromkeys(("positive_class", "positive_category"), "positive"),
 }
 
-#: What people call both bounds.
+#: Common names for both bounds together.
 _BOTH_BOUNDS = ("bounds", "range", "limits", "domain", "interval")
 
-# Facts of a column of dates that are dates, and what is sound in the place of one that is none.
+# Facts of a column of dates that are dates, and a valid date in place of an invalid one.
 _DATED = {"lower": datetime.date.min, "upper": datetime.date.max, "fill": EPOCH}
 
-#: Facts of a schema that can be judged by themselves: what is one, and what to say of anything else.
-_BY_ITSELF: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+#: Facts that are checked one by one: whether a value is valid, and what it must be.
+_BY_ITSELF: tuple[tuple[str, Callable[[object], bool], str], ...] = (
     ("neighboring", [known.value for known in Neighboring].__contains__, "add-remove or replace-one"),
     ("records", lambda value: type(value) is int and value >= 1, "a whole number of at least 1"),
     (
@@ -74,9 +74,9 @@ def table_of(name: str) -> str:
 def read_facts(
     document: Mapping[str, Any], names: Iterable[str] | None
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return what a ``Schema`` is made of, by the names of its fields, and all that is wrong.
+    """Return the fields of a ``Schema`` by name, and every problem.
 
-    Something valid replaces whatever is wrong.
+    A valid value replaces each invalid one.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def read_facts(
 
 
 def _read_columns(table: object, names: Iterable[str] | None, problems: list[str]) -> dict[str, Column]:
-    """Return the described columns by name, and add what is wrong with them to the problems."""
+    """Return the described columns by name, and add their faults to the problems."""
     if not isinstance(table, Mapping) or not all(isinstance(facts, Mapping) for facts in table.values()):
         problems.append("the schema needs a table [columns.NAME] for each column")
         raise InvalidSchema(*problems)
@@ -138,7 +138,7 @@ def _read_columns(table: object, names: Iterable[str] | None, problems: list[str
 
 
 def _read_target(target: object, columns: Mapping[str, Column], problems: list[str]) -> str:
-    """Return the name of the target, empty where the problems say what is wrong with it."""
+    """Return the name of the target, empty if it is invalid, which is added to the problems."""
     if isinstance(target, str) and target in columns:
         return target
     near = difflib.get_close_matches(str(target), columns, n=1)
@@ -160,7 +160,7 @@ def _with_others(columns: Mapping[str, Column], names: Iterable[str]) -> dict[st
 
 
 def _read_column(name: str, described: Mapping[str, Any]) -> tuple[Column | None, tuple[str, ...]]:
-    """Return a column, or one of its name where something is wrong with it, and what that is."""
+    """Return a column, or a default one of its name if it is invalid, and its problems."""
     called = f"column {name!r}"
     problems: list[str] = []
     facts: dict[str, Any] = {}

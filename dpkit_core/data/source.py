@@ -1,4 +1,4 @@
-"""Where records are: a repeatable stream of Arrow record batches.
+"""A source of records: a repeatable stream of Arrow record batches.
 
 A source knows the names and types of its columns from public facts (a header, a footer, a table definition),
 never from values, and yields the same records each time it is read. It does not interpret them:
@@ -11,14 +11,16 @@ inferred from the entries of a column. ``dpkit_check.sources`` attacks that.
 
 from __future__ import annotations
 
+import mmap
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import IO, TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import attrs
 
 from dpkit_core.data.features import DECIMALS, THOUSANDS, Written
-from dpkit_core.errors import DpkitError, InvalidOption
+from dpkit_core.errors import DpkitError, InvalidData, InvalidOption
 from dpkit_core.validators import frozen_tuple
 
 if TYPE_CHECKING:
@@ -26,11 +28,14 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-#: What to say of an error of a library that reads records. It may look at the library's sentence, and never
-#: repeats it: that quotes records, and passwords.
+#: Turns an error of a library that reads records into one of dpkit's. It may examine the library's message,
+#: but never repeats it: it may quote records or passwords.
 Explain = Callable[[Exception], DpkitError]
 
-#: Metadata of a field without a declared type: the schema says what its text means.
+#: Bytes of input that are held in memory where it can be read only once.
+HELD = 2**30
+
+#: Metadata of a field without a declared type, whose text the schema interprets.
 UNTYPED = {b"dpkit": b"untyped"}
 
 
@@ -66,7 +71,7 @@ class Source(Protocol):
         Raises
         ------
         InvalidData
-            If a record cannot be read: says which one and what to do, without any value.
+            If a record cannot be read; names the record and the remedy, without any value.
         """
         ...
 
@@ -75,16 +80,27 @@ class Source(Protocol):
         ...
 
 
+def is_frame(X: object) -> bool:
+    """Return whether ``X`` has named columns."""
+    return any(hasattr(X, member) for member in ("columns", "column_names", "__arrow_c_stream__"))
+
+
 def is_untyped(field: pa.Field) -> bool:
     """Return whether a column has no declared type, as in a text file."""
     return bool(field.metadata) and UNTYPED.items() <= field.metadata.items()
 
 
+def cut(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a batch, at most ``rows`` at a time."""
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
 def tried(step: Callable[[], _Result], explain: Explain) -> _Result:
     """Return what a step of a library that reads records returns.
 
-    Its error becomes one that ``explain`` makes, which has neither cause nor context, as a traceback and a
-    ledger would tell these.
+    An error becomes the one that ``explain`` returns. It has neither cause nor context, because a traceback
+    or a ledger would show them.
     """
     try:
         return step()
@@ -96,16 +112,44 @@ def tried(step: Callable[[], _Result], explain: Explain) -> _Result:
     raise problem
 
 
+def spooled(called: str, folder: Path | None, write: Callable[[IO[bytes]], None]) -> mmap.mmap:
+    """Return the bytes that ``write`` writes to a file in the folder, mapped to memory.
+
+    Only its owner can read the file, and it has no name, or loses it at once: nothing is left behind, however
+    the program ends.
+
+    Raises
+    ------
+    InvalidData
+        If no folder is named, or it cannot be written to.
+    """
+    if folder is None:
+        raise InvalidData(
+            f"{called} can be read only once and is larger than {HELD >> 30} GiB, which is what dpkit "
+            "holds in memory; write it to a file, or name a folder with --spool (in Python, spool=), in "
+            "whose file system the records then lie, in the clear, until the program ends"
+        )
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            write(file)
+            file.flush()
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise InvalidData(
+            f"cannot keep {called} in {folder}: {error.strerror}; name another folder"
+        ) from error
+
+
 def _character(named: str | None) -> str | None:
     return "\t" if named in {"tab", "\\t"} else named
 
 
 @attrs.frozen(kw_only=True)
 class ReadOptions:
-    """How a table is read, as the user says; nothing here depends on the records.
+    """The user's options for reading a table; nothing here depends on the records.
 
-    ``open_source`` takes these options. ``decimal``, ``thousands`` and ``missing`` say what text means, so
-    ``Schema.read_with`` takes them, too.
+    ``open_source`` takes these options. ``decimal``, ``thousands`` and ``missing`` determine what text means,
+    so ``Schema.read_with`` takes them, too.
 
     Attributes
     ----------
@@ -117,7 +161,7 @@ class ReadOptions:
     encoding
         The encoding of a text file; by default UTF-8, or UTF-16 if the file has its byte order mark.
     decimal
-        The decimal sign of numbers in text, a point or a comma, unless the schema says otherwise.
+        The decimal sign of numbers in text, a point or a comma, unless the schema declares one.
     thousands
         The thousands separator of such numbers, as the comma in 4,011.56; none by default.
     missing
@@ -155,7 +199,7 @@ class ReadOptions:
 
     @property
     def written(self) -> Written:
-        """How text is read in columns that do not say how they are written."""
+        """How text is read in columns that do not declare how they are written."""
         return Written(decimal=self.decimal, thousands=self.thousands, missing=self.missing)
 
     def require_only(self, called: str, *allowed: str) -> None:

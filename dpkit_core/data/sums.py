@@ -1,10 +1,10 @@
-r"""Sums over records: what parts compute before noise, exact whatever the order and wherever the data are.
+r"""Sums over records: what parts compute before noise, exact in any order and any form of the data.
 
-A part says what to add up as a ``Sum``: a function that maps some records, a ``Block``, to an array of whole
-numbers, with the array's shape and a bound on what one record adds to an entry. It asks a dataset for it
-(``data.sum``) and never sees how the records are held, so that one part serves arrays, sparse matrices and
-files, and whatever else can add whole numbers: partitions on a cluster, or parties that add modulo 2^b, for
-which shape and bound are all that they need to know.
+A part describes what to add up by a ``Sum``: a function that maps some records, a ``Block``, to an array of
+whole numbers, with the array's shape and a bound on what one record adds to an entry. It asks a dataset for
+the total (``data.sum``) and never sees how the records are held. So one part serves arrays, sparse matrices
+and files, and whatever else can add whole numbers: partitions on a cluster, or parties that add modulo 2^b
+and need to know only the shape and the bound.
 
 *Exactness.* Let the function f be a sum itself: f(B) is the sum over the records r of B of g(r), where g(r)
 is an array of whole numbers, at most b in magnitude, that depends on r alone. So f(A + B) = f(A) + f(B), and
@@ -73,7 +73,7 @@ class SparseBlock:
 
 
 def rows_of(columns: int, numbers: int = BLOCK) -> int:
-    """Return how many records of so many columns and a target have about so many numbers; one at least."""
+    """Return how many records of ``columns`` features and a target hold ``numbers`` numbers, or 1."""
     return max(1, numbers // (columns + 1))
 
 
@@ -90,7 +90,7 @@ class Sum:
     shape
         Of that array; public.
     bound
-        No record adds more than this to an entry, in magnitude; public, from 1 to 2^53.
+        The most that one record adds to an entry, in magnitude; public, from 1 to 2^53.
     of_sparse
         The same for records held sparsely, where zeros can be skipped. Without it, sparse records are made
         dense a block at a time.
@@ -117,7 +117,7 @@ class Sum:
         return EXACT // self.bound
 
     def records_at_once(self, columns: int) -> int:
-        """Return how many records of so many columns to add up at once: more numbers than the sum has."""
+        """Return how many records to add up at once: together they hold more numbers than the sum."""
         return min(self.most_records, rows_of(columns, max(BLOCK, 4 * math.prod(self.shape))))
 
 
@@ -130,7 +130,7 @@ class Summable(Protocol):
 
 
 def total(what: Sum, records: int, shares: Iterable[tuple[int, Integers]]) -> Integers:
-    """Return the sum of ``shares``, each of so many of the ``records``, exactly.
+    """Return the sum of ``shares``, each with its number of ``records``, exactly.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def total(what: Sum, records: int, shares: Iterable[tuple[int, Integers]]) -> In
     for count, share in shares:
         whole = _whole(np.asarray(share), what, count)
         if result is None:
-            result = whole.astype(kind)  # a copy: a share may be kept by whoever made it
+            result = whole.astype(kind)  # a copy: its maker may keep the share
         else:
             result += whole
     return np.zeros(what.shape, dtype=kind) if result is None else result

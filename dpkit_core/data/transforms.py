@@ -3,7 +3,7 @@
 Each has its parameters from the schema and none from the records. So the map of a table is a map of each of
 its records, neighbors stay neighbors, and no sensitivity changes. Yeo and Johnson (2000), A New Family of
 Power Transformations to Improve Normality or Symmetry, Biometrika 87(4), fit their parameter to the data by
-maximum likelihood, on which one record has unbounded influence: here somebody writes it down.
+maximum likelihood, on which one record has unbounded influence: here a person chooses it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpkit_core.arrays import Vector
 
-#: What is larger after a power counts as this.
+#: Larger results of a power are set to this.
 LARGEST = sys.float_info.max
 
-#: Powers further from 0 leave of a number hardly more than its sign.
+#: Powers further from 0 keep little more of a number than its sign.
 MOST_POWER = 10.0
 
 
 @attrs.frozen
 class Transform:
-    """What becomes of a number, in this order; NaN stays NaN.
+    """The steps that transform a number, in this order; NaN stays NaN.
 
     Attributes
     ----------
@@ -96,10 +98,10 @@ class Transform:
         return values
 
     def invert(self, values: Vector) -> Vector:
-        """Return the numbers that ``apply`` makes these of; clipping is not undone.
+        """Return the numbers that ``apply`` maps to these; clipping is not undone.
 
-        With a power, what lies outside of the bounds is taken to the nearer one first: far enough outside,
-        nothing is mapped there.
+        With a power, a number outside the bounds is moved to the nearer one first: far enough outside, no
+        number is mapped there.
         """
         import numpy as np  # noqa: PLC0415 - as above
 
@@ -114,7 +116,7 @@ class Transform:
         return values
 
     def in_words(self, subject: str) -> str:
-        """Return what becomes of a number, as a sentence about ``subject`` says it."""
+        """Return a sentence: ``subject`` and what happens to its numbers."""
         steps = []
         if self.clip and self.within is not None:
             steps.append(f"clipped to [{self.within[0]:g}, {self.within[1]:g}]")
@@ -128,21 +130,23 @@ class Transform:
 def yeo_johnson(values: Vector, power: float) -> Vector:
     """Return ((1 + x)^p - 1) / p for x >= 0 and -((1 - x)^(2 - p) - 1) / (2 - p) below, for each x.
 
-    Logarithms where the exponent is 0. What is too large for a float is the largest one.
+    Logarithms where the exponent is 0. A result too large for a float is the largest one.
     """
-    import numpy as np  # noqa: PLC0415 - as above
-    from scipy.special import boxcox1p  # noqa: PLC0415 - likewise; computes entry by entry
+    from scipy.special import boxcox1p  # noqa: PLC0415 - as above; computes entry by entry
 
-    size = boxcox1p(np.abs(values), np.where(values >= 0, power, 2.0 - power))
-    mapped: Vector = np.nan_to_num(np.copysign(size, values), nan=math.nan)
-    return mapped
+    return _in_halves(boxcox1p, values, power)
 
 
 def _inverse(values: Vector, power: float) -> Vector:
+    from scipy.special import inv_boxcox1p  # noqa: PLC0415 - as above
+
+    return _in_halves(inv_boxcox1p, values, power)
+
+
+def _in_halves(size: Callable[[Vector, Vector], Vector], values: Vector, power: float) -> Vector:
+    """Return ``size`` of each magnitude, with the power of its half of the line, and the value's sign."""
     import numpy as np  # noqa: PLC0415 - as above
-    from scipy.special import inv_boxcox1p  # noqa: PLC0415 - likewise
 
     with np.errstate(over="ignore", divide="ignore"):
-        size = inv_boxcox1p(np.abs(values), np.where(values >= 0, power, 2.0 - power))
-    back: Vector = np.nan_to_num(np.copysign(size, values), nan=math.nan)
-    return back
+        sizes = size(np.abs(values), np.where(values >= 0, power, 2.0 - power))
+    return np.copysign(np.minimum(sizes, LARGEST), values)

@@ -8,9 +8,9 @@
 An attrs class whose document is its fields needs no code for that: ``as_document`` writes it, and
 ``from_document`` reads it, by the types that the class declares.
 
-Whoever reads a file may not have written it. So it may be no larger and no deeper than such files are, name
-nothing twice, where one reader takes the first and another one the last, hold no number that float64 does not
-have, and no text that cannot be printed as it is. What people write is TOML, what programs write is JSON.
+A file may come from someone else. So it must not be larger or deeper than such files ever are, name anything
+twice (readers differ in which one they take), or hold a number beyond float64 or text that cannot be printed
+as it is. People write TOML, programs write JSON.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DEEPEST = 64
 
 # TOML has no larger whole numbers, and no field needs one.
 _WHOLE = range(-(2**63), 2**63)
-_DIGITS = 20  # from so many on, a whole number of JSON is read as float64
+_DIGITS = 20  # with this many or more, a whole number of JSON is read as float64
 
 _PRINTED = set("\t\n\r")
 _SURROGATES = range(0xD800, 0xE000)
@@ -91,7 +91,7 @@ def read_json(path: Path | str, what: str, error: type[DpkitError]) -> Any:
 
 
 def parse_toml(text: str, what: str, error: type[DpkitError]) -> dict[str, Any]:
-    """Return the content of TOML that is no file, such as an option of a command; ``what`` is its name."""
+    """Return the content of TOML text, such as an option of a command; ``what`` is its name."""
     try:
         document = tomllib.loads(text.removeprefix("\ufeff"))  # which some editors begin a file with
     except (ValueError, RecursionError) as cause:
@@ -150,7 +150,7 @@ def _finite(digits: str) -> float:
 
 
 def _no_number(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is no number in JSON")
 
 
 def flaw_of(text: str) -> str | None:
@@ -172,10 +172,10 @@ def flaw_of(text: str) -> str | None:
 def require_plain(document: object, what: str, error: type[DpkitError]) -> None:
     """Raise ``error`` unless a document is plain data: not too deep, its numbers and texts as they should be.
 
-    Infinity and NaN are numbers here, as in TOML; what reads a field says that it is finite.
+    Infinity and NaN are numbers here, as in TOML; the reader of a field refuses them.
     """
     rest: list[tuple[object, int]] = [(document, 0)]
-    while rest:  # no recursion, which has limits of its own
+    while rest:  # no recursion, whose depth Python limits
         value, depth = rest.pop()
         match value:
             case None | bool() | float():
@@ -185,8 +185,9 @@ def require_plain(document: object, what: str, error: type[DpkitError]) -> None:
             case int():
                 fault = None if value in _WHOLE else "a whole number of more than 64 bits; write it as 1e20"
             case Mapping() | list() | tuple():
-                fault = "a key that is no text" if _odd_keys(value) else None
-                inner = [*value.keys(), *value.values()] if isinstance(value, Mapping) else value
+                keys = list(value) if isinstance(value, Mapping) else []
+                fault = None if all(isinstance(key, str) for key in keys) else "a key that is not text"
+                inner = [*keys, *value.values()] if isinstance(value, Mapping) else value
                 rest += [(item, depth + 1) for item in inner]
                 if depth >= DEEPEST:
                     fault = f"something nested more than {DEEPEST} times"
@@ -196,14 +197,10 @@ def require_plain(document: object, what: str, error: type[DpkitError]) -> None:
             raise error(f"{what} holds {fault}")
 
 
-def _odd_keys(value: object) -> bool:
-    return isinstance(value, Mapping) and not all(isinstance(key, str) for key in value)
-
-
 def first_difference(one: object, other: object, place: str = "the top") -> str | None:
     """Return where plain data differ, a path; None where they are alike.
 
-    The order of keys means nothing, 1 is 1.0, and true is no number.
+    The order of keys does not matter, 1 equals 1.0, and true is not a number.
 
     >>> first_difference({"a": [1, 2.0]}, {"a": [1.0, True]})
     'a, item 2'
@@ -267,7 +264,7 @@ def require_version(what: str, version: int, known: int, error: type[DpkitError]
 
 
 class Fields:
-    """The fields of one mapping, each asked for by its type; what nobody has asked for is a fault.
+    """The fields of one mapping, each read by its type; a field that is never read is an error.
 
     Each method returns the field ``key``, or ``default`` where that is given and the field is not. Otherwise
     it raises ``error`` with one sentence.
@@ -348,11 +345,11 @@ class Fields:
         return self._document.get(key, default)
 
     def rest(self) -> dict[str, Any]:
-        """Return the fields that have not been asked for."""
+        """Return the fields that have not been read."""
         return {key: value for key, value in self._document.items() if key not in self._asked}
 
     def close(self) -> None:
-        """Raise if there is a field that has not been asked for."""
+        """Raise if there is a field that has not been read."""
         unknown = sorted(self.rest())
         if unknown:
             raise self.error(
@@ -412,13 +409,13 @@ def _shown(value: object) -> str:
     return reprlib.repr(value)
 
 
-#: Metadata of a field that is written, and must be given, although it has a default.
+#: Metadata of a field that is always written and must be given, despite its default.
 REQUIRED: Mapping[str, Any] = types.MappingProxyType({"required": True})
 
 # Types with their own spelling: what writes a value of the type, and what reads one.
 _SPELLINGS: dict[Any, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
 
-# The fields of classes and their types, which take long to find out.
+# The fields of classes and their types, cached because resolving them is slow.
 _FIELDS: dict[type, tuple[tuple[attrs.Attribute[Any], Any], ...]] = {}
 
 _ASKED: Mapping[Any, Callable[[Fields, str], Any]] = {
@@ -445,7 +442,7 @@ def spelled(kind: Any, write: Callable[[Any], Any], read: Callable[[Any], Any]) 
     write
         Returns a value as plain data.
     read
-        Returns the value of a mapping; raises a ``DpkitError`` where there is none.
+        Returns the value that a mapping spells; raises a ``DpkitError`` if it is invalid.
     """
     _SPELLINGS[kind] = write, read
 
@@ -496,7 +493,7 @@ def from_document(kind: type[T], document: object, what: str, error: type[DpkitE
 
 
 def _accepted(make: Callable[[], T], what: str, error: type[DpkitError]) -> T:
-    """Return what ``make`` returns; an error of what is inside becomes one of what is read."""
+    """Return what ``make`` returns; its error becomes one about the document."""
     try:
         return make()
     except (TypeError, ValueError, DpkitError) as cause:

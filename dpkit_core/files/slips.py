@@ -1,7 +1,7 @@
 """Common mistakes in TOML, and what to write instead.
 
-A parser says where it stopped and what it expected. Somebody who writes a first schema needs to know that a
-name with a space must be quoted.
+A parser reports where it stopped and what it expected. The author of a first schema needs to know that a name
+with a space must be quoted.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import reprlib
 
-# What tomllib says of the place.
+# How tomllib reports the place.
 _PLACE = re.compile(r"\(at (?:line (\d+), column \d+|end of document)\)")
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+(\s*\.\s*[A-Za-z0-9_-]+)*")
 _BARE_PARTS = re.compile(r"(?:[A-Za-z0-9_-]+\.)*")
 
-#: How a value begins or looks that is none, and what to say of it after the name of its key.
+#: Patterns of invalid values, and the rest of a sentence that begins with the key.
 _VALUES = tuple(
     (re.compile(pattern, flags=re.DOTALL), sentence)
     for pattern, sentence in (
@@ -48,7 +48,7 @@ def slip_in(text: str, reason: str) -> str | None:
     text
         The file's text.
     reason
-        What ``tomllib`` says of it.
+        The message of ``tomllib``.
     """
     if (place := _PLACE.search(reason)) is None:
         return None

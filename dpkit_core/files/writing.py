@@ -1,15 +1,15 @@
 """Files that appear whole or not at all, under a name that is reserved beforehand.
 
-    with reserved(Path("release.json")) as output:     whatever would fail is told now
+    with reserved(Path("release.json")) as output:     whatever would fail is reported now
         output.make_room(20_000)
         release = plan.run(data)                       takes a while, and spends a budget
         output.write(release_text)                     on the disk, then under its name
 
-What is written may be paid for with a privacy budget. So the name is fixed as an absolute path at once, and
-a file beside it, ``release.json.part``, is created exclusively: of two writers, the second one is told before
-it spends anything. The part holds zeros until there is something to write; then it is written, synced and
-renamed, and its folder is synced. A file that was there before stays as it is until that moment. Where a step
-fails after the text is whole, the part is kept, and whoever called learns of it by ``Output.left``.
+What is written may have cost a privacy budget. So the name is fixed as an absolute path at once, and a file
+next to it, ``release.json.part``, is created exclusively: of two writers, the second fails before it spends
+anything. The part holds zeros until there is something to write; then it is written, synced and
+renamed, and its folder is synced. A file that was there before stays as it is until that moment. If a step
+fails after the text is complete, the part is kept, and ``Output.left`` is its path.
 
 These are the calls to the system, in order; ``CALLS`` lists them for tests that let each one fail:
 
@@ -33,7 +33,7 @@ import attrs
 
 from dpkit_core.errors import InvalidOption
 
-#: What writing asks of the system, as functions of ``os``.
+#: The calls to the system that writing makes, as functions of ``os``.
 CALLS = ("open", "stat", "lseek", "write", "ftruncate", "fsync", "close", "replace")
 
 _NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0)
@@ -42,9 +42,9 @@ _CHUNK = 2**16
 
 # Links to what is open already, which may even be an ordinary file.
 _STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")
-_NOT_WHOLE = "it is no ordinary file, so nothing could appear there whole"
+_NOT_WHOLE = "it is not an ordinary file, so nothing could appear there whole"
 
-# What some file systems answer to a request to sync a folder, which they do by themselves or not at all.
+# Errors of file systems that cannot sync a folder on request.
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
 
 
@@ -59,7 +59,7 @@ class Output:
     path
         Where it will be, absolute and without links.
     left
-        After a failure, where its text is whole all the same; None otherwise.
+        After a failure, the path of the complete text, if there is one; else None.
     """
 
     called: str
@@ -70,12 +70,12 @@ class Output:
     _descriptor: int | None
 
     def make_room(self, size: int) -> None:
-        """Take so many bytes of the disk now, so that a full one is found before anything is spent.
+        """Reserve ``size`` bytes of the disk, so that a full one is found before anything is spent.
 
         Raises
         ------
         InvalidOption
-            If there is no such room.
+            If there is not enough room.
         """
         try:
             self._fill([bytes(size)])
@@ -86,7 +86,7 @@ class Output:
             ) from error
 
     def write(self, content: str | bytes | Iterable[bytes]) -> None:
-        """Write ``content``, which may be made piece by piece meanwhile, and give it its name.
+        """Write ``content``, which may be generated piece by piece, and give it its name.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class Output:
         if self._replace:
             os.replace(self._part, self.path)
             return
-        # Exclusively, since a rename would replace what anybody has put there meanwhile.
+        # Exclusively, since a rename would replace a file that has appeared there since.
         name = os.open(self.path, _NEW, _READABLE_BY_ALL)
         try:
             os.close(name)
@@ -167,7 +167,7 @@ def reserved(path: Path | str, *, replace: bool = False) -> Iterator[Output]:
     ------
     InvalidOption
         If the file cannot be written, is there already and may not be replaced, or is being written by
-        somebody else.
+        another program.
     """
     output = _reserve(path, replace)
     try:
@@ -197,8 +197,8 @@ def _reserve(path: Path | str, replace: bool) -> Output:
         descriptor = os.open(part, _NEW, _READABLE_BY_ALL)
     except FileExistsError as error:
         raise InvalidOption(
-            f"{part} exists: somebody is writing {final.name} now, or was stopped while doing so. If nobody "
-            "is, see whether it holds a whole release, then move or remove it; or write elsewhere"
+            f"{part} exists: another program is writing {final.name}, or was stopped while doing so. If none "
+            "is, see whether the file holds a whole release, then move or remove it; or write elsewhere"
         ) from error
     except FileNotFoundError as error:
         raise InvalidOption(
@@ -217,7 +217,7 @@ def _reserve(path: Path | str, replace: bool) -> Output:
 
 
 def _require_free(path: Path | str, final: Path, *, replace: bool) -> None:
-    # Asked after the part is ours: whoever had it before may have just given it this name.
+    # Checked once the part is ours: its previous owner may have just given it this name.
     try:
         mode = os.stat(final).st_mode
     except FileNotFoundError:
@@ -234,7 +234,7 @@ def _require_free(path: Path | str, final: Path, *, replace: bool) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the name as lasting as the content; some systems cannot open or sync a folder."""
+    """Make the name as durable as the content; some systems cannot open or sync a folder."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except PermissionError:  # Windows opens no folder, and none opens what must not be read

@@ -61,7 +61,7 @@ class Account:
         """Return why a run with these public facts is not one on this account's table; None if it may be.
 
         The columns of a run are some of the account's, any of them the target, each described as here: bounds
-        that somebody else wrote down may have been read off the data.
+        written by someone else may have been read off the data.
         """
         if schema.neighboring is not self.schema.neighboring:
             return (
@@ -97,7 +97,7 @@ class Account:
         InvalidLedger
             If something is missing or unknown.
         """
-        # The entry that opens an account says when, too.
+        # The entry that opens an account also has the time.
         facts = {key: value for key, value in document.items() if key != "at"}
         return from_document(cls, facts, f"account {name}", InvalidLedger, name=name)
 

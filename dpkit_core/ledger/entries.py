@@ -1,12 +1,11 @@
-"""What a ledger writes down: entries, each with the hash of everything before it.
+"""The entries of a ledger, each with the hash of everything before it.
 
-Nothing is ever changed. A charge that is settled gets a second entry; so does nothing else.
+No entry is ever changed. Only a charge has two: its reservation and its settlement.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import secrets
 import uuid
@@ -17,14 +16,14 @@ import attrs
 
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidLedger
-from dpkit_core.files.documents import canonical_bytes
+from dpkit_core.files.documents import canonical_bytes, digest
 from dpkit_core.privacy.events import event_to_json
 from dpkit_core.privacy.filters import Claim, Ticks
 
 F = TypeVar("F")
 
 Settlement = Literal["released", "refused", "failed", "vetoed"]
-"""What became of a reservation. All four are spent."""
+"""How a reservation ended. All four are spent."""
 
 OUTCOMES: tuple[Settlement, ...] = get_args(Settlement)
 
@@ -83,7 +82,7 @@ class Entry:
         """Return the entry that follows ``last``, which is None for the first."""
         sequence, previous = (1, NOTHING) if last is None else (last.sequence + 1, last.hash)
         fields = (sequence, kind, account, charge, _text(body), _text(list(total)), previous)
-        return cls(*fields, _hash(fields))
+        return cls(*fields, digest(fields))
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -92,11 +91,9 @@ class Entry:
         Raises
         ------
         InvalidLedger
-            If it is none.
+            If it is damaged.
         """
-        facts = self._read(self.body, dict)
-        assert isinstance(facts, dict)
-        return facts
+        return self._read(self.body, dict)
 
     @property
     def ticks(self) -> Ticks:
@@ -112,7 +109,7 @@ class Entry:
     @property
     def intact(self) -> bool:
         """Whether the hash is that of the other fields."""
-        return self.hash == _hash(attrs.astuple(self, recurse=False)[:-1])
+        return self.hash == digest(attrs.astuple(self, recurse=False)[:-1])
 
     @property
     def ends_move(self) -> bool:
@@ -137,34 +134,30 @@ def _text(document: object) -> str:
     return canonical_bytes(document).decode("ascii")
 
 
-def _hash(fields: tuple[object, ...]) -> str:
-    return hashlib.sha256(canonical_bytes(list(fields))).hexdigest()
-
-
 @attrs.frozen
 class Charge:
-    """What one run asks of an account.
+    """A request to charge an account for one run.
 
-    Asking twice with one object charges once, so that whoever does not know whether the first attempt was
-    heard may ask again. Another object of the same identity is another run: it is refused.
+    Asking twice with one object charges once, so a caller who does not know whether the first attempt arrived
+    may ask again. Another object of the same identity is another run, and is refused.
 
     Attributes
     ----------
     account
-        Who is to pay.
+        The account that pays.
     claim
         What the run will cost.
     schema
         The public facts that it relies on.
     plan
-        Digest of everything in its certificate that is known beforehand, see ``plan_digest``.
+        Digest of everything in its certificate that is known before the run, see ``plan_digest``.
     about
-        What people want to know: parts, accountant, who runs it, when.
+        For readers of the ledger: parts, accountant, user and time.
     id
         Identity; a new one by default. With the name of a job, a job that is started again is not charged
         again, and does not run again.
     nonce
-        Tells this object from any other of the same identity.
+        Distinguishes this object from any other of the same identity.
     """
 
     account: str
@@ -183,7 +176,7 @@ class Charge:
             )
 
     def to_document(self, cost: Ticks) -> dict[str, Any]:
-        """Return what is written down of it, beside account and identity."""
+        """Return what its entry holds besides account and identity."""
         return {
             "about": dict(self.about),
             "cost": list(cost),
@@ -195,10 +188,10 @@ class Charge:
         }
 
 
-#: What a certificate says that is known before the run.
+#: The fields of a certificate that are known before the run.
 _PLANNED = ("accountant", "budget", "delta", "epsilon", "events", "neighboring", "parts", "schema")
 
 
 def planned(certificate: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a certificate, as plain data, says that was known before the run."""
+    """Return the fields of a certificate, as plain data, that were known before the run."""
     return {key: certificate.get(key) for key in _PLANNED}

@@ -1,14 +1,13 @@
-"""The ledger: who may spend what is left, decided in one transaction and before any part is given data.
+"""The ledger decides, in one transaction and before any part gets data, which run may spend from a budget.
 
-A run is *reserved* and then *settled*. What is reserved is spent, whatever becomes of the run, because nobody
-can know what a run that failed has shown to whom: there are no refunds. The settlement says what became of
-it, and holds the digest of the release, for people and for the audit.
+A run is *reserved* and then *settled*. What is reserved is spent, however the run ends: there are no refunds,
+because no one can know what a failed run has shown to whom. The settlement records how the run ended and the
+digest of the release, for people and for the audit.
 
-    with whoever's backend:     read the account's last total, add the cost, compare with the limits, append
+    in a transaction:     read the account's last total, add the cost, compare with the limits, append
 
-That one transaction is everything that keeps two runs from spending the same budget. Costs are computed
-before it, and it reads three entries whatever the length of the ledger. Each of them is checked against its
-own hash.
+That transaction alone keeps two runs from spending the same budget. Costs are computed before it, and it
+reads three entries whatever the length of the ledger. Each of them is checked against its own hash.
 """
 
 from __future__ import annotations
@@ -18,17 +17,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import attrs
 
 from dpkit_core._version import __version__
-from dpkit_core.errors import (
-    AlreadyCharged,
-    InvalidLedger,
-    LedgerUnavailable,
-    OverBudget,
-)
+from dpkit_core.errors import AlreadyCharged, InvalidLedger, LedgerUnavailable, OverBudget
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import OUTCOMES, Charge, Entry, Settlement
 from dpkit_core.ledger.store import InDoubt, MemoryStore, Store, Transaction
@@ -40,11 +34,11 @@ from dpkit_core.release.certificate import Witness
 FORMAT = "dpkit-ledger"
 FORMAT_VERSION = 1
 
-#: How often a transaction is begun again whose outcome is not known.
+#: How often a transaction whose outcome is unknown is attempted.
 _ATTEMPTS = 8
 _PAGE = 1000
 
-#: The backends of dpkit: what each is for, and the extra that installs it.
+#: The backends of dpkit: the purpose of each, and the extra that installs it.
 _OWN = {"sqlite": ("a ledger in a file", "starter"), "postgresql": ("a ledger in PostgreSQL", "postgresql")}
 
 T = TypeVar("T")
@@ -74,13 +68,13 @@ class Statement:
     total: Ticks
 
     def in_words(self) -> str:
-        """Return what is spent of what."""
+        """Return what is spent, and of which limits, in words."""
         return self.account.measure.in_words(self.total, self.account.limits)
 
 
 @attrs.frozen
 class Reservation:
-    """A charge that was admitted: the run may begin, and is paid for whatever becomes of it."""
+    """A charge that was admitted: the run may begin, and is paid for however it ends."""
 
     charge: Charge
     witness: Witness
@@ -88,17 +82,17 @@ class Reservation:
 
 @attrs.frozen
 class Payer:
-    """An account that is to pay for runs: ``plan.run(data, paid_by=ledger.payer("diamonds"))``.
+    """An account that pays for runs: ``plan.run(data, paid_by=ledger.payer("diamonds"))``.
 
     Attributes
     ----------
     ledger
-        Where the account is.
+        The ledger that has the account.
     account
         Its name.
     charge
-        Identity of the charge of a single run, such as the name of a nightly job: a second run of the same
-        identity is declined. A new one for each run by default.
+        Identity of the charge of a single run, such as the name of a nightly job: a second run with it is
+        refused. A new one for each run by default.
     """
 
     ledger: Ledger
@@ -112,8 +106,8 @@ class Ledger:
     It holds no connection. A copy of it, by ``copy``, ``pickle``, ``sklearn.base.clone`` or joblib, is a
     handle on the same ledger; one in memory cannot be pickled.
 
-    A handle remembers the last entry that it saw. If the ledger no longer has it, somebody has put an old
-    copy in its place, and the handle refuses to charge.
+    A handle remembers the last entry that it saw. If the ledger no longer has it, an old copy has taken its
+    place, and the handle refuses to charge.
     """
 
     def __init__(self, store: Store, identity: str, seen: Head | None = None) -> None:
@@ -148,12 +142,14 @@ class Ledger:
             If there is none.
         """
         store = store_for(url).open(url)
-        first = repeated(store, lambda transaction: transaction.at(1), write=False)
-        return cls(store, cls._identity_of(store, first))
+        ledger = cls._found(store)
+        if ledger is None:
+            raise InvalidLedger(f"{store.shown} holds no ledger; create one there")
+        return ledger
 
     @classmethod
     def create_or_open(cls, url: str) -> Self:
-        """Return the ledger that is there, or a new one where there is none.
+        """Return the ledger at a URL, or a new one if there is none.
 
         Raises
         ------
@@ -170,19 +166,13 @@ class Ledger:
     @classmethod
     def on(cls, store: Store) -> Self:
         """Return the ledger that a backend holds; a new one if it holds no entry."""
-        first = repeated(store, lambda transaction: transaction.at(1), write=False)
-        return cls._made(store) if first is None else cls(store, cls._identity_of(store, first))
+        return cls._found(store) or cls._made(store)
 
     @classmethod
     def _made(cls, store: Store) -> Self:
         identity = uuid.uuid4().hex
-        body = {
-            "at": now(),
-            "dpkit": __version__,
-            "format": FORMAT,
-            "id": identity,
-            "version": FORMAT_VERSION,
-        }
+        about = {"format": FORMAT, "version": FORMAT_VERSION, "dpkit": __version__}
+        body = {"id": identity, "at": now(), **about}
 
         def begin(transaction: Transaction) -> Entry:
             first = transaction.at(1)
@@ -196,20 +186,22 @@ class Ledger:
         first = repeated(store, begin, write=True)
         return cls(store, identity, Head(first.sequence, first.hash))
 
-    @staticmethod
-    def _identity_of(store: Store, first: Entry | None) -> str:
+    @classmethod
+    def _found(cls, store: Store) -> Self | None:
+        first = repeated(store, lambda transaction: transaction.at(1), write=False)
         if first is None:
-            raise InvalidLedger(f"{store.shown} holds no ledger; create one there")
+            return None
         facts = first.facts if first.intact else {}
         if facts.get("format") != FORMAT:
-            raise InvalidLedger(f"the first entry of {store.shown} is damaged, or it is no ledger of dpkit")
+            raise InvalidLedger(
+                f"the first entry of {store.shown} is damaged, or it is not a ledger of dpkit"
+            )
         if facts.get("version") != FORMAT_VERSION:
             raise InvalidLedger(
                 f"{store.shown} has format version {facts.get('version')}; this dpkit reads "
-                f"{FORMAT_VERSION}. "
-                "Upgrade dpkit"
+                f"{FORMAT_VERSION}. Upgrade dpkit"
             )
-        return str(facts["id"])
+        return cls(store, str(facts["id"]))
 
     @property
     def id(self) -> str:
@@ -239,13 +231,12 @@ class Ledger:
         if isinstance(self._store, MemoryStore):
             raise InvalidLedger(
                 "a ledger in memory cannot go to another process, which would spend the whole budget again; "
-                "keep "
-                "the ledger in a file"
+                "keep the ledger in a file"
             )
         return vars(self)
 
     def add(self, account: Account) -> Entry:
-        """Open an account, and return the entry that says so.
+        """Open an account, and return its entry.
 
         Raises
         ------
@@ -303,7 +294,7 @@ class Ledger:
         return Statement(account, () if last is None else intact(last).ticks)
 
     def payer(self, account: str, *, charge: str | None = None) -> Payer:
-        """Return who is to pay for a run.
+        """Return the payer for a run.
 
         Parameters
         ----------
@@ -380,7 +371,7 @@ class Ledger:
         return Reservation(charge, self._witness(account, self.write(append)))
 
     def settle(self, reservation: Reservation, outcome: Settlement, release: str | None = None) -> Entry:
-        """Write down what became of a run; nothing is given back.
+        """Record how a run ended; nothing is refunded.
 
         Parameters
         ----------
@@ -394,7 +385,7 @@ class Ledger:
         Raises
         ------
         AlreadyCharged
-            If something else was written down before.
+            If another outcome was recorded before.
         InvalidLedger
             If it was not reserved here.
         """
@@ -500,7 +491,7 @@ class Ledger:
     def write(self, action: Callable[[Transaction], Entry]) -> Entry:
         """Return the entry that an action in a writing transaction returns.
 
-        It is begun again where its outcome is not known, so it has to find out what an earlier attempt did.
+        It is repeated while its outcome is unknown, so it must find out what an earlier attempt has done.
 
         Raises
         ------
@@ -523,15 +514,14 @@ class Ledger:
         now = transaction.at(self._seen.sequence)
         if now is None or now.hash != self._seen.hash:
             raise InvalidLedger(
-                f"{self._store.shown} no longer holds entry {self._seen.sequence} as it was: an old or "
-                f"another "
-                "copy was put in its place. Put the right one back; `dpkit ledger audit --against` finds out "
+                f"{self._store.shown} no longer holds entry {self._seen.sequence} as it was: it was replaced "
+                "by an old or another copy. Put the right one back; `dpkit ledger audit --against` finds out "
                 "which it is"
             )
 
 
 def store_for(url: str) -> type[Store]:
-    """Return the backend that a URL means by its scheme; a path is a file of SQLite.
+    """Return the backend for the scheme of a URL; a path is a file of SQLite.
 
     Raises
     ------
@@ -541,20 +531,17 @@ def store_for(url: str) -> type[Store]:
     scheme, separator, _ = str(url).partition("://")
     name = scheme.partition("+")[0] if separator else "sqlite"
     name = "postgresql" if name == "postgres" else name  # libpq accepts both
-    found: type[Store]
-    if name in _OWN:
-        purpose, extra = _OWN[name]
-        of = f"dpkit-ledger-{name}"
-        found = require_resource("ledgers", name, of=of, purpose=purpose, extra=extra)
-    else:
-        found = load_target(find_resource("ledgers", name))
-    return found
+    if name not in _OWN:
+        return cast(type[Store], load_target(find_resource("ledgers", name)))
+    purpose, extra = _OWN[name]
+    of = f"dpkit-ledger-{name}"
+    return cast(type[Store], require_resource("ledgers", name, of=of, purpose=purpose, extra=extra))
 
 
 def repeated(store: Store, action: Callable[[Transaction], T], *, write: bool) -> T:
-    """Return what a transaction returns, begun again while its outcome is not known.
+    """Return what a transaction returns, repeated while its outcome is unknown.
 
-    An action finds out itself what an earlier attempt has done.
+    The action must find out what an earlier attempt has done.
     """
     reason: Exception | None = None
     for attempt in range(_ATTEMPTS):
@@ -567,10 +554,10 @@ def repeated(store: Store, action: Callable[[Transaction], T], *, write: bool) -
         except LedgerUnavailable:
             if reason is None or not write:
                 raise
-            break  # what it says of nothing being written is about the last attempt alone
+            break  # it only knows that the last attempt wrote nothing
     raise LedgerUnavailable(
-        f"ledger {store.shown} cannot be used now: {reason}. What was asked may have been written down, as "
-        "its answer was lost; if it was a charge, it may be spent, and no run has begun"
+        f"ledger {store.shown} cannot be used now: {reason}. The request may have been recorded, since "
+        "the answer was lost; if it was a charge, it may be spent, and no run has begun"
     ) from reason
 
 
@@ -597,8 +584,7 @@ def _same(known: Sequence[Entry], charge: Charge) -> Entry:
     outcome = known[1].kind if len(known) > 1 else "not settled"
     raise AlreadyCharged(
         f"charge {charge.id} is entry {reserved.sequence} of account {reserved.account}, {outcome}: it is "
-        f"spent and "
-        "cannot pay for another run. Use the release it paid for, or another identity"
+        "spent and cannot pay for another run. Use the release it paid for, or another identity"
     )
 
 
@@ -606,13 +592,11 @@ def _over(account: Account, total: Ticks, cost: Ticks) -> str:
     measure, limits = account.measure, account.limits
     return (
         f"account {account.name} cannot pay for this run: spent so far {measure.in_words(total, limits)}; "
-        f"after "
-        f"it, {measure.in_words(add(total, cost), limits)}. Nothing is charged, and no part was given data. "
-        f"Plan "
-        "it with a smaller budget"
+        f"after it, {measure.in_words(add(total, cost), limits)}. Nothing is charged, and no part was given "
+        "data. Plan it with a smaller budget"
     )
 
 
 def now() -> str:
-    """Return the time, as entries have it."""
+    """Return the current time, in the format of entries."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,15 +1,14 @@
-"""What a backend promises: a list of entries that grows at its end, one writer at a time.
+"""The contract of a backend: a list of entries that grows at its end, with one writer at a time.
 
-A backend knows nothing of privacy. Whether a run is admitted, what an entry says and how entries are chained
+A backend knows nothing of privacy. Whether a run is admitted, what an entry holds and how entries are chained
 is decided once, in ``dpkit_core.ledger.ledger``, inside one transaction of the backend. So it has three
 duties, which ``dpkit_ledger_sqlite.promises`` tests:
 
-*serial*: what a writing transaction reads, nobody changes before it has ended;
+*serial*: what a writing transaction reads does not change before it has ended;
 
-*durable*: what was appended is there after a loss of power, once the transaction has ended without an error;
+*durable*: once a transaction has ended without an error, its entries survive a loss of power;
 
-*whole*: of a transaction that ends in an error nothing remains, or all of it does and ``InDoubt`` is
-raised.
+*whole*: a transaction that ends in an error leaves nothing, or leaves everything and raises ``InDoubt``.
 
 Backends of other distributions are entry points, named like the scheme of their URLs::
 
@@ -31,11 +30,11 @@ from dpkit_core.ledger.entries import Entry
 
 
 class InDoubt(Exception):
-    """A transaction that may or may not have taken place, or that has to be begun again."""
+    """A transaction may or may not have taken place, or must be repeated."""
 
 
 class Transaction(Protocol):
-    """What can be asked of the entries, and added to them, in one go."""
+    """The queries on entries, and the additions to them, in one transaction."""
 
     def last(self, account: str | None = None, /) -> Entry | None:
         """Return the last entry, of the ledger or of one account."""
@@ -69,7 +68,7 @@ class Transaction(Protocol):
         ...
 
     def count(self, account: str, kind: str | None = None, /) -> int:
-        """Return how many entries an account has, of any kind or of one; none is returned."""
+        """Return how many entries an account has, of any kind or of one."""
         ...
 
     def append(self, entry: Entry, /) -> None:
@@ -78,7 +77,7 @@ class Transaction(Protocol):
 
 
 class Store(Protocol):
-    """Where entries are kept."""
+    """A place that keeps entries."""
 
     @classmethod
     def create(cls, url: str, /) -> Self:
@@ -87,7 +86,7 @@ class Store(Protocol):
         Raises
         ------
         InvalidLedger
-            If there is something already, or entries cannot be kept there.
+            If something is there already, or entries cannot be stored there.
         """
         ...
 
@@ -104,12 +103,12 @@ class Store(Protocol):
 
     @property
     def url(self) -> str:
-        """What opens it again, in another process, too."""
+        """The URL that opens it again, also in another process."""
         ...
 
     @property
     def shown(self) -> str:
-        """The same for people, without a password."""
+        """The same, without a password, for messages."""
         ...
 
     def transaction(self, *, write: bool) -> AbstractContextManager[Transaction]:
@@ -118,7 +117,7 @@ class Store(Protocol):
         Raises
         ------
         InDoubt
-            If it may have taken place although it failed, or would succeed if it were begun again.
+            If it may have taken place although it failed, or would succeed if repeated.
         LedgerUnavailable
             If it has not taken place, and will not for now.
         InvalidLedger
@@ -159,8 +158,7 @@ class MemoryStore:
         if self._process != os.getpid():
             raise InvalidLedger(
                 f"this ledger is in the memory of process {self._process}, and this is process "
-                f"{os.getpid()}: "
-                "each would spend the whole budget. Keep the ledger in a file"
+                f"{os.getpid()}: each would spend the whole budget. Keep the ledger in a file"
             )
         with self._lock:
             transaction = _InMemory(self._entries)

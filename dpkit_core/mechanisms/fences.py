@@ -381,6 +381,34 @@ def target_fences(
     )
 
 
+def table_fences(
+    meter: Meter,
+    data: AnyDataset,
+    *,
+    epsilon: float,
+    columns: int,
+    target_epsilon: float | None,
+    neighboring: Neighboring,
+    constant_work: bool = False,
+) -> tuple[list[Fences], Fences]:
+    """Return the fences of each feature, and of the target, as ``fences_events`` plans them.
+
+    Parameters
+    ----------
+    meter, data, epsilon, columns, neighboring, constant_work
+        As for ``feature_fences``.
+    target_epsilon
+        As ``epsilon`` for ``target_fences``.
+    """
+    features = feature_fences(
+        meter, data, epsilon=epsilon, neighboring=neighboring, columns=columns, constant_work=constant_work
+    )
+    target = target_fences(
+        meter, data, epsilon=target_epsilon, neighboring=neighboring, constant_work=constant_work
+    )
+    return features, target
+
+
 def _distances(values: Values, center: float) -> Values:
     return lambda block: np.abs(values(block) - center)
 

@@ -1,12 +1,11 @@
-"""From parts to a release: compose, plan, run. The only place that orders calls.
+"""From parts to a release: compose, plan, run.
 
     pipeline = compose(scorer="kendall", selector="peel", regressor="tukey")
     plan = pipeline.plan(schema, Budget(1.0, 1e-6), k=5)     touches no data; finds every mismatch at once
     release = plan.run(dataset)                              spends what the plan says, nothing else
 
-The budget is divided between the stages by public shares. Stages are then enlarged together for as long as
-the accountant's total over all their events stays within the budget, so that what joint composition saves is
-not lost.
+``dpkit_core.pipeline.planner`` says how the budget is divided, and
+``dpkit_core.pipeline.runner`` what happens in a run.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from typing import Any
 import attrs
 
 from dpkit_core.data.schema import Schema
-from dpkit_core.errors import InvalidOption
+from dpkit_core.errors import CannotCompose, InvalidOption
 from dpkit_core.pipeline.choose import AUTO, FALLBACK, chosen_k
 from dpkit_core.pipeline.parts import Assembly, make_part, require_type
 from dpkit_core.pipeline.plan import Plan
-from dpkit_core.pipeline.planner import Planner
+from dpkit_core.pipeline.planner import make_plan
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.registry import Registry
@@ -91,7 +90,12 @@ class Pipeline:
         require_type("batches", batches, numbers.Integral, "give a whole number of at least 1")
 
         def planned(k: int | None, assembly: Assembly = self.assembly) -> Plan:
-            return Planner(assembly, schema, budget, k, select_share, batches=int(batches)).plan()
+            try:
+                return make_plan(
+                    assembly, schema, budget, k=k, select_share=select_share, batches=int(batches)
+                )
+            except SystemExit as error:  # of an accountant: a part does not end the program
+                raise CannotCompose(str(assembly), ["a part tried to end the program"]) from error
 
         if not isinstance(k, str):
             return planned(k)

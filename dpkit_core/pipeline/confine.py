@@ -2,7 +2,8 @@
 
 None of that is part of a release, and all of it may say something about the data. So while a part is at work,
 what it writes to ``sys.stdout`` and ``sys.stderr`` is kept from everybody, warnings are not shown, and the
-working directory and the environment are put back. Threads that are not at work here print as before.
+working directory and the environment are put back. Threads that are not at work here print as before. While
+it is at work, it can neither make a meter nor start a run: what it tried is said in place of a release.
 
 A process has one of each of these, so this is for careless parts. What compiled code writes to a file
 descriptor, or a thread that a part starts, is for the command line to catch, and the privacy model has the
@@ -20,6 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TextIO
+
+from dpkit_core.errors import PlanViolation
 
 _SINK: ContextVar[TextIO | None] = ContextVar("_SINK", default=None)
 
@@ -96,3 +99,36 @@ def _folder() -> str | None:
         return os.getcwd()
     except OSError:  # it was removed
         return None
+
+
+# Of each part at work in this context, what it tried. Making a meter or starting a run is for whoever calls
+# parts, not for them.
+_AT_WORK: ContextVar[tuple[list[str], ...]] = ContextVar("_AT_WORK", default=())
+
+
+@contextmanager
+def at_work() -> Iterator[list[str]]:
+    """Mark that a part is at work, so that it can neither make a meter nor start a run.
+
+    Gives a list of what it tried all the same.
+    """
+    attempts: list[str] = []
+    token = _AT_WORK.set((*_AT_WORK.get(), attempts))
+    try:
+        yield attempts
+    finally:
+        _AT_WORK.reset(token)
+
+
+def require_nobody_at_work(what: str) -> None:
+    """Raise if a part is at work in this context.
+
+    Raises
+    ------
+    PlanViolation
+        ``what`` says what it tried.
+    """
+    if at := _AT_WORK.get():
+        sentence = f"tried to {what} while it was run; what it released there would be in no certificate"
+        at[-1].append(sentence)
+        raise PlanViolation(f"a part {sentence}. Parts draw by the meter that they are given")

@@ -30,8 +30,7 @@ import operator
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import attrs
@@ -43,6 +42,7 @@ from dpkit_core.mechanisms.sums import LARGEST_LIMIT, Sums, noise_of, noisy_sums
 from dpkit_core.noise.randomness import Randomness, Stream, Uncopyable
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.noise.selection import LAZY_FROM, select
+from dpkit_core.pipeline.confine import require_nobody_at_work
 from dpkit_core.pipeline.window import Block, Call, Opened, Window
 from dpkit_core.privacy.accounts import PrecisionAccounts
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
@@ -58,13 +58,7 @@ from dpkit_core.privacy.events import (
     same_event,
     walk,
 )
-from dpkit_core.protocols import (
-    Iterate,
-    Meter,
-    Round,
-    Scores,
-    StagePlan,
-)
+from dpkit_core.protocols import Iterate, Meter, Round, Scores, StagePlan
 
 GRID_ARITHMETIC = "exact discrete noise on a public power-of-two grid"
 SELECTION_ARITHMETIC = (
@@ -76,37 +70,7 @@ LAZY_ARITHMETIC = (
     "the scores"
 )
 
-# Of each part at work in this context, what it tried. Making a meter or starting a run is for whoever calls
-# parts, not for them.
-_AT_WORK: ContextVar[tuple[list[str], ...]] = ContextVar("_AT_WORK", default=())
-
-
-@contextmanager
-def at_work() -> Iterator[list[str]]:
-    """Mark that a part is at work, so that it can neither make a meter nor start a run.
-
-    Gives a list of what it tried all the same.
-    """
-    attempts: list[str] = []
-    token = _AT_WORK.set((*_AT_WORK.get(), attempts))
-    try:
-        yield attempts
-    finally:
-        _AT_WORK.reset(token)
-
-
-def require_nobody_at_work(what: str) -> None:
-    """Raise if a part is at work in this context.
-
-    Raises
-    ------
-    PlanViolation
-        ``what`` says what it tried.
-    """
-    if at := _AT_WORK.get():
-        sentence = f"tried to {what} while it was run; what it released there would be in no certificate"
-        at[-1].append(sentence)
-        raise PlanViolation(f"a part {sentence}. Parts draw by the meter that they are given")
+_LAWS: dict[str, type[Laplace] | type[Gaussian]] = {"laplace": Laplace, "gaussian": Gaussian}
 
 
 @attrs.frozen
@@ -241,26 +205,18 @@ class StageMeter(Uncopyable):
         self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
     ) -> npt.NDArray[np.float64]:
         """As ``Meter.laplace`` says."""
-        array = np.asarray(value, dtype=np.float64)
-        sensitivity, noise_multiplier = float(sensitivity), float(noise_multiplier)
-        event = Laplace(noise_multiplier, self._neighboring, sensitivity=sensitivity, shape=array.shape)
-        self._spend(Draw(event, sensitivity * noise_multiplier, array.shape))
-        self._arithmetic[GRID_ARITHMETIC] = None
+        array = self._spend_on_grid(Laplace, value, sensitivity, noise_multiplier)
         return self._sampler.laplace_on_grid(
-            array, sensitivity=sensitivity, noise_multiplier=noise_multiplier
+            array, sensitivity=float(sensitivity), noise_multiplier=float(noise_multiplier)
         )
 
     def gaussian(
         self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
     ) -> npt.NDArray[np.float64]:
         """As ``Meter.gaussian`` says."""
-        array = np.asarray(value, dtype=np.float64)
-        sensitivity, noise_multiplier = float(sensitivity), float(noise_multiplier)
-        event = Gaussian(noise_multiplier, self._neighboring, sensitivity=sensitivity, shape=array.shape)
-        self._spend(Draw(event, sensitivity * noise_multiplier, array.shape))
-        self._arithmetic[GRID_ARITHMETIC] = None
+        array = self._spend_on_grid(Gaussian, value, sensitivity, noise_multiplier)
         return self._sampler.gaussian_on_grid(
-            array, sensitivity=sensitivity, noise_multiplier=noise_multiplier
+            array, sensitivity=float(sensitivity), noise_multiplier=float(noise_multiplier)
         )
 
     def select(
@@ -319,12 +275,34 @@ class StageMeter(Uncopyable):
     def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Sampler]:
         """As ``Meter.custom`` says."""
         self._require_words(proof, arithmetic, self._plan.arithmetic, "arithmetic")
-        return self._opened(event, arithmetic)
+        opened = Opened(self._sampler, self._require_usable)
+
+        def begin() -> Sampler:
+            self._begin_block(event, None, arithmetic)
+            return cast("Sampler", opened)
+
+        def end(failed: bool) -> None:
+            calls = opened.close()
+            self._open = False
+            first = len(self._draws) - sum(1 for _ in expand((event,)))
+            self._draws[first:] = [attrs.evolve(draw, calls=calls) for draw in self._draws[first:]]
+            if not failed:
+                self._require_all_drawn(event, dict(calls))
+
+        return Block(begin, end)
 
     def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
         """As ``Meter.foreign`` says."""
         self._require_words(proof, whose, self._plan.foreign, "name")
-        return self._watched(event, whose)
+
+        def begin() -> None:
+            arithmetic = f"noise drawn by {whose}; dpkit answers for its accounting only"
+            self._begin_block(event, whose, arithmetic)
+
+        def end(failed: bool) -> None:
+            self._open = False
+
+        return Block(begin, end)
 
     def require_kept(self, cause: BaseException | None = None) -> None:
         """Raise if the plan was violated, in the meter's words, whatever the part made of the exception."""
@@ -345,14 +323,34 @@ class StageMeter(Uncopyable):
         """
         self._require_usable()
         self._closed = True
-        if self._violation is None and self._open:
+        if self._open:
             self._void("left the sampler of a custom mechanism open")
-        if self._violation is None and self._pending and not refused:
+        if self._pending and not refused:
             self._void(
                 "did not emit all events of its plan; it may have drawn noise of its own",
                 f"the next would have been {self._pending[0].event}",
             )
         self._raise_violation()
+
+    @property
+    def _next(self) -> _Step | None:
+        """The next planned event, if there is one."""
+        return self._pending[0] if self._pending else None
+
+    def _spend_on_grid(
+        self,
+        kind: type[Laplace] | type[Gaussian],
+        value: npt.ArrayLike,
+        sensitivity: float,
+        noise_multiplier: float,
+    ) -> npt.NDArray[np.float64]:
+        """Record noise of a kind on each entry; return the entries."""
+        array = np.asarray(value, dtype=np.float64)
+        sensitivity, multiplier = float(sensitivity), float(noise_multiplier)
+        event = kind(multiplier, self._neighboring, sensitivity=sensitivity, shape=array.shape)
+        self._spend(Draw(event, sensitivity * multiplier, array.shape))
+        self._arithmetic[GRID_ARITHMETIC] = None
+        return array
 
     def _spend_selections(
         self, scores: Scores, shape: tuple[int, ...], k: int, event: ExponentialMechanism | PermuteAndFlip
@@ -397,7 +395,7 @@ class StageMeter(Uncopyable):
 
     def _accounts_of_next(self) -> PrecisionAccounts | None:
         """Return the accounts that the next planned event is filtered by; opened where it is the first."""
-        step = self._pending[0] if self._pending else None
+        step = self._next
         if step is None or step.filter is None:
             return None
         if step.place not in self._accounts:
@@ -406,12 +404,12 @@ class StageMeter(Uncopyable):
 
     def _spend(self, draw: Draw, *, by_sums: bool = False) -> None:
         self._require_usable()
-        if self._violation is None and self._open:
+        step = self._next
+        if self._open:
             self._void("drew by its meter inside a custom or foreign mechanism")
-        step = self._pending[0] if self._pending else None
-        if self._violation is None and step is not None and step.filter is not None and not by_sums:
+        if step is not None and step.filter is not None and not by_sums:
             self._void("released a round of a filter in another way than by sums", f"emitted {draw.event}")
-        if self._violation is None and (step is None or not same_event(step.event, draw.event)):
+        if step is None or not same_event(step.event, draw.event):
             expected = "nothing more" if step is None else step.event
             self._void(
                 "emitted an event that is not the next one of its plan: mechanism, multiplier or epsilon, "
@@ -424,48 +422,15 @@ class StageMeter(Uncopyable):
         if self._report is not None:
             self._report(len(self._draws), self._total)
 
-    def _opened(self, event: Event, arithmetic: str) -> AbstractContextManager[Sampler]:
-        """Return the block of a custom mechanism: a sampler that is of use until its end."""
-        opened = Opened(self._sampler, self._require_usable)
-
-        def begin() -> Sampler:
-            self._spend_all(event, None)
-            self._arithmetic[arithmetic] = None
-            self._open = True
-            return cast("Sampler", opened)
-
-        def end(failed: bool) -> None:
-            calls = opened.close()
-            self._open = False
-            first = len(self._draws) - sum(1 for _ in expand((event,)))
-            self._draws[first:] = [
-                Draw(draw.event, draw.scale, draw.shape, draw.whose, calls) for draw in self._draws[first:]
-            ]
-            if not failed:
-                self._require_all_drawn(event, dict(calls))
-
-        return Block(begin, end)
-
-    def _watched(self, event: Event, whose: str) -> AbstractContextManager[None]:
-        """Return the block of foreign noise."""
-
-        def begin() -> None:
-            self._spend_all(event, whose)
-            self._arithmetic[f"noise drawn by {whose}; dpkit answers for its accounting only"] = None
-            self._open = True
-
-        def end(failed: bool) -> None:
-            self._open = False
-
-        return Block(begin, end)
-
-    def _spend_all(self, event: Event, whose: str | None) -> None:
-        """Record every event inside ``event``."""
+    def _begin_block(self, event: Event, whose: str | None, arithmetic: str) -> None:
+        """Record every event inside ``event``, and that a block draws their noise."""
         if not is_exact(event):
             self._void("emitted an event of a class that is not the core's", f"emitted {event!r}")
             self._raise_violation()
         for single in expand((event,)):
             self._spend(Draw(single, None, (), whose))
+        self._arithmetic[arithmetic] = None
+        self._open = True
 
     def _require_words(self, proof: str, words: str, planned: tuple[str, ...], what: str) -> None:
         if not proof:
@@ -476,15 +441,11 @@ class StageMeter(Uncopyable):
 
     def _require_all_drawn(self, event: Event, calls: dict[Call, int]) -> None:
         """Void the run unless an event that says how many numbers were noised got noise for so many."""
-        kinds: tuple[tuple[type[Laplace] | type[Gaussian], str], ...]
-        kinds = ((Laplace, "laplace"), (Gaussian, "gaussian"))
         singles = list(expand((event,)))
-        for kind, law in kinds:
+        for law, kind in _LAWS.items():
             shapes = [single.shape or () for single in singles if isinstance(single, kind)]
-            if not shapes:
-                continue
             drawn = sum(n for c, n in calls.items() if c.method in (f"discrete_{law}", f"{law}_on_grid"))
-            if drawn != sum(map(math.prod, shapes)):
+            if shapes and drawn != sum(map(math.prod, shapes)):
                 self._void("drew more or fewer numbers than its event says", f"{drawn} for {shapes}")
         self._raise_violation()
 

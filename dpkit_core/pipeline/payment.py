@@ -17,7 +17,7 @@ import json
 import os
 import platform
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -85,9 +85,9 @@ class Payment:
         What was charged; None for a run that nobody has to pay for.
     """
 
-    reservation: Reservation | None
-    _payer: Payer | None
-    _log: EventLog
+    reservation: Reservation | None = None
+    _payer: Payer | None = None
+    _log: EventLog = EventLog()
     _process: int = attrs.field(factory=os.getpid)
     _settled: bool = False
 
@@ -114,7 +114,7 @@ class Payment:
             If the ledger cannot be used.
         """
         if payer is None:
-            return cls(None, None, log)
+            return cls()
         charge = _charge(payer, plan, certificate)
         facts = {"account": payer.account, "charge": charge.id, "ledger": payer.ledger.id}
         try:
@@ -172,9 +172,7 @@ def claim_of(plan: Plan) -> Claim:
         If its release will not be private, so that no account can pay for it.
     """
     if plan.epsilon is None or plan.reasons:
-        raise Declined(
-            f"no account pays for a run that is not private: {'; '.join(plan.reasons)}. Nothing is spent"
-        )
+        raise _not_private(plan.reasons)
     events = tuple(item.event for item in plan.events)
     return Claim(plan.epsilon, plan.budget.delta, events, plan.schema.neighboring)
 
@@ -203,13 +201,14 @@ def price_in_words(plan: Plan, payer: Payer) -> str:
 def _charge(payer: Payer, plan: Plan, certificate: Certificate) -> Charge:
     claim = claim_of(plan)
     if not certificate.private:
-        raise Declined(
-            f"no account pays for a run that is not private: {'; '.join(certificate.reasons)}. Nothing is "
-            f"spent"
-        )
+        raise _not_private(certificate.reasons)
     identity: Mapping[str, Any] = {} if payer.charge is None else {"id": payer.charge}
     document = certificate.to_document()
     return Charge(payer.account, claim, plan.schema, digest(planned(document)), _about(plan), **identity)
+
+
+def _not_private(reasons: Iterable[str]) -> Declined:
+    return Declined(f"no account pays for a run that is not private: {'; '.join(reasons)}. Nothing is spent")
 
 
 def _about(plan: Plan) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class Plan:
     assumptions: tuple[str, ...]
     batches: int
     iterates: Iterates | None
-    _runner: Runner = attrs.field(repr=False, eq=False)
+    _runner: Callable[..., Release] = attrs.field(repr=False, eq=False)  # takes what ``run`` takes
     because: str = attrs.field(default="", eq=False, kw_only=True)
 
     @property
@@ -186,24 +186,6 @@ class Audience(Protocol):
 
     def finished(self, plan: Plan, outcome: Outcome, /) -> None:
         """Hear that a run is over."""
-        ...
-
-
-class Runner(Protocol):
-    """What turns a plan and data into a release."""
-
-    def __call__(
-        self,
-        plan: Plan,
-        data: Records,
-        /,
-        *,
-        randomness: Randomness | None,
-        observers: Audience | None,
-        progress: Progress | None,
-        paid_by: Payer | None,
-    ) -> Release:
-        """Run the plan, as ``Plan.run`` says."""
         ...
 
 

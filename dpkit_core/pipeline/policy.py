@@ -44,7 +44,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,15 +66,45 @@ INSTALLED = (Path("/etc/dpkit/policy.toml"), Path(sys.prefix, "etc/dpkit/policy.
 #: Names one more file, for a service.
 VARIABLE = "DPKIT_POLICY"
 
-_KEYS: Mapping[str, tuple[str, ...]] = {
-    "run": ("max_epsilon", "max_delta", "accountants", "private_only"),
-    "account": ("max_epsilon", "max_delta", "open"),
-    "ledger": ("url", "accounts", "log"),
-}
-_ANY = "any"
-
 # Of a URL.
 _PASSWORD = re.compile(r"(//[^/@:]*:)[^/@]*@")
+
+
+_ANY = "any"
+
+
+def _is_limit(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def _is_truth(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_origin(value: object) -> bool:
+    return value == _ANY or (_are_texts(value) and bool(value))
+
+
+# Of each table, its keys and what their values must be; in ``distributions``, any key names one.
+_KEYS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
+    "run": {
+        "max_epsilon": _is_limit,
+        "max_delta": _is_limit,
+        "accountants": _are_texts,
+        "private_only": _is_truth,
+    },
+    "account": {"max_epsilon": _is_limit, "max_delta": _is_limit, "open": _is_truth},
+    "ledger": {"url": _is_text, "accounts": _are_texts, "log": _is_text},
+    "distributions": {},
+}
 
 
 @attrs.frozen
@@ -103,18 +133,18 @@ class Rules:
         """
         document = read_toml(path, "policy", InvalidPolicy)
         for name, table in document.items():
-            if name not in (*_KEYS, "distributions") or not isinstance(table, dict):
+            if name not in _KEYS or not isinstance(table, dict):
                 raise InvalidPolicy(
-                    f"policy {path} has an unknown table {name!r}; it may have {', '.join(_KEYS)}, "
-                    f"distributions"
+                    f"policy {path} has an unknown table {name!r}; it may have {', '.join(_KEYS)}"
                 )
             for key, value in table.items():
-                if name != "distributions" and key not in _KEYS[name]:
+                fits = _is_origin if name == "distributions" else _KEYS[name].get(key)
+                if fits is None:
                     raise InvalidPolicy(
                         f"policy {path} has an unknown key {key!r} in [{name}]; it may have "
                         f"{', '.join(_KEYS[name])}"
                     )
-                if not _fits(name, key, value):
+                if not fits(value):
                     raise InvalidPolicy(
                         f"policy {path} has {key} = {json.dumps(value)} in [{name}], which is no rule"
                     )
@@ -129,24 +159,6 @@ class Rules:
         value = json.dumps(self.rule(table, key))
         shown = _PASSWORD.sub(r"\1***@", value)
         return f"{self.path} says [{table}] {key} = {shown}"
-
-
-def _fits(table: str, key: str, value: object) -> bool:
-    if table == "distributions":
-        return value == _ANY or (_are_texts(value) and bool(value))
-    match key:
-        case "max_epsilon" | "max_delta":
-            return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-        case "private_only" | "open":
-            return isinstance(value, bool)
-        case "accountants" | "accounts":
-            return _are_texts(value)
-        case _:
-            return isinstance(value, str) and bool(value)
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 @attrs.frozen
@@ -224,8 +236,7 @@ class Policy:
                 names = ", ".join(each.account.name for each in demanded.accounts()) or "none yet"
                 raise AgainstPolicy(
                     f"{rules.quoted('ledger', 'url')}, so every run is charged there; name an account, such "
-                    f"as "
-                    f"--account NAME. There are: {names}"
+                    f"as --account NAME. There are: {names}"
                 )
             if given.ledger.id != demanded.id or given.ledger.store != demanded.store:
                 raise AgainstPolicy(
@@ -305,8 +316,7 @@ def installed_digest(distribution: str) -> str:
     if not found.files or origin.get("dir_info", {}).get("editable"):
         raise InvalidPolicy(
             f"{distribution} is installed in a way that does not list its files, such as editable; a policy "
-            f"can name "
-            "its versions, and no digest"
+            "can name its versions, and no digest"
         )
     lines = []
     for file in sorted(found.files, key=str):

@@ -25,7 +25,7 @@ from typing import Any
 import attrs
 
 from dpkit_core.errors import InvalidRecipe
-from dpkit_core.files.documents import Fields, read_toml
+from dpkit_core.files.documents import from_document, read_toml
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.resources import find_resource, read_resource
 
@@ -67,31 +67,19 @@ class Recipe:
             If a key is unknown, a role does not exist, or options are given for a part that is not named.
         """
         what = f"recipe {name!r}"
-        for key in document:
-            if key not in _KEYS:
-                raise InvalidRecipe(f"{what} has an unknown key {key!r}; it may have {', '.join(_KEYS)}")
-        parts, options = document.get("parts"), document.get("options", {})
-        if not isinstance(parts, Mapping) or not parts:
+        if not document.get("parts"):
             raise InvalidRecipe(f"{what} names no parts; it needs a table [parts] with {', '.join(PARTS)}")
-        for role, part in parts.items():
+        recipe = from_document(cls, document, what, InvalidRecipe, name=name)
+        for role in recipe.parts:
             if role not in PARTS:
                 raise InvalidRecipe(f"{what} has a part {role!r}; parts are {', '.join(PARTS)}")
-            if not isinstance(part, str):
-                raise InvalidRecipe(f"{what} has {role} = {part!r}; a part is named by text")
-        if not isinstance(options, Mapping):
-            raise InvalidRecipe(f"{what} has options = {options!r}; write tables such as [options.scorer]")
-        for role, values in options.items():
-            if role not in parts:
+        for role in recipe.options:
+            if role not in recipe.parts:
                 raise InvalidRecipe(f"{what} has options for {role!r}, which is not among its parts")
-            if not isinstance(values, Mapping):
-                raise InvalidRecipe(
-                    f"{what} has options.{role} = {values!r}; write OPTION = VALUE in a table"
-                )
-        share = document.get("select_share")
-        if share is not None and (not isinstance(share, float) or not 0 < share < 1):
+        share = recipe.select_share
+        if share is not None and not 0 < share < 1:
             raise InvalidRecipe(f"{what} has select_share = {share!r}; it must be above 0 and below 1")
-        words = Fields(document, what, InvalidRecipe)
-        return cls(name, parts, options, share, words.text("summary", ""), words.text("reference", ""))
+        return recipe
 
     def to_document(self) -> dict[str, Any]:
         """Return the recipe as plain data, the shape of its TOML file."""

@@ -10,22 +10,21 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from dpkit_core.arrays import Vector
 from dpkit_core.errors import PartFailed, PlanViolation
+from dpkit_core.pipeline.calls import call, picks_of, scores_of
 from dpkit_core.pipeline.meter import StageMeter
-from dpkit_core.pipeline.parts import Component, Iteration, Part, Stage
+from dpkit_core.pipeline.parts import Iteration, Stage
 from dpkit_core.privacy.events import Event, expand
 from dpkit_core.protocols import Iterate, Iterates, Round, Scorer, Scores, StagePlan
 from dpkit_core.text import number_of
 
 if TYPE_CHECKING:
     from dpkit_core.data.dataset import Dataset
-
-T = TypeVar("T")
 
 #: Name of the meter of a regressor and a selector that take turns.
 LOOP = "iteration"
@@ -55,23 +54,11 @@ def loop_of(stages: Sequence[Stage], facts: Iterates) -> StagePlan:
     )
 
 
-class Call(Protocol):
-    """Calls a part: returns what it returns, and ends the run on whatever else it does."""
-
-    def __call__(
-        self, part: Part[Component], action: Callable[[], T], meter: StageMeter | None = None, /
-    ) -> T:
-        """Return what ``action`` returns."""
-        ...
-
-
 class Screening:
     """Shows each iterate of a fit to scorer and selector, as was planned.
 
     Parameters
     ----------
-    call
-        What calls parts.
     iteration
         The parts.
     stage
@@ -86,7 +73,6 @@ class Screening:
 
     def __init__(
         self,
-        call: Call,
         iteration: Iteration,
         stage: Stage,
         facts: Iterates,
@@ -95,7 +81,6 @@ class Screening:
         unplanned: tuple[StageMeter, StageMeter],
     ) -> None:
         self.rounds = 0
-        self._call = call
         self._iteration = iteration
         self._stage = stage
         self._facts = facts
@@ -152,16 +137,14 @@ class Screening:
     def _scores(self, iterate: Iterate, round_: Round) -> Scores:
         """Return the scores of an iterate as the selector sees them; none is the last if one is picked."""
         iteration, facts = self._iteration, self._facts
-        count = self._components or facts.features
         prepared = self._prepared(iteration.scorer.instance, iterate, self._unplanned[0])
-        values = self._call(
-            iteration.scorer, lambda: np.array(prepared(()), dtype=np.float64), self._unplanned[0]
+        values = scores_of(
+            iteration.scorer,
+            lambda: prepared(()),
+            facts.features,
+            count=self._components,
+            meter=self._unplanned[0],
         )
-        if values.shape != (count,) or not np.isfinite(values).all():
-            raise PlanViolation(
-                f"{iteration.scorer} did not return one finite score for each of "
-                f"{number_of(facts.features, 'feature')}. Nothing is released"
-            )
         candidates = np.asarray(iterate.weights) != 0
         if self._reading is not None:
             reader = self._prepared(self._reading, public(iterate), self._unplanned[1])
@@ -176,28 +159,19 @@ class Screening:
     ) -> Callable[[Sequence[int]], Vector]:
         # To a type checker a scorer takes a Dataset; one of iterates says so by its ``forms``.
         data = cast("Dataset", iterate)
-        return self._call(
-            self._iteration.scorer, lambda: scorer.prepare(data, StagePlan(()), meter.window), meter
-        )
+        return call(self._iteration.scorer, lambda: scorer.prepare(data, StagePlan(()), meter.window), meter)
 
     def _dropped(self, scores: Scores) -> tuple[int, ...]:
         """Return what the selector releases of one iterate: the features to be dropped."""
-        part, plan, d = self._iteration.selector, self._stage.plan, self._facts.features
-        window = self._meter.window
-        chosen = self._call(
-            part, lambda: [int(i) for i in part.instance.select(scores, plan, window)], self._meter
+        selector, plan, window = self._iteration.selector, self._stage.plan, self._meter.window
+        chosen = picks_of(
+            selector,
+            lambda: selector.instance.select(scores, plan, window),
+            scores.candidates,
+            scores.round.picks,
+            self._meter,
         )
-        right_number = scores.round.picks in (None, len(chosen))
-        if (
-            not right_number
-            or len(chosen) != len(set(chosen))
-            or not all(0 <= i < len(scores.candidates) and scores.candidates[i] for i in chosen)
-        ):
-            raise PlanViolation(
-                f"{part} did not return distinct candidates among the {number_of(d, 'feature')} of an "
-                "iterate. Nothing is released"
-            )
-        return tuple(i for i in chosen if i < d)
+        return tuple(i for i in chosen if i < self._facts.features)
 
 
 def public(iterate: Iterate) -> Iterate:

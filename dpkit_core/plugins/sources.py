@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from dpkit_core.data.fields import require_names
-from dpkit_core.data.frames import frame_source, is_frame
-from dpkit_core.data.source import ReadOptions, Source
+from dpkit_core.data.source import ReadOptions, Source, is_frame
 from dpkit_core.errors import BrokenPlugin, InvalidData
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource, resources
@@ -79,6 +78,8 @@ def open_source(where: str | Path | Any, options: ReadOptions = ReadOptions()) -
     ['carat', 'cut', 'color']
     """
     if is_frame(where):
+        from dpkit_core.data.frames import frame_source  # noqa: PLC0415 - sources are listed without pyarrow
+
         source: Source = frame_source(where, options)
     elif isinstance(where, str | Path):
         ref = _found(str(where))

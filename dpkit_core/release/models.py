@@ -345,7 +345,7 @@ def along_rows(rows: Matrix, coefficients: Sequence[float]) -> Vector:
 
 def model_matrix(X: Any, names: tuple[str, ...]) -> Matrix:
     """Return the columns that a model uses: by name from a table, in order from a matrix."""
-    from dpkit_core.data.frames import matrix_of  # noqa: PLC0415 - a model is read and shown without numpy
+    from dpkit_core.data.rules import matrix_of  # noqa: PLC0415 - a model is read and shown without numpy
 
     return matrix_of(X, [Feature(name, name) for name in names])
 

@@ -120,14 +120,13 @@ class Release:
         """
         import numpy as np  # noqa: PLC0415 - a release is read without it
 
-        from dpkit_core.data.frames import matrix_of  # noqa: PLC0415 - likewise
-        from dpkit_core.data.rules import transformed  # noqa: PLC0415 - likewise
+        from dpkit_core.data.rules import matrix_of, transformed  # noqa: PLC0415 - likewise
 
         model = self.usable_model
         schema = self.certificate.schema
         known = {feature.name: feature for feature in schema.features}
         features = [known.get(name, Feature(name, name)) for name in model.features]
-        matrix = matrix_of(X, features, beside=[column.name for column in (*schema.columns, schema.target)])
+        matrix = matrix_of(X, features, expected=[column.name for column in (*schema.columns, schema.target)])
         predicted = model.predict(transformed(matrix, features))
         if schema.target.transform is not None:
             predicted = schema.target.transform.invert(predicted)

@@ -130,7 +130,7 @@ def test_errors_of_a_command_are_reported_like_those_of_dpkit(install, dpkit):
     result = dpkit("greet", "zero")
     assert result.exit_code == 1
     assert "command 'greet' (dpkit-greeting 2.0) (ZeroDivisionError: division by zero)" in result.stderr
-    assert "This is a fault of dpkit-greeting" in result.stderr
+    assert "This is a bug in dpkit-greeting" in result.stderr
 
 
 def test_two_distributions_with_one_name_are_both_called_by_their_own(install, dpkit):
@@ -188,7 +188,7 @@ def test_each_distribution_of_commands_is_known_where_it_is_missing(folder):
     [
         ("compoze", "there is no command 'compoze'. Did you mean 'compose'?"),
         ("gret", "Did you mean 'greet'?"),
-        ("xyzzy", "`dpkit --help` lists those that are installed"),
+        ("xyzzy", "`dpkit --help` lists the installed commands"),
     ],
 )
 def test_a_command_that_nobody_has_is_wrong_use(typed, words, install, dpkit):

@@ -159,7 +159,7 @@ def test_of_two_writers_the_second_one_spends_nothing(start, folder, force):
     second = start(*compose(*force))
     _, told = second.communicate()
     assert second.returncode == 2, told
-    assert "somebody is writing release.json now" in told
+    assert "another program is writing release.json" in told
     if force:
         assert (folder / "release.json").read_text() == "older"
     (folder / "go").touch()
@@ -336,7 +336,7 @@ def test_nothing_is_spent_where_nobody_reads_standard_output(start, folder):
     os.close(writer)
     _, told = process.communicate()
     assert process.returncode == 2, told
-    assert "cannot write to standard output: nobody reads it" in told
+    assert "cannot write to standard output: nothing reads from it" in told
 
 
 @pytest.mark.slow

@@ -101,7 +101,7 @@ def test_restricting_keeps_order_and_names_what_is_missing(diamonds):
         (("assertions = [", "assertions = 'x' # ["), r"assertions is 'x'; .* a list"),
         (
             ('["Fair", "Ideal"]', '["Fair", "Ideal"]\npositive = "Good"'),
-            r"none of its categories Fair, Ideal",
+            r"not one of its categories Fair, Ideal",
         ),
         (('["Fair", "Ideal"]', '["Fair", "Ideal"]\npositive = 1'), r"in quotes"),
         (('"replace-one"', '"add-remove"'), r"number of records, which is private"),

@@ -1,4 +1,4 @@
-"""Numbers are transformed by public parameters, each by itself, and predictions are taken back."""
+"""Numbers are transformed by public parameters, each by itself, and predictions are transformed back."""
 
 import json
 
@@ -147,7 +147,7 @@ def test_a_release_takes_raw_tables_and_predicts_in_raw_units(tmp_path):
     target = Column("y", lower=0, upper=99, clip=True, yeo_johnson=0.0, scale=True)
     plan, _, release = released(target)
     rule = "'a' is clipped to [-1, 20], then transformed by Yeo and Johnson's power 0"
-    back = "the model is of the transformed target, and predictions are taken back"
+    back = "the model predicts the transformed target; predictions are transformed back"
     for text in (str(plan), plan._repr_html_().replace("&#x27;", "'"), str(release)):
         words = " ".join(text.split())
         assert rule in words

@@ -106,7 +106,7 @@ def test_the_second_writer_is_told_and_the_first_one_is_not_disturbed(tmp_path):
     path = tmp_path / "release.json"
     for replace in (False, True):
         with reserved(path, replace=replace) as first:
-            with pytest.raises(InvalidOption, match="somebody is writing"), reserved(path, replace=True):
+            with pytest.raises(InvalidOption, match="program is writing"), reserved(path, replace=True):
                 pass
             first.write(NEW)
         assert path.read_text() == NEW
@@ -160,7 +160,7 @@ def test_a_link_stands_for_what_it_points_to(tmp_path):
         ("file/f", "Not a directory"),
         ("a\0b", "null byte"),
         ("x" * 300, "File name too long"),
-        ("pipe", "no ordinary file"),
+        ("pipe", "not an ordinary file"),
         ("file", "it exists"),
     ],
 )

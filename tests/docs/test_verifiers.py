@@ -16,7 +16,7 @@ from releases import corpus
 
 from dpkit_core import Release, verify
 from dpkit_core.errors import DpkitError, InvalidRelease
-from dpkit_core.pipeline.replan import replan
+from dpkit_core.pipeline.planfile import replan
 from dpkit_core.privacy import events
 from dpkit_core.release.verify import TOTALS
 

@@ -136,10 +136,13 @@ def test_probabilities_are_those_of_the_exponentials_of_each_class_by_itself(rel
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"classes": ["a", "a", "b"]}, "no two alike"),
-        ({"initial": [0.0, 0.0]}, "3 classes start with 2 values"),
-        ({"trees": [{"splits": [[0.0, 1.0]], "leaves": [[1.0, 2.0, 3.0], [1.0, 2.0]]}]}, "has not one value"),
-        ({"trees": [{"splits": [[5.0, 1.0]], "leaves": [[1.0, 2.0, 3.0]] * 2}]}, "none of the 1"),
+        ({"classes": ["a", "a", "b"]}, "all different"),
+        ({"initial": [0.0, 0.0]}, "3 classes have 2 initial scores"),
+        (
+            {"trees": [{"splits": [[0.0, 1.0]], "leaves": [[1.0, 2.0, 3.0], [1.0, 2.0]]}]},
+            "one value for",
+        ),
+        ({"trees": [{"splits": [[5.0, 1.0]], "leaves": [[1.0, 2.0, 3.0]] * 2}]}, "beyond the 1"),
     ],
 )
 def test_a_document_that_contradicts_itself_is_refused(change, words):

@@ -73,7 +73,6 @@ def test_a_record_goes_down_to_its_block_once(tmp_path):
     assert [call for call in way if call[0] != "sums"] == [
         ("encode", "encode"),
         ("encode", "encode"),
-        ("frames", "is_frame"),
         ("rules", "filled"),
         ("rules", "complete"),
         ("rules", "transformed"),

@@ -10,18 +10,9 @@ SOURCES = [*ROOT.glob("dpkit_core/**/*.py"), *ROOT.glob("plugins/*/*/dpkit_*/**/
 #: Names that still mean two things. None is added; one that is resolved is taken out.
 SHARED = {
     "Block",
-    "Call",
-    "Columns",
-    "Finding",
-    "Forecast",
-    "Line",
     "Lines",
     "Pair",
     "Request",
-    "Residuals",
-    "Scale",
-    "Settings",
-    "Trial",
     "Witness",
 }
 

@@ -1,11 +1,11 @@
 """Basic composition: epsilons add up, and so do deltas.
 
-If every step is (epsilon_i, delta_i)-DP, whatever was released before it, all steps together are
-(sum epsilon_i, sum delta_i)-DP (Dwork, McSherry, Nissim and Smith 2006; Dwork and Roth 2014,
-Theorem B.1). Nothing is assumed beyond that, so the bound is the weakest and the easiest to check.
+If every step is (epsilon_i, delta_i)-DP, whatever was released before it, all steps together are (sum
+epsilon_i, sum delta_i)-DP (Dwork, McSherry, Nissim and Smith 2006; Dwork and Roth 2014, Theorem B.1). It
+assumes nothing else, so it is the loosest bound and the easiest to check.
 
-A Gaussian has no (epsilon, delta) of its own: it has one delta for every epsilon, and adding up
-one arbitrary choice would hide the loss. Account for it by Renyi divergences.
+A Gaussian has no single (epsilon, delta): it has one delta for every epsilon, and adding up an arbitrary one
+would hide the others. Use Renyi divergences for it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dpkit_core.validators import not_negative
 class BasicAccountant:
     """Sums of epsilons and of deltas, rounded up.
 
-    Neighboring relation: the one of the ``neighboring`` field, for every event.
+    Neighboring relation: that of the ``neighboring`` field, for every event.
 
     Events: ``Laplace``, ``ExponentialMechanism``, ``PermuteAndFlip``, ``PureDP``, ``ApproxDP``; any
     of them inside ``Repeated``, ``Sequence`` and ``Disjoint``; and, under add-remove, inside
@@ -44,7 +44,7 @@ class BasicAccountant:
     neighboring
         The relation whose guarantees are computed.
     total_epsilon, total_delta
-        What has been composed so far.
+        The totals composed so far.
 
     References
     ----------
@@ -76,16 +76,16 @@ class BasicAccountant:
     )
 
     def supports(self, event: Event, /) -> bool:
-        """Return whether every event inside ``event`` has an (epsilon, delta) of this relation."""
+        """Return whether every event inside ``event`` has an (epsilon, delta) under this relation."""
         return obstacle(event, self.neighboring, unpaired) is None
 
     def compose(self, event: Event, count: int = 1, /) -> Self:
-        """Return the accountant after ``count`` more times ``event``, adaptively chosen.
+        """Return the accountant after ``count`` further runs of ``event``, chosen adaptively.
 
         Raises
         ------
         UnsupportedEvent
-            Where ``supports`` is false; the message names the event inside that is at fault.
+            If ``supports`` is false; the message names the inner event that is not supported.
         """
         require_supported("basic", event, count, self.neighboring, unpaired)
         epsilon, delta = pair_of(event)
@@ -96,7 +96,7 @@ class BasicAccountant:
         )
 
     def epsilon(self, delta: float, /) -> float:
-        """Return the sum of epsilons, or infinity where ``delta`` is below the sum of deltas.
+        """Return the sum of epsilons, or infinity if ``delta`` is below the sum of deltas.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class BasicAccountant:
         return self.total_epsilon if delta >= self.total_delta else math.inf
 
     def delta(self, epsilon: float, /) -> float:
-        """Return the sum of deltas, or 1 where ``epsilon`` is below the sum of epsilons.
+        """Return the sum of deltas, or 1 if ``epsilon`` is below the sum of epsilons.
 
         Raises
         ------

@@ -1,17 +1,17 @@
-"""The individual Renyi filter: an account for every record, which takes part in rounds while it can pay.
+"""The individual Renyi filter: one account per record, which takes part in rounds while it can pay.
 
-A round of noisy sums costs a record what it contributes there, and most contribute less than they might. Here
-every record has an account of what it has spent; more rounds are drawn than would be paid for if all
-contributed as much as they may, and who has spent everything takes part no longer. What is certified is the
-cost of the rounds that are paid for (``Filtered``), which nobody exceeds.
+A round of noisy sums costs a record what it contributes to it, and most records contribute less than the
+maximum. Here every record has an account of what it has spent. There are more rounds than a record could pay
+for if it always contributed the maximum, and a record that has spent its account is left out of further
+rounds. The certificate states the cost of the paid rounds (``Filtered``), which no record exceeds.
 
 *One number is enough.* Feldman and Zrnic (2021) keep an account for each Renyi order. The cost of a sampled
 Gaussian is convex in the precision of the record, that is in its squared contribution over the variance of
-the noise, at every order at once. So whoever has spent at most ``charged`` largest precisions has spent, at
-every order, at most ``charged`` rounds: no grid of orders, and nothing that depends on which order will be
-the best. ``dpkit_core.privacy.accounts`` has the proof, for samples, streams and discrete noise.
+the noise, at every order at once. So a record that has spent at most ``charged`` times the largest precision
+has spent at most ``charged`` rounds at every order: there is no grid of orders, and nothing depends on which
+order turns out best. ``dpkit_core.privacy.accounts`` has the proof, for samples, streams and discrete noise.
 
-Everything that is not filtered is accounted for by its Renyi curve (``dpkit_core.privacy.renyi``).
+All other events are accounted for by their Renyi curves (``dpkit_core.privacy.renyi``).
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from dpkit_core.validators import frozen_floats, not_negative
 
 @attrs.frozen
 class IndividualFilterAccountant:
-    """Renyi divergences of all events, and accounts of single records for those that are ``Filtered``.
+    """Renyi divergences of all events, with an account per record for those that are ``Filtered``.
 
-    Neighboring relation: the one of the ``neighboring`` field, for every event; filters and samples are for
+    Neighboring relation: that of the ``neighboring`` field, for every event; filters and samples are for
     add-remove only.
 
-    Events: all but ``NonPrivate``, as accountant ``rdp`` takes them.
+    Events: all but ``NonPrivate``, as for accountant ``rdp``.
 
     Attributes
     ----------
     neighboring
         The relation whose guarantees are computed.
     divergences
-        Composed so far, one number for each order of the core's grid.
+        The total so far, one number for each order of the core's grid.
     pure
-        Composed so far, the divergence of order infinity.
+        The total so far at order infinity.
     leaked
-        Composed so far, the sum of deltas.
+        The sum of deltas so far.
 
     References
     ----------
@@ -92,12 +92,12 @@ class IndividualFilterAccountant:
         return obstacle(event, self.neighboring, unbounded) is None
 
     def compose(self, event: Event, count: int = 1, /) -> Self:
-        """Return the accountant after ``count`` more times ``event``, adaptively chosen.
+        """Return the accountant after ``count`` further runs of ``event``, chosen adaptively.
 
         Raises
         ------
         UnsupportedEvent
-            Where ``supports`` is false; the message names the event inside that is at fault.
+            If ``supports`` is false; the message names the inner event that is not supported.
         """
         require_supported("individual_filter", event, count, self.neighboring, unbounded)
         total = self._spent.then(curve_of(event), count)
@@ -106,7 +106,7 @@ class IndividualFilterAccountant:
         )
 
     def epsilon(self, delta: float, /) -> float:
-        """Return an upper bound on epsilon at ``delta``; infinity where ``delta`` is leaked already.
+        """Return an upper bound on epsilon at ``delta``; infinity if the sum of deltas exceeds ``delta``.
 
         Raises
         ------

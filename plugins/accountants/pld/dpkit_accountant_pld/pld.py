@@ -1,30 +1,27 @@
-"""Privacy loss distributions: a pair of laws for each event, composed by Google's ``dp-accounting``.
+"""Privacy loss distributions: a dominating pair for each event, composed by Google's ``dp-accounting``.
 
-Each event becomes a pair that dominates it after any history, on a common grid of privacy losses. Pairs
-that are fixed beforehand may be composed in place of their mechanisms, adaptive ones too, in any order
-(Zhu, Dong and Wang 2022, Theorem 10). The profiles are the core's (``dpkit_core.privacy.profiles``), with
-the noise that the meter draws; the line through their values on the grid is above them in e^epsilon, and is
-the profile of a pair on the grid (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, "Connect the
-dots"). A Poisson-sampled Gaussian has two pairs, one for each direction; the total is the larger of both.
+Each event is replaced by a pair of distributions that dominates it after any history, on a common grid of
+privacy losses. Pairs that are fixed beforehand may be composed in place of their mechanisms, adaptive ones
+included, in any order (Zhu, Dong and Wang 2022, Theorem 10). The privacy profiles are the core's
+(``dpkit_core.privacy.profiles``), for the noise that the meter draws. As functions of e^epsilon they are
+convex, so the piecewise linear interpolation between grid points bounds them from above, and it is the
+profile of a pair on the grid (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, "Connect the dots"). A
+Poisson-sampled Gaussian has two pairs, one for each direction; the total is the larger of the two.
 
-Picks (``ExponentialMechanism``) have no pair that is tight for many: they are covered by a Gaussian, whose
-precision is added to that of the Gaussians, or by the pointwise worst case, whichever has the smaller
-variance.
+Picks (``ExponentialMechanism``) have no pair that stays tight under composition: they are covered by a
+Gaussian, whose precision is added to that of the other Gaussians, or by the pointwise worst case, whichever
+has the smaller variance.
 
-The result is the least of this, the sum of epsilons, and Renyi divergences as accountant ``rdp`` converts
-them.
+The result is the minimum of this, the sum of epsilons, and the conversion of Renyi divergences as in
+accountant ``rdp``.
 
-What is fixed beforehand
-------------------------
-The parameters of all events. A profile of a composition says nothing of a run that chooses the noise of a
-later event, or whether to go on, by looking at what came before; Renyi divergences add up even then
-(Feldman and Zrnic 2021). So this accountant must not stop a run, nor add up runs of which one was planned
-after seeing another.
+What is fixed beforehand ------------------------ The parameters of all events. The profile of a composition
+does not cover a run that chooses the noise of a later event, or whether to continue, from earlier outputs;
+Renyi divergences add up even then (Feldman and Zrnic 2021). So this accountant must not decide when a run
+stops, nor add up runs if one was planned after seeing the output of another.
 
-Arithmetic
-----------
-The library rounds tails up; its convolutions by fast Fourier transform are accurate to about 2^-50 of the
-whole mass for each event and 2^-40 in all, of which ``_composed`` takes ample account.
+Arithmetic ---------- The library rounds tails up. Its convolutions by fast Fourier transform are accurate to
+about 2^-50 of the total mass for each event and 2^-40 overall; ``_composed`` adds a bound well above that.
 """
 
 from __future__ import annotations
@@ -66,38 +63,38 @@ from dpkit_core.privacy.renyi import RenyiCurve, curve_of_all, unbounded
 if TYPE_CHECKING:
     from dp_accounting.pld import PrivacyLossDistribution
 
-#: Variance that the grid may add, relatively.
+#: Variance that the grid may add, relative to the total.
 RESOLUTION = 2e-4
 
-# Cells of the grid at most, and the finest one on which differences of deltas have digits left.
+# The largest number of grid cells, and the finest step at which differences of deltas keep some digits.
 _CELLS, _FINEST = 2**20, 1e-7
 
-# Losses of larger pure mechanisms, or Gaussians of larger precision, are left to Renyi divergences.
+# Pure mechanisms of larger epsilon, and Gaussians of larger precision, are left to Renyi divergences.
 _EPSILON_LIMIT, _PRECISION_LIMIT = 60.0, 1e4
 
-# How many deviations of a Gaussian the grid follows; beyond, 1e-19 is left.
+# How many standard deviations of a Gaussian the grid covers; the tail beyond has mass 1e-19.
 _DEVIATIONS = 9.0
 
 
 @attrs.frozen
 class PldAccountant:
-    """Privacy loss distributions composed by ``dp-accounting``: for Gaussians on Poisson samples above all.
+    """Privacy loss distributions composed by ``dp-accounting``, mainly for Gaussians on Poisson samples.
 
-    Neighboring relation: the one of the ``neighboring`` field, for every event. Multipliers are relative to
-    the sensitivity of that relation, so both are served alike; sampling is for add-remove only.
+    Neighboring relation: that of the ``neighboring`` field, for every event. Multipliers are relative to the
+    sensitivity of that relation, so both relations have the same totals; sampling is for add-remove only.
 
-    Events: all but ``Renyi`` and ``NonPrivate``. ``PoissonSampled`` takes a Gaussian, or anything made of
-    pure and approximate events, of which only their sum of epsilons is amplified.
+    Events: all but ``Renyi`` and ``NonPrivate``. ``PoissonSampled`` takes a Gaussian, or any combination of
+    pure and approximate events, for which only the sum of epsilons is amplified.
 
-    The parameters of all events must be fixed beforehand: never use it to stop a run, nor to add up runs of
-    which one was planned after another was seen. Gaussian noise must be the meter's, or continuous.
+    The parameters of all events must be fixed beforehand: do not use it to decide when a run stops, nor to
+    add up runs if one was planned after seeing another. Gaussian noise must be the meter's, or continuous.
 
     Attributes
     ----------
     neighboring
         The relation whose guarantees are computed.
     spent
-        What has been composed so far, each mechanism with how often.
+        The mechanisms composed so far, each with its number of runs.
 
     References
     ----------
@@ -133,18 +130,18 @@ class PldAccountant:
         return obstacle(event, self.neighboring, _unknown) is None
 
     def compose(self, event: Event, count: int = 1, /) -> Self:
-        """Return the accountant after ``count`` more times ``event``, adaptively chosen.
+        """Return the accountant after ``count`` further runs of ``event``, chosen adaptively.
 
         Raises
         ------
         UnsupportedEvent
-            Where ``supports`` is false; the message names the event inside that is at fault.
+            If ``supports`` is false; the message names the inner event that is not supported.
         """
         require_supported("pld", event, count, self.neighboring, _unknown)
         return attrs.evolve(self, spent=itertools.chain(self.spent, elements(event, count)))
 
     def epsilon(self, delta: float, /) -> float:
-        """Return an upper bound on epsilon at ``delta``; infinity where ``delta`` is leaked already.
+        """Return an upper bound on epsilon at ``delta``; infinity if the sum of deltas exceeds ``delta``.
 
         Raises
         ------
@@ -189,15 +186,15 @@ class PldAccountant:
 
 
 def _unknown(event: Event) -> str | None:
-    """Return why ``event``, apart from what is inside it, has no dominating pair; None if it has one."""
+    """Return why ``event``, apart from inner events, has no dominating pair; None if it has one."""
     if isinstance(event, Renyi):
-        return f"{event}: divergences at some orders are no pair of laws; accountant rdp takes them"
+        return f"{event}: divergences at some orders give no dominating pair; use accountant rdp"
     return unbounded(event)
 
 
 @attrs.frozen
 class _Pair:
-    """A dominating pair by its profile in both directions, and where its losses are."""
+    """A dominating pair, as its profile in both directions and the range of its losses."""
 
     profile: Callable[[Floats], Floats]
     variance: float
@@ -207,7 +204,7 @@ class _Pair:
     added: tuple[Callable[[Floats], Floats], float, float] | None = None
 
     def distribution(self, step: float) -> PrivacyLossDistribution:
-        """Return ``count`` of them on the grid of ``step``."""
+        """Return the ``count``-fold composition on the grid of ``step``."""
         from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415 - takes seconds
 
         removed = _dots(self.profile, self.lowest, self.highest, step)
@@ -221,13 +218,13 @@ def _dots(profile: Callable[[Floats], Floats], lowest: float, highest: float, st
 
     low, high = math.floor(lowest / step) - 1, math.ceil(highest / step) + 1
     deltas = np.clip(profile(step * np.arange(low, high + 1, dtype=np.float64)), 0.0, 1.0)
-    # Rounding errors, of the last digit, must not make it grow.
+    # Rounding in the last digit must not make the profile increase.
     deltas = np.maximum.accumulate(deltas[::-1])[::-1]
     return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, low, high, deltas)
 
 
 def _composed(spent: Iterable[tuple[Event, int]]) -> tuple[PrivacyLossDistribution, float] | None:
-    """Return the distribution of all but leaks, and the error of its arithmetic; None where there is none."""
+    """Return the distribution without leaked deltas, and its rounding error; None if there is none."""
     pairs = _pairs(spent)
     if not pairs:
         return None
@@ -245,12 +242,12 @@ def _composed(spent: Iterable[tuple[Event, int]]) -> tuple[PrivacyLossDistributi
 
 
 def _added_variance(pairs: Iterable[_Pair], step: float) -> float:
-    """Return about how much variance the dots add: a coin between two of them, where the loss is not 0."""
+    """Return about how much variance the grid adds: a loss off the grid is split between two points."""
     return sum(pair.count * min(step**2 / 4, math.sqrt(pair.variance) * step) for pair in pairs)
 
 
 def _pairs(spent: Iterable[tuple[Event, int]]) -> list[_Pair]:
-    """Return the pairs of ``spent``; none where one is out of range."""
+    """Return the pairs of ``spent``; an empty list if one is out of range."""
     precision, pairs = 0.0, []
     picks: list[tuple[float, int]] = []
     for event, count in spent:

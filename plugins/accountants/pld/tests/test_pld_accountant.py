@@ -227,7 +227,7 @@ def test_sampling_is_refused_under_replace_one():
     ("event", "said"),
     [
         (PoissonSampled(0.1, Repeated(Gaussian(1.0), 2)), "sample each event on its own"),
-        (Repeated(Renyi((2.0,), (0.1,)), 2), "accountant rdp takes them"),
+        (Repeated(Renyi((2.0,), (0.1,)), 2), "use accountant rdp"),
         (Sequence((Laplace(1.0), NonPrivate("split by hand"))), "split by hand"),
     ],
 )

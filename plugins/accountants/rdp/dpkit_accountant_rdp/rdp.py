@@ -1,7 +1,7 @@
-"""Renyi differential privacy: divergences of many orders add up, and are converted once.
+"""Renyi differential privacy: divergences add up at many orders, and are converted once.
 
-The curves of events, their sums and their conversion are the core's, with their proofs:
-``dpkit_core.privacy.renyi``. Here they become an accountant.
+The curves of events, their composition and their conversion, with proofs, are in
+``dpkit_core.privacy.renyi``; this module wraps them as an accountant.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ def _orders(instance: object, attribute: attrs.Attribute[Any], value: tuple[floa
 class RdpAccountant:
     """Renyi divergences on a grid of orders, added up and converted to (epsilon, delta).
 
-    Neighboring relation: the one of the ``neighboring`` field, for every event. Multipliers are
-    relative to the sensitivity of that relation, so the curves are the same for both, except that
-    amplification by Poisson sampling is for add-remove only.
+    Neighboring relation: that of the ``neighboring`` field, for every event. Multipliers are relative to the
+    sensitivity of that relation, so the curves are the same for both, except that amplification by Poisson
+    sampling is for add-remove only.
 
-    Events: all but ``NonPrivate``. ``PoissonSampled`` takes a Gaussian, or anything made of pure and
-    approximate events, of which only their sum of epsilons is amplified.
+    Events: all but ``NonPrivate``. ``PoissonSampled`` takes a Gaussian, or any combination of pure and
+    approximate events, for which only the sum of epsilons is amplified.
 
     Attributes
     ----------
     neighboring
         The relation whose guarantees are computed.
     orders
-        Orders from 1.01 to 4096 where curves are evaluated. Any choice is valid; a grid without
-        the best order costs epsilon.
+        Orders from 1.01 to 4096 at which curves are evaluated. Any choice is valid; a grid without the best
+        order gives a larger epsilon.
     divergences
-        Composed so far, one number for each order.
+        The total so far, one number for each order.
     pure
-        Composed so far, the divergence of order infinity.
+        The total so far at order infinity.
     leaked
-        Composed so far, the sum of deltas.
+        The sum of deltas so far.
 
     References
     ----------
@@ -95,12 +95,12 @@ class RdpAccountant:
         return obstacle(event, self.neighboring, unbounded) is None
 
     def compose(self, event: Event, count: int = 1, /) -> Self:
-        """Return the accountant after ``count`` more times ``event``, adaptively chosen.
+        """Return the accountant after ``count`` further runs of ``event``, chosen adaptively.
 
         Raises
         ------
         UnsupportedEvent
-            Where ``supports`` is false; the message names the event inside that is at fault.
+            If ``supports`` is false; the message names the inner event that is not supported.
         """
         require_supported("rdp", event, count, self.neighboring, unbounded)
         total = self._spent.then(curve_of(event, self.orders), count)
@@ -109,7 +109,7 @@ class RdpAccountant:
         )
 
     def epsilon(self, delta: float, /) -> float:
-        """Return an upper bound on epsilon at ``delta``; infinity where ``delta`` is leaked already.
+        """Return an upper bound on epsilon at ``delta``; infinity if the sum of deltas exceeds ``delta``.
 
         Raises
         ------

@@ -1,7 +1,7 @@
-"""The least total that is proved: exact where an exact account is known, never above Renyi divergences.
+"""The smallest proven total: exact where exact accounting is known, never above Renyi divergences.
 
-Pairs, selections and their composition are the core's, with their proofs: ``dpkit_core.privacy.tight``. Here
-they become an accountant.
+Dominating pairs, selections and their composition, with proofs, are in ``dpkit_core.privacy.tight``; this
+module wraps them as an accountant.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from dpkit_core.privacy.tight import tight_delta, tight_epsilon, undominated
 
 @attrs.frozen
 class TightAccountant:
-    """The least total that is proved: exact for Gaussians and pure mechanisms, optimal for picks.
+    """The smallest proven total: exact for Gaussians and pure mechanisms, optimal for picks.
 
-    Neighboring relation: the one of the ``neighboring`` field, for every event. Multipliers are relative to
-    the sensitivity of that relation, so both are served alike.
+    Neighboring relation: that of the ``neighboring`` field, for every event. Multipliers are relative to the
+    sensitivity of that relation, so both relations have the same totals.
 
-    Events: ``Gaussian``, ``NonSphericalGaussian``, ``Laplace``, ``ExponentialMechanism``,
-    ``PermuteAndFlip``, ``PureDP``, ``ApproxDP``, inside ``Repeated`` and ``Sequence``; under add-remove,
-    pure and approximate ones inside ``PoissonSampled``. Not ``Renyi`` nor a sampled Gaussian, for which
-    take ``rdp`` or ``pld``.
+    Events: ``Gaussian``, ``NonSphericalGaussian``, ``Laplace``, ``ExponentialMechanism``, ``PermuteAndFlip``,
+    ``PureDP``, ``ApproxDP``, inside ``Repeated`` and ``Sequence``; under add-remove, pure and approximate
+    ones inside ``PoissonSampled``. Not ``Renyi`` nor a sampled Gaussian: use ``rdp`` or ``pld`` for those.
 
     A ``Gaussian`` must be the meter's, or continuous: a discrete Gaussian of a few steps has the Renyi
     divergences of its multiplier, but its delta may be a little above the profile used here.
@@ -37,7 +36,7 @@ class TightAccountant:
     neighboring
         The relation whose guarantees are computed.
     spent
-        What has been composed so far, each mechanism with how often.
+        The mechanisms composed so far, each with its number of runs.
 
     References
     ----------
@@ -74,18 +73,18 @@ class TightAccountant:
         return obstacle(event, self.neighboring, undominated) is None
 
     def compose(self, event: Event, count: int = 1, /) -> Self:
-        """Return the accountant after ``count`` more times ``event``, adaptively chosen.
+        """Return the accountant after ``count`` further runs of ``event``, chosen adaptively.
 
         Raises
         ------
         UnsupportedEvent
-            Where ``supports`` is false; the message names the event inside that is at fault.
+            If ``supports`` is false; the message names the inner event that is not supported.
         """
         require_supported("tight", event, count, self.neighboring, undominated)
         return attrs.evolve(self, spent=itertools.chain(self.spent, elements(event, count)))
 
     def epsilon(self, delta: float, /) -> float:
-        """Return an upper bound on epsilon at ``delta``; infinity where ``delta`` is leaked already.
+        """Return an upper bound on epsilon at ``delta``; infinity if the sum of deltas exceeds ``delta``.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Which code a trial ran: versions alone do not tell, while somebody is still writing a part."""
+"""Which code a trial ran: versions alone are not enough while a part is under development."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CODE = {".py", ".so", ".pyd"}
 
 
 def code_hash(recipe: Recipe) -> str:
-    """Return a hash of the files of the packages that the parts of a recipe come from.
+    """Return a hash of the files of the packages of a recipe's parts.
 
     Raises
     ------
@@ -54,12 +54,12 @@ def _files(origin: Path) -> Iterable[Path]:
 
 @attrs.frozen
 class Code:
-    """The code that the compositions of a suite have in this environment.
+    """The code of the compositions of a suite in this environment.
 
     Attributes
     ----------
     hashes
-        Composition -> ``code_hash``, where all its parts can be had.
+        Composition -> ``code_hash``, if all its parts are available.
     missing
         Composition -> why not, for the others.
     """
@@ -68,7 +68,7 @@ class Code:
     missing: dict[str, str]
 
     def others(self, rows: Iterable[Row]) -> Counter[str]:
-        """Return, by composition, how many rows other code than this made: its parts, dpkit or NumPy."""
+        """Return, by composition, the number of rows from other code: other parts, dpkit or NumPy."""
         return Counter(
             row["composition"]
             for row in rows

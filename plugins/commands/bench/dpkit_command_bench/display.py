@@ -1,4 +1,4 @@
-"""Suites and summaries, for people."""
+"""Suites and summaries as tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpkit_core.commands.options import Format
 
 
 def show_intention(suite: Suite, data_dir: Path | None, format: Format) -> None:
-    """Print what running a suite would do."""
+    """Print what a run of a suite would do."""
     with contextlib.redirect_stdout(sys.stderr):
         absent = Code.of(suite).missing
     rows, missing = [], {}
@@ -75,7 +75,7 @@ def _options(options: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def show_summary(summary: Summary) -> None:
-    """Print medians and quartiles, the ranking, and what was not possible."""
+    """Print medians and quartiles, the ranking, and what failed or was impossible."""
     if not summary.cells:
         return
     metric = summary.metric
@@ -109,7 +109,7 @@ def show_summary(summary: Summary) -> None:
 _SETTINGS = ("epsilon", "delta", "k")
 
 Columns = dict[str, list[str]]
-"""Header -> what stands below it."""
+"""Header -> the cells below it."""
 
 
 def _cell_columns(cells: Sequence[Cell]) -> Columns:
@@ -155,7 +155,7 @@ def _setting_columns(settings: Sequence[Setting | Standing]) -> Columns:
 
 
 def _under_tables(cells: Sequence[Cell], columns: Columns) -> Columns:
-    """Return the columns with a line for each table, and its compositions below."""
+    """Return the columns with a row for each table, and its compositions below."""
     shown: Columns = {"table, composition": [], **{name: [] for name in columns}}
     previous = None
     for place, cell in enumerate(cells):
@@ -171,7 +171,7 @@ def _under_tables(cells: Sequence[Cell], columns: Columns) -> Columns:
 
 
 def _varying_table(columns: Columns) -> None:
-    """Print a table; a setting that is the same everywhere is said once, above, and not in a column."""
+    """Print a table; a constant setting is printed once above it, not as a column."""
     constant = {
         name: values[0]
         for name in _SETTINGS
@@ -190,7 +190,7 @@ def _show_sources(summary: Summary) -> None:
         render.lines(
             [
                 f"published: medians of {'; '.join(sources)}. Below, in parentheses: the same counts by "
-                "published medians, among the compositions and tables here that have one."
+                "published medians, for the compositions and tables here that have one."
             ]
         )
 
@@ -210,7 +210,7 @@ def _k(k: int | None) -> str:
 def show_outcome(
     ran: RunOutcome, store: Results, outcomes: Mapping[str, int], others: Mapping[str, int]
 ) -> None:
-    """Print how many trials there were, where their rows are, and which are of ``others``, of other code."""
+    """Print the number of trials, where their rows are, and which rows are from ``others``, other code."""
     render.lines(_outcome(ran, store, outcomes))
     render.lines(_warning(composition, count) for composition, count in others.items())
 
@@ -219,7 +219,7 @@ def _outcome(ran: RunOutcome, store: Results, outcomes: Mapping[str, int]) -> li
     counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items()) or "none"
     sentences = [f"Trials: {counts}; {ran.done} run now, {ran.before} done before."]
     if ran.skipped:
-        sentences.append(f"Skipped: {ran.trials_skipped} trials, for want of:")
+        sentences.append(f"Skipped: {ran.trials_skipped} trials, because these are missing:")
         sentences += [f"{what}: {reason}." for what, reason in ran.skipped.items()]
     sentences.append("Research, not releases: seeded, and scored on held-out private records.")
     sentences.append(f"Rows are in {store.folder}; `dpkit plot {store.folder}` draws them.")
@@ -228,6 +228,6 @@ def _outcome(ran: RunOutcome, store: Results, outcomes: Mapping[str, int]) -> li
 
 def _warning(composition: str, count: int) -> str:
     return (
-        f"Warning: {count} rows of {composition} are not from what is installed now: its parts, dpkit or "
-        "NumPy have changed since. Choose another --results to run them anew."
+        f"Warning: {count} rows of {composition} are from other code: its parts, dpkit or NumPy have changed "
+        "since. Choose another --results to run them again."
     )

@@ -1,4 +1,4 @@
-"""What can be wrong with an experiment, beside what can be wrong with a part or a table."""
+"""Errors of experiments, in addition to those of parts and tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dpkit_core.errors import DpkitError
 
 
 class InvalidSuite(DpkitError):
-    """A suite of experiments that cannot be read, or that asks for what does not exist."""
+    """A suite of experiments that cannot be read, or that refers to something that does not exist."""
 
 
 class InvalidResults(DpkitError):
@@ -14,4 +14,4 @@ class InvalidResults(DpkitError):
 
 
 class MissingTable(DpkitError):
-    """A table of a suite that is not at hand; its trials are skipped and counted."""
+    """A table of a suite that is not available; its trials are skipped and counted."""

@@ -1,24 +1,24 @@
-"""How long the rest of a run will take, as far as the trials that are done can tell."""
+"""How long the rest of a run will take, estimated from the finished trials."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from dpkit_command_bench.suite import Trial
+from dpkit_command_bench.suite import TrialSpec
 
 Kind = tuple[str, str]
 
 
-class Forecast:
+class TimeEstimate:
     """An estimate from trials of the same table and composition, or else from the time per number.
 
-    Tables of a suite differ in size by orders of magnitude, so trials done over trials in all would promise
-    far too much or too little. Where a composition has been seen on another table, its time per number
-    (records times features) stands in; where not even that is known, there is no estimate.
+    Tables of a suite differ in size by orders of magnitude, so the fraction of finished trials would be far
+    off. If a composition has only run on other tables, its time per number (records times features) is used;
+    if it has not run at all, there is no estimate.
     """
 
-    def __init__(self, pending: Sequence[Trial], workers: int) -> None:
+    def __init__(self, pending: Sequence[TrialSpec], workers: int) -> None:
         self.total = len(pending)
         self._workers = workers
         self._left: Counter[Kind] = Counter(map(_kind, pending))
@@ -26,20 +26,20 @@ class Forecast:
         self._rates: defaultdict[str, list[float]] = defaultdict(list)
         self._sizes: dict[str, int] = {}
 
-    def note(self, trial: Trial, seconds: float, size: int) -> None:
-        """Learn from a trial that is done."""
+    def note(self, trial: TrialSpec, seconds: float, size: int) -> None:
+        """Learn from a finished trial."""
         self._left[_kind(trial)] -= 1
         self._seconds[_kind(trial)].append(seconds)
         self._rates[trial.composition.name].append(seconds / size)
         self._sizes[trial.table.name] = size
 
-    def drop(self, trial: Trial) -> None:
-        """Forget a trial that will not run."""
+    def drop(self, trial: TrialSpec) -> None:
+        """Remove a trial that will not run."""
         self._left[_kind(trial)] -= 1
         self.total -= 1
 
     def seconds_left(self) -> float | None:
-        """Return the seconds until the last trial is done, or None where nobody can tell."""
+        """Return the seconds until the last trial ends, or None if that is unknown."""
         left = 0.0
         for kind, count in self._left.items():
             if not count:
@@ -56,7 +56,7 @@ class Forecast:
         rates = self._rates.get(composition)
         if not rates or not self._sizes:
             return None
-        # A table that has not come yet is taken to be as large as the average of those that have.
+        # A table not seen yet is assumed to be of average size.
         size = self._sizes.get(table) or _mean(list(map(float, self._sizes.values())))
         return _mean(rates) * size
 
@@ -65,5 +65,5 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _kind(trial: Trial) -> Kind:
+def _kind(trial: TrialSpec) -> Kind:
     return trial.table.name, trial.composition.name

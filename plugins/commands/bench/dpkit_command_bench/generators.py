@@ -1,6 +1,6 @@
 """Synthetic tables whose relevant features are known.
 
-Those of DP-SIS (Swope, Khanna, Doldo, Roy and Raff 2024). Features and noise are normal and independent;
+The tables of DP-SIS (Swope, Khanna, Doldo, Roy and Raff 2024). Features and noise are normal and independent;
 ``N(0, v)`` in the paper is read as variance v, as its ``N(0, 1.5 I)`` requires.
 """
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class Synthetic:
-    """A table and the weights it was made with.
+    """A table and the weights that generated it.
 
     Attributes
     ----------
     X, y
         The table.
     weights
-        One per feature; those of the outliers are left out.
+        One per feature, without those of the outliers.
     """
 
     X: Matrix
@@ -34,7 +34,7 @@ class Synthetic:
 
     @property
     def relevant(self) -> tuple[int, ...]:
-        """The features with weights other than 0."""
+        """The features with nonzero weights."""
         return tuple(np.flatnonzero(self.weights).tolist())
 
 
@@ -46,9 +46,9 @@ def five_ones(
     variance: float = 0.1,
     outliers: bool = False,
 ) -> Synthetic:
-    """Make the table of DP-SIS, section 3: weight 1 for the first five features.
+    """Return the table of DP-SIS, section 3: weight 1 for the first five features.
 
-    The noise has that variance. With ``outliers``, every tenth record has the weights of the last five
+    ``variance`` is that of the noise. With ``outliers``, every tenth record has the weights of the last five
     features instead, so that each block of ten records has one: experiment W1/W2, and W1 without them.
 
     >>> table = five_ones(np.random.default_rng(0), outliers=True)

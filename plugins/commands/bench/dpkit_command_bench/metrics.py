@@ -1,4 +1,4 @@
-"""How good a trial was. Every metric looks at held-out private records without noise: research only."""
+"""Metrics of trials. Every metric reads held-out private records without noise: research only."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from dpkit_core import Vector
 
 @attrs.frozen
 class Outcome:
-    """What a trial left to be judged.
+    """The result of a trial, for the metrics.
 
     Attributes
     ----------
     truth, predictions
-        Of the held-out records; predictions are None where no model was released.
+        Targets and predictions of the held-out records; predictions are None if no model was released.
     selected
-        The selected features, as positions.
+        The selected features, as indices.
     relevant
-        The features that matter, where a synthetic table says so.
+        The relevant features, if the table is synthetic.
     """
 
     truth: Vector
@@ -34,7 +34,7 @@ class Outcome:
 
 @attrs.frozen
 class Metric:
-    """A named number. ``refused`` is its value where the mechanism refused to release a model."""
+    """A named number. ``refused`` is its value if the mechanism refused to release a model."""
 
     name: str
     measure: Callable[[Outcome], float | None]

@@ -1,4 +1,4 @@
-"""What a page about a folder of results shows, for ``dpkit report``."""
+"""The content of a page about a folder of results, for ``dpkit report``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpkit_command_bench.trial import RESEARCH
 
 
 def report(folder: Path) -> dict[str, Any] | None:
-    """Return what is known of a folder that ``dpkit bench`` wrote; None of any other.
+    """Return the content of a folder that ``dpkit bench`` wrote; None for any other folder.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A bar for trials: how many are done, and how long the rest will take."""
+"""A progress bar for trials: how many are done, and how long the rest will take."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MINUTE = 60.0  # seconds
 
 @contextmanager
 def trials() -> Iterator[Callable[[int, int, float | None], None]]:
-    """Give a report of trials done, in all, and seconds left: a bar on stderr, if that is a terminal."""
+    """Yield a report of trials done, in total, and seconds left: a bar on stderr, if that is a terminal."""
     console = Console(file=sys.stderr)
     if not console.is_terminal:
         yield lambda done, total, left: None
@@ -36,7 +36,7 @@ def trials() -> Iterator[Callable[[int, int, float | None], None]]:
 
 
 def _left(seconds: float | None) -> str:
-    """Return an estimate no finer than it deserves.
+    """Return an estimate, rounded to its precision.
 
     >>> _left(None), _left(42.0), _left(200.0), _left(7000.0)
     ('no estimate yet', 'less than a minute left', 'about 4 min left', 'about 1.9 h left')

@@ -1,4 +1,4 @@
-"""Numbers that somebody published, to be shown beside ours.
+"""Published numbers, for comparison with the results of a suite.
 
     [[published]]
     source = "Dick, Gillenwater and Joseph 2023, Figure 4"
@@ -8,8 +8,8 @@
     cpu_act = 0.1
     analcatdata_supreme = -inf        the median trial refused
 
-Each value is a median over trials, as the suite's own are. A composition that selects nothing has no k, so
-the first entry that has a value for it counts.
+Each value is a median over trials, like the suite's own. A composition without a selection has no k, so the
+first entry with a value for it is used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpkit_command_bench.errors import InvalidSuite
 from dpkit_command_bench.metrics import METRICS
 
 _KEYS = ("source", "metric", "epsilon", "delta", "k", "values")
-_INFINITE = {"inf": math.inf, "-inf": -math.inf}  # as JSON has to write them
+_INFINITE = {"inf": math.inf, "-inf": -math.inf}  # as they are written in JSON
 
 
 @attrs.frozen
@@ -34,9 +34,9 @@ class Published:
     Attributes
     ----------
     source
-        Work and figure or table.
+        Publication and figure or table.
     epsilon, delta, k
-        What they were measured at; None for any.
+        The settings of the values; None for any.
     values
         Composition -> table -> median.
     """
@@ -55,7 +55,7 @@ class Published:
         )
 
     def to_document(self) -> dict[str, Any]:
-        """Return the entry as plain data that strict JSON can hold."""
+        """Return the entry as plain data for strict JSON."""
         values = {
             composition: {
                 table: value if math.isfinite(value) else str(value) for table, value in row.items()
@@ -67,12 +67,12 @@ class Published:
 
     @classmethod
     def from_document(cls, document: Any, metric: str) -> Published:
-        """Return the entry that plain data describes; ``metric`` is taken where it names none.
+        """Return the entry that plain data describes; ``metric`` is the default.
 
         Raises
         ------
         InvalidSuite
-            Naming what is wrong and what may stand there.
+            If the data are invalid; the message says what is allowed.
         """
         if not isinstance(document, Mapping) or not isinstance(document.get("source"), str):
             raise InvalidSuite(
@@ -98,7 +98,7 @@ class Published:
 
 @attrs.frozen
 class Value:
-    """A published median and where it stands."""
+    """A published median and its source."""
 
     median: float
     source: str

@@ -1,13 +1,13 @@
-"""A folder of results: one row a trial, written once and never changed.
+"""A folder of results: one row per trial, written once and never changed.
 
     results/
       suite.json                what ran here, wildcards and recipes in full
       fresh/<key>.parquet       one trial each, while a suite runs
       trials-<hash>.parquet     all of them, once it is done
 
-A file appears by being renamed, whole or not at all. A kill at any moment therefore loses at most the trials
-in flight, and every other moment of this story, also between packing and clearing, leaves each trial readable
-at least once; a reader counts a key once.
+Files are written under another name and renamed, so they are complete or absent. A kill at any moment
+therefore loses at most the trials in flight; at any other moment, also between packing and clearing, each
+trial is readable at least once, and a reader counts a key once.
 
 A folder holds one experiment, which may grow by tables, compositions, settings and splits but not change:
 rows of two methods with one name must not end up in one median.
@@ -35,7 +35,7 @@ from dpkit_command_bench.trial import Row
 
 _SAME = ("seed", "neighboring", "test_fraction")
 _GROWING = ("epsilon", "delta", "k")
-_DESCRIBING = ("summary", "reference")  # of a composition, for people
+_DESCRIBING = ("summary", "reference")  # of a composition, for readers
 
 _COLUMNS = {
     "string": "key suite table origin data_sha256 composition recipe neighboring outcome message "
@@ -87,7 +87,7 @@ class Results:
         return sorted(by_key.values(), key=lambda row: _order(row, places))
 
     def suite(self) -> dict[str, Any]:
-        """Return the suite that the rows are of, as plain data; empty where none was noted.
+        """Return the suite of the rows, as plain data; empty if none was recorded.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class Results:
         return tuple(Published.from_document(entry, "r2") for entry in self.suite().get("published", []))
 
     def stored(self, *columns: str) -> Iterator[Row]:
-        """Yield what is stored, in no order and perhaps a trial twice; of all columns, or of those named."""
+        """Yield stored rows, unordered and possibly with duplicates; with all columns, or those named."""
         files = [*sorted(self.folder.glob("trials-*.parquet")), *sorted(self._fresh.glob("*.parquet"))]
         return _read(files, columns)
 
@@ -117,15 +117,15 @@ class Results:
             self._write([row], self._fresh / f"{row['key']}.parquet")
 
     def begin(self, suite: Mapping[str, Any]) -> None:
-        """Note which suite runs, beside what ran here before.
+        """Record which suite runs, merged with those that ran here before.
 
         Raises
         ------
         InvalidResults
-            If the rows that are here would not go together with those of the suite.
+            If the rows of the suite are not comparable with those that are here.
         """
         path = self.folder / "suite.json"
-        plain = json.loads(json.dumps(suite))  # as it will be read again
+        plain = json.loads(json.dumps(suite))  # in the form in which it will be read
         grown = _grown(self.suite(), plain, self.folder)
         with self._kept():
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ class Results:
             temporary.write_text(json.dumps(grown, indent=2) + "\n", encoding="utf-8")
 
     def pack(self) -> None:
-        """Gather the files of single trials into one, then remove them."""
+        """Merge the files of single trials into one, then remove them."""
         fresh = sorted(self._fresh.glob("*.parquet"))
         if not fresh:
             return
@@ -143,18 +143,18 @@ class Results:
             self._write(rows, self.folder / f"trials-{name}.parquet")
             for path in fresh:
                 path.unlink()
-            for path in self._fresh.iterdir():  # what a killed run was writing
+            for path in self._fresh.iterdir():  # incomplete files of a killed run
                 path.unlink()
             self._fresh.rmdir()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep the folder for one run: two would do every trial twice.
+        """Lock the folder for one run: two would do every trial twice.
 
         Raises
         ------
         InvalidResults
-            If another run has it, it cannot be written to, or it holds something else than results.
+            If another run has locked it, it cannot be written to, or it holds something other than results.
         """
         with self._kept():
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -175,13 +175,13 @@ class Results:
             yield
 
     def _require_own(self) -> None:
-        """Refuse a folder of something else: what a killed run left behind is removed without asking."""
+        """Refuse a folder of other files, since leftovers of a killed run are removed without asking."""
         names = [path.name for path in self.folder.iterdir()]
         strange = [name for name in names if name != "lock" and not name.startswith("suite.json")]
         if strange and "suite.json" not in names:
             raise InvalidResults(
-                f"{self.folder} holds {strange[0]!r} and no results of dpkit bench; choose an empty folder, "
-                "or a new one, as --results"
+                f"{self.folder} holds {strange[0]!r} and no results of dpkit bench; choose an empty or a new "
+                "folder as --results"
             )
 
     @contextmanager
@@ -190,8 +190,8 @@ class Results:
             yield
         except OSError as error:
             raise InvalidResults(
-                f"cannot write to {self.folder}: {error.strerror or error}. Trials that are done are kept: "
-                "make room, or correct the folder's permissions, and run again with --resume"
+                f"cannot write to {self.folder}: {error.strerror or error}. Finished trials are kept: make "
+                "room, or correct the permissions of the folder, and run again with --resume"
             ) from error
 
     def _write(self, rows: list[Row], path: Path) -> None:
@@ -199,7 +199,7 @@ class Results:
         with _appearing(path) as temporary:
             if len(rows) > 1:
                 parquet.write_table(table, temporary, compression="zstd")
-            else:  # a third of the time, and no trial waits for it
+            else:  # takes a third of the time
                 parquet.write_table(
                     table, temporary, compression="none", use_dictionary=False, write_statistics=False
                 )
@@ -215,12 +215,12 @@ def _read(files: Iterable[Path], columns: Sequence[str] = ()) -> Iterator[Row]:
             raise InvalidResults(f"cannot read the results {path}: {error}; remove the file") from error
         if "key" not in held:
             raise InvalidResults(f"{path} was not written by dpkit bench; move it elsewhere")
-        # A file of an earlier dpkit may lack columns; what is absent is None.
+        # A file of an earlier dpkit may lack columns; they are None.
         yield from ({name: row.get(name) for name in wanted} for row in table.to_pylist())
 
 
 def _grown(known: Mapping[str, Any], suite: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return what both say together; ``known`` is empty in a new folder."""
+    """Return the union of two suites; ``known`` is empty in a new folder."""
     if not known:
         return dict(suite)
     for fact in _SAME:
@@ -242,12 +242,12 @@ def _grown(known: Mapping[str, Any], suite: Mapping[str, Any], folder: Path) -> 
 
 
 def _table_meaning(facts: Mapping[str, Any]) -> dict[str, Any]:
-    has_origin = any(origin in facts for origin in ORIGINS)  # then a local file is a copy of the same table
+    has_origin = any(origin in facts for origin in ORIGINS)  # if so, a local file is a copy of the same table
     return {key: value for key, value in facts.items() if key != "file" or not has_origin}
 
 
 def _composition_meaning(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a composition is, with who adds up where it does not say so itself."""
+    """Return the parts and options of a composition, with its default accountant if it names none."""
     meaning = {key: value for key, value in facts.items() if key not in _DESCRIBING}
     accountant = default_of(facts)
     return meaning if accountant is None else meaning | {"accountant_by_default": accountant}
@@ -255,14 +255,14 @@ def _composition_meaning(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _different(folder: Path, fact: str, before: Any, now: Any) -> InvalidResults:
     return InvalidResults(
-        f"{folder} has results with {fact} = {json.dumps(before)}, and the suite now says {json.dumps(now)}: "
-        "they do not go together. Choose another --results"
+        f"{folder} has results with {fact} = {json.dumps(before)}, and the suite now has {json.dumps(now)}: "
+        "they are not comparable. Choose another --results"
     )
 
 
 @contextmanager
 def _appearing(path: Path) -> Iterator[Path]:
-    """Give a file to write that becomes ``path`` when it is whole and on the disk."""
+    """Yield a file to write that becomes ``path`` once it is complete and on disk."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     yield temporary
     with temporary.open("rb") as file:

@@ -1,8 +1,8 @@
-"""Runs the trials of a suite that are not done yet, on this machine's cores or on a Dask cluster.
+"""Runs the pending trials of a suite, on this machine's cores or on a Dask cluster.
 
-One loop serves every kind of worker: keep a few trials in flight, write each row when it comes, and keep a
-split on disk for as long as a trial needs it. Rows are written here and nowhere else, under the trial's key,
-so a trial that a cluster runs twice, because a worker died, still counts once.
+One loop serves every kind of worker: keep a few trials in flight, write each row when it arrives, and keep a
+split on disk for as long as a trial needs it. Rows are written only here, under the trial's key, so a trial
+that a cluster runs twice, because a worker died, still counts once.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ import attrs
 
 from dpkit_command_bench.code import Code
 from dpkit_command_bench.errors import InvalidResults, MissingTable
-from dpkit_command_bench.forecast import Forecast
+from dpkit_command_bench.forecast import TimeEstimate
 from dpkit_command_bench.results import Results
 from dpkit_command_bench.sources import Loaded, load
-from dpkit_command_bench.suite import Suite, Trial
+from dpkit_command_bench.suite import Suite, TrialSpec
 from dpkit_command_bench.trial import Row, Split, run_trial
 from dpkit_core.errors import DpkitError, MissingDependency, install
 
-_WATCH = 0.5  # seconds between two looks at whether the parent is there
+_WATCH = 0.5  # seconds between two checks of whether the parent is alive
 
 Report = Callable[[int, int, float | None], None]
-"""Called with trials done, trials in all, and the seconds that are left, None while nobody can tell."""
+"""Called with trials done, trials in total, and the seconds left, None while unknown."""
 
 
 @attrs.frozen
@@ -47,11 +47,11 @@ class RunOutcome:
     done, before
         Trials done now, and before.
     skipped
-        "table NAME" or "composition NAME" -> why it is not at hand.
+        "table NAME" or "composition NAME" -> why it is not available.
     trials_skipped
-        How many trials are not done for that reason.
+        How many trials were skipped for that reason.
     code
-        With which the trials were run.
+        The code of the trials.
     """
 
     done: int
@@ -63,7 +63,7 @@ class RunOutcome:
 
 @attrs.frozen
 class Workers:
-    """Something that runs functions elsewhere, ``count`` at a time, of which ``ahead`` are kept in flight."""
+    """An executor that runs ``count`` functions at a time, with ``ahead`` of them in flight."""
 
     executor: Any
     count: int
@@ -77,7 +77,7 @@ class Workers:
 
 @contextmanager
 def local_workers(jobs: int) -> Iterator[Workers]:
-    """Give that many processes of this machine; -1 means one for each core. One job runs in this process."""
+    """Yield ``jobs`` processes of this machine; -1 means one per core, 1 means this process."""
     import joblib
 
     count = joblib.cpu_count() if jobs == -1 else jobs
@@ -88,7 +88,7 @@ def local_workers(jobs: int) -> Iterator[Workers]:
         max_workers=count, initializer=_end_with, initargs=(os.getpid(),)
     )
     with _interrupts_ignored():
-        for _ in range(count):  # they start while the first table is read here
+        for _ in range(count):  # they start while this process reads the first table
             executor.submit(importlib.import_module, run_trial.__module__)
     try:
         yield Workers.of(executor, count)
@@ -99,7 +99,7 @@ def local_workers(jobs: int) -> Iterator[Workers]:
 
 @contextmanager
 def cluster_workers(address: str) -> Iterator[Workers]:
-    """Give the workers of a Dask scheduler. They must see the folder of results, where the splits lie."""
+    """Yield the workers of a Dask scheduler, which must have access to the folder of results."""
     try:
         distributed: Any = importlib.import_module("distributed")  # untyped
     except ImportError as error:
@@ -112,18 +112,17 @@ def cluster_workers(address: str) -> Iterator[Workers]:
         threads = sum(client.nthreads().values())
         if not threads:
             raise InvalidResults(f"the Dask scheduler at {address} has no workers; start some")
-        # pure=False: results are not shared by what they were called with; a trial that a dead worker had is
-        # run again by another.
+        # pure=False: results are not cached by arguments; a trial of a dead worker is run again by another.
         yield Workers.of(client.get_executor(pure=False), threads)
 
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Start processes that leave ctrl-C, which a terminal sends to all of them, to this one."""
+    """Start processes that ignore ctrl-C, which a terminal sends to all, and leave it to this one."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say what a signal does
+        yield  # only the main thread may set a signal handler
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited by what is started
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited by the processes started
     try:
         yield
     finally:
@@ -132,10 +131,10 @@ def _interrupts_ignored() -> Iterator[None]:
 
 @contextmanager
 def _lost_work_ignored() -> Iterator[None]:
-    """Keep quiet about the trials that a shutdown throws away.
+    """Suppress errors about the trials that a shutdown discards.
 
-    The thread of loky's executor drops the work that waits, and then, if some was handed in just before,
-    looks for it once more: a KeyError there, after the workers are killed, which would print a traceback.
+    The thread of loky's executor drops pending work, and then, if some was submitted just before, looks it
+    up again: a KeyError there, after the workers are killed, which would print a traceback.
     """
     before = threading.excepthook
 
@@ -151,7 +150,7 @@ def _lost_work_ignored() -> Iterator[None]:
 
 
 def _end_with(parent: int) -> None:
-    """End this process when its parent is gone, even killed: there is nobody to take its results."""
+    """End this process when its parent has ended or was killed, since nothing would take its results."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
@@ -169,7 +168,7 @@ class _InThisProcess:
         future: concurrent.futures.Future[Any] = concurrent.futures.Future()
         try:
             future.set_result(function(*arguments))
-        except Exception as error:  # handed to whoever asks for the result
+        except Exception as error:  # raised again for the caller of result()
             future.set_exception(error)
         return future
 
@@ -182,7 +181,7 @@ def run(
     data_dir: Path | None = None,
     report: Report = lambda done, total, left: None,
 ) -> RunOutcome:
-    """Return what was done, after every trial of the suite that was not done before has its row."""
+    """Run every pending trial of the suite, and return what was done."""
     code = Code.of(suite)
     with results.locked():
         results.begin(suite.to_document())
@@ -202,12 +201,12 @@ def run(
 
 
 def _drain(
-    pending: Sequence[Trial], splits: _Splits, results: Results, workers: Workers, report: Report
+    pending: Sequence[TrialSpec], splits: _Splits, results: Results, workers: Workers, report: Report
 ) -> int:
-    """Return how many trials were run: all whose table is at hand."""
-    forecast = Forecast(pending, workers.count)
+    """Return how many trials were run: all whose table is available."""
+    forecast = TimeEstimate(pending, workers.count)
     waiting = iter(pending)
-    flying: dict[concurrent.futures.Future[Row], Trial] = {}
+    flying: dict[concurrent.futures.Future[Row], TrialSpec] = {}
 
     def launch() -> None:
         for trial in waiting:
@@ -239,19 +238,20 @@ def _row(future: concurrent.futures.Future[Row], results: Results) -> Row:
     Raises
     ------
     InvalidResults
-        If the trial did not come to an end; with what is known of the reason.
+        If the trial did not finish, with the reason as far as it is known.
     """
-    rest = f"What is done is kept in {results.folder}: run again with --resume"
+    rest = f"Finished trials are in {results.folder}: run again with --resume"
     try:
         return future.result()
     except BrokenProcessPool as error:
-        died = "a worker process died, perhaps for want of memory"
+        died = "a worker process died, perhaps for lack of memory"
         raise InvalidResults(f"{died} ({error}). {rest}, and fewer --jobs") from error
     except DpkitError as error:
         raise InvalidResults(f"a worker cannot run a trial: {error}. {rest}") from error
     except OSError as error:
         raise InvalidResults(
-            f"a worker cannot run a trial: {error}. Workers elsewhere must see the folder of results. {rest}"
+            f"a worker cannot run a trial: {error}. Remote workers must have access to the folder of "
+            f"results. {rest}"
         ) from error
     except concurrent.futures.CancelledError as error:
         raise InvalidResults(f"the scheduler gave up a trial ({error}). {rest}") from error
@@ -262,12 +262,12 @@ def _row(future: concurrent.futures.Future[Row], results: Results) -> Row:
 
 
 class _Splits:
-    """The splits that trials in flight need: written when the first asks, removed after the last."""
+    """The splits of the trials in flight: written for the first trial of a split, removed after the last."""
 
     def __init__(
         self,
         suite: Suite,
-        pending: Sequence[Trial],
+        pending: Sequence[TrialSpec],
         folder: Path,
         data_dir: Path | None,
         seen: Mapping[str, str],
@@ -280,17 +280,17 @@ class _Splits:
         self._owed = Counter((trial.table.name, trial.split) for trial in pending)
         self._ready: dict[tuple[str, int], Split] = {}
         self._unsplit = Counter(table for table, _ in self._owed)
-        self._table: tuple[str, Loaded] | None = None  # the one being split; trials come table by table
+        self._table: tuple[str, Loaded] | None = None  # the table being split; trials come table by table
 
     def __enter__(self) -> _Splits:
-        shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was killed
+        shutil.rmtree(self._folder, ignore_errors=True)  # leftovers of a killed run
         return self
 
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def of(self, trial: Trial) -> Split | None:
-        """Return the split that the trial needs, or None where its table is not at hand."""
+    def of(self, trial: TrialSpec) -> Split | None:
+        """Return the split that the trial needs, or None if its table is not available."""
         place = trial.table.name, trial.split
         if trial.table.name in self.missing:
             return None
@@ -311,11 +311,11 @@ class _Splits:
                 ) from error
             self._unsplit[trial.table.name] -= 1
             if not self._unsplit[trial.table.name]:
-                self._table = None  # it is on disk, and takes no more memory here
+                self._table = None  # all its splits are on disk; free its memory
         return self._ready[place]
 
-    def release(self, trial: Trial) -> None:
-        """Say that a trial is done with its split."""
+    def release(self, trial: TrialSpec) -> None:
+        """Release the split of a finished trial."""
         place = trial.table.name, trial.split
         self._owed[place] -= 1
         if not self._owed[place]:
@@ -326,7 +326,7 @@ class _Splits:
         table = next(i for i, spec in enumerate(self._suite.tables) if spec.name == place[0])
         return self._folder.absolute() / f"{table}-{place[1]}"
 
-    def _loaded(self, trial: Trial) -> Loaded:
+    def _loaded(self, trial: TrialSpec) -> Loaded:
         if self._table is None or self._table[0] != trial.table.name:
             loaded = load(
                 trial.table,

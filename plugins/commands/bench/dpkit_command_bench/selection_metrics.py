@@ -1,9 +1,9 @@
-"""How good a selection is, beside the features that truly are the best.
+"""The quality of a selection, compared with the truly best features.
 
 The three grades are those of Shekelyan and Loukides 2022, used for DP-SIS (Swope et al. 2024, section 5).
-Where k/10 or k/100 is no whole number, what must be selected is rounded down and so is the circle that the
-rest may come from, which is the stricter reading of the latter. A feature that ties with the last of the
-best belongs to the best.
+If k/10 or k/100 is not a whole number, both the number of required features and the number of permitted ones
+are rounded down, which is the stricter reading of the latter. A feature that ties with the last of the best
+counts as one of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def is_top(selected: Collection[int], scores: Vector) -> bool:
 
 
 def is_great(selected: Collection[int], scores: Vector) -> bool:
-    """Return whether ``selected`` have the k/10 largest scores among them and are all in the 11k/10 largest.
+    """Return whether ``selected`` include the k/10 largest scores and are all among the 11k/10 largest.
 
     >>> is_great([*range(9), 10], -np.arange(100.0)), is_great([*range(9), 11], -np.arange(100.0))
     (True, False)
@@ -47,7 +47,7 @@ def is_great(selected: Collection[int], scores: Vector) -> bool:
 
 
 def is_good(selected: Collection[int], scores: Vector) -> bool:
-    """Return whether ``selected`` have the k/100 largest scores among them and are all in the 3k/2 largest.
+    """Return whether ``selected`` include the k/100 largest scores and are all among the 3k/2 largest.
 
     >>> is_good([14, *range(9)], -np.arange(100.0)), is_good([15, *range(9)], -np.arange(100.0))
     (True, False)

@@ -1,8 +1,8 @@
-"""Where the tables of a suite come from, and how they become numbers.
+"""The origins of the tables of a suite, and their encoding as numbers.
 
-A local file that the suite names wins over every other origin, so a suite runs without a network on
-``--data-dir``. What cannot be had raises ``MissingTable`` with the reason; the runner skips the table and
-counts it.
+A local file named by the suite takes precedence over every other origin, so a suite runs without a network
+on ``--data-dir``. An unavailable table raises ``MissingTable`` with the reason; the runner skips and counts
+it.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ Generator = Callable[..., Synthetic]
 
 @attrs.frozen(eq=False)
 class Loaded:
-    """A table at hand.
+    """A loaded table.
 
     Attributes
     ----------
     data, schema
-        Numbers, and the public facts that parts plan with.
+        Numbers, and the public facts for planning.
     origin
         Where it was found, in words.
     sha256
-        Of its numbers after encoding, so that a row says which table it is about.
+        Hash of the encoded numbers, by which a row identifies its table.
     relevant
-        Names of the features that matter, where a generator says so.
+        Names of the relevant features, if a generator gives them.
     assertions
-        What was taken from the records as if it were public, one sentence each.
+        What was read from the records as if it were public, one sentence each.
     """
 
     data: Dataset
@@ -84,12 +84,12 @@ class _Found:
 
 
 def locate(spec: TableSpec, data_dir: Path | None, folder: Path) -> str:
-    """Return in words where ``load`` would take the table from; reads and downloads nothing.
+    """Return in words where ``load`` would find the table; reads and downloads nothing.
 
     Raises
     ------
     MissingTable
-        If it only has a file, and that is not there.
+        If its only origin is a file, and that does not exist.
     """
     path = _local(spec, data_dir, folder)
     if path is not None:
@@ -111,7 +111,7 @@ def load(
     Raises
     ------
     MissingTable
-        If it is not at hand and cannot be had, or is not what the suite says.
+        If it is not available, or does not match the suite.
     """
     try:
         found = _find(spec, data_dir, folder, seed)
@@ -183,7 +183,7 @@ def _openml(number: int | None, target: str | None) -> Any:
 
 
 def _task(spec: TableSpec) -> tuple[int, str]:
-    """Return the data set and the target of an OpenML task, remembered beside scikit-learn's downloads."""
+    """Return the data set and the target of an OpenML task, cached with scikit-learn's downloads."""
     from sklearn import datasets
 
     cached = Path(datasets.get_data_home(), "openml", f"dpkit-task-{spec.openml_task}.json")
@@ -191,7 +191,7 @@ def _task(spec: TableSpec) -> tuple[int, str]:
     def facts() -> Mapping[str, Any]:
         try:
             found: Mapping[str, Any] = json.loads(cached.read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # not there yet, or half written
+        except (OSError, ValueError):  # absent or incomplete
             found = _ask_task(spec.openml_task)
             cached.parent.mkdir(parents=True, exist_ok=True)
             cached.write_text(json.dumps(found), encoding="utf-8")
@@ -210,12 +210,12 @@ def _ask_task(number: int | None) -> Mapping[str, Any]:
 def _download(fetch: Callable[[], Any], what: str) -> Any:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # scikit-learn's of each attempt; the last failure is told below
+            warnings.simplefilter("ignore")  # of each attempt; the last failure is reported below
             return fetch()
     except (OSError, ValueError, KeyError, StopIteration, TypeError) as error:
         detail = str(getattr(error, "reason", error)) or type(error).__name__
         raise MissingTable(
-            f"{what} cannot be had ({detail}); check the network, or give a local file by --data-dir"
+            f"{what} is not available ({detail}); check the network, or give a local file by --data-dir"
         ) from error
 
 
@@ -236,7 +236,7 @@ def _from_bunch(spec: TableSpec, bunch: Any, target: str | None, origin: str) ->
 
 
 def _decoded(codes: Any, categories: Any) -> Any:
-    """Return the text of a nominal column, which comes as positions in its list, NaN where it is missing."""
+    """Return the text of a nominal column, given as indices into its list, NaN for missing values."""
     words = np.array([*map(str, categories), None], dtype=object)
     return words[np.where(np.isnan(codes.astype(float)), -1, codes).astype(int)]
 
@@ -269,12 +269,12 @@ def _encoded(spec: TableSpec, found: _Found, neighboring: Neighboring) -> Loaded
         raise InvalidData(
             f"{source.called} has {len(data.y)} records; a trial needs {_FEWEST}, two of them to train on"
         )
-    # What workers get is transformed already, and errors are in the units of that.
+    # Workers get transformed data, and errors are in those units.
     return Loaded(data, schema.transformed, found.origin, _hash(data), found.relevant, assertions)
 
 
 def _described(column: Column, spec: TableSpec, source: Source) -> Column:
-    """Return the column with the suite's public facts and what it lets be read from the records."""
+    """Return the column with the suite's public facts and those it reads from the records."""
     facts = dict(spec.columns.get(column.name, {}))
     kind = facts.setdefault("kind", "categorical" if "categories" in facts else column.kind)
     if spec.categories == FROM_DATA and "categories" not in facts and kind != "date":

@@ -1,4 +1,4 @@
-"""A suite of experiments: which tables, which compositions, which settings.
+"""A suite of experiments: its tables, compositions and settings.
 
     summary = "What a new scorer is worth"
     seed = 1
@@ -28,7 +28,7 @@
     source = "Somebody 2020, Table 1"
     values.k-tukey.diamonds = 0.88
 
-A composition that cannot be planned for a table is no error: its trials say why, and are counted.
+A composition that cannot be planned for a table is not an error: its trials record why, and are counted.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ ORIGINS = ("openml", "openml_task", "sklearn", "generator")
 
 @attrs.frozen
 class TableSpec:
-    """Where a table comes from, and what is taken as known about it.
+    """Where a table comes from, and what is public about it.
 
     Attributes
     ----------
     name
-        What the suite calls it.
+        Its name in the suite.
     target
-        The column to predict; None where the origin says it.
+        The column to predict; None if the origin determines it.
     file
-        A local file, looked for in ``--data-dir`` and beside the suite, and preferred to any other origin.
+        A local file in ``--data-dir`` or the folder of the suite, preferred to any other origin.
     openml, openml_task
         Number of a data set, or of a task, on OpenML.
     sklearn
@@ -86,7 +86,7 @@ class TableSpec:
     columns
         Public facts by column, as in a schema: ``lower``, ``upper``, ``categories``.
     categories, bounds
-        "from-data" where those that ``columns`` does not give may be read from the records: research only.
+        "from-data" if those not given in ``columns`` may be read from the records: research only.
     """
 
     name: str
@@ -104,11 +104,11 @@ class TableSpec:
 
     @property
     def origin(self) -> tuple[str, Any] | None:
-        """Where the table comes from if there is no local file, as one of ``ORIGINS`` and its value."""
+        """The origin of the table without a local file, as one of ``ORIGINS`` and its value."""
         return next(((key, value) for key in ORIGINS if (value := getattr(self, key)) is not None), None)
 
     def to_document(self) -> dict[str, Any]:
-        """Return the specification as plain data, without what has its default."""
+        """Return the specification as plain data, without default values."""
         return {
             field.name: list(value) if isinstance(value, tuple) else value
             for field in attrs.fields(type(self))
@@ -118,7 +118,7 @@ class TableSpec:
 
 @attrs.frozen
 class Setting:
-    """What the trials of one point of the grid share: everything but the split and the noise."""
+    """A point of the grid: what its trials share, which is everything but the split and the noise."""
 
     table: str
     composition: str
@@ -128,10 +128,10 @@ class Setting:
 
 
 @attrs.frozen
-class Trial:
+class TrialSpec:
     """One fit, described completely: the same trial gives the same numbers wherever and whenever it runs.
 
-    ``accountant_by_default`` is what is taken where the composition names none.
+    ``accountant_by_default`` is the accountant of a composition that names none.
     """
 
     suite: str
@@ -154,14 +154,14 @@ class Trial:
 
     @property
     def key(self) -> str:
-        """A hash of everything that the numbers of this trial depend on, beside the versions of the parts."""
+        """A hash of everything that the numbers of this trial depend on, except the versions of the parts."""
         if "accountant" in self.composition.parts or self.accountant_by_default == FALLBACK:
             return self._identity  # as in 0.1.0, which had no other default
         return _digest(self._identity, self.accountant_by_default)
 
     @property
     def _identity(self) -> str:
-        """A hash of what the user says of the trial; who adds up is said there, or not."""
+        """A hash of the user's specification of the trial, with the accountant only if it names one."""
         # The local file is another copy of the table, not another table.
         table = attrs.evolve(self.table, file=None if self.table.origin else self.table.file)
         parts = self.composition.to_document()
@@ -185,10 +185,10 @@ class Trial:
 
 
 def default_of(composition: Mapping[str, Any]) -> str | None:
-    """Return which accountant is taken, of the plain data of a composition; None where it names one."""
+    """Return the default accountant of a composition, given as plain data; None if it names one."""
     if "accountant" in composition.get("parts", {}):
         return None
-    return str(composition.get(_BY_DEFAULT, FALLBACK))  # until 0.1.0 the only one, and not noted
+    return str(composition.get(_BY_DEFAULT, FALLBACK))  # until 0.1.0 the only one, and not recorded
 
 
 def table_seed(seed: int, table: str) -> int:
@@ -209,11 +209,11 @@ class Suite:
     name
         The file's name without its ending.
     folder
-        Where files that the suite names are looked for, beside ``--data-dir``.
+        Folder of the files that the suite names, after ``--data-dir``.
     repeats
         ``trials`` in the file: runs on each split, which differ in their noise.
     accountants
-        Composition that names no accountant -> what it has instead of the default of today.
+        Composition that names no accountant -> its accountant, if not the current default.
     """
 
     name: str
@@ -235,9 +235,9 @@ class Suite:
     accountants: Mapping[str, str] = attrs.field(factory=dict)
 
     def going_on(self, before: Mapping[str, Any]) -> Suite:
-        """Return the suite with the default accountants of results, the plain data of whose suite is given.
+        """Return the suite with the default accountants of earlier results, given their suite as plain data.
 
-        Results of 0.1.0, and of a dpkit without the preferred accountant, have the fallback's alone.
+        Results of 0.1.0, and of a dpkit without the preferred accountant, used the fallback.
         """
         known = before.get("compositions", {})
         kept = {
@@ -250,17 +250,17 @@ class Suite:
     def _default_of(self, recipe: Recipe) -> str:
         return self.accountants.get(recipe.name) or by_default(self.neighboring)
 
-    def trials(self) -> Iterator[Trial]:
-        """Yield every trial; those on one split of one table come together, so that they can share it."""
+    def trials(self) -> Iterator[TrialSpec]:
+        """Yield every trial, grouped by table and split, so that trials can share a split."""
         accountants = {recipe.name: self._default_of(recipe) for recipe in self.compositions}
         for table, split in itertools.product(self.tables, range(self.splits)):
             for composition in self.compositions:
-                # Where nothing is selected, k means nothing.
+                # Without a selection there is no k.
                 ks: Sequence[int | None] = self.k if "selector" in composition.parts else (None,)
                 for epsilon, delta, k, repeat in itertools.product(
                     self.epsilon, self.delta, ks, range(self.repeats)
                 ):
-                    yield Trial(
+                    yield TrialSpec(
                         self.name,
                         self.seed,
                         table,
@@ -297,7 +297,7 @@ class Suite:
         return self._extended(added)
 
     def _extended(self, added: Sequence[Recipe]) -> Suite:
-        """Return the suite with more compositions; of those with the same parts, the first stays."""
+        """Return the suite with more compositions; of several with the same parts, the first is kept."""
         compositions = list(self.compositions)
         for recipe in added:
             if not any(_same(recipe, other) for other in compositions):
@@ -334,7 +334,7 @@ class Suite:
         return tuple(kept)
 
     def to_document(self) -> dict[str, Any]:
-        """Return the suite as plain data: wildcards and recipes in full, as it runs, and who adds up."""
+        """Return the suite as plain data, as it runs: wildcards and recipes in full, and all accountants."""
         return {
             "name": self.name,
             "summary": self.summary,
@@ -364,7 +364,7 @@ class Suite:
         Raises
         ------
         InvalidSuite
-            Naming the key, what it has and what it may have.
+            If the data are invalid; the message names the key, its value and the allowed values.
         """
         _require_known(document, _SUITE_KEYS, f"suite {name!r}")
         _require_finite(document, f"suite {name!r}")
@@ -428,7 +428,7 @@ def _spellings(numbers: Sequence[_T]) -> dict[str, _T]:
 
 
 def _spelled(word: str) -> str:
-    """Return a number as people write it, so that 1.0986 means ln 3."""
+    """Return a number to four digits, so that 1.0986 matches ln 3."""
     try:
         return f"{float(word):.4g}"
     except ValueError:
@@ -450,7 +450,7 @@ def _require_finite(document: Mapping[str, Any], what: str) -> None:
         json.dumps({key: value for key, value in document.items() if key != "published"}, allow_nan=False)
     except ValueError:
         raise InvalidSuite(
-            f"{what} has an infinite number or NaN, which only published values may be"
+            f"{what} has an infinite number or NaN, which only published values may have"
         ) from None
 
 
@@ -469,7 +469,7 @@ def _table(name: str, facts: Mapping[str, Any]) -> TableSpec:
     if len(origins) > 1:
         raise InvalidSuite(f"{what} has two origins, {' and '.join(origins)}; keep one")
     if not origins and "file" not in facts:
-        raise InvalidSuite(f"{what} does not say where it comes from; give file, {', '.join(ORIGINS)}")
+        raise InvalidSuite(f"{what} has no origin; give one of file, {', '.join(ORIGINS)}")
     types = {"openml": int, "openml_task": int, "options": Mapping, "columns": Mapping, "features": list}
     for key, value in facts.items():
         expected = types.get(key, str)
@@ -513,7 +513,7 @@ def _compositions(name: str, facts: Mapping[str, Any]) -> list[Recipe]:
 
 
 def _expanded(recipe: Recipe) -> list[Recipe]:
-    """Return one recipe for each combination of installed parts that its wildcards stand for."""
+    """Return one recipe for each combination of installed parts that matches its wildcards."""
     registry = Registry()
     wild = [role for role, part in recipe.parts.items() if part == WILDCARD]
     installed = []

@@ -1,9 +1,9 @@
-"""What the rows of a run say together: quartiles, ranks, counts of positives and of refusals.
+"""Summaries of the rows of a run: quartiles, ranks, counts of positives and of refusals.
 
 The conventions are those of DPKendall, section 4: a refusal counts as the worst value of a metric, methods
 are ranked by their median on each table, and only methods that are private are ranked. Equal medians share
-the better rank, except that methods whose median trial refused share the last one: nobody wins by refusing.
-Where the suite gives published medians, they are ranked in the same way, on the same tables.
+the better rank, except that methods whose median trial refused share the last one, so that no method wins by
+refusing. Published medians of the suite are ranked in the same way, on the same tables.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OUTCOMES = ("released", "refused", "impossible", "failed")
 
 @attrs.frozen
 class Quartiles:
-    """The middle of some numbers, which may be infinite."""
+    """The quartiles of some numbers, which may be infinite."""
 
     low: float
     median: float
@@ -33,7 +33,7 @@ class Quartiles:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Quartiles | None:
-        """Return the quartiles by linear interpolation, or None of no numbers."""
+        """Return the quartiles by linear interpolation, or None if there are no numbers."""
         ordered = sorted(value for value in values if not math.isnan(value))
         return cls(*(_quantile(ordered, q) for q in (0.25, 0.5, 0.75))) if ordered else None
 
@@ -42,7 +42,7 @@ def _quantile(ordered: Sequence[float], q: float) -> float:
     position = q * (len(ordered) - 1)
     below, above = ordered[math.floor(position)], ordered[math.ceil(position)]
     if position.is_integer() or math.isinf(below) or math.isinf(above):
-        # Between a number and an infinity there is nothing but that infinity.
+        # Interpolation between a number and an infinity gives that infinity.
         return above if math.isinf(above) and not position.is_integer() else below
     return below + (position - math.floor(position)) * (above - below)
 
@@ -64,7 +64,7 @@ class Cell:
 
     @property
     def trials(self) -> int:
-        """How many there are."""
+        """The number of trials."""
         return sum(self.outcomes.values())
 
 
@@ -75,13 +75,13 @@ class Standing:
     Attributes
     ----------
     tables
-        How many it was ranked on.
+        The number of tables on which it was ranked.
     ranks
         How often it had each rank, 1 being the best.
     positive
-        On how many tables the median is above 0.
+        The number of tables with a median above 0.
     published
-        The same by published medians, among the compositions and tables that have one; None if it has none.
+        The same by published medians, for the compositions and tables that have one; None if it has none.
     """
 
     composition: str
@@ -110,7 +110,7 @@ class Summary:
 
 
 def summarize(rows: Iterable[Row], metric: str | None = None, published: Sequence[Published] = ()) -> Summary:
-    """Return the summary of rows by ``metric``; by the first that they have, where none is named."""
+    """Return the summary of rows by ``metric``, by default the first metric that they have."""
     rows = list(rows)
     metric = metric or next(
         (m for m in METRICS if any(row[m] is not None for row in rows)), next(iter(METRICS))
@@ -132,7 +132,7 @@ def _cell(setting: Setting, rows: Sequence[Row], metric: str, published: Value |
     return Cell(
         setting,
         metric,
-        # What could never be planned is not known to be private or not, and does not take part.
+        # A composition that could never be planned is not known to be private, and is left out.
         all(row["mechanism_private"] is not False for row in rows),
         Counter(row["outcome"] for row in rows),
         Quartiles.of(values),
@@ -213,7 +213,7 @@ def _ranks(medians: dict[str, float], metric: str) -> dict[str, int]:
 def to_document(summaries: Sequence[Summary]) -> dict[str, Any]:
     """Return summaries of the same rows as plain data for strict JSON: an infinite number is text.
 
-    The first says by which metric compositions are ranked.
+    The first determines the metric by which compositions are ranked.
     """
     first = summaries[0]
     return {

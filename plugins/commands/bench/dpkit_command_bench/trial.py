@@ -1,7 +1,7 @@
 """One trial: plan, run, score on the held-out records. A pure function of the trial and its split.
 
-The split lies in two files that workers map into memory: the records permuted, the training records first.
-So training and held-out records are views, and a table is in memory once, however many workers read it.
+A split is in two files that workers map into memory: the permuted records, training records first. So
+training and held-out records are views, and a table is in memory once for any number of workers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from dpkit_command_bench.code import code_hash
 from dpkit_command_bench.metrics import Outcome, measure
 from dpkit_command_bench.sources import Loaded
-from dpkit_command_bench.suite import Trial
+from dpkit_command_bench.suite import TrialSpec
 from dpkit_core import (
     Budget,
     Certificate,
@@ -53,7 +53,7 @@ Row = dict[str, Any]
 
 @attrs.frozen
 class Split:
-    """A random split of one table, on disk, and what a worker has to know about the table.
+    """A random split of one table, on disk, with what a worker needs to know about the table.
 
     Attributes
     ----------
@@ -71,14 +71,14 @@ class Split:
     assertions: tuple[str, ...]
 
     @classmethod
-    def write(cls, loaded: Loaded, trial: Trial, folder: Path) -> Split:
+    def write(cls, loaded: Loaded, trial: TrialSpec, folder: Path) -> Split:
         """Return a split of the table, written to ``folder`` one column at a time."""
         data = loaded.data
         rows = len(data.y)
         order = np.random.default_rng(trial.split_seed).permutation(rows)
         held_out = min(max(1, round(trial.test_fraction * rows)), rows - 2)
         X, y = folder / "X.npy", folder / "y.npy"
-        # Written and not mapped: on a full disk this is an error, where a mapping would be a bus error.
+        # Written, not mapped: on a full disk this raises an error, while a mapping would end in a bus error.
         with X.open("wb") as file:
             np.lib.format.write_array_header_1_0(
                 file, {"descr": "<f8", "fortran_order": True, "shape": data.X.shape}
@@ -87,7 +87,7 @@ class Split:
                 file.write(np.ascontiguousarray(data.X[order, j], dtype="<f8").data)
         np.save(y, data.y[order])
         schema = loaded.schema
-        if schema.neighboring is Neighboring.REPLACE_ONE:  # then the number of records is public
+        if schema.neighboring is Neighboring.REPLACE_ONE:  # the number of records is then public
             schema = attrs.evolve(schema, records=rows - held_out)
         return cls(
             X,
@@ -101,24 +101,24 @@ class Split:
         )
 
     def read(self) -> tuple[Dataset, Matrix, Vector]:
-        """Return the training records, and the features and targets that were held out, mapped from disk."""
+        """Return the training records, and the held-out features and targets, mapped from disk."""
         X, y = np.load(self.X, mmap_mode="r"), np.load(self.y, mmap_mode="r")
         train = Dataset.from_arrays(X[: self.train], y[: self.train], self.schema)
         return train, X[self.train :], y[self.train :]
 
 
-def run_trial(trial: Trial, split: Split) -> Row:
+def run_trial(trial: TrialSpec, split: Split) -> Row:
     """Return the row of results of one trial.
 
-    What a composition cannot do is a result: ``impossible`` where it cannot be planned for this table,
-    ``failed`` where a part raised, ``refused`` where a private test said no.
+    Failure is a result, too: ``impossible`` if the composition cannot be planned for this table, ``failed``
+    if a part raised, ``refused`` if a private test refused.
 
     Raises
     ------
     DpkitError
-        If a part is not installed where this runs.
+        If a part is not installed on the worker.
     """
-    # One thread: the same sums in the same order on every machine, and jobs do not fight for cores.
+    # One thread: sums have the same order on every machine, and jobs do not compete for cores.
     with threadpool_limits(1):
         _reset_peak_memory()
         started = Clock.now()
@@ -145,7 +145,7 @@ def run_trial(trial: Trial, split: Split) -> Row:
             return row | _stopped("failed", error)
 
 
-def _planned(trial: Trial, split: Split) -> Plan:
+def _planned(trial: TrialSpec, split: Split) -> Plan:
     composition = trial.composition
     if trial.accountant_by_default == FALLBACK and "accountant" not in composition.parts:
         composition = composition.revised({"accountant": FALLBACK}, {})
@@ -155,14 +155,14 @@ def _planned(trial: Trial, split: Split) -> Plan:
 
 @functools.lru_cache(maxsize=256)
 def _plan(recipe: str, schema: Schema, budget: Budget, k: int | None) -> Plan:
-    """Return the plan of a recipe, given as JSON; kept, for calibration can take longer than a trial."""
+    """Return the plan of a recipe, given as JSON; cached, since calibration can take longer than a trial."""
     document = json.loads(recipe)
     pipeline = compose(**document["parts"], options=document.get("options", {}))
     share: dict[str, Any] = {key: float(document[key]) for key in ("select_share",) if key in document}
     return pipeline.plan(schema, budget, k=k, **share)
 
 
-def _identity(trial: Trial, split: Split) -> Row:
+def _identity(trial: TrialSpec, split: Split) -> Row:
     """Return what is needed to repeat the trial."""
     rows = int(np.load(split.y, mmap_mode="r").shape[0])
     return {
@@ -239,14 +239,14 @@ def certificate_hash(certificate: Certificate) -> str:
 
 @attrs.frozen
 class Clock:
-    """A point in time, on the wall and of this process's processors."""
+    """A point in wall-clock time and in this process's processor time."""
 
     _wall: float
     _cpu: float
 
     @classmethod
     def now(cls) -> Clock:
-        """Return the present."""
+        """Return the current time."""
         return cls(time.perf_counter(), time.process_time())
 
     def wall(self) -> float:
@@ -254,7 +254,7 @@ class Clock:
         return time.perf_counter() - self._wall
 
     def usage(self) -> Row:
-        """Return what the process used since then; its memory since the trial began."""
+        """Return the time that the process used since then, and its peak memory since the trial began."""
         return {
             "wall_seconds": self.wall(),
             "cpu_seconds": time.process_time() - self._cpu,
@@ -266,7 +266,7 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def _reset_peak_memory() -> None:
-    """Forget the worker's peak memory where the system can (Linux): a trial is not charged another's."""
+    """Reset the worker's peak memory, if the system can (Linux), so that trials do not share it."""
     if os.access(_RESET, os.W_OK):
         _RESET.write_text("5")  # proc(5): resets the peak resident set size
 
@@ -280,5 +280,5 @@ def _peak_memory_mb() -> float | None:
         import resource
     except ImportError:
         return None
-    unit = 2**20 if sys.platform == "darwin" else 2**10  # bytes there, kilobytes elsewhere
+    unit = 2**20 if sys.platform == "darwin" else 2**10  # bytes on macOS, kilobytes elsewhere
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

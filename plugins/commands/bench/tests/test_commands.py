@@ -165,14 +165,14 @@ def test_tables_come_from_the_folder_that_is_named(dpkit, suite_file, tmp_path):
     done = dpkit("bench", path, "--jobs", "1", "--data-dir", local)
     assert done.exit_code == 0, done.output
     assert "Trials: 6 released; 6 run now, 0 done before." in done.stdout
-    assert "Skipped: 6 trials, for want of:" in done.stdout
+    assert "Skipped: 6 trials, because these are missing:" in done.stdout
     assert "table gone: gone.parquet is not in --data-dir or beside the suite." in done.stdout
     assert {row["origin"] for row in Results(tmp_path / "results" / "tiny").rows()} == {"here.parquet"}
 
 
 def test_nothing_is_overwritten_and_nothing_repeated(bench):
     bench()
-    assert "results/tiny has results already; add --resume to go on there" in bench()
+    assert "results/tiny has results already; add --resume to continue there" in bench()
     assert bench("--resume")["trials"] == {"run": 0, "done_before": 6, "skipped": 0}
 
 
@@ -180,9 +180,9 @@ def test_nothing_is_overwritten_and_nothing_repeated(bench):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"seed": 8}, "has results with seed = 7, and the suite now says 8"),
-        ({"neighboring": "replace-one"}, 'neighboring = "add-remove", and the suite now says "replace-one"'),
-        ({"test_fraction": 0.5}, "test_fraction = 0.1, and the suite now says 0.5"),
+        ({"seed": 8}, "has results with seed = 7, and the suite now has 8"),
+        ({"neighboring": "replace-one"}, 'neighboring = "add-remove", and the suite now has "replace-one"'),
+        ({"test_fraction": 0.5}, "test_fraction = 0.1, and the suite now has 0.5"),
         ({"compositions": {"all": {"regressor": "average"}}}, "results with compositions.all = "),
         ({"tables": {"ones": {"generator": "five-ones"}}}, "results with tables.ones = "),
     ],
@@ -194,7 +194,7 @@ def test_results_that_would_not_go_together_are_kept_apart(dpkit, suite_file, re
     done = dpkit("bench", suite_file(**change), "--jobs", "1", "--results", results.folder, "--resume")
     assert done.exit_code == 2
     assert message in done.stderr
-    assert "they do not go together. Choose another --results" in done.stderr
+    assert "they are not comparable. Choose another --results" in done.stderr
     assert results.rows() == before
 
 
@@ -209,7 +209,7 @@ def test_results_of_another_default_accountant_are_kept_apart(document, results,
 
     begin("rdp", "x", "y")
     begin("tight, else rdp", "y")  # which names its own
-    with pytest.raises(InvalidResults, match=r'compositions.x = .*"rdp".*now says .*"tight, else rdp"'):
+    with pytest.raises(InvalidResults, match=r'compositions.x = .*"rdp".*now has .*"tight, else rdp"'):
         begin("tight, else rdp", "x")
     begin("rdp", "x")
 
@@ -278,7 +278,7 @@ def test_an_edited_part_is_pointed_out(dpkit, suite_file, site):
     module.write_text(module.read_text() + "\n# a change\n")
     code._package_hash.cache_clear()  # as a new process would find it
     done = dpkit("bench", path, "--jobs", "1", "--resume")
-    assert "Warning: 4 rows of selected are not from what is installed now" in done.stdout
+    assert "Warning: 4 rows of selected are from other code" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_an_edited_part_is_pointed_out(dpkit, suite_file, site):
 )
 def test_wrong_use_is_named(bench, arguments, message):
     if arguments == ["--results", "."]:
-        message = "and no results of dpkit bench; choose an empty folder"
+        message = "and no results of dpkit bench; choose an empty or a new folder"
     assert message in bench(*arguments)
 
 

@@ -210,8 +210,8 @@ def test_a_task_that_was_half_written_is_asked_for_again(openml, tmp_path):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"openml": 42, "target": "price"}, "OpenML data set 42 cannot be had (no route to host)"),
-        ({"openml_task": 361}, "OpenML task 361 cannot be had (no route to host)"),
+        ({"openml": 42, "target": "price"}, "OpenML data set 42 is not available (no route to host)"),
+        ({"openml_task": 361}, "OpenML task 361 is not available (no route to host)"),
     ],
     ids=["data set", "task"],
 )
@@ -224,7 +224,7 @@ def test_no_network_is_a_sentence_with_a_way_out(openml, tmp_path, spec, message
 
 
 def test_a_task_that_does_not_exist_is_named(openml, tmp_path):
-    with pytest.raises(MissingTable, match="OpenML task 999 cannot be had"):
+    with pytest.raises(MissingTable, match="OpenML task 999 is not available"):
         fetch(TableSpec("stones", openml_task=999), tmp_path)
 
 

@@ -108,7 +108,7 @@ def test_an_interrupt_from_the_keyboard_keeps_what_is_done(bench, finish, result
     os.killpg(process.pid, signal.SIGINT)  # to every process of the group, as a terminal does
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    assert f"interrupted; what is done is kept in {results.folder}" in errors
+    assert f"interrupted; finished trials are in {results.folder}" in errors
     assert "Traceback" not in errors
     wait_until(lambda: not any(map(alive, workers)))
     finish()
@@ -121,7 +121,7 @@ def test_a_worker_that_dies_ends_the_run_with_a_sentence(bench, finish, results)
     os.kill(next(pid for pid, command in commands.items() if b"LokyProcess" in command), signal.SIGKILL)
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2
-    assert "a worker process died, perhaps for want of memory" in errors
+    assert "a worker process died, perhaps for lack of memory" in errors
     assert "run again with --resume, and fewer --jobs" in errors
     assert "Traceback" not in errors
     finish()

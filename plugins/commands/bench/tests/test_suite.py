@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("parts")
         ({"neighboring": "swap"}, "neighboring is 'swap'; it must be add-remove or replace-one"),
         ({"tables": {}}, "has no tables"),
         ({"compositions": {"a": "k-tukey"}}, "compositions.a = 'k-tukey'; write [compositions.a]"),
-        ({"tables": {"t": {"target": "y"}}}, "does not say where it comes from"),
+        ({"tables": {"t": {"target": "y"}}}, "has no origin"),
         ({"tables": {"t": {"openml": 1, "sklearn": "load_x"}}}, "two origins, openml and sklearn"),
         ({"tables": {"t": {"openml": "1", "target": "y"}}}, "openml = '1'; it must be a number"),
         ({"tables": {"t": {"openml": 1}}}, "names no target"),
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("parts")
         ({"tables": {"t": {"file": "t.csv", "target": "y", "bounds": "data"}}}, "it can only be 'from-data'"),
         ({"compositions": {"a": {"scorers": "large"}}}, "Did you mean 'scorer'"),
         ({"compositions": {"a": {}}}, "names neither a recipe nor parts"),
-        ({"compositions": {"a": {"scorer": 5}}}, "scorer = 5; a part is named by text"),
+        ({"compositions": {"a": {"scorer": 5}}}, "parts: scorer is 5; it must be text"),
         ({"compositions": {"a": {"scorer": "large", "options": 5}}}, "options = 5"),
         (
             {"compositions": {"a": {"scorer": "large", "options": {"selector": {}}}}},

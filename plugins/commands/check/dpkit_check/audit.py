@@ -172,7 +172,7 @@ def audit(
 
 
 def provable(runs: int, claimed: Budget, confidence: float) -> tuple[float, float]:
-    """Return the largest epsilon and mu that so many runs on each of two neighbors can prove.
+    """Return the largest epsilon and mu that ``runs`` runs on each of two neighbors can prove.
 
     That is what they prove of two datasets that no output has in common, and no others prove more: half of
     the runs bound the probabilities, so these are at most q from 1 and at least q, where q is the bound on

@@ -1,9 +1,9 @@
 """The exact chance of a pick, found by choosing the noise instead of drawing it.
 
-A selector that adds noise of a known law to each candidate's score is, for given noise, a function. With the
-noise of one candidate held fixed, the other wins from some level of its own noise on; that level is found by
-halving, at several places, and the chance of winning is an integral over known laws. So the far tails are
-seen, which no sampling reaches: a pick without noise, tails that are cut, a scale that rounds to nothing.
+For given noise, a selector that adds noise of a known law to each candidate's score is a function. With the
+noise of one candidate fixed, another wins above some level of its own noise; bisection finds that level at
+several places, and the probability of winning is an integral over known laws. This reaches far tails that no
+sampling does: a pick without noise, tails that are cut, a scale that rounds to 0.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
@@ -42,6 +42,19 @@ class NotProbed(Exception):
     """A selector whose draws are not one number of a known law for each candidate."""
 
 
+Size: TypeAlias = int | tuple[int, ...]
+"""How many numbers a sampler is asked for."""
+
+
+def _shape(size: Size) -> tuple[int, ...]:
+    return (size,) if isinstance(size, int | np.integer) else tuple(size)
+
+
+def in_order(items: int | npt.ArrayLike) -> npt.NDArray[Any]:
+    """Return the items in their order: for continuous noise, no order among ties matters."""
+    return np.arange(items) if isinstance(items, int | np.integer) else np.array(items)
+
+
 @attrs.define(eq=False)
 class Script:
     """Which noise is given: to each candidate that is left, in units of its scale."""
@@ -51,10 +64,9 @@ class Script:
     law: str = ""
     scale: float = 1.0
 
-    def give(self, law: str, scale: float, size: Any) -> Floats:
+    def give(self, law: str, scale: float, size: Size) -> Floats:
         """Return the noise that was chosen."""
-        shape = (size,) if isinstance(size, int | np.integer) else tuple(size)
-        if shape != (len(self.left),):
+        if _shape(size) != (len(self.left),):
             raise NotProbed
         self.law, self.scale = law, scale
         return self.noise
@@ -80,9 +92,9 @@ class OneDraw(Script):
         self.sampled = asked
         return items[list(range(size) if self.taken is None else self.taken)]
 
-    def give(self, law: str, scale: float, size: Any) -> Floats:
-        """Return the noise that was chosen, or none where it is to be seen how much is asked for."""
-        shape = (size,) if isinstance(size, int | np.integer) else tuple(size)
+    def give(self, law: str, scale: float, size: Size) -> Floats:
+        """Return the noise that was chosen, or zeros on the first run, which shows how much is needed."""
+        shape = _shape(size)
         if len(shape) != 1 or self.size or (self.noise.size and shape != self.noise.shape):
             raise NotProbed
         self.law, self.scale, self.size = law, scale, shape[0]
@@ -110,14 +122,14 @@ class _Scripted(QuickSampler):
         return self._whole("gaussian", float(sigma), size)
 
     def permutation(self, items: Any) -> Any:
-        """Return the items as they are: for continuous noise, no order among ties matters."""
-        return np.arange(items) if isinstance(items, int | np.integer) else np.array(items)
+        """Return the items in their order."""
+        return in_order(items)
 
     def subset(self, items: Any, size: int) -> Any:
         """Return the sample that was chosen, which one draw may be made from."""
         if not isinstance(self.answers.script, OneDraw):
             raise NotProbed
-        return self.answers.script.take(np.asarray(self.permutation(items)), int(size))
+        return self.answers.script.take(in_order(items), int(size))
 
     def _whole(self, law: str, scale: float, size: Any) -> Any:
         if scale < 2**10:
@@ -131,11 +143,9 @@ class _Scripted(QuickSampler):
 
 
 class _Coins:
-    """Public coins of which only an order is asked, which is left as it is."""
+    """Public coins that can only be asked for an order, which is left as it is."""
 
-    def permutation(self, items: Any) -> Any:
-        """Return the items as they are."""
-        return np.arange(items) if isinstance(items, int | np.integer) else np.array(items)
+    permutation = staticmethod(in_order)
 
     def __getattr__(self, name: str) -> Any:
         raise NotProbed
@@ -166,7 +176,7 @@ Wins = Callable[[Script], bool]
 def chances(wins: Wins, left: int) -> tuple[float, float]:
     """Return the chances with which the last of ``left`` candidates wins, and loses.
 
-    Where there are more than two, all others have equal scores, of which the one with the most noise counts.
+    If there are more than two, all others have equal scores, and the one with the most noise counts.
 
     Raises
     ------
@@ -231,7 +241,7 @@ Selects = Callable[[OneDraw], Picks]
 #: one candidate, and random draws by which it is seen that the best noisy one wins.
 MOST_LISTS, LIST_HALVINGS, LIST_TRIES = 60, 18, 8
 
-#: Samples of candidates, the laws of which are found one by one.
+#: The most samples of candidates whose laws are computed one by one.
 MOST_SAMPLES = 20
 
 #: How far the logarithm of a ratio of probabilities may be off for these halvings.
@@ -241,7 +251,7 @@ LIST_PRECISION = 1e-3
 def law_of_lists(selects: Selects, features: int) -> dict[Picks, float]:
     """Return the law of picks at once by a single draw of noise, or of one from a sample of the candidates.
 
-    Either each of some lists has a noise of its own, and the one with the best noisy utility is selected; or
+    Either each of some lists has its own noise, and the one with the best noisy utility is selected; or
     each candidate has, and the best are. Utilities, in units of the noise, follow from the level at which
     one begins to beat another. Where the draw is from a uniform sample of the candidates, the law is the mean
     of those of all samples.

@@ -4,7 +4,7 @@ Random structured tables give the start, coordinate hill climbing does the rest.
 statistic by more than was declared refutes the claim with certainty; finding none proves nothing, but most
 published false sensitivities fall within a hundred evaluations.
 
-Where a statistic of a growing table begins to behave otherwise is found by halving, not by listing numbers.
+Bisection, not a list of sizes, finds where a statistic of a growing table starts to behave differently.
 If a table that grows by m records moves a statistic by more than m times as far as one record may, one of
 the steps between moves it too far, and the half that moves further holds one. Where every record adds about
 as much, a smaller jump shows in the bend: both halves of a table whose records repeat move a sum by the same.
@@ -138,7 +138,7 @@ def attack_sensitivity(
     """
     if isinstance(declared, Sensitivity):
         if declared.neighboring is not schema.neighboring:
-            raise ValueError(f"the sensitivity holds for {declared.neighboring.value}, the schema does not")
+            raise ValueError(f"the sensitivity is for {declared.neighboring.value}; the schema is not")
         declared = {"linf": declared.linf, "range": declared.range}
     population = Population(schema, beyond=beyond)
     search = _Search(statistic, declared, population, evaluations=evaluations, sizes=sizes, seed=seed)
@@ -243,9 +243,17 @@ class _Search:
 
 
 def side_by_side(first: Dataset, second: Dataset) -> str:
-    """Return the first table, equal records in a row together, and what is otherwise in the second."""
+    """Return the first table, with equal consecutive records on one line, and how the second differs.
+
+    Nothing if the second is not the first without one record, or with another in its place.
+    """
     rows, others = (np.column_stack((data.X, data.y)) for data in (first, second))
-    changed = next((i for i, other in enumerate(others) if (rows[i] != other).any()), len(others))
+    changed = next((i for i, row in enumerate(rows) if i == len(others) or (row != others[i]).any()), None)
+    if changed is None:
+        return ""
+    rest = rows[changed + 1 :]
+    if len(others) < changed + len(rest) or not np.array_equal(rest, others[len(others) - len(rest) :]):
+        return ""
     starts = [i for i in range(len(rows)) if i in {0, changed, changed + 1} or (rows[i] != rows[i - 1]).any()]
     lines = [
         f"  {_numbers(start, end)}: {_record(rows[start])}"
@@ -275,7 +283,7 @@ Movement: TypeAlias = Callable[[int, int], float]
 """How far a statistic moves between two sizes of one table, in units of what one record may."""
 
 Bend: TypeAlias = Callable[[int, int, int], float]
-"""How far it moves otherwise between the second and third size than between the first and second."""
+"""How much its movements between the first and second size and between the second and third differ."""
 
 
 def steepest(moved: Movement, most: int = MOST) -> int:
@@ -318,7 +326,7 @@ def _spans(most: int) -> list[tuple[int, int]]:
 def repeating(population: Population, rng: np.random.Generator, most: int = MOST) -> Iterator[Matrix]:
     """Yield long tables whose records repeat: one at a bound, two far apart, three and sixteen at random.
 
-    And sixteen inside of the bounds whose targets are at both ends by turns: where groups are cut otherwise,
+    And sixteen inside the bounds whose targets alternate between both ends: if groups are cut differently,
     such a table moves.
     """
     corners = population.corners()
@@ -342,7 +350,7 @@ def jumps(
     moved: Callable[[T, T], float],
     bent: Callable[[T, T, T], float],
 ) -> Iterator[Pair]:
-    """Yield the pairs of consecutive sizes of a table between which what is asked moves most, or otherwise.
+    """Yield the pairs of consecutive sizes of a table between which results move most, or bend most.
 
     Parameters
     ----------

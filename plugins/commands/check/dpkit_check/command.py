@@ -1,4 +1,4 @@
-"""``dpkit check``: whether a part keeps what it promises, found out by attacking it."""
+"""``dpkit check``: attacks a part to find out whether it keeps its promises."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def check(
     thorough: Annotated[
         bool,
         typer.Option(
-            "--thorough", help="Then try ten times as hard, on larger tables too; says beforehand how long."
+            "--thorough",
+            help="Then try ten times as hard, also on larger tables; prints an estimate of the time first.",
         ),
     ] = False,
     expect_failure: Annotated[
@@ -56,7 +57,7 @@ def check(
         typer.Option(
             "--expect-failure",
             metavar="CHECK=REASON",
-            help="A check that the part fails, and why it is published all the same. Repeatable.",
+            help="A check that the part is known to fail, and why it is published anyway. Repeatable.",
         ),
     ] = None,
     seed: Annotated[
@@ -67,19 +68,19 @@ def check(
     ] = None,
     witness: Annotated[
         Path | None,
-        typer.Option("--witness", metavar="FILE", help="Also write what failed, to be replayed."),
+        typer.Option("--witness", metavar="FILE", help="Also write the failures to a file for --replay."),
     ] = None,
     replay: Annotated[
         Path | None,
         typer.Option(
             "--replay",
             metavar="FILE",
-            help="Only the tables and seeds on which it failed when this witness was written.",
+            help="Run only the tables and seeds on which the part failed when this file was written.",
         ),
     ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Try every promise of a PART. Exit code 0 if all checks passed, 2 if one failed."""
+    """Attack every promise of a PART. Exit code 0 if all checks pass, 2 if one fails."""
     import json
 
     from dpkit_check.page import report_page
@@ -96,7 +97,7 @@ def check(
         part, kind, seed = part or told.part, kind or told.kind, told.seed
         options = {**told.options, **options}
     if part is None:
-        raise InvalidOption("no PART is given; name one, or give the --replay of a witness")
+        raise InvalidOption("no PART is given; name one, or pass --replay FILE")
     if report is not None:
         from dpkit_core.commands.options import require_elsewhere
 
@@ -114,7 +115,7 @@ def check(
             note(f"wrote {report}")
         if kept is not None and not outcome.ok:
             kept.write(witness_of(part, outcome))
-            note(f"wrote {witness}: dpkit check --replay {witness} shows what failed again")
+            note(f"wrote {witness}; dpkit check --replay {witness} shows the failures again")
     if format is Format.JSON:
         print(json.dumps(outcome.to_document(), indent=2))
     else:
@@ -126,7 +127,7 @@ def check(
         raise typer.Exit(2)
 
 
-# Characters of a line that the table of a report needs beside its findings.
+# Characters of a line that the table of a report needs besides its findings.
 _BESIDE = 26
 
 
@@ -193,8 +194,8 @@ class _Attack:
         more = [_short(c.name) for c in checks_for(self.role) if c.thorough_only]
         checks = f", and {' and '.join(more)}" if more else ""
         return (
-            "a default run comes first, and says how long the rest takes: about "
-            f"{THOROUGH} times as long, for {THOROUGH} times as many tables, pairs and runs{checks}"
+            "first a default run, which estimates the time of the rest: about "
+            f"{THOROUGH} times as long, with {THOROUGH} times as many tables, pairs and runs{checks}"
         )
 
 
@@ -208,7 +209,7 @@ def _expected(given: list[str], checks: list[str]) -> dict[str, str]:
         name = f"check_{_short(name.strip())}"
         if name not in checks or not reason.strip():
             raise InvalidOption(
-                f"--expect-failure {one!r} is not CHECK=REASON with the name of a check and a reason; the "
+                f"--expect-failure {one!r} must be CHECK=REASON, with the name of a check and a reason; the "
                 f"checks are {', '.join(map(_short, checks))}"
             )
         expected[name] = reason.strip()
@@ -269,6 +270,6 @@ def _skipped(report: Report) -> list[str]:
 def _verdict(failed: Sequence[Result]) -> str:
     """Return the last sentence of a report: all that a log cut to its end still shows."""
     names = ", ".join(_short(result.check) for result in failed)
-    again = "; --witness FILE keeps the tables, to be tried again with --replay FILE"
+    again = "; pass --witness FILE to keep the tables for --replay FILE"
     kept = again if any(result.scene for result in failed) else ""
-    return f"FAILED: {names}. What failed and what to do is above{kept}."
+    return f"FAILED: {names}. See above for what failed and what to do{kept}."

@@ -81,7 +81,7 @@ class CompositionAudit:
     Attributes
     ----------
     finding
-        The lower bounds beside the claim.
+        The lower bounds and the claim.
     records
         Number of records of the two datasets.
     refused
@@ -104,19 +104,18 @@ class CompositionAudit:
             )
             return (
                 f"REFUTED: no mechanism with {what} "
-                f"releases this, with confidence {confidence}. Some part spends more than it declares, and "
+                f"releases this, with confidence {confidence}. Some part spends more than it declares; "
                 "`dpkit check` may find which. Do not publish releases of this composition."
             )
         unused = (
-            " Every run was refused, so nothing but the refusal was tried: choose a larger budget, or more "
-            "records."
+            " Every run was refused, so only the refusal was tried: choose a larger budget or more records."
             if self.refused == 1
             else ""
         )
         return (
-            "Not refuted, and that proves nothing: other tables, or more runs, may tell more. A bound above "
-            "the claim would mean that the composition is broken; one below is what a correct composition "
-            f"gives, and also what a false claim gives on tables that do not strain it.{unused}"
+            "Not refuted, which proves nothing: other tables or more runs may show more. A bound above the "
+            "claim would mean that the composition is broken; a bound below it is what a correct composition "
+            f"gives, and also a false one on tables that do not strain its claim.{unused}"
         )
 
 
@@ -227,7 +226,7 @@ def audit_composition(
 def _claim(plan: Plan) -> Budget:
     if plan.epsilon is None:
         raise InvalidRelease(
-            f"the plan claims no epsilon, because {'; '.join(plan.reasons)}: there is nothing to refute"
+            f"the plan claims no epsilon, because {'; '.join(plan.reasons)}: nothing can be refuted"
         )
     return Budget(plan.epsilon, plan.budget.delta)
 

@@ -1,7 +1,7 @@
-"""What a part does where nobody tests it: the source of a process that has not heard of the kit.
+"""What a part does when it is not tested: the source of a process without the kit.
 
-Run as ``python -c`` with this text, and again under the kit; both print or return the same, or the part tells
-one from the other. Nothing of ``dpkit_check`` is imported, so that nothing can be recognized.
+Run as ``python -c`` with this text, and again under the kit; if the two disagree, the part can tell them
+apart. Nothing of ``dpkit_check`` is imported, so that a part cannot recognize it.
 """
 
 import base64
@@ -136,7 +136,7 @@ class Lines(logging.Handler):
 def told(
     make: Any, kind: str, opened: Any = (), *, once: bool = False, written: Callable[[], str] = str
 ) -> dict[str, Any]:
-    """Return all that a part says in plans and releases of its own, and what it leaves behind.
+    """Return the plans and releases of a part, and everything else that runs leave behind.
 
     With ``once``, it is given one table only and not its neighbor. ``written`` returns what was written to
     the descriptors of standard output and error.
@@ -175,7 +175,7 @@ def told(
 
 
 def variables(make: Any) -> dict[str, str]:
-    """Return the plain values in variables of the part's module and class, for whoever looks there."""
+    """Return the plain values in variables of the part's module and class."""
     cls = make.func if isinstance(make, partial) else make
     module = sys.modules.get(getattr(cls, "__module__", ""))
     plain = (str, bytes, int, float, list, tuple, dict, set)
@@ -188,7 +188,7 @@ def variables(make: Any) -> dict[str, str]:
 
 
 def runs(make: Any, kind: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield names and functions, each of which returns what the part said."""
+    """Yield names and functions, each of which returns a result of the part."""
     import numpy as np
 
     from dpkit_core import Neighboring, Schema
@@ -289,7 +289,7 @@ def release(make: Any, kind: Any, schema: Any, data: Any, plans: Any) -> str | N
 
 
 def partners(neighboring: Any) -> tuple[Any, Any, Any, list[Any]]:
-    """Return small parts to compose with, made here, so that they are nobody's."""
+    """Return small parts to compose with, defined here so that they belong to no installed package."""
     import attrs
     import numpy as np
 
@@ -317,8 +317,8 @@ def partners(neighboring: Any) -> tuple[Any, Any, Any, list[Any]]:
         )
     )
 
-    # Both share their epsilon evenly, by basic composition: the planner asks again and again for plans, and a
-    # search for the best noise, each time and twice over, would take longer than all the runs.
+    # Both share their epsilon evenly, by basic composition: the planner asks for plans many times, and to
+    # search for the best noise each time would take longer than all the runs.
     def picks(self: Any, request: Any, /) -> Any:
         settings = PickSettings(ExponentialMechanism, request.budget.epsilon / sum(request.picks))
         rounds = zip(request.rounds, request.picks, strict=True)

@@ -6,7 +6,7 @@ another run, a script, secret coins. Each is a class of ``Answers``; here are th
 What a part releases is made of the meter's answers and of public facts. So two runs with the same answers
 release the same, whatever the records: one difference is a leak, found without statistics. And what the two
 runs of neighbors ask noise for, after the same answers, lies no further apart than the planned sensitivity.
-Where a part draws by a sampler of its own, the answers are not all there is, and nothing can be said. That is
+If a part draws with its own sampler, the answers are not all it uses, and nothing can be concluded. This is
 what a ``Transcript`` is for.
 """
 
@@ -81,7 +81,9 @@ class QuickSampler(Sampler):
 def _clamped(value: Any, sensitivity: float) -> Matrix:
     array = np.asarray(value, dtype=np.float64)
     if not (np.isfinite(array).all() and 0 < sensitivity < np.inf):
-        raise CheckFailed(f"asked for noise on {array} with sensitivity {sensitivity}; both must be finite")
+        raise CheckFailed(
+            f"asked the meter for noise on {array} with sensitivity {sensitivity}; both must be finite"
+        )
     limit = _CLAMP * sensitivity
     return np.clip(array, -limit, limit)
 
@@ -120,7 +122,7 @@ class Answers:
 
 
 class Instrument(StageMeter):
-    """A meter that keeps the books, and answers what it is told to."""
+    """A meter that keeps the books of a real one, with answers from elsewhere."""
 
     def __init__(
         self,
@@ -211,7 +213,7 @@ class Blind(Answers):
 
     def foreign(self, whose: str) -> None:
         """Refuse: what somebody else draws is not the same for neighbors."""
-        raise NotApplicable(f"its own release is drawn by {whose}, so that scores cannot be compared")
+        raise NotApplicable(f"{whose} draws the noise of its release, so scores cannot be compared")
 
 
 class AllAsked(Exception):
@@ -253,7 +255,7 @@ class Transcript(Answers):
     summed_up
         Contributions and groups of each round of sums.
     opaque
-        Whether a draw was made of which neither the values nor the answer are seen.
+        Whether a draw was made whose values and answer are both hidden.
     candidates
         Which candidates the meter was told to select from, each time.
     own
@@ -305,7 +307,7 @@ class Transcript(Answers):
         return picks
 
     def summed(self, columns: Sequence[Any], groups: Any, draw: Callable[[Sequence[Any]], Any]) -> Any:
-        """Return the answer of the other run, or draw; what sums add up has a check of its own."""
+        """Return the answer of the other run, or draw; another check looks at what sums add up."""
         self.summed_up.append(([np.array(column) for column in columns], np.array(groups)))
         with self.seen():
             drawn = draw(columns)
@@ -389,7 +391,7 @@ class _Unseen(_Seen):
 
     @property
     def generator(self) -> np.random.Generator:
-        """The generator; whoever draws from it adds noise to values that are not seen."""
+        """The generator; noise drawn from it is added to hidden values."""
         if not self.transcript.settling:
             self.transcript.opaque = True
         generator = self.source

@@ -57,9 +57,9 @@ THOROUGH = 10
 """How many times the pairs, evaluations and samples of a default run a thorough run has."""
 
 LIMITS = (
-    "Passing proves no privacy. Not found this way: pure guarantees of several joint picks that fail only in "
-    "far tails (below about 10 / runs), errors of a few percent in epsilon or delta, neighbors that no "
-    "structured table comes near, budget spent on tuning before the release, and public facts that are not "
+    "Passing does not prove privacy. These checks cannot find pure guarantees of several joint picks that "
+    "fail only in far tails (below about 10 / runs), errors of a few percent in epsilon or delta, neighbors "
+    "unlike any structured table, budget spent on tuning before the release, or public facts that are not "
     "public."
 )
 
@@ -89,7 +89,7 @@ class Result:
     detail
         The strongest finding, the witness of the failure, or the reason for skipping.
     remedy
-        What to do about a failure; empty otherwise.
+        What to do about a failure; empty if there is none.
     seconds
         Time taken.
     samples
@@ -168,35 +168,22 @@ class Report:
     def statement(self) -> str:
         """What was tried, with which confidence, and what cannot be found this way."""
         effort = "thorough" if self.thorough else "default"
-        return (
+        options = ", ".join(f"{name} = {value!r}" for name, value in self.options.items())
+        skipped = [result.detail for result in self.results if result.status == "skipped"]
+        not_run = skipped.count(NOT_RUN)
+        unclaimed = sum(reason.startswith(UNCLAIMED) for reason in skipped)
+        sentences = [
             f"{number_of(len(self.results), 'check')} of kind {self.kind} ({effort} effort, seed "
             f"{self.seed}): "
             f"{self.count('passed')} passed, {self.count('failed')} failed, {self.count('xfail')} failed as "
-            f"expected, {self.count('skipped')} skipped, in {self.seconds:.1f} s. {self._made}"
-            f"{self._not_run}{self._unclaimed}"
-            f"A faultless part fails such a run with probability at most {FALSE_ALARM:g}. {LIMITS}"
-        )
-
-    @property
-    def _made(self) -> str:
-        if not self.options:
-            return ""
-        options = ", ".join(f"{name} = {value!r}" for name, value in self.options.items())
-        return f"Attacked with {options}, and not with the defaults alone. "
-
-    @property
-    def _not_run(self) -> str:
-        spared = sum(r.status == "skipped" and r.detail == NOT_RUN for r in self.results)
-        if not spared:
-            return ""
-        return f"{spared} of the skipped were not run, as the class lacks what check_protocol names. "
-
-    @property
-    def _unclaimed(self) -> str:
-        spared = sum(r.status == "skipped" and r.detail.startswith(UNCLAIMED) for r in self.results)
-        if not spared:
-            return ""
-        return f"{spared} of the skipped attacked nothing, as every plan they asked for claims no privacy. "
+            f"expected, {len(skipped)} skipped, in {self.seconds:.1f} s.",
+            *([f"Attacked with {options}, and not with the defaults alone."] * bool(options)),
+            *([f"{not_run} of the skipped need the members that check_protocol lists."] * bool(not_run)),
+            *([f"{unclaimed} of the skipped had no private plan to attack."] * bool(unclaimed)),
+            f"A correct part fails such a run with probability at most {FALSE_ALARM:g}.",
+            LIMITS,
+        ]
+        return " ".join(sentences)
 
     def to_document(self) -> dict[str, Any]:
         """Return the report as plain data that ``json`` can write."""
@@ -359,7 +346,7 @@ def _require_reasons(expected: Mapping[str, str], checks: Sequence[Check]) -> No
         if name not in names:
             raise ValueError(f"no check is called {name!r}; the checks are {', '.join(names)}")
         if not reason.strip():
-            raise ValueError(f"{name} is expected to fail but no reason is given; say why in a sentence")
+            raise ValueError(f"{name} is expected to fail but no reason is given; give one in a sentence")
 
 
 def _again(scene: Mapping[str, Any], make: Factory[AnyPart], trial: Trial) -> Evidence:
@@ -373,7 +360,7 @@ def _run(
     trial = attrs.evolve(trial, spent=[])
     status, evidence = _outcome(check, run, make, trial)
     level = sum(trial.spent)
-    # Tests that nobody counted would break the promise of the run.
+    # Uncounted tests would break the bound on false alarms.
     assert level <= (trial.error if check.statistical else 0.0) * (1 + 1e-9), (check.name, trial.spent)
     detail = evidence.detail
     if expected is not None and status == "failed":

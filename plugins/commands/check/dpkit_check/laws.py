@@ -22,8 +22,8 @@ from dpkit_core.noise.sampler import Sampler
 from dpkit_core.privacy.events import Event, ExponentialMechanism
 from dpkit_core.protocols import Scores
 
-# So many sequences of answers are asked for, in a few seconds: two picks of five features have twenty. How
-# many there are is as public as the plan, and whoever has more is sampled.
+# The most sequences of answers to enumerate, in a few seconds: two picks of five features have twenty. Their
+# number is as public as the plan; selectors with more are sampled.
 MOST_SEQUENCES = 4000
 
 Outcome = TypeVar("Outcome", bound=Hashable)

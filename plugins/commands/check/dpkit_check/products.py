@@ -51,7 +51,7 @@ class NoLaw(Exception):
 
 @attrs.frozen(eq=False)
 class Product:
-    """A pair of laws: discrete outcomes, and beside them one Gaussian.
+    """A pair of laws: discrete outcomes and an independent Gaussian.
 
     Attributes
     ----------
@@ -132,12 +132,12 @@ class Product:
 
 
 def product_of(events: Iterable[tuple[Event, int]]) -> Product:
-    """Return what so many times each event may be, together.
+    """Return the joint law of mechanisms with these events, each as often as given.
 
     Raises
     ------
     NoLaw
-        For an event of which no mechanism is known here.
+        For an event without a known mechanism.
     """
     total = Product()
     for event, count in events:
@@ -148,10 +148,8 @@ def product_of(events: Iterable[tuple[Event, int]]) -> Product:
 def law_of(event: Event) -> Product:  # noqa: PLR0911, PLR0912 - one case for each kind of event
     """Return one mechanism that ``event`` describes."""
     match event:
-        case Repeated():
-            return law_of(event.event).times(event.count)
-        case Sequence():
-            return product_of((inner, 1) for inner in event.events)
+        case Repeated() | Sequence():
+            return product_of(event.inner)
         case Disjoint():
             return law_of(event.event)  # the record is in the first of the sets
         case Filtered():
@@ -169,18 +167,16 @@ def law_of(event: Event) -> Product:  # noqa: PLR0911, PLR0912 - one case for ea
             return _response(event.epsilon)
         case ApproxDP():
             told = 1 - event.delta
-            coin = _response(event.epsilon)
+            response = _response(event.epsilon)
             return Product(
-                np.append(told * coin.present, (event.delta, 0.0)),
-                np.append(told * coin.absent, (0.0, event.delta)),
+                np.append(told * response.present, (event.delta, 0.0)),
+                np.append(told * response.absent, (0.0, event.delta)),
             )
         case PermuteAndFlip():
-            rare = math.exp(-event.epsilon) / 2
-            return _coin((0.5, 0.5), (rare, 1 - rare))
+            return coin(0.5, math.exp(-event.epsilon) / 2)
         case ExponentialMechanism():
             # Even odds change by exp(epsilon): the loss is one of two that lie epsilon apart.
-            absent = _response(event.epsilon).absent
-            return Product(np.full(2, 0.5), absent)
+            return coin(0.5, float(scipy.special.expit(-event.epsilon)))
         case PoissonSampled():
             inner = law_of(event.event)
             if inner.precision:
@@ -193,14 +189,15 @@ def law_of(event: Event) -> Product:  # noqa: PLR0911, PLR0912 - one case for ea
             raise NoLaw
 
 
-def _coin(present: tuple[float, float], absent: tuple[float, float]) -> Product:
-    return Product(np.array(present), np.array(absent))
+def coin(present: float, absent: float) -> Product:
+    """Return a coin that shows heads with one of two probabilities."""
+    return Product(np.array([present, 1 - present]), np.array([absent, 1 - absent]))
 
 
 def _response(epsilon: float) -> Product:
     """Return randomized response: complements by themselves, as 1 - p would round away what is rare."""
     likely, rare = float(scipy.special.expit(epsilon)), float(scipy.special.expit(-epsilon))
-    return _coin((likely, rare), (rare, likely))
+    return Product(np.array([likely, rare]), np.array([rare, likely]))
 
 
 def _binomials(count: int, present: Floats, absent: Floats) -> tuple[Floats, Floats]:

@@ -75,10 +75,8 @@ class ReferenceAccountant:
     def supports(self, event: Event, /) -> bool:
         """Return whether ``event`` is made of pure, approximate and Gaussian mechanisms of this relation."""
         match event:
-            case Repeated():
-                return self.supports(event.event)
-            case Sequence():
-                return all(map(self.supports, event.events))
+            case Repeated() | Sequence():
+                return all(self.supports(inner) for inner, _ in event.inner)
             case (
                 Laplace()
                 | ExponentialMechanism()
@@ -96,26 +94,20 @@ class ReferenceAccountant:
         """Return the accountant after ``count`` more times ``event``."""
         if not self.supports(event):
             raise UnsupportedEvent(f"the kit's reference accountant cannot account for {event}")
+        total = self
+        for inner, times in event.inner:
+            total = total.compose(inner, count * times)
         match event:
-            case Repeated():
-                return self.compose(event.event, count * event.count)
-            case Sequence():
-                total = self
-                for inner in event.events:
-                    total = total.compose(inner, count)
-                return total
             case Gaussian() | NonSphericalGaussian():
                 precision = count / event.noise_multiplier**2
                 return attrs.evolve(self, inverse_variance=self.inverse_variance + precision)
             case Laplace():
                 return attrs.evolve(self, pure=self.pure + count / event.noise_multiplier)
-            case ApproxDP():
-                failure = self.failure + count * event.delta
-                return attrs.evolve(self, pure=self.pure + count * event.epsilon, failure=failure)
-            case ExponentialMechanism() | PermuteAndFlip() | PureDP():
-                return attrs.evolve(self, pure=self.pure + count * event.epsilon)
+            case ExponentialMechanism() | PermuteAndFlip() | PureDP() | ApproxDP():
+                pure, failure = (count * each for each in event.pair())
+                return attrs.evolve(self, pure=self.pure + pure, failure=self.failure + failure)
             case _:
-                raise UnsupportedEvent(f"the kit's reference accountant cannot account for {event}")
+                return total
 
     def delta(self, epsilon: float, /) -> float:
         """Return an upper bound on delta at ``epsilon``."""
@@ -240,20 +232,11 @@ class RecordingMeter:
         self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
     ) -> npt.NDArray[np.float64]:
         """Return ones of the shape of ``value``."""
-        return self._keep(value, sensitivity, noise_multiplier)
-
-    def gaussian(
-        self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
-    ) -> npt.NDArray[np.float64]:
-        """Return ones of the shape of ``value``."""
-        return self._keep(value, sensitivity, noise_multiplier)
-
-    def _keep(
-        self, value: npt.ArrayLike, sensitivity: float, noise_multiplier: float
-    ) -> npt.NDArray[np.float64]:
         array = np.array(value, dtype=np.float64)
         self.asked.append(Protected(array, sensitivity, noise_multiplier))
         return np.ones_like(array)
+
+    gaussian = laplace
 
 
 def _times(neighboring: Neighboring) -> float:

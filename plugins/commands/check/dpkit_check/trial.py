@@ -1,8 +1,7 @@
-"""What a check is, what it is given, what it returns, and how it says no."""
+"""What a check is, its arguments, its evidence, and its failures."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import random
 from collections.abc import Callable, Mapping
@@ -35,7 +34,7 @@ class Trial:
     error
         Probability with which the check may fail a faultless part.
     spent
-        The levels of all tests so far, of which no more than ``error`` may come together.
+        The levels of all tests so far, whose sum may not exceed ``error``.
     """
 
     seed: int = 0
@@ -44,7 +43,7 @@ class Trial:
     spent: list[float] = attrs.field(factory=list, eq=False, repr=False)
 
     def level(self, tests: int = 1) -> float:
-        """Return at which level to make one of so many tests, and note that it is made.
+        """Return the level of one of ``tests`` tests, and record that it is made.
 
         By Bonferroni's inequality, all of them together fail a faultless part with probability ``error`` at
         most.
@@ -76,7 +75,7 @@ class Evidence:
 
 
 class CheckFailed(AssertionError):
-    """A part that does not keep a promise; the message says which and shows the witness."""
+    """A part breaks a promise; the message names the promise and shows the counterexample."""
 
     def __init__(self, message: str, *, samples: int = 0, confidence: float = 1.0) -> None:
         super().__init__(message)
@@ -87,7 +86,7 @@ class CheckFailed(AssertionError):
 
 
 class NotApplicable(Exception):
-    """A check that has nothing to examine here; the message says why."""
+    """A check does not apply to this part; the message says why."""
 
 
 def require(condition: object, message: str) -> None:
@@ -141,13 +140,18 @@ class Check:
 
     @property
     def summary(self) -> str:
-        """The first sentence of its documentation."""
-        return _paragraphs(self.run)[0]
+        """The first paragraph of its documentation."""
+        return self._paragraphs[0]
 
     @property
     def remedy(self) -> str:
-        """What to do if it fails."""
-        return _paragraphs(self.run)[-1].removeprefix("If this fails: ")
+        """What to do if it fails: the last paragraph of its documentation."""
+        return self._paragraphs[-1].removeprefix("If this fails: ")
+
+    @property
+    def _paragraphs(self) -> list[str]:
+        text = inspect.getdoc(self.run) or ""
+        return [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
 
 
 def attack(
@@ -169,9 +173,3 @@ def attack(
         return Check(group, run, kinds, statistical, thorough_only)
 
     return decorate
-
-
-@functools.cache
-def _paragraphs(function: CheckFunction) -> tuple[str, ...]:
-    text = inspect.getdoc(function) or ""
-    return tuple(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))

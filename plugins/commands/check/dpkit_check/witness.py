@@ -1,4 +1,4 @@
-"""What failed, as a file: whoever has it and the part sees the very same tables refute it, in seconds."""
+"""Failures as a file: with it and the part, anyone can see the same tables refute it, in seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMAT = "dpkit-witness"
 
 @attrs.frozen
 class Witness:
-    """Which checks of which part failed in which run.
+    """The failed checks of one run on a part.
 
     Attributes
     ----------
@@ -77,11 +77,13 @@ def read_witness(path: Path) -> Witness:
     document = read_json(path, "the witness", InvalidRelease)
     fields = Fields(document, "the witness", InvalidRelease)
     if fields.text("format") != FORMAT or not fields.texts("checks"):
-        raise InvalidRelease(f"{path} is not a witness; give a file that dpkit check --witness wrote")
+        raise InvalidRelease(f"{path} is not a witness; pass a file written by dpkit check --witness")
     options, scenes = document.get("options", {}), document.get("scenes", {})
     mappings = isinstance(options, Mapping) and isinstance(scenes, Mapping)
     if not mappings or not all(isinstance(scene, Mapping) for scene in scenes.values()):
-        raise InvalidRelease(f"{path} has options or scenes that are no tables; write the witness again")
+        raise InvalidRelease(
+            f"{path} has options or scenes that are not JSON objects; write the witness again"
+        )
     return Witness(
         fields.text("part"),
         fields.text("kind"),

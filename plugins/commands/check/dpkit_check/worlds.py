@@ -1,11 +1,11 @@
 """Small datasets on which privacy claims break, and their neighbors.
 
-Most false sensitivities fail on tables that nobody would draw at random: all records equal, two clusters,
+Most false sensitivities fail on tables that are unlikely at random: all records equal, two clusters,
 columns that rise together, values at their bounds or beyond them, and one record unlike all others. A
 ``Population`` draws such tables for any schema; a ``Pair`` is a table and the one record that differs.
 
-Values outside the bounds of the schema are drawn on purpose: bounds say where a part must clip, and data are
-not obliged to keep them.
+Values outside the bounds of the schema are drawn on purpose: bounds say where a part must clip; data may
+exceed them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ SIZES = (*range(2, 10), 16, 40)
 """Numbers of records to try; most false claims already fail on a handful."""
 
 PLACED = (29, 45, 12, 90, 29, 200, 29, 45)
-"""About so many records have the tables whose first record comes or goes."""
+"""Approximate numbers of records of the tables whose first record is added or removed."""
 
 DISTINCT = 64
-"""Larger tables hold so many different records, each several times."""
+"""The number of different records in larger tables, which repeat them."""
 
 
 @functools.cache
@@ -55,7 +55,7 @@ def schemas(neighboring: Neighboring) -> Mapping[str, Schema]:
 
 @functools.cache
 def lattice(neighboring: Neighboring) -> Mapping[str, Schema]:
-    """Return the corners of what a schema may say, beside ``schemas``: what is tried there is little each.
+    """Return corner cases of schemas, besides ``schemas``; each is tried only briefly.
 
     One column or more than a hundred; bounds for some columns, or for the target alone, or for all but it;
     categories alone; a target that is one; widths tiny and huge, tiny also next to the distance from zero,
@@ -308,7 +308,7 @@ class Population:
             yield self._corner_pair(corners, i, j, records)
 
     def some_corner_pairs(self, rng: np.random.Generator, records: int, count: int) -> list[Pair]:
-        """Return so many of the pairs of corners, or all where there are fewer, in random order."""
+        """Return ``count`` of the pairs of corners, or all if there are fewer, in random order."""
         corners = self.corners()
         places = list(itertools.product(range(len(corners)), repeat=2))
         chosen = rng.permutation(len(places))[:count]
@@ -327,8 +327,9 @@ class Population:
     def odd_pairs(self, records: int) -> Iterator[Pair]:
         """Yield pairs of tables whose records are alike in what the one that comes or goes is not.
 
-        Whole numbers and a fraction; inside of the bounds and at one; near the middle, so that all squares
-        together are 1, and far from it. What is computed otherwise for such a table changes for all records.
+        Whole numbers and a fraction; inside the bounds and at one; near the middle, so that all squares
+        together are 1, and far from it. A computation that treats such a table differently changes for all
+        its records.
         """
         replace = self.schema.neighboring is Neighboring.REPLACE_ONE
 
@@ -492,7 +493,7 @@ def _within(column: Column) -> tuple[float, float] | None:
 
 
 def _flagged(column: Column) -> bool:
-    """Return whether a number has a feature beside it that says where it is missing."""
+    """Return whether a number has an indicator feature for missing values."""
     return column.missing == "indicator" and column.kind != "categorical"
 
 
@@ -592,7 +593,7 @@ FORMS: Mapping[str, Callable[[Dataset, Schema], AnyDataset]] = {"sparse": sparse
 
 
 def accepted_forms(part: type) -> list[str]:
-    """Return the forms of tables beside dense that a class of parts says it accepts.
+    """Return the forms of tables besides dense that a class of parts declares.
 
     Raises
     ------
@@ -605,7 +606,7 @@ def accepted_forms(part: type) -> list[str]:
     known = {"dense", *FORMS, ITERATES, BATCHES}
     require(
         ("dense" in forms or forms == (ITERATES,)) and set(forms) <= known,
-        f"forms is {forms}; it must hold dense, and may hold {' and '.join(FORMS)}",
+        f"forms is {forms}; it must include dense, and may include {' and '.join(FORMS)}",
     )
     others = [form for form in forms if form in FORMS]
     if not others:

@@ -166,7 +166,7 @@ def test_forms_of_data_that_agree_pass():
         (UnclippedIfSparse, "when sparse"),
         (UnclippedIfSparseAndLong, "when sparse"),
         (FirstBlockOnly, "when streamed"),
-        (NotEvenDense, "must hold dense"),
+        (NotEvenDense, "must include dense"),
     ],
 )
 def test_forms_of_data_that_disagree_fail(part, words):
@@ -625,7 +625,7 @@ def test_extreme_tables_break_what_inverts():
     ("part", "error", "words"),
     [
         (RefusesByValue, PartFailed, "failed while running"),
-        (OwnNoise, CheckFailed, "the same seed gave two releases"),
+        (OwnNoise, CheckFailed, "the same seed gave different releases"),
         (CannotBeRead, PlanViolation, "that its kind can read"),
     ],
 )
@@ -666,9 +666,9 @@ def test_where_all_is_made_of_answers_nothing_is_left_to_chance():
         assert run_one(Total, name).confidence == 1.0
     with pytest.raises(CheckFailed, match="draw 1 protects values that move by 1 in l2, planned for"):
         run_one(lambda: Total(1 / 3), names[0])
-    with pytest.raises(CheckFailed, match="with the same answers of the meter"):
+    with pytest.raises(CheckFailed, match="given the same answers"):
         run_one(Beside, names[0])
-    with pytest.raises(CheckFailed, match="with the same answers of the meter"):
+    with pytest.raises(CheckFailed, match="given the same answers"):
         run_one(Beside, names[1])
 
 

@@ -70,7 +70,7 @@ class Prints(SumScorer):
 @pytest.mark.parametrize(
     ("make", "found"),
     [
-        (WritesToADescriptor, "a table: it wrote '60 records' to the descriptor of standard output"),
+        (WritesToADescriptor, "a table: a run wrote '60 records' to the descriptor of standard output"),
         (WritesToTheOldStream, "to the descriptor of standard output or error"),
         (Prints, None),
     ],

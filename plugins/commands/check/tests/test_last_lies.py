@@ -166,7 +166,7 @@ class ExactIfNegative(Total):
 @pytest.mark.slow
 def test_what_is_exact_after_rare_answers_alone_is_found_and_replayed():
     run_one(Total, "model_is_made_of_answers")
-    with pytest.raises(CheckFailed, match="with the same answers") as failure:
+    with pytest.raises(CheckFailed, match="given the same answers") as failure:
         run_one(ExactIfNegative, "model_is_made_of_answers")
     scene = failure.value.scene
     assert scene is not None
@@ -268,7 +268,7 @@ def test_batches_that_cost_what_was_planned_pass(part):
     [
         (Running, "costs 3 times what was planned"),
         (RunningGaussian, "costs 3 times what was planned"),
-        (TellsTheLastBatch, "streams that share nothing"),
+        (TellsTheLastBatch, "given the same answers"),
     ],
 )
 def test_sums_over_all_batches_so_far_and_what_batches_tell_are_found(part, words):
@@ -382,7 +382,7 @@ class BestHalf(OneCandidate):
 
 def test_candidates_left_out_by_their_scores_are_found_though_the_picks_are_replayed():
     run_one(OneCandidate, "picks_follow_from_answers")
-    with pytest.raises(CheckFailed, match="among other candidates"):
+    with pytest.raises(CheckFailed, match="among different candidates"):
         run_one(BestHalf, "picks_follow_from_answers")
 
 

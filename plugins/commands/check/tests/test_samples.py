@@ -152,7 +152,7 @@ def test_what_is_no_poisson_sample_is_found(make):
 
 @pytest.mark.slow
 def test_coins_that_two_events_share_are_found():
-    with pytest.raises(CheckFailed, match="events 1 and 2 are charged as samples with coins of their own"):
+    with pytest.raises(CheckFailed, match="events 1 and 2 are charged as samples with independent coins"):
         tried(OneCoinForBoth)
 
 

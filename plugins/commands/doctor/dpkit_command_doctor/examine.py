@@ -1,9 +1,8 @@
-"""How every installed part, source, observer and command fares when it is loaded, each in its own process.
+"""Loads every installed part, source, observer and command, each in its own process.
 
-One that hangs, prints, exits or crashes the interpreter while it is imported cannot disturb the
-examination of the others, and its import time is not hidden by what another one imported before. Only dpkit
-and NumPy are imported once for all, as every run imports them: the processes are forks of one that has,
-where processes can fork.
+One that hangs, prints, exits or crashes the interpreter on import cannot disturb the examination of the
+others, and its import time is not hidden by earlier imports. Only dpkit and NumPy are imported once for all,
+as every run imports them: where possible, the processes are forks of one that has.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Literal
 
 import attrs
 
-from dpkit_command_doctor.probe import Finding
+from dpkit_command_doctor.probe import ProbeResult
 from dpkit_core.commands.installed import OWN, is_own
 from dpkit_core.pipeline.observers import left_out
 from dpkit_core.plugins.registry import ComponentRef, Registry
@@ -26,7 +25,7 @@ from dpkit_core.plugins.resources import resources
 Status = Literal["ok", "broken", "incompatible", "ambiguous", "noisy", "slow"]
 
 TIME_LIMIT = 30.0
-# Seconds. Twice what numpy and scipy.special take together on a slow machine; scipy.stats alone takes longer.
+# Seconds. Twice the time for numpy and scipy.special on a slow machine; scipy.stats alone takes longer.
 SLOW = 3.0
 # Not on macOS, whose libraries may not survive a fork.
 FORKS = hasattr(os, "fork") and sys.platform != "darwin"
@@ -35,7 +34,7 @@ _PROBE = (sys.executable, "-P", "-m", "dpkit_command_doctor.probe")
 
 @attrs.frozen
 class Diagnosis:
-    """How one part, observer or command fares.
+    """The state of one part, source, observer or command.
 
     Attributes
     ----------
@@ -46,10 +45,9 @@ class Diagnosis:
         ``ambiguous`` (another distribution, or dpkit itself, has its name), ``noisy`` (prints while it is
         imported), ``slow`` to import, and ``ok``.
     detail
-        What is wrong and what to do, in a sentence; for one that loads, which large libraries it imports.
+        What is wrong and what to do, in a sentence; if it loads, which large libraries it imports.
     seconds
-        Time to import it with everything it imports beside dpkit and NumPy; None where it did not come to
-        an end.
+        Time to import it with everything it imports besides dpkit and NumPy; None if it did not finish.
     """
 
     ref: ComponentRef
@@ -75,13 +73,13 @@ def examine(
     Parameters
     ----------
     refs
-        What to load; everything that is ``installed()`` by default.
+        What to load; by default everything ``installed()``.
     built_in
-        Names that no command may take, because dpkit's own have them.
+        Names that no command may take, because dpkit's own commands have them.
     time_limit
-        Seconds after which something that is still being imported is given up as broken.
+        Seconds after which an import is abandoned as broken.
     slow
-        Seconds of import time above which it is called slow.
+        Seconds of import time above which a plugin is slow.
     """
     refs = installed() if refs is None else tuple(refs)
     findings = _findings(refs, time_limit)
@@ -92,7 +90,7 @@ def examine(
 
 
 def _namesakes(ref: ComponentRef, refs: Sequence[ComponentRef], built_in: Collection[str]) -> list[str]:
-    """Return all that has the name of ``ref``, itself included; only itself for a command of dpkit."""
+    """Return everything with the name of ``ref``, itself included; only itself for a command of dpkit."""
     if ref.kind == "hooks" or is_own(ref):
         return [ref.qualified]  # all observers are called, whatever their names
     reserved = ref.kind == "commands" and (ref.name in built_in or ref.name in OWN)
@@ -100,26 +98,26 @@ def _namesakes(ref: ComponentRef, refs: Sequence[ComponentRef], built_in: Collec
     return [f"dpkit's own {ref.name}"] * reserved + [other.qualified for other in alike if not is_own(other)]
 
 
-def _findings(refs: Sequence[ComponentRef], time_limit: float) -> list[Finding]:
-    """Return what is found: by forks of one process, and where that has died, by a process for each."""
+def _findings(refs: Sequence[ComponentRef], time_limit: float) -> list[ProbeResult]:
+    """Return the results: from forks of one process, or, after that has died, from a process each."""
     findings = _together(refs, time_limit) if refs and FORKS else []
     return [*findings, *(_alone(ref, time_limit) for ref in refs[len(findings) :])]
 
 
-def _together(refs: Sequence[ComponentRef], time_limit: float) -> list[Finding]:
+def _together(refs: Sequence[ComponentRef], time_limit: float) -> list[ProbeResult]:
     done = subprocess.run(
         [*_PROBE, "--each", str(time_limit)],
-        # What is forked has no threads.
+        # The forking process must not have threads.
         env=_environment() | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         input="".join(json.dumps(attrs.asdict(ref)) + "\n" for ref in refs),
         capture_output=True,
         text=True,
         check=False,
     )
-    return [Finding(**json.loads(line)) for line in done.stdout.split("\n")[:-1]]
+    return [ProbeResult(**json.loads(line)) for line in done.stdout.split("\n")[:-1]]
 
 
-def _alone(ref: ComponentRef, time_limit: float) -> Finding:
+def _alone(ref: ComponentRef, time_limit: float) -> ProbeResult:
     try:
         done = subprocess.run(
             [*_PROBE, json.dumps(attrs.asdict(ref))],
@@ -131,10 +129,10 @@ def _alone(ref: ComponentRef, time_limit: float) -> Finding:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Finding.unfinished(ref, time_limit)
+        return ProbeResult.unfinished(ref, time_limit)
     if done.returncode != 0:
-        return Finding.died(ref, done.returncode, done.stderr)
-    return Finding(**json.loads(done.stdout))
+        return ProbeResult.died(ref, done.returncode, done.stderr)
+    return ProbeResult(**json.loads(done.stdout))
 
 
 def _environment() -> dict[str, str]:
@@ -142,7 +140,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)}
 
 
-def _diagnose(ref: ComponentRef, namesakes: Sequence[str], finding: Finding, slow: float) -> Diagnosis:
+def _diagnose(ref: ComponentRef, namesakes: Sequence[str], finding: ProbeResult, slow: float) -> Diagnosis:
     def diagnosis(status: Status, detail: str) -> Diagnosis:
         if ref.kind == "hooks" and left_out(ref):
             detail = f"left out by DPKIT_DISABLE_PLUGINS; {detail}"

@@ -4,7 +4,7 @@ python -m dpkit_command_doctor.probe '{"kind": "scorers", "name": "kendall", "ta
 
 loads one. With ``--each SECONDS`` instead, each line of standard input is such a plugin, and a line is
 written for each in turn. They are loaded in forks of one process, which has imported dpkit and no plugin:
-what one does there no other one sees, and a fork that dies or takes too long ends alone.
+plugins do not see each other, and a fork that dies or takes too long affects no other.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ import attrs
 from dpkit_core.errors import BrokenPlugin, IncompatiblePlugin
 from dpkit_core.plugins.registry import ComponentRef, load_target
 
-# Worth telling, because they are what makes a part slow to import; NumPy comes with dpkit.
+# Reported, because they make a part slow to import; NumPy comes with dpkit.
 LARGE = ("scipy", "scipy.stats", "sklearn", "pandas", "numba", "jax", "torch")
 _SHOWN = 80
 _BETWEEN_LOOKS = 0.005  # seconds
 
 
 @attrs.frozen
-class Finding:
-    """What one process saw: whether the plugin loads, and what its import did."""
+class ProbeResult:
+    """The result of one process: whether the plugin loads, and what its import did."""
 
     status: Literal["ok", "broken", "incompatible"]
     detail: str = ""
@@ -42,37 +42,37 @@ class Finding:
     printed: str = ""
 
     @classmethod
-    def unfinished(cls, ref: ComponentRef, time_limit: float) -> Finding:
-        """Return what is known of a plugin whose import was given up."""
+    def unfinished(cls, ref: ComponentRef, time_limit: float) -> ProbeResult:
+        """Return the result for a plugin whose import was abandoned."""
         return cls("broken", f"{ref} was still being imported after {time_limit:g} s")
 
     @classmethod
-    def died(cls, ref: ComponentRef, code: int, stderr: str) -> Finding:
-        """Return what is known of a plugin whose process ended, by its last words."""
+    def died(cls, ref: ComponentRef, code: int, stderr: str) -> ProbeResult:
+        """Return the result for a plugin whose process ended, with the last line of its errors."""
         last_words = stderr.strip().rpartition("\n")[2]
         return cls("broken", f"{ref} ended its process with code {code} while imported. {last_words}".strip())
 
 
-def probe(ref: ComponentRef, printed: TextIO) -> Finding:
+def probe(ref: ComponentRef, printed: TextIO) -> ProbeResult:
     """Return what loading the plugin does; what it prints goes to ``printed``."""
     started = time.perf_counter()
     try:
         target = load_target(ref, printed)
     except BrokenPlugin as error:
-        return Finding("broken", str(error), time.perf_counter() - started)
+        return ProbeResult("broken", str(error), time.perf_counter() - started)
     seconds = time.perf_counter() - started
     imports = [name for name in LARGE if name in sys.modules]
     try:
         _admit(ref, target)
     except IncompatiblePlugin as error:
-        return Finding("incompatible", str(error), seconds, imports)
+        return ProbeResult("incompatible", str(error), seconds, imports)
     except BrokenPlugin as error:
-        return Finding("broken", str(error), seconds, imports)
-    return Finding("ok", "", seconds, imports)
+        return ProbeResult("broken", str(error), seconds, imports)
+    return ProbeResult("ok", "", seconds, imports)
 
 
 def _admit(ref: ComponentRef, target: object) -> None:
-    # Imported for their kind alone, because parts need no typer and commands no pluggy.
+    # Imported by kind, because parts do not need typer nor commands pluggy.
     match ref.kind:
         case "hooks":
             from dpkit_core.pipeline import observers
@@ -99,7 +99,7 @@ def import_dpkit() -> None:
 
 
 def _report(argument: str, report: int) -> None:
-    """Write the finding to a descriptor; the plugin gets a file in place of standard output."""
+    """Write the result to a descriptor; standard output of the plugin goes to a file."""
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as printed:
         os.dup2(printed.fileno(), 1)
         finding = probe(ComponentRef(**json.loads(argument)), printed)
@@ -110,15 +110,15 @@ def _report(argument: str, report: int) -> None:
         json.dump(attrs.asdict(finding), output)
 
 
-def _apart(argument: str, time_limit: float) -> Finding:
-    """Return what a fork of this process finds."""
+def _apart(argument: str, time_limit: float) -> ProbeResult:
+    """Return the result of a fork of this process."""
     ref = ComponentRef(**json.loads(argument))
     with tempfile.TemporaryFile() as report, tempfile.TemporaryFile() as stderr:
         child = os.fork()
         if child == 0:
             code = 1
             try:
-                os.setsid()  # so that a plugin that ends its group ends itself
+                os.setsid()  # so that a plugin that kills its process group kills only itself
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
                 os.dup2(stderr.fileno(), 2)
                 _report(argument, os.dup(report.fileno()))
@@ -130,16 +130,16 @@ def _apart(argument: str, time_limit: float) -> Finding:
                 os._exit(code)
         ended = _ended(child, time_limit)
         if ended is None:
-            return Finding.unfinished(ref, time_limit)
+            return ProbeResult.unfinished(ref, time_limit)
         for file in (report, stderr):
             file.seek(0)
         if ended:
-            return Finding.died(ref, ended, stderr.read().decode(errors="replace"))
-        return Finding(**json.load(report))
+            return ProbeResult.died(ref, ended, stderr.read().decode(errors="replace"))
+        return ProbeResult(**json.load(report))
 
 
 def _ended(child: int, time_limit: float) -> int | None:
-    """Return the exit code of a process; None if it took too long, and was killed with what it started."""
+    """Return the exit code of a process; None if it took too long and was killed with its children."""
     deadline = time.monotonic() + time_limit
     while time.monotonic() < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -156,7 +156,7 @@ def _ended(child: int, time_limit: float) -> int | None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write the findings to standard output."""
+    """Write the results to standard output."""
     import_dpkit()
     match arguments:
         case ["--each", time_limit]:

@@ -1,13 +1,13 @@
-"""Whether a ledger is what it claims to be, by itself and against releases that it paid for.
+"""Audits of a ledger, by itself and against the releases that it paid for.
 
-By itself, a ledger shows that nothing was changed in the middle: each entry has the hash of the one before,
-and totals are computed again. An old backup, a second copy, or a ledger without its last entries passes all
-that. The releases do not: each carries the number and the hash of the entry that paid for it, and that hash
-covers all entries before. So the ledger must hold every witnessed entry, with that hash. Where it does not,
-the first difference lies after the last witness that agrees and not after the first that does not.
+By itself, a ledger shows that nothing was changed in the middle: each entry has the hash of the previous one,
+and totals are recomputed. An old backup, a second copy, or a ledger without its last entries passes all that.
+Releases reveal it: each carries the number and the hash of the entry that paid for it, and that hash covers
+all earlier entries. So the ledger must have every witnessed entry, with that hash. If it does not, the first
+difference is after the last witness that agrees and not after the first that does not.
 
-What this cannot find: entries that no release at hand testifies to, cut off the end. Keep the releases, or
-write down the head from time to time.
+An audit cannot find entries missing at the end that no given release witnesses. Keep the releases, or record
+the head from time to time.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ from dpkit_core.release.certificate import Witness
 from dpkit_core.release.signing import unsigned
 
 Fault = Literal[
-    "damaged",  # an entry is not what was written, or does not follow the one before
+    "damaged",  # an entry was changed, or does not follow the previous one
     "miscounted",  # a total is not the sum of its charges, a charge is too low, or a limit was passed
-    "cut short",  # the ledger ends before an entry that a release testifies to
-    "forked",  # it holds another entry in that place
+    "cut short",  # the ledger ends before an entry that a release witnesses
+    "forked",  # it has another entry with that number
     "altered",  # a release is not the one that was settled, or not of the run that was charged
     "copied",  # two releases name one charge
     "elsewhere",  # a release was charged to another ledger, or to none
-    "unsettled",  # a run was charged, and what became of it was never written down
+    "unsettled",  # a run was charged, and its outcome was never recorded
 ]
-"""What an audit can find. All but the last are faults."""
+"""The kinds of findings. All but the last are faults."""
 
 
 @attrs.frozen
 class Finding:
-    """One thing that an audit has found.
+    """One finding of an audit.
 
     Attributes
     ----------
     fault
-        Which kind of thing.
+        Its kind.
     sentence
-        What, for a person.
+        A description.
     sequence
-        The first entry that it concerns, where that is known.
+        The first entry concerned, if known.
     release
-        Name of the release that it concerns.
+        Name of the release concerned.
     """
 
     fault: Fault
@@ -66,18 +66,18 @@ class Finding:
 
 @attrs.frozen
 class LedgerReport:
-    """What became of an audit.
+    """The result of an audit.
 
     Attributes
     ----------
     head
         The end of the ledger.
     totals
-        What each account has spent, computed again.
+        What each account has spent, recomputed.
     confirmed
-        Names of the releases that the ledger paid for and settled, as they are.
+        Names of the releases that the ledger paid for and settled, unchanged.
     findings
-        Everything that is not as it should be, in the order of the entries.
+        Everything irregular, in the order of the entries.
     """
 
     head: Head
@@ -87,12 +87,12 @@ class LedgerReport:
 
     @property
     def sound(self) -> bool:
-        """Whether there is no fault; a run that was not settled is none."""
+        """Whether there is no fault; an unsettled run is not a fault."""
         return all(finding.fault == "unsettled" for finding in self.findings)
 
 
 def audit(ledger: Ledger, releases: Iterable[tuple[str, Mapping[str, Any]]] = ()) -> LedgerReport:
-    """Return whether a ledger is consistent and holds what releases testify to.
+    """Return whether a ledger is consistent and has the entries that releases witness.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def audit(ledger: Ledger, releases: Iterable[tuple[str, Mapping[str, Any]]] = ()
 
 @attrs.frozen
 class _Testimony:
-    """What is kept of a release: who witnesses what, and the digests of its plan and of its content."""
+    """The data of a release for the audit: its witness, and the digests of its plan and its content."""
 
     name: str
     witness: Witness
@@ -121,10 +121,10 @@ class _Testimony:
 
 
 class _Book:
-    """Hears what releases testify to, reads a ledger from its first entry to its last, and compares.
+    """Collects the witnesses of releases, reads a ledger from first to last entry, and compares.
 
-    Of the entries it keeps those that a release names, the charges that are open, and the identities of the
-    others, so that a ledger of any length is read in little memory.
+    It keeps only the entries that a release names, open charges, and the identities of other charges, so that
+    a ledger of any length needs little memory.
     """
 
     def __init__(self, identity: str) -> None:
@@ -167,17 +167,17 @@ class _Book:
     def _damage(self, entry: Entry) -> str | None:
         number, previous = (0, NOTHING) if self._last is None else (self._last.sequence, self._last.hash)
         if entry.sequence != number + 1:
-            return f"follows entry {number}: what was between them is missing"
+            return f"follows entry {number}: the entries between them are missing"
         if not entry.intact:
-            return "was changed: its hash is another"
+            return "was changed: its hash differs"
         if entry.previous != previous:
             return f"does not follow entry {number}: it was written after another one"
         if entry.kind not in KINDS or (entry.kind == "ledger") != (entry.sequence == 1):
-            return f"is of kind {entry.kind!r}, which has no place here"
+            return f"is of kind {entry.kind!r}, which is not allowed here"
         left = self._last is not None and self._last.kind == "moved" and not self._last.ends_move
         gone = self._last is not None and self._last.kind == "moved" and not left
         if gone or left != (entry.kind == "arrived" or entry.ends_move):
-            return "was written where the ledger was no longer kept, or had not come from elsewhere"
+            return "was written after the ledger moved away, or does not match a move"
         return None
 
     def _count(self, entry: Entry) -> None:
@@ -189,7 +189,7 @@ class _Book:
         account = self._accounts.get(entry.account)
         if account is None:
             self._found(
-                "miscounted", f"entry {entry.sequence} is of no account that was opened", entry.sequence
+                "miscounted", f"entry {entry.sequence} is of an account that was never opened", entry.sequence
             )
             return
         total = self._totals[entry.account]
@@ -201,8 +201,7 @@ class _Book:
             self._found(
                 "miscounted",
                 f"entry {entry.sequence} has the total {entry.total}; charges to account {entry.account} add "
-                f"up to "
-                f"{list(total)}",
+                f"up to {list(total)}",
                 entry.sequence,
             )
         self._totals[entry.account] = total
@@ -281,8 +280,8 @@ class _Book:
         for sequence, account in self._pending.values():
             self._found(
                 "unsettled",
-                f"entry {sequence} charged account {account}, and what became of the run was never written "
-                "down; it is spent",
+                f"entry {sequence} charged account {account}, and the outcome of the run was never recorded; "
+                "it counts as spent",
                 sequence,
             )
 
@@ -333,7 +332,7 @@ class _Book:
             return Finding(
                 "cut short",
                 f"the ledger ends with entry {self._length}; {name} was paid for by entry {sequence}. An old "
-                "copy was put back, or the end was cut off",
+                "copy was restored, or the end was cut off",
                 self._length + 1,
                 name,
             )
@@ -341,10 +340,8 @@ class _Book:
             return Finding(
                 "forked",
                 f"entry {sequence} is not the one that paid for {name}. This ledger and the one that paid "
-                f"differ "
-                f"from an entry between {agreed + 1} and {sequence} on: an old copy was put back and used, "
-                f"or two "
-                "copies are in use",
+                f"differ from an entry between {agreed + 1} and {sequence} on: an old copy was restored "
+                "and used, or two copies are in use",
                 agreed + 1,
                 name,
             )
@@ -379,7 +376,7 @@ class _Book:
             why = f"were both paid for by entry {sequence}, which paid once"
             return Finding("copied", f"{name} and {first} {why}", sequence, name)
         if settled is None:
-            why = "which was never settled: whether it is what was released cannot be told"
+            why = "which was never settled: whether this is what was released is unknown"
             return Finding("unsettled", f"{name} was paid for by entry {sequence}, {why}", sequence, name)
         return None
 
@@ -392,7 +389,7 @@ class _Book:
 def divergence(one: Ledger, other: Ledger) -> int | None:
     """Return the number of the first entry that two ledgers do not share; None if they are the same.
 
-    The end of the shorter one counts, too.
+    The end of the shorter one counts as a difference.
     """
     entries: Iterator[Entry] = other.entries()
     for entry in one.entries():

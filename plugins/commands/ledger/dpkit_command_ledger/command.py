@@ -1,4 +1,4 @@
-"""``dpkit ledger``: accounts that several runs share, what they have spent, and whether that is true."""
+"""``dpkit ledger``: accounts shared by several runs, what they have spent, and audits of that."""
 
 from __future__ import annotations
 
@@ -23,12 +23,45 @@ ledger = typer.Typer(
     no_args_is_help=True,
 )
 
-#: How many runs, or entries, are shown unless one says.
+#: How many runs, or entries, are shown by default.
 _SHOWN = 50
 _PAGE = 1000
 
 _Where = Annotated[
-    str, typer.Argument(metavar="LEDGER", help="A file of SQLite, or the URL of another backend.")
+    str, typer.Argument(metavar="LEDGER", help="A SQLite file, or the URL of another backend.")
+]
+
+
+_NewAccount = Annotated[
+    str,
+    typer.Option(
+        "--account",
+        metavar="NAME",
+        help="Your name for the data: one account for each table, not for each user.",
+    ),
+]
+_AccountSchema = Annotated[
+    Path,
+    typer.Option(
+        "--schema", metavar="FILE", help="Public facts about the whole table; runs may use some columns."
+    ),
+]
+_Measure = Annotated[
+    str,
+    typer.Option(
+        "--measure",
+        metavar="|".join(FILTERS),
+        help="How runs are added up: basic can be checked by hand; renyi has room for many small runs, and "
+        "gdp for more of them if noise is Gaussian.",
+    ),
+]
+_Names = Annotated[
+    Path | None,
+    typer.Option(
+        "--table",
+        metavar="DATA",
+        help="A table whose column names replace '*' in the schema; nothing else is read.",
+    ),
 ]
 
 
@@ -36,53 +69,24 @@ _Where = Annotated[
 def create(
     where: _Where,
     *,
-    account: Annotated[
-        str,
-        typer.Option(
-            "--account",
-            metavar="NAME",
-            help="Your name for the data: one account for each table, not for each user.",
-        ),
-    ],
-    schema: Annotated[
-        Path,
-        typer.Option(
-            "--schema", metavar="FILE", help="Public facts about the whole table; runs may use some columns."
-        ),
-    ],
+    account: _NewAccount,
+    schema: _AccountSchema,
     epsilon: Annotated[
         float,
         typer.Option("--epsilon", metavar="E", help="Privacy loss allowed for all runs together, forever."),
     ],
     delta: Annotated[
         float,
-        typer.Option(
-            "--delta", metavar="D", help="Probability with which that may fail: far below 1 / records."
-        ),
+        typer.Option("--delta", metavar="D", help="Probability of exceeding that: far below 1 / records."),
     ],
-    measure: Annotated[
-        str,
-        typer.Option(
-            "--measure",
-            metavar="|".join(FILTERS),
-            help="How runs are added up: basic can be checked by hand; renyi has room for many small runs, "
-            "gdp for some more of them where noise is Gaussian.",
-        ),
-    ] = "basic",
-    table: Annotated[
-        Path | None,
-        typer.Option(
-            "--table",
-            metavar="DATA",
-            help="A table whose column names stand for '*' in the schema; no more is read.",
-        ),
-    ] = None,
+    measure: _Measure = "basic",
+    table: _Names = None,
     target: Annotated[
         str | None,
         typer.Option("--target", metavar="COLUMN", help="The target, unless the schema names it."),
     ] = None,
 ) -> None:
-    """Open an account in LEDGER, which is made if there is none. What it allows can never be changed."""
+    """Open an account in LEDGER, creating the ledger if there is none. Its budget can never be changed."""
     from dpkit_core.ledger.accounts import Account
     from dpkit_core.ledger.ledger import Ledger
     from dpkit_core.pipeline.facts import Facts
@@ -111,7 +115,7 @@ def show(
     ] = None,
     plan: Annotated[
         Path | None,
-        typer.Option("--plan", metavar="PLAN", help="Also say what one more run of this plan would cost."),
+        typer.Option("--plan", metavar="PLAN", help="Also show what one more run of this plan would cost."),
     ] = None,
     limit: Annotated[
         str,
@@ -135,7 +139,9 @@ def show(
     book = Ledger.open(where)
     statements = book.accounts() if account is None else (book.statement(account),)
     if plan is not None and len(statements) != 1:
-        raise InvalidOption("which account is to pay for the plan? Name it with --account")
+        raise InvalidOption(
+            "the ledger has several accounts; name the one that pays for the plan with --account"
+        )
     prices = []
     if plan is not None:
         with contextlib.redirect_stdout(sys.stderr):
@@ -154,7 +160,7 @@ def show(
 
 
 def _limit(text: str) -> int | None:
-    """Return the most that is shown; None for no limit."""
+    """Return the largest number shown; None for no limit."""
     from dpkit_core.errors import InvalidOption
 
     if text == "all":
@@ -171,7 +177,7 @@ def _print_json(
     most: int | None,
     prices: Sequence[dict[str, Any]],
 ) -> None:
-    """Print one object, whose entries are read while they are printed: there may be many."""
+    """Print one object; its entries are read while they are printed, since there may be many."""
     import json
     import textwrap
 
@@ -270,7 +276,7 @@ def _show_runs(book: Ledger, statement: Statement, most: int | None) -> None:
 
 
 def _runs(newest: Iterable[Entry]) -> Iterator[tuple[str, ...]]:
-    """Yield one row for each run; its outcome was written down later, so it is met before."""
+    """Yield one row for each run; its outcome is a later entry, hence met first."""
     outcomes: dict[str, str] = {}
     for entry in newest:
         if entry.kind != "reserved":
@@ -331,7 +337,7 @@ def move(
 ) -> None:
     """Move LEDGER to another PLACE with all its entries; nothing is charged in the old place any more.
 
-    It is audited first, and moved only if it is sound. Do it while nobody runs anything.
+    It is audited first, and moved only if it is sound. Do it while no run is in progress.
     """
     from dpkit_command_ledger.audit import audit as examine
     from dpkit_command_ledger.moving import move_to
@@ -342,8 +348,7 @@ def move(
     found = examine(book)
     if not found.sound:
         raise InvalidLedger(
-            f"{book.store.shown} is not consistent, so it is not moved; `dpkit ledger audit` shows what is "
-            "wrong"
+            f"{book.store.shown} is not consistent, so it is not moved; `dpkit ledger audit` shows the faults"
         )
     moved = move_to(book, to)
     note(f"moved ledger {moved.id} to {moved.store.shown}; {book.store.shown} no longer charges anything")
@@ -365,9 +370,9 @@ def audit(
     ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Compute LEDGER again, and tell whether it has paid for releases as they are.
+    """Recompute LEDGER, and check whether it has paid for these exact releases.
 
-    Exit code 0 if nothing is wrong, 2 if something is.
+    Exit code 0 if it is sound, 2 otherwise.
     """
     import json
 

@@ -1,4 +1,4 @@
-"""Moving a ledger to another place, so that there is never a second copy to charge."""
+"""Moving a ledger to another place without leaving a second copy to charge."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dpkit_core.ledger.store import Store, Transaction
 
 
 def move_to(ledger: Ledger, url: str) -> Ledger:
-    """Move a ledger elsewhere, and return it there; nothing can be charged in the old place any more.
+    """Move a ledger to another place, and return it there; nothing can be charged in the old place any more.
 
-    It keeps its identity, its entries and their hashes, so that releases which it has paid for are found
-    in the new place. Interrupted, it can be begun again with the same ``url``; once it is finished, it
-    cannot, whatever has become of the new place: that would be a second copy to charge. Move it while
-    nobody runs anything: a run that is under way cannot be settled in the old place.
+    It keeps its identity, its entries and their hashes, so that the releases it has paid for are found in the
+    new place. An interrupted move can be resumed with the same ``url``; a finished one cannot be repeated,
+    even if the new place is lost: that would create a second copy to charge. Move it while no run is in
+    progress: such a run could not be settled in the old place.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def move_to(ledger: Ledger, url: str) -> Ledger:
     Raises
     ------
     InvalidLedger
-        If there is something already, the ledger is damaged, or it has moved before.
+        If the new place is not empty, the ledger is damaged, or it has moved before.
     """
     last = _last(ledger.store)
     if last is not None:
@@ -80,6 +80,6 @@ def _require_unfinished(last: Entry) -> None:
         facts = intact(last).facts
         raise InvalidLedger(
             f"the ledger has moved to {facts.get('to')} already, and arrived there on {facts.get('at')}; "
-            "moved once more, it would be two ledgers that spend one budget. Name the new place; if it is "
+            "moving it again would make two ledgers that spend one budget. Use the new place; if it is "
             "lost, restore it from a backup"
         )

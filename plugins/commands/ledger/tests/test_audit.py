@@ -146,7 +146,7 @@ def test_a_deleted_entry_is_found_without_releases(ledger):
     found = audit(Ledger.open(ledger.url))
     assert not found.sound
     assert faults(found)[0] == ("damaged", 6, None)
-    assert "follows entry 4: what was between them is missing" in found.findings[0].sentence
+    assert "follows entry 4: the entries between them are missing" in found.findings[0].sentence
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_ledger_that_was_written_anew_with_smaller_charges_is_found(ledger):
             lambda facts, ticks, kind: (facts | {"limits": [10**12, 1]}, ticks, kind),
         ),
         (3, "settles a charge that is not open", lambda facts, ticks, kind: (facts, ticks, "failed")),
-        (2, "is of no account", lambda facts, ticks, kind: (facts, ticks, "reserved")),
+        (2, "of an account that was never opened", lambda facts, ticks, kind: (facts, ticks, "reserved")),
         (
             4,
             "reserves charge",

@@ -211,7 +211,7 @@ def test_a_saved_plan_is_paid_for_as_well_and_a_job_runs_once(dpkit, opened, fol
         (("--ledger", "ledger.db"), "Give --account: diamonds"),
         (("--ledger", "ledger.db", "--account", "other"), "has no account 'other'; it has diamonds"),
         (("--ledger", "none.db", "--account", "diamonds"), "there is no ledger"),
-        (("--ledger", "diamonds.csv", "--account", "diamonds"), "is no ledger, or a damaged one"),
+        (("--ledger", "diamonds.csv", "--account", "diamonds"), "is not a ledger, or is damaged"),
         ((*PAID, "--seed", "1"), "no account pays for a run that is not private"),
     ],
 )

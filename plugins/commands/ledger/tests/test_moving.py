@@ -78,7 +78,7 @@ def test_a_finished_move_is_not_repeated_whatever_has_become_of_the_new_place(be
         SqliteStore.create(str(place))
     before = sorted(path.name for path in tmp_path.iterdir())
     for handle in (ledger, Ledger.open(ledger.url)):
-        with pytest.raises(InvalidLedger, match=r"has moved to .*new\.db already.*Name the new place"):
+        with pytest.raises(InvalidLedger, match=r"has moved to .*new\.db already.*Use the new place"):
             move_to(handle, str(place))
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     assert audit(Ledger.open(ledger.url)).sound

@@ -1,10 +1,10 @@
-"""What a checkout of dpkit repeats about its plugins, written from the plugins' own pyproject files.
+"""The lists of plugins in a checkout of dpkit, written from the plugins' own pyproject files.
 
-A plugin is registered by its folder, ``plugins/<kind>/<name>``: the workspace finds it there. What has to be
-said again is said from there, too: uv wants every member of a workspace by name in ``[tool.uv.sources]``, an
+A plugin is registered by its folder, ``plugins/<kind>/<name>``: the workspace finds it there. Three lists are
+derived from these folders: uv needs every member of a workspace by name in ``[tool.uv.sources]``, an
 installer every distribution by name in the extra ``starter``, unless another extra names it, and the README
-shows a table of parts. ``dpkit new`` writes these; after a change by hand, ``.ci/register`` does. Which parts
-come with dpkit is known from the metadata that the extras become.
+has a table of parts. ``dpkit new`` writes them; after a manual change, ``.ci/register`` does. The metadata
+made from the extras say which parts come with dpkit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OWN = re.compile(r'\s*"?dpkit-|\|')
 
 @attrs.frozen(order=True)
 class Member:
-    """A plugin of the checkout: its kind, its distribution, and the name and summary of what it offers."""
+    """A plugin of the checkout: its kind, name, distribution and summary."""
 
     kind: str
     name: str
@@ -47,12 +47,12 @@ class Member:
 
     @property
     def role(self) -> str:
-        """What one of the kind is called."""
+        """The kind in the singular."""
         return self.kind.removesuffix("s")
 
 
 def repository(start: Path) -> Path | None:
-    """Return the checkout of dpkit that ``start`` is in, or None outside of one."""
+    """Return the checkout of dpkit that contains ``start``, or None."""
     for folder in (start, *start.parents):
         try:
             project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -70,12 +70,12 @@ def members(checkout: Path) -> list[Member]:
 
 
 def registration(checkout: Path, plugins: Iterable[Member]) -> dict[Path, str]:
-    """Return the text of each file that names all plugins, as it has to be for these.
+    """Return the text of each file that lists all plugins, updated for these.
 
     Raises
     ------
     InvalidOption
-        If a file lacks the place in which they belong.
+        If a file lacks the place for its list.
     """
     plugins = sorted(plugins)
     elsewhere = _in_other_extras(checkout)
@@ -93,7 +93,7 @@ def registration(checkout: Path, plugins: Iterable[Member]) -> dict[Path, str]:
 
 
 def register(checkout: Path) -> list[Path]:
-    """Write what the checkout repeats about its plugins; return the files that were not up to date."""
+    """Update the lists of plugins in the checkout; return the files that were out of date."""
     texts = registration(checkout, members(checkout))
     stale = [path for path, text in texts.items() if path.read_text(encoding="utf-8") != text]
     for path in stale:
@@ -102,7 +102,7 @@ def register(checkout: Path) -> list[Path]:
 
 
 def _in_other_extras(checkout: Path) -> set[str]:
-    """Return what the extras besides ``starter`` name: what needs too much, or is needed by few."""
+    """Return the distributions in extras other than ``starter``: with large dependencies, or few users."""
     project = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project.get("optional-dependencies", {})
     return {name for extra, names in extras.items() if extra != "starter" for name in names}
@@ -118,7 +118,7 @@ def _rows(plugins: Sequence[Member]) -> list[str]:
 
 
 def _filled(path: Path, *places: tuple[re.Pattern[str], list[str]]) -> str:
-    """Return the text of a file, with ``lines`` for what it said about plugins in each place."""
+    """Return the text of a file, with the list of plugins in each place replaced by ``lines``."""
     text = path.read_text(encoding="utf-8")
     for place, lines in places:
         found = place.search(text)

@@ -33,12 +33,12 @@ In {checkout}{attack}, run its tests and those of the repository:
 Then turn it into your {what}. `.ci/register` brings a new summary into the
 README."""
 
-#: What is said of a part and not of a source, whose tests attack it: they know how its records are written.
+#: For a part, not for a source, whose own tests attack it, since they know how its records are written.
 _ATTACK = ", attack its claims"
 
 
 def _installer() -> tuple[str, str]:
-    """Return what installs here, and what builds a wheel: environments that uv makes have no pip."""
+    """Return the commands that install here and build a wheel: environments made by uv have no pip."""
     if importlib.util.find_spec("pip") is None and shutil.which("uv") is not None:
         return "uv pip install", "uv build --wheel -o"
     return "python -m pip install", "python -m pip wheel --no-deps -w"
@@ -67,14 +67,14 @@ def new(
         typer.Option(
             "--directory",
             metavar="DIR",
-            help="The folder to write; by default dpkit-KIND-NAME here, or the part's place under plugins/ "
-            "in a checkout of dpkit.",
+            help="Folder to write; by default dpkit-KIND-NAME here, or the part's folder under plugins/ in a "
+            "checkout of dpkit.",
         ),
     ] = None,
 ) -> None:
     """Write a new distribution with one part or source: package, tests, README, license, workflows.
 
-    It works and keeps its promises; turn it into your own.
+    It works and passes all checks; turn it into your own.
     """
     from dpkit_command_new import scaffold
     from dpkit_command_new.checkout import repository

@@ -1,4 +1,4 @@
-"""What of the scaffold's text is left in a part that has become another one."""
+"""Text of the scaffold left in a part whose code has changed."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from dpkit_command_new.scaffold import PLACEHOLDER, Blueprint
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.registry import ComponentRef, Registry
 
-#: Paragraphs that begin so are commands, which stay true of any part; so are headings.
+#: Paragraphs that begin like this are commands or headings, which hold for any part.
 TRUE_OF_ALL = ("    ", "`dpkit", "#")
 
 
 def leftovers(component: type[Any]) -> list[str]:
-    """Return a sentence for each text of ``dpkit new`` that a part still has, though its code has changed.
+    """Return a sentence for each text of ``dpkit new`` left in a part whose code has changed.
 
-    Nothing for a part whose code is as it was written, for which the texts are true, nor for one that cannot
-    be found.
+    Nothing for a part with the original code, for which the texts are true, nor for one that cannot be found.
     """
     registry = Registry()
     found = [ref for role in PARTS if (ref := registry.provenance(component, role)) is not None]
@@ -38,7 +37,7 @@ def leftovers(component: type[Any]) -> list[str]:
     if _code(source) == _code(template):
         return []
     return [
-        f"{text} is still what `dpkit new` wrote, and the code is not: say what your part does"
+        f"{text} is still what `dpkit new` wrote, but the code is not: say what your part does"
         for text in _stale(component, ref, blueprint, template, metadata)
     ]
 
@@ -61,7 +60,7 @@ def _stale(
 
 
 def _code(source: str) -> str:
-    """Return what a module does, without its docstrings."""
+    """Return the code of a module without its docstrings."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         match node:

@@ -1,7 +1,7 @@
-"""A new distribution with one part, or with a source: complete, working, and plain enough to be changed.
+"""A new distribution with one part or source: complete, working, and simple enough to change.
 
-The files of each kind are templates in ``templates``, in the syntax of ``string.Template``. What they hold is
-a correct part with a proof, so that its author starts from claims that the kit confirms and changes one thing
+The files of each kind are templates in ``templates``, in the syntax of ``string.Template``. They contain a
+correct part with a proof, so that its author starts from claims that the kit confirms and changes one thing
 at a time. The parts that come with dpkit have the same files.
 """
 
@@ -31,7 +31,7 @@ _METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "source": ("Lines with bars between their fields", ("attrs", "pyarrow")),
     "regressor": ("Least squares from noisy sums within public bounds", ("attrs", "numpy")),
 }
-# Path in a folder that stands alone -> template: what the checkout of dpkit has once for all its plugins.
+# Path in a standalone folder -> template: files that the checkout of dpkit has once for all its plugins.
 _ALONE: Mapping[str, str] = {
     "LICENSE": "LICENSE",
     ".gitignore": "gitignore",
@@ -39,7 +39,7 @@ _ALONE: Mapping[str, str] = {
     ".github/workflows/publish.yml": "publish.yml",
 }
 
-#: Where a new distribution says that its source is, until its author says where it really is.
+#: The address of the source of a new distribution, until its author gives the real one.
 PLACEHOLDER = "https://example.com"
 
 _PUBLISHING = """\
@@ -67,7 +67,7 @@ ROLES = (*PARTS, "source")
 
 @attrs.frozen
 class Blueprint:
-    """Names of a distribution that does not exist yet, all made from the role and the name of its part.
+    """Names of a new distribution, all derived from the role and the name of its part.
 
     >>> blueprint = Blueprint("scorer", "mutual_information")
     >>> blueprint.distribution, blueprint.package, blueprint.class_name
@@ -84,7 +84,7 @@ class Blueprint:
 
     @property
     def distribution(self) -> str:
-        """What an installer calls it."""
+        """The name for installers."""
         return f"dpkit-{self.role}-{self.name}".replace("_", "-")
 
     @property
@@ -94,12 +94,12 @@ class Blueprint:
 
     @property
     def public(self) -> str:
-        """What the package offers: the class of a part, the function that opens what a source reads."""
+        """What the package exports: the class of a part, or the function that opens a source."""
         return f"open_{self.name}" if self.role == "source" else self.class_name
 
     @property
     def entry(self) -> str:
-        """The name by which dpkit finds it; of a source, how the names of its files end."""
+        """The name by which dpkit finds it; for a source, the suffix of its files."""
         return f".{self.name}" if self.role == "source" else self.name
 
     @property
@@ -128,7 +128,7 @@ class Blueprint:
 
     @property
     def summary(self) -> str:
-        """What the template's method is."""
+        """A description of the template's method."""
         return _METHODS[self.role][0]
 
     def _filled(self, template: str, *, alone: bool = False) -> str:
@@ -159,7 +159,7 @@ def blueprint(kind: str, name: str) -> Blueprint:
     Raises
     ------
     InvalidOption
-        If ``name`` cannot be the name of a module, or is taken by an installed or a first-party part.
+        If ``name`` is not a valid module name, or is taken by an installed or a first-party part.
     UnknownName
         If there is no such kind.
     """
@@ -173,7 +173,7 @@ def blueprint(kind: str, name: str) -> Blueprint:
             "single underscores between words, such as mutual_information"
         )
     if keyword.iskeyword(name):
-        raise InvalidOption(f"{name!r} is a word of Python, so no module can have it; choose another name")
+        raise InvalidOption(f"{name!r} is a Python keyword, which cannot name a module; choose another name")
     own = Blueprint(role, name)
     for ref in resources(kind) if role == "source" else Registry().refs(kind):
         if ref.name == own.entry:
@@ -184,12 +184,12 @@ def blueprint(kind: str, name: str) -> Blueprint:
 
 
 def join(blueprint: Blueprint, checkout: Path) -> Path:
-    """Write the distribution among the plugins of a checkout and register it; return its folder in there.
+    """Write the distribution among the plugins of a checkout and register it; return its folder there.
 
     Raises
     ------
     InvalidOption
-        If there is such a folder, or no place in which to register it.
+        If the folder exists, or there is no place to register it.
     """
     own = Member.read(blueprint.kind, blueprint.files()["pyproject.toml"])
     texts = registration(checkout, [*members(checkout), own])
@@ -201,14 +201,14 @@ def join(blueprint: Blueprint, checkout: Path) -> Path:
 
 
 def write(blueprint: Blueprint, folder: Path, stage: Path | None = None, *, alone: bool = False) -> None:
-    """Write the distribution as ``folder``, all of it or nothing.
+    """Write the distribution as ``folder``, completely or not at all.
 
     Parameters
     ----------
     blueprint
         What to write.
     folder
-        A path at which there is nothing yet.
+        A path that does not exist yet.
     stage
         An existing folder of the same file system in which the files are gathered, the new folder's parent by
         default. In a uv workspace it must lie outside the members: uv refuses every command while one of
@@ -219,7 +219,7 @@ def write(blueprint: Blueprint, folder: Path, stage: Path | None = None, *, alon
     Raises
     ------
     InvalidOption
-        If there is something at ``folder``.
+        If ``folder`` exists.
     """
     if folder.exists():
         raise InvalidOption(f"{folder} exists; choose another name or --directory, or remove it")

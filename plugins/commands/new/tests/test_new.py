@@ -372,7 +372,7 @@ def test_a_distribution_that_cannot_be_completed_leaves_nothing(
         ("scorer", "trailing_", "single underscores"),
         ("scorer", "../up", "cannot name a part"),
         ("scorer", "", "cannot name a part"),
-        ("selector", "lambda", "is a word of Python"),
+        ("selector", "lambda", "is a Python keyword"),
         ("scorer", "kendall", "is installed already"),
         ("ranker", "own", "no kind of part called 'ranker'"),
     ],

@@ -1,1 +1,1 @@
-"""A page about a release, for people: what was asked, spent, released and assumed, and how to check it."""
+"""A page about a release for readers: what was asked, spent, released and assumed, and how to check it."""

@@ -24,12 +24,12 @@ def report(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where to write. Default: RELEASE as .html, or report.html in the folder.",
+            help="File to write. Default: RELEASE as .html, or report.html in the folder.",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write a page about RELEASE that a browser shows, without network, and a printer prints."""
+    """Write a page about RELEASE for a browser, without network access, or a printer."""
     from dpkit_core.files.writing import reserved
 
     if release.is_dir():

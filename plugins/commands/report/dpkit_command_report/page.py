@@ -1,7 +1,7 @@
-"""What the page says, gathered from a release; how it looks is in ``page.html``.
+"""The content of the page, gathered from a release; ``page.html`` has its layout.
 
-Everything comes from the release file, which is public. Bars are drawn for what each stage would cost by
-itself, at the release's whole delta; together they cost less than the sum, and the total is a bar of its own.
+Everything comes from the release file, which is public. Bars show what each stage would cost by itself, at
+the release's whole delta; together they cost less than the sum, and the total has a bar of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpkit_core.release.kinds import shown
 from dpkit_core.release.verify import TOTALS
 from dpkit_core.text import Shown
 
-#: Computes what stages cost where the certificate's accountant needs a plugin.
+#: Computes the cost of stages if the certificate's accountant needs a plugin.
 FALLBACK = "rdp"
 
 ASSUMPTION = "Assumption: "
@@ -31,7 +31,7 @@ ASSUMPTION = "Assumption: "
 
 @attrs.frozen
 class Bar:
-    """A cost as a fraction of the widest bar; ``epsilon`` is None where there is no proved one."""
+    """A cost as a fraction of the widest bar; ``epsilon`` is None if none is proved."""
 
     name: str
     epsilon: str | None
@@ -40,7 +40,7 @@ class Bar:
 
     @property
     def percent(self) -> str:
-        """The length of the bar, never so short that it cannot be seen."""
+        """The length of the bar, with a visible minimum."""
         return f"{100 * max(self.fraction, 0.004):.4g}"
 
 
@@ -54,7 +54,7 @@ class Fact:
 
 
 def template(name: str) -> Template:
-    """Return a page with gaps; what is filled in is text, whatever it looks like."""
+    """Return a page template; values are inserted as text and escaped."""
     environment = Environment(
         loader=PackageLoader("dpkit_command_report", "."),
         autoescape=True,
@@ -71,9 +71,9 @@ def page(release: Release, name: str) -> str:
     Parameters
     ----------
     release
-        Recomputed here: the page says whether its total is confirmed.
+        Recomputed here: the page shows whether its total is confirmed.
     name
-        Shown in the commands that check it.
+        Shown in the commands that check the release.
     """
     certificate = release.certificate
     words = certificate.in_words()
@@ -97,7 +97,7 @@ def page(release: Release, name: str) -> str:
 
 
 def verdict(release: Release) -> Verification | None:
-    """Return what recomputing the total says; None where what it takes is not installed."""
+    """Return the result of recomputing the total; None if that needs a plugin that is not installed."""
     try:
         return verify(release)
     except DpkitError:
@@ -105,7 +105,7 @@ def verdict(release: Release) -> Verification | None:
 
 
 def intervals(release: Release) -> Intervals | str | None:
-    """Return how sure the coefficients are, why that cannot be said, or None where there is no model."""
+    """Return intervals for the coefficients, why there are none, or None without a model."""
     if release.model is None:
         return None
     try:
@@ -115,7 +115,7 @@ def intervals(release: Release) -> Intervals | str | None:
 
 
 def facts(schema: Schema) -> Iterator[Fact]:
-    """Yield what the schema says of each column."""
+    """Yield what the schema says about each column."""
     for column in (schema.target, *schema.columns):
         noun = "date" if column.kind == "date" else "number"
         if column.kind == "categorical":
@@ -135,7 +135,7 @@ def _bound(column: Column, bound: float) -> str:
 
 
 def bars(certificate: Certificate) -> list[Bar]:
-    """Return a bar for each stage, one for all together, and one for what was allowed."""
+    """Return a bar for each stage, one for the total, and one for the budget."""
     stages = list(dict.fromkeys(item.stage for item in certificate.events))
     events = {s: [item.event for item in certificate.events if item.stage == s] for s in stages}
     costs = {stage: _cost(certificate, events[stage]) for stage in stages}

@@ -1,4 +1,4 @@
-"""The page about a folder of results: what whoever can read the folder says of it, drawn line by line.
+"""The page about a folder of results: the content from a reader of the folder, drawn line by line.
 
 A reader is a function by an entry point of the group ``dpkit.reports``. Given a folder, it returns None if
 the folder is not one of its own, or plain data: ``title``; ``notes``, sentences; ``metric``; ``larger``,
@@ -8,7 +8,7 @@ numbers, of which any may be infinite), ``trials``, ``refused`` and ``failed``; 
 and ``rows`` of texts.
 
 A line is drawn from its lower to its upper quartile with a dot at the median, the reference as a line across,
-and the share of trials that were refused as stripes: a refusal is no value.
+and the share of refused trials as stripes, since a refusal has no value.
 """
 
 from __future__ import annotations
@@ -25,51 +25,51 @@ from dpkit_core.errors import InvalidOption, install
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import resources
 
-#: The least value that a picture shows where larger is better and 1 is best, as R2: what is worse is there.
+#: The least value of a picture if larger is better and 1 is best, as for R2; worse values are drawn there.
 FLOOR = -0.25
 
 
 def read_results(folder: Path) -> Mapping[str, Any]:
-    """Return what is known of a folder, from whoever can read it.
+    """Return the content of a folder, from the first installed reader that recognizes it.
 
     Raises
     ------
     InvalidOption
-        If nothing that is installed can.
+        If no installed reader does.
     """
     for ref in resources("reports"):
         found: Mapping[str, Any] | None = load_target(ref)(folder)
         if found is not None:
             return found
     raise InvalidOption(
-        f"nothing that is installed reads the folder {folder}; give a release file, or a folder that `dpkit "
-        f"bench` wrote, with this: {install('[bench]')}"
+        f"no installed plugin reads the folder {folder}; give a release file, or a folder that `dpkit bench` "
+        f"wrote, with this installed: {install('[bench]')}"
     )
 
 
 @attrs.frozen
-class Scale:
-    """From values to places in a picture, in percent of its width."""
+class PictureScale:
+    """A map from values to positions in a picture, in percent of its width."""
 
     low: float
     high: float
 
     @classmethod
-    def of(cls, values: Iterable[float], *, larger: bool) -> Scale:
-        """Return the scale of values, from 0 or the least that is shown, to the largest that is finite."""
+    def of(cls, values: Iterable[float], *, larger: bool) -> PictureScale:
+        """Return the scale of values, from 0 or the least value shown, to the largest finite one."""
         finite = [value for value in values if math.isfinite(value)] or [1.0]
         low = max(min(0.0, *finite), FLOOR) if larger else 0.0
         return cls(low, max(*finite, low + 1e-9, 1.0 if larger else low))
 
     def place(self, value: float) -> float:
-        """Return where a value is; at the end that it lies beyond."""
+        """Return the position of a value, clipped to the ends."""
         share = (value - self.low) / (self.high - self.low) if math.isfinite(value) else float(value > 0)
         return round(100 * min(max(share, 0.0), 1.0), 3)
 
 
 @attrs.frozen
-class Line:
-    """A line of a table, in words and in places."""
+class PictureLine:
+    """A line of a table, as text and as positions."""
 
     name: str
     epsilon: str
@@ -87,7 +87,7 @@ class Picture:
 
     name: str
     facts: str
-    lines: tuple[Line, ...]
+    lines: tuple[PictureLine, ...]
     reference: str | None
     across: float | None
     low: str
@@ -95,7 +95,7 @@ class Picture:
 
 
 def page_of_results(document: Mapping[str, Any], name: str) -> str:
-    """Return the page about a folder called ``name``, of which ``document`` says what is known."""
+    """Return the page about a folder called ``name``, with the content ``document``."""
     return template("results.html").render(
         name=name,
         title=document["title"],
@@ -110,7 +110,7 @@ def _picture(table: Mapping[str, Any], *, larger: bool) -> Picture:
     reference = table["reference"]
     values = [value for line in table["lines"] for value in line["quartiles"] or ()]
     values += [] if reference is None else [reference["value"]]
-    scale = Scale.of(values, larger=larger)
+    scale = PictureScale.of(values, larger=larger)
     return Picture(
         table["name"],
         table["facts"],
@@ -122,7 +122,7 @@ def _picture(table: Mapping[str, Any], *, larger: bool) -> Picture:
     )
 
 
-def _line(line: Mapping[str, Any], scale: Scale) -> Line:
+def _line(line: Mapping[str, Any], scale: PictureScale) -> PictureLine:
     quartiles, trials, refused = line["quartiles"], line["trials"], line["refused"]
     lost = [f"{count} {word}" for word in ("refused", "failed") if (count := line[word])]
     told = f"{' and '.join(lost)} of {trials}" if lost else "none"
@@ -130,7 +130,7 @@ def _line(line: Mapping[str, Any], scale: Scale) -> Line:
     median = "refused" if unreached and refused else "none" if unreached else _number(quartiles[1])
     between = "" if unreached else f"{_number(quartiles[0])} to {_number(quartiles[2])}"
     epsilon = "" if line["epsilon"] is None else f"{line['epsilon']:g}"
-    return Line(
+    return PictureLine(
         line["name"],
         epsilon,
         median,

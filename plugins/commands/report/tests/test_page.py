@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import pytest
 from dpkit_command_report.page import bars, facts, page
-from dpkit_command_report.results import Scale, page_of_results
+from dpkit_command_report.results import PictureScale, page_of_results
 from typer.testing import CliRunner
 
 from dpkit_core import Budget, Column, Release, Schema, compose
@@ -291,12 +291,12 @@ def test_a_refusal_is_drawn_as_a_refusal_and_the_reference_across_each_line(resu
 
 
 def test_values_beyond_a_picture_are_at_its_edge():
-    r2 = Scale.of([-50.0, 0.5], larger=True)
+    r2 = PictureScale.of([-50.0, 0.5], larger=True)
     assert (r2.low, r2.high) == (-0.25, 1.0)
     assert (r2.place(-50.0), r2.place(1.0), r2.place(-float("inf"))) == (0.0, 100.0, 0.0)
-    rmse = Scale.of([2.0, 4.0, float("inf")], larger=False)
+    rmse = PictureScale.of([2.0, 4.0, float("inf")], larger=False)
     assert (rmse.low, rmse.high, rmse.place(3.0), rmse.place(float("inf"))) == (0.0, 4.0, 75.0, 100.0)
-    assert Scale.of([], larger=True).place(0.5) == 50.0
+    assert PictureScale.of([], larger=True).place(0.5) == 50.0
 
 
 def test_a_folder_that_nobody_can_read_says_what_to_give(tmp_path):

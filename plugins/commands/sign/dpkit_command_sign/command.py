@@ -1,4 +1,4 @@
-"""``dpkit key``: keys by which releases are signed."""
+"""``dpkit key``: keys for signing releases."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def _key() -> None:
 def new(
     name: Annotated[
         Path,
-        typer.Argument(metavar="NAME", help="Writes NAME.key, to be kept, and NAME.pub, to be published."),
+        typer.Argument(
+            metavar="NAME", help="Writes NAME.key, to be kept secret, and NAME.pub, to be published."
+        ),
     ],
 ) -> None:
-    """Make a key of one's own: NAME.key signs, and NAME.pub lets others verify."""
+    """Make a pair of keys: NAME.key signs, and NAME.pub lets others verify."""
     from dpkit_command_sign.keys import SigningKey
     from dpkit_core.errors import InvalidOption
 
     private, public = (name.with_name(f"{name.name}.{suffix}") for suffix in ("key", "pub"))
     made = SigningKey.new()
     if taken := [path for path in (private, public) if os.path.lexists(path)]:
-        raise InvalidOption(
-            f"{taken[0]} exists; a key that is lost cannot sign again, so choose another NAME"
-        )
+        raise InvalidOption(f"{taken[0]} exists; a lost key cannot be recovered, so choose another NAME")
     for path, content, mode in ((public, made.public.to_pem(), 0o644), (private, made.to_pem(), 0o600)):
         _write(path, content, mode)
-    note(f"wrote {private}, which signs: keep it, and give it to nobody")
+    note(f"wrote {private}, which signs: keep it secret")
     note(f"wrote {public}, which verifies: publish it where readers trust that it is yours")
     print(made.public.id)
 

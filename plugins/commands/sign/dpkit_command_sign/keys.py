@@ -1,6 +1,6 @@
-"""Keys that sign releases, and keys that tell whether one was signed by them.
+"""Keys that sign releases, and keys that verify signatures.
 
-What a signature proves, and what it does not, is said in ``dpkit_core.release.signing``.
+``dpkit_core.release.signing`` explains what a signature proves, and what it does not.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from dpkit_core.release.signing import ALGORITHM, Signature, signed_bytes
 
 
 class InvalidKey(DpkitError):
-    """A file that holds no key of the right kind, or a private key that others can read."""
+    """A file without a key of the right kind, or with a private key that others can read."""
 
 
 @attrs.frozen
 class SigningKey:
-    """A private key, to be kept by whoever vouches for releases."""
+    """A private key, kept by the issuer of releases."""
 
     _key: Ed25519PrivateKey = attrs.field(repr=False)
 
     @classmethod
     def new(cls) -> Self:
-        """Return a new key, of the system's random bits."""
+        """Return a new key from the system's random bits."""
         return cls(Ed25519PrivateKey.generate())
 
     @classmethod
@@ -44,7 +44,7 @@ class SigningKey:
         Raises
         ------
         InvalidKey
-            If it cannot be read, has a password, is of another kind, or is readable for others.
+            If it cannot be read, has a password, is of another kind, or is readable by others.
         """
         text = _content(path)
         if os.name == "posix" and stat.S_IMODE(Path(path).stat().st_mode) & 0o077:
@@ -53,7 +53,7 @@ class SigningKey:
             key = serialization.load_pem_private_key(text, password=None)
         except (TypeError, ValueError, UnsupportedAlgorithm) as error:
             raise InvalidKey(
-                f"{path} is no private key that can be used here: give a PEM file without a password, as "
+                f"{path} is not a private key that can be used here: give a PEM file without a password, as "
                 "`dpkit key new` writes it"
             ) from error
         if not isinstance(key, Ed25519PrivateKey):
@@ -74,14 +74,14 @@ class SigningKey:
         )
 
     def sign(self, release: Release) -> Release:
-        """Return the release with a signature, in place of any that it had."""
+        """Return the release with a signature, which replaces any that it had."""
         value = self._key.sign(signed_bytes(release.to_document()))
         return attrs.evolve(release, signature=Signature(self.public.id, value.hex()))
 
 
 @attrs.frozen
 class VerifyingKey:
-    """A public key, by which anybody can tell whether its holder has signed a release."""
+    """A public key, with which anyone can verify that its holder signed a release."""
 
     _key: Ed25519PublicKey = attrs.field(repr=False)
 
@@ -101,7 +101,11 @@ class VerifyingKey:
             private = b"PRIVATE KEY" in text
             raise InvalidKey(
                 f"{path} is "
-                + ("a private key, which nobody needs for verifying" if private else "no public key in PEM")
+                + (
+                    "a private key, and verifying needs a public one"
+                    if private
+                    else "not a public key in PEM"
+                )
                 + "; give the file NAME.pub that `dpkit key new NAME` writes"
             ) from error
         if not isinstance(key, Ed25519PublicKey):
@@ -119,12 +123,12 @@ class VerifyingKey:
         return self._key.public_bytes(serialization.Encoding.PEM, form)
 
     def objection(self, document: Mapping[str, Any]) -> str | None:
-        """Return why the holder of this key has not signed a release as it is; None if it was signed.
+        """Return why this release is not signed by the holder of this key; None if it is.
 
         Parameters
         ----------
         document
-            The release as its file has it, as plain data.
+            The release as in its file, as plain data.
         """
         if "signature" not in document:
             return "the release is not signed"
@@ -134,11 +138,13 @@ class VerifyingKey:
         except (InvalidRelease, TypeError, AttributeError, ValueError) as error:
             return f"the signature cannot be read: {error}"
         if signature.key != self.id:
-            return f"the release names key {signature.key}, and the key that was given is {self.id}"
+            return f"the release names key {signature.key}, and the given key is {self.id}"
         try:
             self._key.verify(value, signed_bytes(document))
         except InvalidSignature:
-            return "the signature is not of this release: the file was changed, or signed by somebody else"
+            return (
+                "the signature does not match this release: the file was changed, or signed by someone else"
+            )
         return None
 
 

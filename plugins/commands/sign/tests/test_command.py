@@ -42,7 +42,7 @@ def test_a_signed_release_is_verified_by_its_key_alone(dpkit, keys, folder):
     signed = dpkit("verify", "a.json", "--key", "alice.pub")
     assert signed.exit_code == 0
     assert "valid, by key" in words(signed)
-    assert "no signature can prove" in words(signed)
+    assert "No signature can prove" in words(signed)
     assert all(len(line) <= 80 for line in signed.stdout.splitlines())
     document = json.loads(dpkit("verify", "a.json", "--key", "alice.pub", "--format", "json").stdout)
     assert (document["signed"], document["confirmed"]) == (True, True)
@@ -82,7 +82,7 @@ def test_a_saved_plan_is_signed_as_well(dpkit, keys):
 def test_a_key_that_cannot_sign_is_found_before_anything_is_spent(dpkit, keys, folder):
     create = "ledger create l.db --schema facts.toml --account d --epsilon 3 --delta 0"
     assert dpkit(*create.split()).exit_code == 0
-    for key, message in (("none.key", "cannot read key"), ("alice.pub", "no private key")):
+    for key, message in (("none.key", "cannot read key"), ("alice.pub", "not a private key")):
         (folder / "alice.pub").chmod(0o600)
         refused = dpkit(*RUN, "--ledger", "l.db", "--account", "d", "--sign", key)
         assert refused.exit_code == 2

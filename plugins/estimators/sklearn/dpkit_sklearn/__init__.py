@@ -1,6 +1,6 @@
 """Private selection, regression and classification as scikit-learn estimators.
 
-A ``fit`` is a run: it spends ``epsilon`` and ``delta`` of the table that it is given, each time.
+Each ``fit`` is a run: it spends ``epsilon`` and ``delta`` of its table's budget.
 """
 
 from dpkit_sklearn.classifier import PrivateClassifier as PrivateClassifier

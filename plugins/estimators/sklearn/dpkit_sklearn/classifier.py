@@ -20,25 +20,25 @@ from dpkit_sklearn.pipeline import ModelEstimator, warn_of_exact_score
 
 Labels = npt.NDArray[Any]
 
-#: Says that whatever occurs in the target is public.
+#: Declares that the labels that occur in the target are public.
 OBSERVED = "observed"
 
-#: What a label that is no class becomes: the name of no category.
+#: Stands for a label that is no class: the name of no category.
 _NONE = ""
 
-#: Truth values, which are numbers where others are.
+#: Truth values, which are equal to numbers.
 _TRUTHS = {"true": 1.0, "false": 0.0}
 
-#: What the certificate repeats then.
+#: The assertion that the certificate then repeats.
 CLASSES_PUBLIC = "the classes of the target are those that occur in it"
 
 
 class PrivateClassifier(ClassifierMixin, ModelEstimator):
     """A classifier whose ``fit`` is a private run of a part that predicts probabilities.
 
-    Which classes there are is a public fact, because a class that only one record has would give that record
-    away. It is in the schema, whose target is categorical, or in ``classes``. Of two classes, a label that
-    is neither counts as the first; of several, as none.
+    The set of classes is a public fact, because a class with a single record would disclose that record. It
+    comes from the schema, with a categorical target, or from ``classes``. With two classes, any other label
+    counts as the first; with more, as none.
 
     Each ``fit`` spends ``epsilon`` and ``delta``, as with ``PrivateRegressor``; there is no ``random_state``
     and no ``sample_weight`` for the same reasons.
@@ -51,25 +51,25 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         A part that predicts probabilities, or its name: ``boosted_trees``, or for two classes ``sgbdt`` with
         ``regressor__loss="logistic"``.
     accountant
-        A name, or an accountant of the schema's relation; by default ``tight`` where it composes every event
-        of the plan, else ``rdp``.
+        A name, or an accountant for the schema's relation; by default ``tight`` if it supports every event of
+        the plan, else ``rdp``.
     k
-        How many features to select; 5, or all where there are fewer.
+        Number of features to select; 5, or all if there are fewer.
     epsilon, delta
-        What one fit may spend.
+        Budget of one fit.
     select_share
-        Fraction of it for the selection, where there is one.
+        Fraction of it for the selection, if there is one.
     schema
         The public facts, or the path of a schema file. The categories of its target are the classes; without
-        it the names of the columns and ``classes`` are public, and nothing else.
+        it only the names of the columns and ``classes`` are public.
     classes
-        The labels as they are in ``y``: where there is no schema, or ``y`` is not in its words.
-        ``"observed"``, without a schema, declares that whatever labels occur are public, which the
+        The labels in ``y``, if there is no schema, or ``y`` does not use its category names.
+        ``"observed"``, without a schema, declares that the labels that occur are public, which the
         certificate repeats.
     ledger
-        Who pays: ``ledger.payer("account")``. The fits of all copies are charged to that account.
+        The account that pays: ``ledger.payer("account")``. The fits of all copies are charged to it.
     options
-        Options of parts that are given by name, role -> option -> value; also as parameters such as
+        Options of parts given by name, role -> option -> value; also as parameters such as
         ``regressor__trees``.
 
     Attributes
@@ -77,7 +77,7 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
     classes_
         The classes, in the order of the columns of ``predict_proba``; of two, the second is the positive one.
     release_, certificate_
-        What was released, and its certificate.
+        The release, and its certificate.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -134,7 +134,7 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         Raises
         ------
         InvalidOption
-            If neither the schema nor ``classes`` says which classes there are.
+            If neither the schema nor ``classes`` gives the classes.
         DpkitError
             As ``Pipeline.plan`` and ``Plan.run``.
         """
@@ -143,12 +143,12 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         return self
 
     def predict_proba(self, X: Any) -> Matrix:
-        """Return the probability of each class, shape (n, classes), by released numbers alone.
+        """Return the probability of each class, shape (n, classes), from the release alone.
 
         Raises
         ------
         InvalidRelease
-            If the fit ended in a refusal: then there is no model, and the budget is spent.
+            If the fit ended in a refusal: there is no model, but the budget is spent.
         """
         predicted = self._predicted(X)
         if predicted.ndim == 2:  # of several classes
@@ -159,11 +159,10 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
     def predict(self, X: Any) -> Labels:
         """Return the more probable class of each record."""
         probabilities = self.predict_proba(X)
-        labels: Labels = self.classes_[probabilities.argmax(axis=1)]
-        return labels
+        return self.classes_[probabilities.argmax(axis=1)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of records whose class is predicted, computed from them without noise.
+        """Return the accuracy, computed from these records without noise.
 
         Warns
         -----
@@ -175,7 +174,7 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # on the few records of scikit-learn's checks
+        tags.classifier_tags.poor_score = True  # on the small tables of scikit-learn's checks
         return tags
 
     def _schema(self, names: Sequence[str], y: Any) -> Schema:
@@ -189,16 +188,16 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         return attrs.evolve(schema, target=target, assertions=(CLASSES_PUBLIC,) if observed else ())
 
     def _known_classes(self, y: Any) -> Labels:
-        """Return the classes: those that were given, those of the schema, or those that occur."""
+        """Return the classes: those given, those of the schema, or those that occur."""
         if isinstance(self.classes, str) and self.classes == OBSERVED and self.schema is None:
             return _observed(y)
         if self.classes is not None and not isinstance(self.classes, str):
             return _require_several(self.classes, "classes")
         if self.schema is None or self.classes is not None:
             raise InvalidOption(
-                f"classes is {self.classes!r}; which classes there are is a public fact and is not read off "
-                'the records. Give classes=["no", "yes"], or a schema whose target has categories; or '
-                f"without a schema classes={OBSERVED!r}, which declares that the labels that occur are public"
+                f"classes is {self.classes!r}; the classes are a public fact and are not read off the "
+                'records. Give classes=["no", "yes"], or a schema whose target has categories; or, without '
+                f"a schema, classes={OBSERVED!r}, which declares that the labels that occur are public"
             )
         return np.asarray(_categories(super()._schema((), y)))
 
@@ -212,12 +211,13 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
                 f"classes has {len(classes)} labels, the schema {len(names)} categories; name them in order"
             )
         by_text = {str(label): name for label, name in zip(classes, names, strict=True)}
-        numbers = [_number(label) for label in classes]  # one that two labels spell means neither
+        numbers = [_number(label) for label in classes]  # a number that two labels spell is ambiguous
         by_number = {
             number: name for number, name in zip(numbers, names, strict=True) if numbers.count(number) == 1
         }
         target = np.full(len(y), _NONE, dtype=object)
-        # Each entry by itself: it means the same whatever type NumPy or pandas found for all of them.
+        # Entry by entry: its meaning must not depend on the type that NumPy or pandas inferred for all of
+        # them.
         for i, label in enumerate(np.asarray(y).tolist()):
             target[i] = by_text.get(str(label), by_number.get(_number(label), _NONE))
         return target
@@ -255,7 +255,7 @@ def _observed(y: Any) -> Labels:
     if y is None:
         raise InvalidOption(f"classes is {OBSERVED!r}: give y, too, or the classes")
     labels = np.asarray(y)
-    # What the entries are is asked of all at once here: that they are public has been declared.
+    # The type is inferred from all entries here, since they have been declared public.
     labels = np.asarray(labels.tolist()) if labels.dtype == object else labels
     check_classification_targets(labels)
     found: Labels = np.unique(labels)

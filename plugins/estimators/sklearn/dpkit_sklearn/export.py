@@ -1,6 +1,6 @@
-"""Released linear models as fitted estimators of scikit-learn, which know nothing of privacy any more.
+"""Released linear models as fitted estimators of scikit-learn, without dpkit or privacy.
 
-What clips records on the way is a step of its own, so that predictions are those of the release.
+Clipping of records is a separate step, so that predictions are those of the release.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from dpkit_core.mechanisms.moments import clip_rows
 def as_estimator(release: Release) -> BaseEstimator:
     """Return the model of a release as a fitted estimator whose predictions are the same.
 
-    Its records are the model's features, in order: encoded, where the schema has categories. A plain linear
-    model is a ``LinearRegression``; a model that clips is a ``Pipeline``, within a
+    Its input columns are the model's features, in order: encoded, if the schema has categories. A plain
+    linear model is a ``LinearRegression``; a model that clips is a ``Pipeline``, within a
     ``TransformedTargetRegressor`` where predictions are bounded.
 
     Parameters
     ----------
     release
-        With a linear model.
+        A release with a linear model.
 
     Raises
     ------
@@ -70,10 +70,12 @@ def as_estimator(release: Release) -> BaseEstimator:
 
 
 def not_exported(release: Release, kinds: str) -> InvalidRelease:
-    """Return the error of a release whose model is none of the kinds that can be exported."""
+    """Return the error for a release whose model cannot be exported."""
     model = release.model
     kind = "no model" if model is None else f"a model of kind {model.to_document()['kind']!r}"
-    return InvalidRelease(f"the release has {kind}; {kinds} can be exported, others predict by the release")
+    return InvalidRelease(
+        f"the release has {kind}; only {kinds} can be exported: use the predictions of the release"
+    )
 
 
 def require_untransformed(release: Release) -> None:
@@ -82,29 +84,28 @@ def require_untransformed(release: Release) -> None:
     changed = [c.name for c in (*schema.columns, schema.target) if c.transform is not None]
     if changed:
         raise InvalidRelease(
-            f"the schema transforms column {changed[0]!r}, which an exported model would not; predict by the "
-            "release"
+            f"the schema transforms column {changed[0]!r}, which an exported model would not; use the "
+            "predictions of the release"
         )
 
 
 def winsorized(X: Matrix, *, centers: Vector, widths: Vector, radius: float) -> Matrix:
-    """Return rows between their fences as [-1, 1], and no longer than ``radius``."""
+    """Return rows scaled to [-1, 1] between fences, and no longer than ``radius``."""
     with np.errstate(over="ignore", divide="ignore"):
         z = np.clip((X - np.asarray(centers)) / np.asarray(widths), -1.0, 1.0)
         shrink = np.minimum(1.0, radius / np.sqrt(np.square(z).sum(axis=1, keepdims=True)))
-    rows: Matrix = z * shrink
-    return rows
+    return z * shrink
 
 
 def row_clipped(X: Matrix, *, centers: Vector, widths: Vector, norm: float) -> Matrix:
-    """Return scaled rows, a 1 at their end, and no longer than ``norm``."""
+    """Return scaled rows with a 1 appended, and no longer than ``norm``."""
     with np.errstate(over="ignore"):
         z = (X - np.asarray(centers)) / np.asarray(widths)
     return clip_rows(np.column_stack([z, np.ones(len(z))]), norm)
 
 
 def bounded(y: Matrix, *, lower: float, upper: float) -> Matrix:
-    """Return predictions kept between two numbers."""
+    """Return predictions clipped to two numbers."""
     return np.clip(y, lower, upper)
 
 

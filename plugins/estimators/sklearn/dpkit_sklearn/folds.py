@@ -1,41 +1,42 @@
-r"""What a private search over candidates costs: each record is in all folds but one, and is compared once.
+r"""The cost of a private search over candidates: each record is in all training sets but one.
 
-*Mechanism.* Each record draws one of k folds, uniformly and independently of everything. Each of C
-candidates is fitted k times, by a private run on the records outside of one fold. On the records in it, the
-fitted model has gains: 1 - min(1, ((y - prediction) / bound)^2), rounded down to a multiple of 2^-16, or 0
-where the fit was refused or a prediction is not finite. Of several classes, it is 1 less half the squared
-distance of the probabilities from the class. A candidate's score is the sum of its gains over all
-records, and one private selection releases the candidate. Models and scores are thrown away.
+*Mechanism.* Each record draws one of k folds, uniformly and independently of everything. Each of C candidates
+is fitted k times, by a private run on the records outside one fold. Each record in the fold gives the fitted
+model a gain: 1 - min(1, ((y - prediction) / bound)^2), rounded down to a multiple of 2^-16, or 0 if the fit
+was refused or the prediction is not finite. For several classes, it is 1 minus half the squared distance of
+the probabilities from the class. A candidate's score is the sum of its gains over all records, and one
+private selection releases a candidate. Models and scores are discarded.
 
 *Theorem.* If every fit is M_c-private for its plan's events, the whole costs no more than
 
     k - 1 times the events of each candidate's fit, and the selection,
 
 at scores with L-infinity sensitivity 1; their range sensitivity is 1 under add/remove and 2 under
-replace-one. Under add/remove there is besides a delta of 2^-99, for tables of 100 records or more.
+replace-one. Under add/remove there is an additional delta of 2^-99, for tables of 100 records or more.
 
-*Proof.* Let D' be D with one record more, r, or with r in another one's place. Draw the folds of all other
-records alike for both, which changes neither's law, because folds are drawn independently; and fix the fold m
-of r, the same for both under replace-one. Given these,
+*Proof.* Let D' be D with one record more, r, or with r in another one's place. Couple the folds of all other
+records, which changes neither distribution, because folds are drawn independently; and fix the fold m of r,
+the same for both under replace-one. Given these,
 
-1. training tables: the one outside of fold m holds no r, so its C fits have one law. The other k - 1 differ
+1. training tables: the one outside fold m does not contain r, so its C fits have the same distribution. The
+other k - 1 differ
    by r, so each of their C (k - 1) fits is one run of its plan on neighboring tables, and they compose as any
    sequence of mechanisms does (Dong, Roth and Su 2022, Theorem 4; Mironov 2017, Proposition 1).
 2. scores: given all fitted models and folds, a score is a sum over records of a function of the record. r
    adds its gain in fold m, from 0 to 1, to each: all scores rise, by at most 1. Where r replaces another, a
    score moves by the difference of two gains, at most 1 either way, and two scores by at most 2 apart.
 
-The bound does not depend on m. What leaves is a mixture over m and the other folds with the same weights for
-D and D', and neither a hockey-stick divergence nor a moment of the likelihood ratio of two mixtures with the
-same weights is above the largest of their parts'. Under add/remove, D is the same for all m.
+The bound does not depend on m. The output is a mixture over m and the other folds with the same weights for D
+and D', and neither a hockey-stick divergence nor a moment of the likelihood ratio of two mixtures with the
+same weights exceeds the largest of their components. Under add/remove, D is the same for all m.
 
-*Empty tables.* A run refuses a table without records, and its refusal is no event. For D with n records, all
-training tables of D and D' have one unless all n are in one fold: k^(1 - n) <= 2^-99 for n >= 100. For
-replace-one, both are refused alike.
+*Empty tables.* A run refuses a table without records, and no event accounts for that refusal. For D with n
+records, all training tables of D and D' have one unless all n are in one fold: k^(1 - n) <= 2^-99 for n >=
+100. For replace-one, both are refused alike.
 
-*What this is not.* Folds of equal size, or by position, or by a shuffle: taking one record out of those
-changes the folds of others under add/remove. Nor is it a composition of k fits: that is what cross-validation
-costs that does not know its folds.
+*What this does not cover.* Folds of equal size, or by position, or by a shuffle: removing one record would
+change the folds of others under add/remove. Nor is the cost that of k fits, as for cross-validation without
+knowledge of the folds.
 """
 
 from __future__ import annotations
@@ -83,11 +84,11 @@ PROOF = "dpkit_sklearn.folds"
 #: A gain is a whole number of these, so that sums of up to 2^37 records are exact in float64.
 STEPS = 2**16
 
-#: For which the bound on an empty training table is proved.
+#: The number of records from which on the bound on an empty training table is proved.
 LEAST_RECORDS = 100
 EMPTY = 2.0**-99
 
-#: Beside that delta an epsilon has to stand, and none is needed.
+#: An event needs an epsilon besides that delta, though none is spent.
 NO_EPSILON = 1e-12
 
 FOLDS = "the folds are drawn record by record, and who is in which is not published"
@@ -98,11 +99,11 @@ ENOUGH = f"that the table has {LEAST_RECORDS} records or more is public"
 class TotalGain:
     """Scores candidates by the sum of their columns, of numbers from 0 to 1, in steps of 2^-16.
 
-    Values beyond are moved to 0 or 1.
+    Values outside are clipped to 0 or 1.
 
-    *Sensitivity, add/remove.* A record adds from 0 to 1 to each sum: 1, and 1 apart, since all rise.
-    *Replace-one.* The difference of two such: 1, and 2 apart. All is attained. Sums of whole steps are exact
-    below 2^37 records.
+    *Sensitivity, add/remove.* A record adds from 0 to 1 to each sum: 1, with range 1, since all rise.
+    *Replace-one.* The difference of two such contributions: 1, with range 2. All bounds are attained. Sums of
+    whole steps are exact below 2^37 records.
     """
 
     api: ClassVar[int] = 3
@@ -137,21 +138,21 @@ class SearchPlan:
     Attributes
     ----------
     candidates
-        The parameters of each.
+        The parameters of each candidate.
     fits
-        What one fit of each will spend.
+        The plan of one fit of each candidate.
     refits
-        What the last fit will spend, if it is this candidate's; empty if nobody is fitted in the end.
+        The plan of the last fit for each candidate; empty without a last fit.
     folds
-        Into how many parts records are divided.
+        Number of folds.
     comparison
         The private selection of a candidate.
     accountant
-        Who adds up.
+        The accountant of the search.
     schema
         The public facts about the table.
     epsilon, delta
-        Of fits and comparison together.
+        Cost of fits and comparison together.
     """
 
     candidates: tuple[Mapping[str, Any], ...]
@@ -184,11 +185,11 @@ class SearchPlan:
         candidates, fits, refits, folds, schema
             As they are kept.
         comparison
-            Name of a selector, and what the selection of a candidate may spend.
+            Name of a selector, and the epsilon of the selection of a candidate.
         accountant
-            Its name; None for the one by default.
+            Its name; None for the default.
         delta
-            Of the total; by default those of all fits added up.
+            Delta of the total; by default the sum over all fits.
 
         Raises
         ------
@@ -231,7 +232,7 @@ class SearchPlan:
 
     @property
     def events(self) -> tuple[StageEvent, ...]:
-        """What one record pays for: of each candidate all fits but one, and the comparison."""
+        """What one record pays for: all fits but one of each candidate, and the comparison."""
         each = [
             StageEvent(f"fits of candidate {c}", item.event)
             for c, plan in enumerate(self.fits)
@@ -246,12 +247,12 @@ class SearchPlan:
 
     @property
     def together(self) -> Budget:
-        """The total with the last fit, whichever candidate's it is.
+        """The total with the last fit, for any candidate.
 
-        Which one it is follows from what was released. So the largest of the totals, each for one candidate,
-        is no bound: where losses so far are high, it may be the fit that does worse after high losses, and
-        the other one where they are low. Unless all are alike, the last fit enters as what any of them is: a
-        mechanism of the largest epsilon and the largest delta.
+        The candidate follows from what was released. So the largest of the totals for single candidates is
+        no bound: after high losses it may be the fit that is worse after high losses, and another one after
+        low ones. Unless all plans are equal, the last fit is accounted as a mechanism of the largest epsilon
+        and the largest delta of all.
         """
         events = [item.event for item in self.events]
         last = max((plan.budget.delta for plan in self.refits), default=0.0)
@@ -289,14 +290,14 @@ class SearchPlan:
         return "\n".join(["Search", *wrapped])
 
     def certificate(self, releases: tuple[Release, ...] = (), witness: Witness | None = None) -> Certificate:
-        """Return the certificate of fits and comparison; before the run, as much of it as is known.
+        """Return the certificate of fits and comparison; before the run, as far as it is known.
 
         Parameters
         ----------
         releases
-            Those of the runs.
+            The releases of the runs.
         witness
-            Of the charge.
+            The witness of the charge.
         """
         plans = (*self.fits, self.comparison)
         theirs = [release.certificate for release in releases]
@@ -325,18 +326,18 @@ class SearchPlan:
 
 
 def shown(params: Mapping[str, Any]) -> str:
-    """Return the parameters of a candidate in words."""
+    """Return the parameters of a candidate as text."""
     return ", ".join(f"{name} = {value}" for name, value in params.items()) or "as it is"
 
 
 def gains_schema(names: list[str], relation: Neighboring) -> Schema:
-    """Return what is public about a table of gains: one column a candidate, from 0 to 1, and no target."""
+    """Return the schema of a table of gains: one column per candidate, from 0 to 1, and no target."""
     columns = [Column(name, lower=0.0, upper=1.0) for name in names]
     return Schema(tuple(columns), Column("nothing", lower=0.0, upper=1.0), relation)
 
 
 def fold_schema(schema: Schema) -> Schema:
-    """Return what is public about the records outside of a fold: not how many they are."""
+    """Return the schema of the records outside a fold, whose number is private."""
     return attrs.evolve(schema, records=None)
 
 
@@ -346,12 +347,12 @@ def drawn_folds(records: int, folds: int, randomness: Randomness) -> Integers:
     Raises
     ------
     InvalidData
-        If there are fewer records than the proof is for, which is public where it is not.
+        If there are fewer records than the proof requires.
     """
     if records < LEAST_RECORDS:
         raise InvalidData(
-            f"the table has fewer than {LEAST_RECORDS} records, and folds are proved for as many; fit one "
-            "model without a search"
+            f"the table has fewer than {LEAST_RECORDS} records, the least for which folds are proved; fit "
+            "one model without a search"
         )
     return Sampler(randomness.stream("folds")).integers(folds, size=records)
 
@@ -362,7 +363,7 @@ def rows(data: Dataset, keep: Booleans) -> Dataset:
 
 
 def gains(release: Release, data: Dataset, bound: float) -> Vector:
-    """Return one gain from 0 to 1 for each record, 0 where there is no prediction.
+    """Return one gain from 0 to 1 for each record, 0 without a prediction.
 
     Parameters
     ----------
@@ -371,15 +372,15 @@ def gains(release: Release, data: Dataset, bound: float) -> Vector:
     data
         Records that the model has not seen.
     bound
-        The error from which on nothing is gained, in units of the target as the schema transforms it; public.
+        The error from which on the gain is 0, in units of the target as the schema transforms it; public.
     """
     if release.model is None:
         return np.zeros(data.records)
     places = {name: j for j, name in enumerate(data.names)}
     X: Matrix = data.X[:, [places[name] for name in release.model.features]]
     with np.errstate(all="ignore"):
-        predicted = release.model.predict(X)  # data sets are transformed already, targets as well
-        if predicted.ndim == 2:  # probabilities of classes, whose places count from 1
+        predicted = release.model.predict(X)  # data sets and their targets are transformed already
+        if predicted.ndim == 2:  # probabilities of classes, which count from 1
             truth = data.y[:, np.newaxis] == np.arange(1, predicted.shape[1] + 1)
             error = np.square(truth - predicted).sum(axis=1) / 2
         else:
@@ -395,7 +396,7 @@ def compare(plan: SearchPlan, table: Matrix, randomness: Randomness | None = Non
     plan
         Of the search.
     table
-        Gains, one row a record and one column a candidate.
+        Gains, one row per record and one column per candidate.
     randomness
         As ``Plan.run`` takes it.
     """

@@ -1,11 +1,11 @@
-"""Released models as ONNX graphs: for servers and languages that have neither dpkit nor Python.
+"""Released models as ONNX graphs: for servers and languages without dpkit or Python.
 
-The graphs are of plain operators in float64, written here, and not converted from scikit-learn: skl2onnx 1.20
-converts ``LinearRegression``, but neither a ``FunctionTransformer`` that has a function nor a
-``TransformedTargetRegressor``, which keep predictions bounded; and trees of ours are none of scikit-learn's.
+The graphs consist of plain operators in float64 and are built here, not converted from scikit-learn: skl2onnx
+1.20 converts ``LinearRegression``, but neither a ``FunctionTransformer`` with a function nor a
+``TransformedTargetRegressor``, which keep predictions bounded; and dpkit's trees are not scikit-learn's.
 
-A graph predicts what the release predicts up to the order in which sums are rounded: linear models within
-1e-12 of the sum of the sizes of their terms, and probabilities within 1e-12.
+A graph makes the predictions of the release up to the rounding of sums in another order: linear models within
+1e-12 of the sum of the magnitudes of their terms, and probabilities within 1e-12.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dpkit_sklearn.export import not_exported, require_untransformed
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-#: The operators' version: the first with ReduceMax over axes that are an input. Of 2022.
+#: The operator set version, of 2022: the first with ReduceMax over axes given as an input.
 OPSET = 18
 
 #: The version of the file format that belongs to it.
@@ -55,21 +55,21 @@ def as_onnx(release: Release) -> ModelProto:
     """Return the model of a release as an ONNX graph with the same predictions.
 
     Its input ``X`` is a matrix (n x number of features) of float64, whose columns are the model's features in
-    order: encoded, where the schema has categories. Its output is ``prediction`` (n x 1), or of a target of
-    several classes ``probabilities`` (n x number of classes). A missing value, NaN, is treated as the release
-    does. The metadata name features, classes and target, and repeat what the certificate claims.
+    order: encoded, if the schema has categories. Its output is ``prediction`` (n x 1), or ``probabilities``
+    (n x number of classes) for a target with several classes. A missing value, NaN, is treated as by the
+    release. The metadata name features, classes and target, and repeat the claims of the certificate.
 
     Parameters
     ----------
     release
-        With a linear model or trees.
+        A release with a linear model or trees.
 
     Raises
     ------
     InvalidRelease
         If there is no model, or one of another kind, or the schema transforms columns.
     MissingDependency
-        If onnx is not installed, the extra ``onnx``.
+        If onnx is not installed (extra ``onnx``).
     """
     model = release.model
     if not isinstance(model, Exportable):
@@ -106,7 +106,7 @@ def as_onnx(release: Release) -> ModelProto:
 
 
 class _Graph:
-    """Operators one after another; a call adds one and returns the name of its result."""
+    """A graph under construction; a call adds an operator and returns the name of its result."""
 
     def __init__(self, features: Sequence[str]) -> None:
         try:
@@ -130,7 +130,7 @@ class _Graph:
         return name
 
     def number(self, value: float) -> str:
-        """Return the name of a number, which goes with matrices of any shape."""
+        """Return the name of a number, which broadcasts to any shape."""
         return self.constant(value)
 
     def whole(self, values: Any) -> str:
@@ -138,7 +138,7 @@ class _Graph:
         return self.constant(values, np.int64)
 
     def reduced(self, operator: str, name: str) -> str:
-        """Return what an operator makes of each row, as a column."""
+        """Return the reduction of each row by an operator, as a column."""
         return self(operator, name, self.whole([1]), keepdims=1)
 
     def cast(self, name: str, to: str) -> str:
@@ -146,16 +146,16 @@ class _Graph:
         return self("Cast", name, to=getattr(self._onnx.TensorProto, to))
 
     def repeated(self, row: str, width: int) -> str:
-        """Return a matrix that has the same row, of so many entries, for each record."""
+        """Return a matrix with the same row, of ``width`` entries, for each record."""
         records = self("Shape", "X", end=1)
         return self("Expand", row, self("Concat", records, self.whole([width]), axis=0))
 
     def between(self, name: str, lower: float, upper: float) -> str:
-        """Return a matrix with each entry between two numbers."""
+        """Return a matrix with its entries clipped to two numbers."""
         return self("Min", self("Max", name, self.number(lower)), self.number(upper))
 
     def finished(self, result: str, *, output: str, width: int, facts: dict[str, str]) -> ModelProto:
-        """Return the model whose output, a matrix of so many columns, is the result of that name."""
+        """Return the model whose output, a matrix of ``width`` columns, is the named result."""
         helper, double = self._onnx.helper, self._onnx.TensorProto.DOUBLE
         nodes = [*self._nodes, helper.make_node("Identity", [result], [output])]
         graph = helper.make_graph(
@@ -192,13 +192,13 @@ def _filled(graph: _Graph, features: Sequence[Feature]) -> str:
 
 
 def _lacks(graph: _Graph, X: str) -> str:
-    """Return in which rows there is a NaN."""
+    """Return which rows contain NaN."""
     absent = graph.cast(graph("IsNaN", X), "INT32")
     return graph.cast(graph.reduced("ReduceMax", absent), "BOOL")
 
 
 def _along_rows(graph: _Graph, X: str, coefficients: Sequence[float]) -> str:
-    # No product of matrices: each prediction depends on its row alone, as the release's do.
+    # Not a matrix product: each prediction depends on its row alone, as in the release.
     return graph.reduced("ReduceSum", graph("Mul", X, graph.constant([coefficients])))
 
 
@@ -233,10 +233,10 @@ def _leaves_of(graph: _Graph, X: str, model: TreesModel) -> str:
     trees, depth = len(model.splits), model.depth
     splits = model.splits
     if model.shape == "oblivious":
-        # It is a complete tree that asks the same at all places of a level.
+        # It is a complete tree with the same split at all nodes of a level.
         level_of_node = [level for level in range(depth) for _ in range(2**level)]
         splits = tuple(tuple(tree[level] for level in level_of_node) for tree in splits)
-    # One row of all nodes of all trees; a split without a threshold asks whether there is a value.
+    # One row with the nodes of all trees; a split without a threshold asks whether there is a value.
     nodes = [split for tree in splits for split in tree]
     features = graph.whole([feature for feature, _ in nodes])
     thresholds = graph.constant([np.inf if threshold is None else threshold for _, threshold in nodes])

@@ -1,11 +1,10 @@
-"""What the estimators share: parameters that reach the options of parts, and a fit that is a private run.
+"""The base of the estimators: parameters for the options of parts, and a fit that is a private run.
 
-*What is public.* With a schema, what it says. Without, the names of the columns and their number, and nothing
-else: no bound, category or count is taken from the table. An attribute of a fitted estimator is one of these
-or was released.
+*Public facts.* With a schema, those in it. Without one, only the names and the number of the columns: no
+bound, category or count is taken from the table. Attributes of a fitted estimator are public or released.
 
-*What is spent.* Each ``fit`` spends ``epsilon`` and ``delta``. An estimator keeps no account, because
-scikit-learn copies estimators freely: a ledger does (``ledger.payer(...)``), which copies share.
+*Budget.* Each ``fit`` spends ``epsilon`` and ``delta``. An estimator keeps no account, because scikit-learn
+copies estimators freely: a ledger does (``ledger.payer(...)``), and copies share it.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from dpkit_core import Budget, Dataset, Matrix, Plan, Registry, Release, Schema, Vector, compose
-from dpkit_core.data.frames import frame_kinds, is_frame
+from dpkit_core.data.source import is_frame
 from dpkit_core.errors import DpkitError, InvalidOption
 from dpkit_core.ledger.ledger import Payer
 from dpkit_core.pipeline.parts import option_fields
 
-#: The name of the target where nobody names it; the second, if a feature has the first.
+#: The default name of the target; the second if a feature has the first.
 TARGETS = ("y", "target")
 
 
@@ -78,7 +77,7 @@ class PipelineEstimator(BaseEstimator):
         registry = Registry()
         try:
             fields = option_fields(registry.load(registry.find(role, part)))
-        except DpkitError:  # which ``fit`` will say
+        except DpkitError:  # ``fit`` will report it
             return {}
         given = _mapping(_mapping(self.options).get(role))
         return {field.name: given.get(field.name, _default(field.default)) for field in fields}
@@ -105,12 +104,11 @@ class PipelineEstimator(BaseEstimator):
         Parameters
         ----------
         X, y
-            Of which the names of columns are read, and nothing else; may be left out where there is a
-            schema.
+            Only their column names are read; not needed with a schema.
         """
         if self.schema is None and X is None:
             raise InvalidOption(
-                "without a schema, a plan needs the names of columns: give X, or set the schema"
+                "without a schema, a plan needs the names of the columns: give X, or set the schema"
             )
         return self._plan(self._schema(() if X is None else _names(X), y))
 
@@ -137,7 +135,7 @@ class PipelineEstimator(BaseEstimator):
         return Schema.numeric(names, target=called if isinstance(called, str) else next(unused, TARGETS[0]))
 
     def _release(self, X: Any, y: Any, fit_params: Mapping[str, Any]) -> Self:
-        """Run the plan on records that are checked first, and keep what was released."""
+        """Check the records, run the plan on them, and keep the release."""
         _require_none(fit_params)
         payer = self._payer()
         data, schema = self._table(X, y)
@@ -154,7 +152,7 @@ class PipelineEstimator(BaseEstimator):
         if is_frame(X) and self.schema is not None:  # columns are the schema's, found by name
             validate_data(self, X, y, skip_check_array=True)
             records, target = X, column_or_1d(y, warn=True)
-        elif self.schema is not None:  # which says what stands for a missing value, and what a text means
+        elif self.schema is not None:  # it defines how missing values and text are encoded
             records = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
             target = column_or_1d(y, warn=True)
         else:
@@ -168,7 +166,7 @@ class PipelineEstimator(BaseEstimator):
         return Dataset.from_arrays(records, self._target(target), schema), schema
 
     def _target(self, y: Any) -> Any:
-        """Return the target as a dataset takes it."""
+        """Return the target in the form that a dataset takes."""
         return y
 
     def _payer(self) -> Payer | None:
@@ -177,7 +175,7 @@ class PipelineEstimator(BaseEstimator):
         raise InvalidOption(f"ledger is {self.ledger!r}; give one of its accounts, as ledger.payer(ACCOUNT)")
 
     def _records(self, X: Any) -> Any:
-        """Return new records for the released model: a table as it is, or the matrix of all features."""
+        """Return new records for the released model: a table unchanged, or the matrix of all features."""
         check_is_fitted(self, "release_")
         if is_frame(X) and self.schema is not None:
             return X
@@ -186,7 +184,7 @@ class PipelineEstimator(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # there is no seed to set: one would make the noise removable
+        tags.non_deterministic = True  # there is no seed to set: whoever knew it could remove the noise
         tags.target_tags.required = True
         return tags
 
@@ -195,13 +193,13 @@ class ModelEstimator(PipelineEstimator):
     """An estimator whose run ends with a model."""
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return the features that the model may use, in the order in which they were released."""
+        """Return the features that the model may use, in the order of their release."""
         check_is_fitted(self, "release_")
         every = (feature.name for feature in self.certificate_.schema.features)
         return np.array(self.release_.selected or [*every], dtype=object)
 
     def _predicted(self, X: Any) -> Vector | Matrix:
-        """Return what the released model predicts."""
+        """Return the predictions of the released model."""
         records, release = self._records(X), self.release_
         if isinstance(records, np.ndarray) and release.model is not None:
             records = columns_of(records, release, release.model.features)
@@ -209,7 +207,7 @@ class ModelEstimator(PipelineEstimator):
 
 
 def warn_of_exact_score() -> None:
-    """Say that a score is about to be computed from records without noise."""
+    """Warn that a score is about to be computed from records without noise."""
     warnings.warn(
         "the score is computed from the records without noise, and no certificate covers it; "
         "show it to others only if these records are public",
@@ -219,7 +217,7 @@ def warn_of_exact_score() -> None:
 
 
 def positions(release: Release, names: tuple[str, ...]) -> list[int]:
-    """Return where ``names`` are among the features of a release's schema."""
+    """Return the indices of ``names`` among the features of a release's schema."""
     known = {feature.name: j for j, feature in enumerate(release.certificate.schema.features)}
     return [known[name] for name in names]
 
@@ -236,22 +234,26 @@ def _names(X: Any) -> list[str]:
 
 
 def _require_numbers(X: Any) -> None:
+    from dpkit_core.data.frames import frame_kinds  # noqa: PLC0415 - arrays are used without pyarrow
+
     others = [name for name, kind in frame_kinds(X, {}).items() if kind != "numeric"]
     if others:
-        raise InvalidOption(f"column {others[0]!r} holds dates; say so in a schema, as by Schema.from_frame")
+        raise InvalidOption(
+            f"column {others[0]!r} holds dates; declare it in a schema, for example by Schema.from_frame"
+        )
 
 
 @contextmanager
 def _advised() -> Iterator[None]:
-    """Add to scikit-learn's words on missing values, which advise to impute, what that would release."""
+    """Add to scikit-learn's advice to impute missing values what imputing would release."""
     try:
         yield
     except ValueError as error:
         if "NaN" in str(error):
             error.add_note(
-                "An imputer reads exact statistics off the records, which no certificate covers. With a "
-                "schema, its columns say what stands for a missing value: missing = 'drop', 'constant' or "
-                "'indicator'."
+                "An imputer reads exact statistics off the records, which no certificate covers. Use a "
+                "schema instead, whose columns say how to treat missing values: missing = 'drop', "
+                "'constant' or 'indicator'."
             )
         raise
 
@@ -259,8 +261,8 @@ def _advised() -> Iterator[None]:
 def _require_none(fit_params: Mapping[str, Any]) -> None:
     if fit_params.get("sample_weight") is not None:
         raise InvalidOption(
-            "sample_weight is not accepted: a weight multiplies how far one record can move what is "
-            "released, and the noise is made for records that all count once. Leave it out"
+            "sample_weight is not accepted: a weight multiplies the influence of one record, and the noise "
+            "is calibrated for records that all count once. Omit it"
         )
     unknown = sorted(set(fit_params) - {"sample_weight"})
     if unknown:

@@ -16,9 +16,9 @@ from dpkit_sklearn.pipeline import ModelEstimator, warn_of_exact_score
 class PrivateRegressor(RegressorMixin, ModelEstimator):
     """A regressor whose ``fit`` is a private run, with or without a private selection before it.
 
-    Each ``fit`` spends ``epsilon`` and ``delta``: cross-validation with k folds spends k times, a grid search
-    k times for each candidate and once more for the refit. Give a ledger to have that added up, and stopped
-    where it ends. There is no ``random_state``, because whoever knows a seed can remove the noise, and no
+    Each ``fit`` spends ``epsilon`` and ``delta``: cross-validation with k folds spends them k times, a grid
+    search k times for each candidate and once more for the refit. Use a ledger to add these up and to enforce
+    a limit. There is no ``random_state``, because anyone who knows the seed can remove the noise, and no
     ``sample_weight``, because a weight would change the sensitivity.
 
     Parameters
@@ -28,28 +28,27 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
     regressor
         A part, or its name.
     accountant
-        A name, or an accountant of the schema's relation; by default ``tight`` where it composes every event
-        of the plan, else ``rdp``.
+        A name, or an accountant for the schema's relation; by default ``tight`` if it supports every event of
+        the plan, else ``rdp``.
     k
-        How many features to select; 5, or all where there are fewer.
+        Number of features to select; 5, or all if there are fewer.
     epsilon, delta
-        What one fit may spend.
+        Budget of one fit.
     select_share
-        Fraction of it for the selection, where there is one.
+        Fraction of it for the selection, if there is one.
     schema
         The public facts, or the path of a schema file. With it, columns of data frames are found by name, and
-        a matrix holds its features in order. Without it, the names of the columns are public and nothing
-        else.
+        a matrix has its features in order. Without it, only the names of the columns are public.
     ledger
-        Who pays: ``ledger.payer("account")``. The fits of all copies are charged to that account.
+        The account that pays: ``ledger.payer("account")``. The fits of all copies are charged to it.
     options
-        Options of parts that are given by name, role -> option -> value; also as parameters such as
+        Options of parts given by name, role -> option -> value; also as parameters such as
         ``regressor__feature_norm``.
 
     Attributes
     ----------
     release_
-        What was released: selected features, model, certificate.
+        The release: selected features, model, certificate.
     certificate_
         The certificate of ``release_``.
     n_features_in_, feature_names_in_
@@ -111,12 +110,12 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
         return self._release(X, y, fit_params)
 
     def predict(self, X: Any) -> Vector:
-        """Return one prediction per record, by released numbers alone.
+        """Return one prediction per record, from the release alone.
 
         Raises
         ------
         InvalidRelease
-            If the fit ended in a refusal: then there is no model, and the budget is spent.
+            If the fit ended in a refusal: there is no model, but the budget is spent.
         """
         return self._predicted(X)
 
@@ -126,13 +125,13 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
         Warns
         -----
         ExactScore
-            Always: the score of private records is a release that no certificate covers, in
-            cross-validation, too. Ignore the warning where the records are public.
+            Always: the score of private records is a release that no certificate covers, also in
+            cross-validation. Ignore the warning if the records are public.
         """
         warn_of_exact_score()
         return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # on the few records of scikit-learn's checks
+        tags.regressor_tags.poor_score = True  # on the small tables of scikit-learn's checks
         return tags

@@ -1,4 +1,4 @@
-"""A search over parameters that knows its folds and its candidates."""
+"""A search over parameters that accounts for its folds and its candidates."""
 
 from __future__ import annotations
 
@@ -27,60 +27,59 @@ from dpkit_sklearn.folds import SearchPlan, compare, drawn_folds, fold_schema, g
 from dpkit_sklearn.pipeline import ModelEstimator
 from dpkit_sklearn.regressor import PrivateRegressor
 
-#: What all candidates share: they are compared on one table, and the search pays.
+#: Parameters that all candidates share: they are compared on one table, and the search pays.
 SHARED = ("classes", "ledger", "schema")
 
 
 class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Fits each candidate in each fold, selects one privately, and fits that one on all records.
 
-    ``GridSearchCV`` of a private estimator costs k fits for each candidate, and its scores are exact. Here
-    records are divided into folds at random, each pays for the k - 1 fits of each candidate that it is in,
-    and candidates are compared by one private selection on bounded gains, with no score published. ``plan``
-    shows the price; the proof is in ``dpkit_sklearn.folds``.
+    ``GridSearchCV`` with a private estimator costs k fits for each candidate, and its scores are exact. Here
+    records are divided into folds at random, each record pays for the k - 1 fits of each candidate that it is
+    in, and candidates are compared by one private selection on bounded gains, without publishing any score.
+    ``plan`` shows the cost; the proof is in ``dpkit_sklearn.folds``.
 
-    Fits and comparison are one charge with one certificate, ``certificate_``. The last fit is another, of the
-    selected candidate's own: ``best_estimator_.certificate_``. Before anything is spent, the account must
-    have enough for both.
+    Fits and comparison are one charge with one certificate, ``certificate_``. The last fit is another charge,
+    with the certificate ``best_estimator_.certificate_``. Before anything is spent, the account must have
+    enough for both.
 
     Parameters
     ----------
     estimator
-        A ``PrivateRegressor`` or ``PrivateClassifier``, whose ``epsilon`` and ``delta`` one fit may spend.
+        A ``PrivateRegressor`` or ``PrivateClassifier`` with the budget of one fit.
     param_grid
-        As of ``GridSearchCV``: lists of values, or a list of such grids. Prices may differ, so ``epsilon``
-        may be among them.
+        As for ``GridSearchCV``: lists of values, or a list of such grids. Candidates may differ in cost, so
+        ``epsilon`` may be among the parameters.
     cv
         Number of folds.
     compare_epsilon
-        What the selection of a candidate may spend.
+        Epsilon of the selection of a candidate.
     selector
-        The name of the part that selects.
+        The name of the selector.
     accountant
-        The name of the accountant that adds up; by default ``tight`` where it composes every event, else
-        ``rdp``.
+        The name of the accountant; by default ``tight`` if it supports every event, else ``rdp``.
     delta
-        Of the total; by default the deltas of all fits added up.
+        Delta of the total; by default the sum over all fits.
     error_bound
-        The error from which on a prediction gains nothing, in units of the target, as the schema transforms
-        it; public. By default the distance of the target's bounds in the schema. Probabilities have 1.
+        The error from which on the gain of a prediction is 0, in units of the target as the schema transforms
+        it; public. By default the distance of the target's bounds in the schema. 1 for probabilities.
     refit
         Whether to fit the selected candidate on all records.
     ledger
-        Who pays: ``ledger.payer("account")``.
+        The account that pays: ``ledger.payer("account")``.
 
     Attributes
     ----------
     best_index_, best_params_
-        The candidate that was selected.
+        The selected candidate.
     best_estimator_
-        It, fitted on all records.
+        The selected candidate, fitted on all records.
     certificate_
         The certificate of fits and comparison.
     release_
-        It as a release, which ``verify`` examines.
+        The certificate as a release, for ``verify``.
     plan_
-        What was spent.
+        The plan of the search.
 
     Examples
     --------
@@ -127,12 +126,12 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         X, y
-            Of which the names of columns are read, and nothing else; may be left out where there is a schema.
+            Only their column names are read; not needed with a schema.
 
         Raises
         ------
         InvalidOption
-            If a candidate changes what all have to share.
+            If a candidate changes a parameter that all must share.
         CannotCompose
             If a fit cannot be planned or is not private, or there is no finite total.
         """
@@ -149,7 +148,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         OverBudget
-            If the account has not enough for search and last fit; nothing is spent.
+            If the account cannot pay for both search and last fit; nothing is spent.
         InvalidData
             If there are fewer than 100 records; nothing is spent.
         DpkitError
@@ -177,26 +176,23 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return what the selected candidate predicts."""
+        """Return the predictions of the selected candidate."""
         check_is_fitted(self, "best_estimator_")
-        predicted: npt.NDArray[Any] = self.best_estimator_.predict(X)
-        return predicted
+        return self.best_estimator_.predict(X)
 
     def _predict_proba(self, X: Any) -> npt.NDArray[Any]:
         """Return the probability of each class, by the selected candidate."""
         check_is_fitted(self, "best_estimator_")
-        predicted: npt.NDArray[Any] = self.best_estimator_.predict_proba(X)
-        return predicted
+        return self.best_estimator_.predict_proba(X)
 
-    # Only where the estimator has it.
+    # Only if the estimator has it.
     predict_proba = available_if(lambda search: hasattr(search.estimator, "predict_proba"))(_predict_proba)
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
         """The classes of the selected candidate."""
         check_is_fitted(self, "best_estimator_")
-        classes: npt.NDArray[Any] = self.best_estimator_.classes_
-        return classes
+        return self.best_estimator_.classes_
 
     def score(self, X: Any, y: Any) -> float:
         """Return the score of the selected candidate on these records, without noise; it warns."""
@@ -217,11 +213,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         if not isinstance(given, ModelEstimator):
             raise InvalidOption(f"estimator is {given!r}; give a PrivateRegressor or a PrivateClassifier")
         if self.estimator.ledger is not None:
-            raise InvalidOption(
-                "the estimator has a ledger of its own; give the ledger to the search, which pays"
-            )
-        base: ModelEstimator = clone(self.estimator)
-        return base
+            raise InvalidOption("the estimator has its own ledger; give the ledger to the search, which pays")
+        return clone(self.estimator)
 
     def _candidate(self, params: Mapping[str, Any]) -> ModelEstimator:
         # A grid's values are the caller's objects, and an estimator never changes its parameters.
@@ -255,14 +248,14 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         )
 
     def _bound(self, schema: Schema) -> float:
-        """Return the public error from which on nothing is gained."""
+        """Return the public error from which on the gain is 0."""
         if isinstance(self.estimator, PrivateClassifier):
             return 1.0
         bounds = schema.outcome.bounds
         if self.error_bound is None and bounds is None:
             raise InvalidOption(
-                f"target {schema.target.name!r} has no public bounds, so errors have none; give error_bound, "
-                "the error from which on a prediction is worthless, from public knowledge"
+                f"target {schema.target.name!r} has no public bounds, so errors are unbounded; give "
+                "error_bound, the error from which on a prediction is worthless, from public knowledge"
             )
         bound = self.error_bound if self.error_bound is not None or bounds is None else bounds[1] - bounds[0]
         if not (isinstance(bound, int | float) and 0 < bound < np.inf):
@@ -270,12 +263,12 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         return float(bound)
 
     def _reserve(self, plan: SearchPlan) -> Reservation | None:
-        """Charge fits and comparison as one, if the account can pay for the last fit as well."""
+        """Charge fits and comparison together, if the account can pay for the last fit as well."""
         policy = Policy.of_site()
         policy.require_budget(plan.together)
         if policy.ledger is not None:
             raise AgainstPolicy(
-                "the site charges every run by itself, and a search pays for its fits together; use "
+                "the site charges every run separately, and a search pays for its fits together; use "
                 "GridSearchCV, which pays for each"
             )
         payer = self._base().set_params(ledger=self.ledger)._payer()
@@ -303,14 +296,14 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
 
 
 def _of_last_fit(payer: Payer | None) -> Payer | None:
-    """Return who pays for the last fit: a charge beside that of the search, which has the identity given."""
+    """Return the payer of the last fit: a second charge, since the search has the given identity."""
     if payer is None or payer.charge is None:
         return payer
     return attrs.evolve(payer, charge=f"{payer.charge}, last fit")
 
 
 def _require_both(plan: SearchPlan, payer: Payer, charge: Charge) -> None:
-    """Raise unless the account has enough for the search and whichever fit comes last."""
+    """Raise unless the account can pay for the search and the last fit of any candidate."""
     statement = payer.ledger.statement(payer.account)
     measure, limits = statement.account.measure, statement.account.limits
     spent = add(statement.total, payer.ledger.price(charge))

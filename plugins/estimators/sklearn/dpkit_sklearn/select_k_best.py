@@ -20,32 +20,32 @@ from dpkit_sklearn.pipeline import PipelineEstimator, positions
 class PrivateSelectKBest(SelectorMixin, PipelineEstimator):
     """Keeps the k features that a private selection has released, as ``sklearn`` selectors do.
 
-    Each ``fit`` spends ``epsilon`` and ``delta``. What comes after it in a pipeline sees the records, so the
-    pipeline as a whole is as private as that: put a ``PrivateRegressor`` there, and its price is added.
+    Each ``fit`` spends ``epsilon`` and ``delta``. Later steps of a pipeline see the records, so the pipeline
+    as a whole is private only if they are: use a ``PrivateRegressor``, whose cost is added.
 
     Parameters
     ----------
     scorer, selector
         Parts, or their names.
     accountant
-        A name, or an accountant of the schema's relation; by default ``tight`` where it composes every event
-        of the plan, else ``rdp``.
+        A name, or an accountant for the schema's relation; by default ``tight`` if it supports every event of
+        the plan, else ``rdp``.
     k
-        How many features to select; 5, or all where there are fewer.
+        Number of features to select; 5, or all if there are fewer.
     epsilon, delta
-        What one fit may spend.
+        Budget of one fit.
     schema
         The public facts, or the path of a schema file. All its columns must be numeric.
     ledger
-        Who pays: ``ledger.payer("account")``.
+        The account that pays: ``ledger.payer("account")``.
     options
-        Options of parts that are given by name, role -> option -> value; also as parameters such as
+        Options of parts given by name, role -> option -> value; also as parameters such as
         ``scorer__penalty``.
 
     Attributes
     ----------
     release_
-        What was released; ``release_.selected`` has the names in the order of the selection.
+        The release; ``release_.selected`` has the names in the order of the selection.
     certificate_
         The certificate of ``release_``.
     n_features_in_, feature_names_in_
@@ -116,6 +116,6 @@ def _require_numeric(schema: Schema) -> None:
     if categorical:
         raise InvalidOption(
             f"column {categorical[0]!r} is categorical: a scikit-learn selector keeps or drops whole "
-            "columns, dpkit selects categories. Encode it first by OneHotEncoder with categories that are "
-            "public, or use PrivateRegressor, which does both"
+            "columns, while dpkit selects categories. Encode it first by OneHotEncoder with public "
+            "categories, or use PrivateRegressor, which does both"
         )

@@ -179,7 +179,7 @@ def test_a_plan_shows_the_price_before_anything_is_spent(table, payer):
     model = PrivateRegressor(ledger=ledger, schema=SCHEMA, epsilon=1.0)
     assert model.plan().epsilon <= 1.0
     assert PrivateRegressor(epsilon=1.0).plan(table[0]).epsilon <= 1.0
-    with pytest.raises(InvalidOption, match="names of columns"):
+    with pytest.raises(InvalidOption, match="names of the columns"):
         PrivateRegressor().plan()
     assert not charges(ledger)
 
@@ -216,7 +216,7 @@ def test_an_unknown_part_is_said_by_fit(table):
 def test_sample_weight_is_refused_with_the_reason(estimator, table, payer):
     ledger = payer(3.0)
     estimator = clone(estimator).set_params(ledger=ledger, schema=SCHEMA)
-    with pytest.raises(InvalidOption, match="a weight multiplies how far one record can move"):
+    with pytest.raises(InvalidOption, match="a weight multiplies the influence of one record"):
         estimator.fit(*table, sample_weight=np.ones(3000))
     with pytest.raises(TypeError, match="no parameter 'groups'"):
         estimator.fit(*table, groups=None)

@@ -1,26 +1,26 @@
-"""Entries in a table of PostgreSQL: the backend of several machines.
+"""Entries in a PostgreSQL table: the backend for several machines.
 
 *Serial.* A second table has one row, the *turn*. A writing transaction first takes a lock on it (``SELECT
-... FOR UPDATE``), so one writes at a time. The level is READ COMMITTED, at which every statement sees what
-was committed before it began, hence all that earlier writers did. Nothing has to be begun again because of
-others; should a server end a transaction for its own reasons, it is. Readers take one snapshot (REPEATABLE
-READ) and wait for nobody.
+... FOR UPDATE``), so one writes at a time. The isolation level is READ COMMITTED, at which every statement
+sees what was committed before it began, hence all earlier writes. No transaction has to be retried because of
+others; one that the server ends for its own reasons is retried. Readers take one snapshot (REPEATABLE READ)
+and never wait.
 
-*Durable.* A commit is answered when it is on the disk (``synchronous_commit = on``, whatever the defaults
-of a role or database are), and a server that does not wait for its disk (``fsync = off``) is refused. A
-copy that follows later may lack the last entries when it takes over: what was released testifies to them,
-and the audit tells.
+*Durable.* A commit returns when it is on disk (``synchronous_commit = on``, whatever the defaults of the role
+or database), and a server that does not wait for its disk (``fsync = off``) is refused. An asynchronous
+replica may lack the last entries when it takes over: releases are witnesses to them, and the audit reports
+it.
 
-*Whole.* A connection that is lost before the commit is sent has undone everything. One that is lost
-afterwards leaves the outcome open: that is ``InDoubt``, and asking again finds out.
+*Atomic.* A connection that is lost before the commit is sent undoes everything. One that is lost afterwards
+leaves the outcome unknown: that is ``InDoubt``, and repeating the request resolves it.
 
-Triggers refuse to change or delete an entry, and to add one that does not follow the last. The roles of
-those who run need ``SELECT`` and ``INSERT`` on the entries and ``SELECT`` and ``UPDATE`` on the turn,
-nothing else: then the server itself keeps what is written from them.
+Triggers prevent changing or deleting an entry, and adding one that does not follow the last. The roles of
+users need only ``SELECT`` and ``INSERT`` on the entries and ``SELECT`` and ``UPDATE`` on the turn: then the
+server itself protects entries from them.
 
-Each transaction opens a connection of its own and closes it, so none is shared by threads or carried into a
-forked process. A client that falls silent in a transaction is cut off after ``SECONDS``, so that it cannot
-keep others waiting.
+Each transaction opens and closes its own connection, so none is shared between threads or inherited by a
+forked process. A client that is idle in a transaction is disconnected after ``SECONDS``, so that it cannot
+block others.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from dpkit_core.errors import InvalidLedger, LedgerUnavailable
 from dpkit_core.ledger.entries import KINDS, NOTHING, OUTCOMES, Entry
 from dpkit_core.ledger.store import InDoubt, Store, Transaction
 
-#: How long a writer waits for others, and others for a writer that fell silent.
+#: How long a writer waits for others, and others for an idle writer.
 SECONDS = 60
 
 _COLUMNS = tuple(field.name for field in attrs.fields(Entry))
@@ -51,7 +51,7 @@ _INSERT = text(
 )
 _KINDS = ", ".join(f"'{kind}'" for kind in KINDS)
 _SETTLED = ", ".join(f"'{outcome}'" for outcome in OUTCOMES)
-# One statement a paragraph, as the driver takes one at a time.
+# One statement per paragraph, since the driver takes one at a time.
 _SCHEMA = f"""
 CREATE TABLE dpkit_turn (whose INTEGER PRIMARY KEY CHECK (whose = 1))
 
@@ -100,13 +100,13 @@ CREATE TRIGGER dpkit_at_the_end BEFORE INSERT ON dpkit_entry
 
 _DRIVER = "postgresql+psycopg"
 
-# Any number that others are not likely to lock by: "dpkit" in ASCII.
+# A lock number that others are unlikely to use: "dpkit" in ASCII.
 _CREATING = 0x64706B6974
 
-# Classes of errors, by the first two of the five letters of PostgreSQL's codes.
+# Classes of errors, by the first two of the five characters of PostgreSQL's codes.
 _AGAIN = ("08", "40", "57")  # connection, transaction rolled back, ended by an operator or a shutdown
 _DAMAGED = ("XX",)
-_REFUSED = ("22", "23", "42", "P0")  # data, integrity, tables that are not there, triggers
+_REFUSED = ("22", "23", "42", "P0")  # data, integrity, missing tables, triggers
 _NOT_ALLOWED = "42501"
 
 
@@ -149,8 +149,7 @@ class _Transaction:
         which = "" if kind is None else " AND kind = :kind"
         statement = text(f"SELECT count(*) FROM dpkit_entry WHERE account = :account{which}")
         values = {"account": account} | ({} if kind is None else {"kind": kind})
-        number: int = self._connection.execute(statement, values).scalar_one()
-        return number
+        return self._connection.execute(statement, values).scalar_one()
 
     def append(self, entry: Entry, /) -> None:
         self._connection.execute(_INSERT, attrs.asdict(entry, recurse=False))
@@ -166,24 +165,24 @@ class _Transaction:
 class PostgresqlStore:
     """The tables ``dpkit_entry`` and ``dpkit_turn`` of one schema of a database.
 
-    Its transactions are as ``dpkit_core.ledger.store`` says. The schema is the first that a connection finds;
-    another is named in the URL, ``postgresql://HOST/DATABASE?options=-csearch_path%3Dlucky``.
+    Its transactions are those that ``dpkit_core.ledger.store`` specifies. The schema is the first on the
+    search path; the URL can name another, ``postgresql://HOST/DATABASE?options=-csearch_path%3Dlucky``.
 
     Attributes
     ----------
     url
-        As libpq understands it, such as ``postgresql://user@host/database``. A password is better kept in
-        ``~/.pgpass``, where no command line or rule shows it.
+        In the form of libpq, such as ``postgresql://user@host/database``. Keep a password in ``~/.pgpass``,
+        where no command line or policy shows it.
     """
 
     url: str = attrs.field(repr=False)
 
     @classmethod
     def create(cls, url: str, /) -> Self:
-        """Return the tables, made where there are none."""
+        """Return the tables, created if there are none."""
         store = cls(url)
         with store._connection() as connection:
-            # Two who create at once: the second waits, and finds what the first has made.
+            # If two create them at once, the second waits, and finds the tables of the first.
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CREATING})
             if not store._exists(connection):
                 for statement in _SCHEMA.split("\n\n"):
@@ -197,7 +196,7 @@ class PostgresqlStore:
         with store._connection() as connection:
             if not store._exists(connection):
                 raise InvalidLedger(
-                    f"there is no ledger in {store.shown}; `dpkit ledger create {store.shown} ...` makes one"
+                    f"there is no ledger in {store.shown}; `dpkit ledger create URL ...` creates one"
                 )
         return store
 
@@ -208,11 +207,11 @@ class PostgresqlStore:
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[_Transaction]:
-        """Return a transaction on a connection of its own."""
+        """Yield a transaction on its own connection."""
         with self._connection(write=write) as connection:
             if write and connection.execute(text("SELECT whose FROM dpkit_turn FOR UPDATE")).first() is None:
                 raise InvalidLedger(
-                    f"the row of dpkit_turn in {self.shown} is gone; without it, writers do not wait"
+                    f"the row of dpkit_turn in {self.shown} is missing; without it, writers do not wait"
                 )
             yield _Transaction(connection)
 
@@ -246,12 +245,12 @@ class PostgresqlStore:
             connection.exec_driver_sql(f"SET LOCAL {setting} = '{value}'")
         if connection.exec_driver_sql("SHOW fsync").scalar_one() != "on":
             raise InvalidLedger(
-                f"{self.shown} has fsync = off, so what is committed may be lost; set it to on, and start it "
-                "again"
+                f"{self.shown} has fsync = off, so committed entries may be lost; set it to on, and restart "
+                "the server"
             )
 
     def _raise(self, error: exc.SQLAlchemyError, *, sent: bool) -> None:
-        """Raise what ``Store`` promises, of an error of the database or of the way to it."""
+        """Raise the error that ``Store`` specifies for an error of the database or the connection."""
         origin = getattr(error, "orig", None)
         code = (origin.sqlstate or "") if isinstance(origin, psycopg.Error) else ""
         why = str(origin or error).strip().partition("\n")[0]
@@ -261,7 +260,7 @@ class PostgresqlStore:
         if code.startswith(_DAMAGED):
             raise InvalidLedger(f"{self.shown} is damaged ({why})") from error
         if isinstance(error, exc.DataError) or (code.startswith(_REFUSED) and code != _NOT_ALLOWED):
-            raise InvalidLedger(f"{self.shown} is no ledger, or refuses an entry ({why})") from error
+            raise InvalidLedger(f"{self.shown} is not a ledger, or refuses an entry ({why})") from error
         raise LedgerUnavailable(
             f"ledger {self.shown} cannot be used now ({why}); nothing was written to it"
         ) from error
@@ -269,13 +268,13 @@ class PostgresqlStore:
 
 @functools.lru_cache(maxsize=8)
 def _engine(url: str) -> Engine:
-    """Return the way to a database; it holds no connection, so a forked process may use it."""
+    """Return the engine of a database; it keeps no connection, so a forked process may use it."""
     return create_engine(_url(url), poolclass=NullPool, connect_args={"connect_timeout": 10})
 
 
 def _url(url: str) -> URL:
     try:
-        # libpq knows both spellings, SQLAlchemy one.
+        # libpq accepts both spellings, SQLAlchemy one.
         parsed = make_url(re.sub("^postgres:", "postgresql:", url))
     except (exc.ArgumentError, ValueError) as error:
         raise InvalidLedger(

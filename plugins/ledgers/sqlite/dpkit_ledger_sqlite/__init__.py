@@ -1,4 +1,4 @@
-"""Ledgers in a file of SQLite, for the runs of one machine."""
+"""Ledgers in a SQLite file, for the runs of one machine."""
 
 from dpkit_ledger_sqlite.sqlite import SqliteStore
 

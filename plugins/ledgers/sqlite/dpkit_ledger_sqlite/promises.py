@@ -1,6 +1,6 @@
-"""What every backend of the ledger must do, as checks that any backend can run.
+"""The promises of every ledger backend, as checks that any backend can run.
 
-In the tests of one::
+In the tests of a backend::
 
     from dpkit_ledger_sqlite.promises import CHECKS
 
@@ -8,11 +8,11 @@ In the tests of one::
     def test_backend(check, database):
         check(lambda: Ledger.create(database.url()))
 
-Each check takes a function that makes a new ledger, and raises ``PromiseBroken`` where a promise is broken.
-Most start other processes, which open the ledger again by themselves.
+Each check takes a function that creates a new ledger, and raises ``PromiseBroken`` if a promise is broken.
+Most start other processes, which open the ledger themselves.
 
-The checks are about behavior: charge first, never give back, count exactly, one account whoever asks, one
-charge however often it is asked for, and all of that for processes that race or are killed.
+The checks are about behavior: charge first, never refund, count exactly, one account for all users, one
+charge for repeated requests, and all of that for processes that race or are killed.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from dpkit_core.privacy.events import PureDP
 from dpkit_core.privacy.filters import Basic, Claim, Ticks, add
 
 Fresh: TypeAlias = Callable[[], Ledger]
-"""Makes a new ledger, without accounts."""
+"""Creates a new ledger without accounts."""
 
 SCHEMA = Schema.numeric(["a", "b"], target="y", bounds={"a": (0, 1)})
 
-#: The last of a budget, for which so many processes race, and how many of them can have it.
+#: The number of processes that race for the rest of a budget, and how many of them it can pay for.
 RACERS, PLACES = 16, 5
 
 
@@ -58,12 +58,12 @@ class PromiseBroken(AssertionError):
 
 
 def account(name: str = "diamonds", epsilon: float = 1.0, delta: float = 1e-6) -> Account:
-    """Return an account to check with, which adds up epsilons and deltas."""
+    """Return an account for the checks, which adds up epsilons and deltas."""
     return Account(name, SCHEMA, Budget(epsilon, delta), Basic())
 
 
 def charge(epsilon: float = 0.1, delta: float = 0.0, *, on: str = "diamonds", **facts: Any) -> Charge:
-    """Return a charge of a run with this cost; ``facts`` as of ``Charge``."""
+    """Return a charge for a run with this cost; ``facts`` as for ``Charge``."""
     relation = Neighboring.ADD_OR_REMOVE_ONE
     claim = Claim(epsilon, delta, (PureDP(epsilon, relation),), relation)
     return Charge(on, claim, SCHEMA, "0" * 64, **facts)
@@ -76,7 +76,7 @@ def require(kept: bool, promise: str) -> None:
 
 
 def granted(ledger: Ledger, epsilon: float = 0.1, most: int = 100, **facts: Any) -> int:
-    """Return how many equal charges are admitted, one after the other, up to ``most``."""
+    """Return how many equal charges are admitted in a row, up to ``most``."""
     for count in range(most):
         try:
             ledger.reserve(charge(epsilon, **facts))
@@ -93,7 +93,7 @@ def _opened(fresh: Fresh, *accounts: Account) -> Ledger:
 
 
 def check_charged_before_the_run(fresh: Fresh) -> None:
-    """What is reserved is spent from then on, for every handle, although nothing is settled."""
+    """A reservation is spent at once, for every handle, even if it is never settled."""
     ledger = _opened(fresh)
     reservation = ledger.reserve(charge(0.7))
     require(ledger.statement("diamonds").total == (700_000_000, 0), "a reservation counts as spent at once")
@@ -104,7 +104,7 @@ def check_charged_before_the_run(fresh: Fresh) -> None:
 
 
 def check_nothing_is_given_back(fresh: Fresh) -> None:
-    """However a run ends, its charge stays."""
+    """A charge stays however its run ends."""
     ledger = _opened(fresh, account(epsilon=0.1 * len(OUTCOMES)))
     for outcome in OUTCOMES:
         ledger.settle(ledger.reserve(charge()), outcome)
@@ -112,13 +112,13 @@ def check_nothing_is_given_back(fresh: Fresh) -> None:
 
 
 def check_sums_are_exact(fresh: Fresh) -> None:
-    """Three times 0.1 fits into 0.3, and a billionth more does not."""
+    """Three charges of 0.1 fit into 0.3, and a billionth more does not."""
     ledger = _opened(fresh, account(epsilon=0.3))
     require(granted(ledger, most=3) == 3, "three runs of 0.1 fit into 0.3")
     require(granted(ledger, 1e-9) == 0, "nothing fits into an account that is spent")
     ledger = _opened(fresh, account(epsilon=1e6))
     ledger.reserve(charge(1e6 - 1e-9))
-    require(granted(ledger, 1e-9) == 1, "a charge counts, however small it is beside the total")
+    require(granted(ledger, 1e-9) == 1, "a charge counts, however small it is relative to the total")
 
 
 def check_delta_is_a_limit_too(fresh: Fresh) -> None:
@@ -128,14 +128,14 @@ def check_delta_is_a_limit_too(fresh: Fresh) -> None:
 
 
 def check_users_do_not_pool(fresh: Fresh) -> None:
-    """Who asks makes no difference to what is left."""
+    """The remaining budget does not depend on who asks."""
     ledger = _opened(fresh)
     count = sum(granted(ledger, most=7, about={"by": user}) for user in ("ann", "bo", "cy"))
     require(count == 10, "all users together spend one budget")
 
 
 def check_accounts_are_separate(fresh: Fresh) -> None:
-    """What one account spends, another does not."""
+    """An account does not spend the budget of another."""
     ledger = _opened(fresh, account("a"), account("b", 0.5))
     require(granted(ledger, on="a") == 10, "account a has its own budget")
     require(granted(ledger, on="b") == 5, "account b has its own budget")
@@ -144,7 +144,7 @@ def check_accounts_are_separate(fresh: Fresh) -> None:
 
 
 def check_what_is_refused_leaves_nothing(fresh: Fresh) -> None:
-    """A run that does not fit is not written down, and a smaller one still fits."""
+    """A run that does not fit is not recorded, and a smaller one still fits."""
     ledger = _opened(fresh)
     before = ledger.head()
     _refused(OverBudget, lambda: ledger.reserve(charge(1.1)))
@@ -153,17 +153,20 @@ def check_what_is_refused_leaves_nothing(fresh: Fresh) -> None:
     _refused(InvalidLedger, lambda: ledger.reserve(other))
     replaced = attrs.evolve(SCHEMA, neighboring=Neighboring.REPLACE_ONE)
     _refused(InvalidLedger, lambda: ledger.reserve(attrs.evolve(charge(), schema=replaced)))
-    require(ledger.head() == before, "what is refused is not written down")
-    require(granted(ledger, 1.0) == 1, "what fits still fits")
+    require(ledger.head() == before, "a refused charge is not recorded")
+    require(granted(ledger, 1.0) == 1, "a charge within the budget still fits")
 
 
 def check_asked_twice_is_charged_once(fresh: Fresh) -> None:
-    """One charge may be asked for again; another of the same identity may not."""
+    """A charge may be requested again; a different charge with its identity may not."""
     ledger = _opened(fresh)
     mine = charge(0.3, id="nightly")
     first = ledger.reserve(mine)
     require(ledger.reserve(mine).witness == first.witness, "the same charge is the same entry")
-    require(copy.copy(ledger).reserve(mine).witness == first.witness, "whoever asks again")
+    require(
+        copy.copy(ledger).reserve(mine).witness == first.witness,
+        "from any handle",
+    )
     _refused(AlreadyCharged, lambda: ledger.reserve(charge(0.1, id="nightly")))
     ledger.settle(first, "released", "1" * 64)
     _refused(AlreadyCharged, lambda: ledger.reserve(mine))
@@ -171,11 +174,11 @@ def check_asked_twice_is_charged_once(fresh: Fresh) -> None:
 
 
 def check_settled_for_good(fresh: Fresh) -> None:
-    """A settlement can be repeated, not changed; what was not reserved cannot be settled."""
+    """A settlement can be repeated, not changed; only a reserved charge can be settled."""
     ledger = _opened(fresh)
     reservation = ledger.reserve(charge())
     entry = ledger.settle(reservation, "failed")
-    require(ledger.settle(reservation, "failed") == entry, "saying the same again changes nothing")
+    require(ledger.settle(reservation, "failed") == entry, "repeating a settlement changes nothing")
     _refused(AlreadyCharged, lambda: ledger.settle(reservation, "released", "1" * 64))
     elsewhere = _opened(fresh).reserve(charge())
     _refused(InvalidLedger, lambda: ledger.settle(elsewhere, "failed"))
@@ -210,7 +213,7 @@ def check_entries_are_chained(fresh: Fresh) -> None:
 
 
 def check_handles_are_one_ledger(fresh: Fresh) -> None:
-    """Copies of a handle, pickled ones too, and the ledger opened again all spend one budget."""
+    """Copies of a handle, pickled ones included, and the ledger opened again all spend one budget."""
     ledger = _opened(fresh)
     handles = [ledger, copy.copy(ledger), copy.deepcopy(ledger), pickle.loads(pickle.dumps(ledger))]
     handles.append(type(ledger).open(ledger.url))
@@ -219,18 +222,18 @@ def check_handles_are_one_ledger(fresh: Fresh) -> None:
 
 
 def check_undone_is_undone(fresh: Fresh) -> None:
-    """A transaction that raises leaves nothing, and others go on."""
+    """A transaction that raises leaves nothing behind, and later ones work."""
     ledger = _opened(fresh)
     before = list(ledger.entries())
     for interrupt in (ValueError, KeyboardInterrupt):
         flawed = _troubled(ledger, "raise", interrupt)
         _refused(interrupt, functools.partial(flawed.reserve, charge()))
-    require(list(ledger.entries()) == before, "what was raised out of a transaction has undone it")
-    require(granted(ledger) == 10, "the ledger goes on")
+    require(list(ledger.entries()) == before, "an exception in a transaction undoes it")
+    require(granted(ledger) == 10, "the ledger still works")
 
 
 def check_interruptions_charge_once(fresh: Fresh) -> None:
-    """A transaction that has to be begun again, or of which the answer was lost, charges once."""
+    """A transaction that is repeated, or whose answer was lost, charges once."""
     for trouble in ("before", "after"):
         ledger = _opened(fresh)
         flaky = _troubled(ledger, trouble, InDoubt)
@@ -241,7 +244,7 @@ def check_interruptions_charge_once(fresh: Fresh) -> None:
 
 
 def check_racers_never_spend_too_much(fresh: Fresh, rounds: int = 2) -> None:
-    """Of 16 processes that race for the last of a budget, as many get it as it pays for, not one more."""
+    """Of 16 processes that race for the rest of a budget, exactly as many succeed as it pays for."""
     ledger = _opened(fresh, *(account(f"round{number}", 0.1 * PLACES) for number in range(rounds)))
     with ExitStack() as stack:
         racers = [stack.enter_context(_worker(_RACER, ledger)) for _ in range(RACERS)]
@@ -251,12 +254,12 @@ def check_racers_never_spend_too_much(fresh: Fresh, rounds: int = 2) -> None:
             for racer in racers:
                 _send(racer, pickle.dumps(charge(0.1, on=f"round{number}")).hex())
             places = sum(_line(racer) == "granted" for racer in racers)
-            require(places == PLACES, f"{PLACES} of {RACERS} racers were to be admitted, {places} were")
+            require(places == PLACES, f"{PLACES} of {RACERS} racers should be admitted, {places} were")
     require(_sound(ledger), "after a race, entries follow one another, and totals are sums")
 
 
 def check_killed_runs_are_charged(fresh: Fresh, most: int = 60) -> None:
-    """Whenever a process is killed, what it released is charged, and the ledger goes on."""
+    """At whatever step a process is killed, its releases are charged, and the ledger still works."""
     ledger = _opened(fresh, account(epsilon=1e6))
     with tempfile.TemporaryDirectory() as folder:
         for step in range(most):
@@ -265,15 +268,15 @@ def check_killed_runs_are_charged(fresh: Fresh, most: int = 60) -> None:
                 finished = _line(victim) == "finished"
             released = {path.name for path in Path(folder).iterdir()}
             charged = {entry.charge for entry in ledger.entries() if entry.kind == "reserved"}
-            require(released <= charged, f"killed at step {step}, a run was released and not charged")
+            require(released <= charged, f"killed at step {step}, a run had released without a charge")
             require(_sound(ledger), f"killed at step {step}, the ledger is sound")
             if finished:
                 return
-    raise PromiseBroken(f"the run was not over after {most} steps; give more")
+    raise PromiseBroken(f"the run did not finish within {most} steps; allow more")
 
 
 def check_killed_at_any_moment(fresh: Fresh, kills: int = 5) -> None:
-    """Whenever a process is killed, in the middle of a commit as well, what it released is charged."""
+    """At whatever moment a process is killed, even during a commit, its releases are charged."""
     ledger = _opened(fresh, account(epsilon=1e6))
     with tempfile.TemporaryDirectory() as folder:
         for number in range(kills):
@@ -284,7 +287,7 @@ def check_killed_at_any_moment(fresh: Fresh, kills: int = 5) -> None:
                 busy.wait()
             released = {path.name for path in Path(folder).iterdir()}
             charged = {entry.charge for entry in ledger.entries() if entry.kind == "reserved"}
-            require(released <= charged, "a process was killed, and had released what was not charged")
+            require(released <= charged, "a killed process had released without a charge")
             require(_sound(ledger), "after a process was killed, the ledger is sound")
     ledger.reserve(charge())
 
@@ -295,7 +298,7 @@ def check_forked_processes_spend_one_budget(fresh: Fresh) -> None:
     granted(ledger, most=4)
     with _worker(_FORKER, (ledger, [charge() for _ in range(10)])) as forker:
         places = int(_line(forker))
-    require(places == 6, f"parent and child were to be admitted 6 times together, they were {places} times")
+    require(places == 6, f"parent and child should be admitted 6 times together, they were {places} times")
 
 
 CHECKS: tuple[Callable[[Fresh], None], ...] = (
@@ -319,7 +322,7 @@ CHECKS: tuple[Callable[[Fresh], None], ...] = (
     *((check_forked_processes_spend_one_budget,) if hasattr(os, "fork") else ()),
 )
 
-#: Those that need no second process, which a ledger in memory keeps as well.
+#: The checks that need no second process, which a ledger in memory passes as well.
 WITHIN_ONE_PROCESS = CHECKS[: CHECKS.index(check_handles_are_one_ledger)]
 
 
@@ -329,8 +332,8 @@ def _refused(error: type[BaseException], action: Callable[[], object]) -> None:
     except error:
         return
     except DpkitError as other:
-        raise PromiseBroken(f"{error.__name__} was to be raised, and it was {other!r}") from other
-    raise PromiseBroken(f"{error.__name__} was to be raised, and nothing was")
+        raise PromiseBroken(f"{error.__name__} should be raised, and it was {other!r}") from other
+    raise PromiseBroken(f"{error.__name__} should be raised, and nothing was")
 
 
 def _sound(ledger: Ledger) -> bool:
@@ -356,7 +359,7 @@ def _troubled(ledger: Ledger, trouble: str, error: type[BaseException]) -> Ledge
 
 
 class _Troubled:
-    """A backend whose first writing transaction meets trouble: before or after its end, or within."""
+    """A backend whose first writing transaction fails: before or after its end, or within."""
 
     def __init__(self, store: Store, trouble: str, error: type[BaseException]) -> None:
         self._store = store
@@ -381,7 +384,7 @@ class _Troubled:
             raise self._error("as the check wants it")
 
 
-# Workers import no more than the ledger does, so that sixteen of them start quickly.
+# Workers import only what the ledger needs, so that sixteen of them start quickly.
 _GET = """
 import os, pickle, signal, sys
 from contextlib import contextmanager

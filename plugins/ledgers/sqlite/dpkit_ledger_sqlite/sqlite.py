@@ -1,15 +1,14 @@
-"""Entries in one file of SQLite, by the standard library: the backend of one machine.
+"""Entries in one SQLite file, by the standard library: the backend for one machine.
 
-Each transaction opens a connection of its own and closes it, so none is ever shared by threads or carried
-into a forked process. A writer takes the file's lock before it reads (``BEGIN IMMEDIATE``). The rollback
-journal is deleted at commit and its folder is synchronized after that (``synchronous = EXTRA``), so that what
-was committed is there after a loss of power, too, if the disk keeps its word.
+Each transaction opens and closes its own connection, so none is shared between threads or inherited by a
+forked process. A writer takes the file's lock before it reads (``BEGIN IMMEDIATE``). The rollback journal is
+deleted at commit and its folder is synchronized after that (``synchronous = EXTRA``), so that a commit
+survives a loss of power, provided that the disk honors synchronization.
 
 File locks and synchronization are unreliable over a network, so a file on a network file system is refused.
 
-Triggers refuse to change or delete an entry, and to add one that does not follow the last. They are for
-accidents: whoever owns the file can remove them. That such a change does not stay unnoticed is what hashes
-and witnesses are for.
+Triggers prevent changing or deleting an entry, and adding one that does not follow the last. They guard
+against accidents: the owner of the file can remove them. Hashes and witnesses reveal such a change.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from dpkit_core.errors import InvalidLedger, LedgerUnavailable
 from dpkit_core.ledger.entries import KINDS, NOTHING, OUTCOMES, Entry
 from dpkit_core.ledger.store import InDoubt
 
-#: Written into the file, so that no other database is taken for a ledger: "dpkt".
+#: Written into the file, so that no other database is mistaken for a ledger: "dpkt".
 _APPLICATION = 0x64706B74
 
 #: How long a writer waits for others.
@@ -105,8 +104,7 @@ class _Transaction:
     def count(self, account: str, kind: str | None = None, /) -> int:
         which, values = ("", (account,)) if kind is None else (" AND kind = ?", (account, kind))
         rows = self._connection.execute(f"SELECT count(*) FROM entry WHERE account = ?{which}", values)
-        number: int = rows.fetchone()[0]
-        return number
+        return rows.fetchone()[0]
 
     def append(self, entry: Entry, /) -> None:
         row = attrs.astuple(entry, recurse=False)
@@ -122,13 +120,13 @@ class _Transaction:
 
 @attrs.frozen
 class SqliteStore:
-    """One file. Its transactions are as ``dpkit_core.ledger.store`` says."""
+    """One file, with the transactions that ``dpkit_core.ledger.store`` specifies."""
 
     path: Path
 
     @classmethod
     def create(cls, url: str, /) -> Self:
-        """Return a new file, or one that holds no entry yet."""
+        """Return a new file, or one without entries."""
         store = cls(_absolute(url))
         if not store.path.parent.is_dir():
             raise InvalidLedger(f"cannot create {store.path}: there is no folder {store.path.parent}")
@@ -147,7 +145,7 @@ class SqliteStore:
         store = cls(_absolute(url))
         if not store.path.is_file():
             raise InvalidLedger(
-                f"there is no ledger {store.path}; `dpkit ledger create {store.path.name} ...` makes one"
+                f"there is no ledger {store.path}; `dpkit ledger create {store.path.name} ...` creates one"
             )
         store._require_local()
         store._require_one_name()
@@ -165,7 +163,7 @@ class SqliteStore:
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[_Transaction]:
-        """Return a transaction on a connection of its own."""
+        """Yield a transaction on its own connection."""
         with self._connection("rw") as connection, _begun(connection, write=write):
             self._require_ledger(connection)
             yield _Transaction(connection)
@@ -182,8 +180,8 @@ class SqliteStore:
                 (journal,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
                 if journal != "delete":
                     raise InvalidLedger(
-                        f"ledger {self.path} has journal mode {journal}, which may lose what was committed; "
-                        "set it to DELETE while nobody uses the ledger"
+                        f"ledger {self.path} has journal mode {journal}, which may lose committed entries; "
+                        "set it to DELETE while the ledger is not in use"
                     )
                 yield connection
         except sqlite3.OperationalError as error:  # locked, read-only, full, no permission
@@ -193,34 +191,32 @@ class SqliteStore:
         except sqlite3.IntegrityError as error:
             raise InvalidLedger(f"ledger {self.path} refuses an entry ({error})") from error
         except sqlite3.DatabaseError as error:
-            raise InvalidLedger(f"{self.path} is no ledger, or a damaged one ({error})") from error
+            raise InvalidLedger(f"{self.path} is not a ledger, or is damaged ({error})") from error
 
     def _require_ledger(self, connection: sqlite3.Connection) -> None:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         if application != _APPLICATION:
-            raise InvalidLedger(f"{self.path} is a database of something else, not a ledger of dpkit")
+            raise InvalidLedger(f"{self.path} is another kind of database, not a dpkit ledger")
 
     def _require_one_name(self) -> None:
-        # What is undone after a crash is found by the file's name.
+        # Recovery after a crash finds the journal by the file's name.
         if (links := self.path.stat().st_nlink) > 1:
             raise InvalidLedger(
-                f"ledger {self.path} has {links} names (hard links), and a crash under one of them is not "
-                "undone under another; remove all but one"
+                f"ledger {self.path} has {links} names (hard links), and recovery from a crash under one of "
+                "them does not work under another; remove all but one"
             )
 
     def _require_local(self) -> None:
         kind = file_system(self.path)
         if kind is not None and _NETWORK.fullmatch(kind):
             raise InvalidLedger(
-                f"{self.path} is on a network file system ({kind}), whose locks cannot be relied on: two "
-                f"runs "
+                f"{self.path} is on a network file system ({kind}), whose locks are unreliable: two runs "
                 "could spend the same budget. Keep the ledger on a local disk, or in PostgreSQL"
             )
         if kind is not None and kind.startswith("fuse."):
             warnings.warn(
-                f"{self.path} is on a file system of type {kind}; if other machines reach it, keep the "
-                f"ledger "
-                "on a local disk, or in PostgreSQL",
+                f"{self.path} is on a file system of type {kind}; if other machines can access it, keep "
+                "the ledger on a local disk, or in PostgreSQL",
                 RuntimeWarning,
                 stacklevel=4,
             )
@@ -232,13 +228,13 @@ def _begun(connection: sqlite3.Connection, *, write: bool) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if connection.in_transaction:  # some errors have ended it
+        if connection.in_transaction:  # some errors end the transaction
             connection.execute("ROLLBACK")
         raise
     try:
         connection.execute("COMMIT")
     except sqlite3.Error as error:
-        # An error on the way to the disk may come after the journal is gone, which is when it is committed.
+        # An error may occur after the journal is deleted, which is the moment of the commit.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise InDoubt(f"could not commit: {error}") from error
@@ -258,14 +254,14 @@ def _absolute(url: str) -> Path:
 
 
 def file_system(path: Path, mounts: str | None = None) -> str | None:
-    """Return the type of file system that a path is on, as Linux calls it; None where that is not known.
+    """Return the Linux name of the file system type of a path; None if it is unknown.
 
     Parameters
     ----------
     path
         Absolute, without links; it need not exist.
     mounts
-        The table of mounts; the kernel's by default.
+        The table of mounts; by default that of the kernel.
     """
     if mounts is None:
         try:
@@ -276,7 +272,7 @@ def file_system(path: Path, mounts: str | None = None) -> str | None:
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         point = Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), before.split()[4]))
-        # Of two mounts at one place the later covers the earlier.
+        # Of two mounts at one path the later covers the earlier.
         if path.is_relative_to(point) and (found is None or len(point.parts) >= found[0]):
             found = (len(point.parts), after.split()[0])
     return found and found[1]

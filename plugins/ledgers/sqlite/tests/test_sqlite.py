@@ -65,21 +65,21 @@ def test_a_file_is_never_created_over_something_else(tmp_path, files):
     text = tmp_path / "notes.txt"
     text.write_text("not a database" * 100)
     for action in (Ledger.create, Ledger.open):
-        with pytest.raises(InvalidLedger, match="is no ledger, or a damaged one"):
+        with pytest.raises(InvalidLedger, match="is not a ledger, or is damaged"):
             action(str(text))
     assert text.read_text() == "not a database" * 100
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as connection:
         connection.execute("CREATE TABLE entry (sequence)")
     for action in (Ledger.create, Ledger.open):
-        with pytest.raises(InvalidLedger, match="database of something else"):
+        with pytest.raises(InvalidLedger, match="another kind of database"):
             action(str(other))
 
 
 def test_what_a_crash_left_of_a_creation_is_created_anew(tmp_path):
     path = tmp_path / "ledger.db"
     path.touch()
-    with pytest.raises(InvalidLedger, match="something else"):
+    with pytest.raises(InvalidLedger, match="another kind of database"):
         Ledger.open(str(path))
     SqliteStore.create(str(path))
     with pytest.raises(InvalidLedger, match="holds no ledger"):
@@ -285,7 +285,7 @@ def test_a_local_file_system_is_accepted(kind, files, monkeypatch):
 
 def test_a_file_system_that_may_be_anywhere_is_warned_about(files, monkeypatch):
     monkeypatch.setattr("dpkit_ledger_sqlite.sqlite.file_system", lambda path: "fuse.encfs")
-    with pytest.warns(RuntimeWarning, match="if other machines reach it"):
+    with pytest.warns(RuntimeWarning, match="if other machines can access it"):
         files()
 
 
@@ -318,7 +318,7 @@ def test_what_was_lost_and_then_unavailable_may_have_been_written(files, monkeyp
         return transaction(write=write)
 
     monkeypatch.setattr(flaky.store, "transaction", gone)
-    with pytest.raises(LedgerUnavailable, match="may have been written down") as refusal:
+    with pytest.raises(LedgerUnavailable, match="may have been recorded") as refusal:
         flaky.reserve(suite.charge())
     assert "nothing was written" not in str(refusal.value)
     assert ledger.statement("diamonds").total[0] == 100_000_000

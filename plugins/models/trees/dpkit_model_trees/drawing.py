@@ -1,20 +1,20 @@
 r"""Random trees over public thresholds: drawn without data, many at once, and applied to whole arrays.
 
-Nothing here sees a target or draws noise. A part draws trees from public coins (``Meter.coins``), asks in
-which leaf each record falls, and releases what it adds up there.
+Nothing here sees a target or draws noise. A part draws trees from public coins (``Meter.coins``), finds the
+leaf of each record, and releases sums over leaves.
 
 *Codes.* A column is compared with thresholds that are public, or released: t_1 < ... < t_m. The code of a
 value x is 1 + #{i : t_i < x}, one byte where m <= 254, and ``MISSING`` = 0 of a value that is not a number. A
 split (feature, cut) sends a record to the right if its code is above the cut. So cut i >= 1 asks "x > t_i?",
-and cut 0 asks "is there a value?": missing values are a branch of their own, and go left everywhere else. A
-category is a column of 0 and 1 with the one threshold 1/2.
+and cut 0 asks "is there a value?": missing values have a branch of their own there, and go left everywhere
+else. A category is a column of 0 and 1 with the single threshold 1/2.
 
 *Shapes.* A tree of depth D has 2^D leaves, numbered from left to right: the first answer is the highest bit
 of a leaf's number. A *complete* tree has 2^D - 1 splits, the root first, then level by level, so that below
-split i are 2 i + 1 and 2 i + 2. An *oblivious* tree asks one question a level, and has D splits.
+split i are 2 i + 1 and 2 i + 2. An *oblivious* tree asks one question per level, and has D splits.
 
-*Records.* A code is a function of its record, and so is its leaf: sums over leaves are what
-``dpkit_core.data.sums`` and ``dpkit_core.mechanisms.sums`` speak about.
+*Records.* Code and leaf are functions of one record: sums over leaves are covered by ``dpkit_core.data.sums``
+and ``dpkit_core.mechanisms.sums``.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from dpkit_core import Feature, Matrix, Vector
 
 Codes: TypeAlias = npt.NDArray[Any]
-"""Unsigned integers, one row a feature (d x n): a split reads one row, which lies in one piece."""
+"""Unsigned integers, one row per feature (d x n): a split reads one row, which is contiguous."""
 
 Indices: TypeAlias = npt.NDArray[np.intp]
 
-#: The code of a value that is not a number, and the cut that tells it from all others.
+#: The code of a missing value, and the cut that separates it from all others.
 MISSING = 0
 
-#: Leaves are numbered in one byte.
+#: The largest depth: leaf numbers fit into one byte.
 DEEPEST = 8
 
-#: More thresholds of one column than this take codes of two bytes.
+#: With more thresholds in one column, codes take two bytes.
 MOST_THRESHOLDS = 254
 
-# Records at once: the rows that a tree reads, and its leaves, stay in the processor's cache.
+# Records handled at once: the rows that a tree reads, and its leaves, stay in the processor's cache.
 _BLOCK = 2**15
 
 
@@ -55,14 +55,15 @@ class Trees:
     Attributes
     ----------
     features, cuts
-        Of each split, both of shape (T, D) for oblivious trees and (T, 2^D - 1) for complete ones.
+        Feature and cut of each split, both of shape (T, D) for oblivious trees and (T, 2^D - 1) for complete
+        ones.
     depth
         D, from 1 to 8.
 
     Raises
     ------
     ValueError
-        If a shape is neither.
+        If the shapes are neither.
     """
 
     features: Indices
@@ -75,7 +76,7 @@ class Trees:
         shapes = {self.features.shape[1:], self.cuts.shape[1:]}
         if shapes not in ({(self.depth,)}, {(2**self.depth - 1,)}) or len(self.features) != len(self.cuts):
             raise ValueError(
-                f"features {self.features.shape} and cuts {self.cuts.shape} are no trees of depth "
+                f"features {self.features.shape} and cuts {self.cuts.shape} do not make trees of depth "
                 f"{self.depth}"
             )
 
@@ -84,17 +85,17 @@ class Trees:
 
     @property
     def oblivious(self) -> bool:
-        """Whether a tree asks one question a level."""
+        """Whether a tree asks one question per level."""
         return bool(self.features.shape[1] == self.depth)
 
     @property
     def leaves(self) -> int:
-        """How many a tree has."""
+        """The number of leaves of a tree."""
         return int(2**self.depth)
 
 
 def splits_of(depth: int, *, oblivious: bool) -> int:
-    """Return how many splits a tree has."""
+    """Return the number of splits of a tree."""
     return depth if oblivious else 2**depth - 1
 
 
@@ -104,7 +105,7 @@ def code(X: Matrix, thresholds: Sequence[Vector]) -> Codes:
     Parameters
     ----------
     X
-        Values, n x d; NaN where one is missing.
+        Values, n x d; NaN for a missing value.
     thresholds
         Increasing numbers for each column; public or released.
 
@@ -134,24 +135,24 @@ def draw_trees(
     weights: npt.ArrayLike | None = None,
     missing: Sequence[bool] | None = None,
 ) -> Trees:
-    """Return random trees: a feature for each split, then one of its cuts, each alike.
+    """Return random trees: a feature for each split, then one of its cuts, uniformly.
 
     Parameters
     ----------
     coins
         Public randomness.
     count
-        How many trees.
+        Number of trees.
     depth
-        Of each.
+        Depth of each tree.
     thresholds
-        How many each feature has; one that has none, and no missing values, is never drawn.
+        Number of thresholds of each feature; one with neither thresholds nor missing values is never drawn.
     oblivious
-        Whether a tree asks one question a level.
+        Whether a tree asks one question per level.
     weights
-        With what weight each feature is drawn; all alike by default. Public, or computed from releases.
+        Weight with which each feature is drawn; equal by default. Public, or computed from releases.
     missing
-        Which features may have missing values, and so a cut more: that of ``MISSING``. None by default.
+        Which features may have missing values, and so the additional cut ``MISSING``. None by default.
 
     Raises
     ------
@@ -173,10 +174,10 @@ def draw_trees(
 
 
 def feature_weights(features: Sequence[Feature]) -> Vector:
-    """Return d weights to draw d features with: the m categories of a column share sqrt(m), others have 1.
+    """Return d weights for drawing d features: the m categories of a column share sqrt(m), others have 1.
 
-    Drawn alike, a column of forty countries has most of the splits, and numbers have few; drawn as one
-    column, each of its countries is hardly asked about. From the schema alone.
+    With equal weights, a column of forty countries would get most of the splits; with one weight for the
+    column, each of its countries would get hardly any. From the schema alone.
 
     Examples
     --------
@@ -199,9 +200,9 @@ def leaves_of(codes: Codes, trees: Trees) -> npt.NDArray[np.uint8]:
     Parameters
     ----------
     codes
-        Of the records, d x n.
+        Codes of the records, d x n.
     trees
-        Whose features are rows of ``codes``.
+        Trees whose features are rows of ``codes``.
     """
     found = np.empty((len(trees), codes.shape[1]), dtype=np.uint8)
     for block, start in _blocks(codes):
@@ -211,23 +212,23 @@ def leaves_of(codes: Codes, trees: Trees) -> npt.NDArray[np.uint8]:
 
 
 def leaves_of_tree(codes: Codes, trees: Trees, t: int) -> npt.NDArray[np.uint8]:
-    """Return the leaf of each record in tree ``t``, shape (n,), for trees that are grown one by one."""
+    """Return the leaf of each record in tree ``t``, shape (n,), for trees grown one by one."""
     return _leaves(codes, trees, t)
 
 
 def add_trees(codes: Codes, trees: Trees, values: Matrix, *, start: float = 0.0) -> Vector:
-    """Return ``start`` plus the values of the leaves of each record, added up over the trees in their order.
+    """Return ``start`` plus the values of the leaves of each record, added up in the order of the trees.
 
     Parameters
     ----------
     codes
-        Of the records, d x n.
+        Codes of the records, d x n.
     trees
-        Whose features are rows of ``codes``.
+        Trees whose features are rows of ``codes``.
     values
-        Of the leaves, T x 2^D.
+        Values of the leaves, T x 2^D.
     start
-        What a record has before the first tree.
+        The initial score.
     """
     total = np.empty(codes.shape[1])
     for block, first in _blocks(codes):
@@ -239,19 +240,19 @@ def add_trees(codes: Codes, trees: Trees, values: Matrix, *, start: float = 0.0)
 
 
 def level_contrasts(values: Matrix, depth: int) -> Matrix:
-    """Return, for each level of oblivious trees, the mean value on its right less that on its left, T x D.
+    """Return, for each level of oblivious trees, the mean value on its right minus that on its left, T x D.
 
     >>> level_contrasts(np.array([[0.0, 1.0, 10.0, 11.0]]), depth=2)
     array([[10.,  1.]])
     """
-    contrasts: Matrix = values @ _signs(depth) / 2 ** (depth - 1)
-    return contrasts
+    return values @ _signs(depth) / 2 ** (depth - 1)
 
 
 def split_contrasts(values: Matrix, trees: Trees) -> Matrix:
-    """Return, for each split, the mean of the leaves on its right less that on its left, shape of the splits.
+    """Return, for each split, the mean of the leaves on its right minus that on its left.
 
-    A split of an oblivious tree is asked at each place of its level, and has the mean of these.
+    The result has the shape of the splits. A split of an oblivious tree is at each node of its level, and has
+    the mean of these.
     """
     if trees.oblivious:
         return level_contrasts(values, trees.depth)
@@ -286,17 +287,17 @@ def _leaves(codes: Codes, trees: Trees, t: int) -> npt.NDArray[np.uint8]:
 
 
 def _below(codes: Codes, features: list[int], cuts: list[int], split: int, bit: int) -> npt.NDArray[np.uint8]:
-    """Return the last ``bit`` + 1 bits of each record's leaf, as if all came to ``split`` of a complete tree.
+    """Return the last ``bit`` + 1 bits of each record's leaf, as if all reached ``split`` of a complete tree.
 
-    All splits are asked of all records, a byte at a time: up to depth 8 that is faster than to gather, for
-    each record, the split that it comes to.
+    All splits are evaluated for all records, a byte at a time: up to depth 8 that is faster than gathering
+    the split that each record reaches.
     """
     right: npt.NDArray[np.uint8] = (codes[features[split]] > cuts[split]).view(np.uint8)
     if bit == 0:
         return right
     if_left = _below(codes, features, cuts, 2 * split + 1, bit - 1)
     if_right = _below(codes, features, cuts, 2 * split + 2, bit - 1)
-    # With all bits of a byte set where the answer is yes, this chooses without a branch.
+    # With all bits of a byte set for "right", this selects without a branch.
     chosen: npt.NDArray[np.uint8] = if_left ^ ((if_left ^ if_right) & np.negative(right))
     chosen |= right << bit
     return chosen

@@ -1,10 +1,9 @@
-"""Released sums of trees: what they predict, how they are written, and what their features are worth.
+"""Released sums of trees: predictions, documents and feature importances.
 
-A tree of depth D has 2^D leaves, from left to right, and splits that are either one a level (``oblivious``)
-or one a place, level by level from the root (``complete``); ``dpkit_model_trees.drawing`` says how they are
-numbered. A split is a feature and a threshold. Values above the threshold go to the right; missing ones go to
-the left. A split without a threshold asks whether there is a value: missing ones go left, and all others
-right.
+A tree of depth D has 2^D leaves, from left to right, and either one split per level (``oblivious``) or one
+per node, level by level from the root (``complete``); ``dpkit_model_trees.drawing`` defines their numbering.
+A split is a feature and a threshold. Values above the threshold go right; missing values go left. A split
+without a threshold asks whether there is a value: missing values go left, and all others right.
 """
 
 from __future__ import annotations
@@ -15,28 +14,41 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import attrs
 
-from dpkit_core.errors import InvalidRelease
+from dpkit_core.errors import InvalidRelease, Unsuitable
 from dpkit_core.release.models import WinsorizedLinearModel, digits, interval, model_matrix
 from dpkit_core.text import Shown, number_of
 from dpkit_core.validators import exact_text, frozen_floats
 
 if TYPE_CHECKING:
-    from dpkit_core import Matrix, Vector
+    from dpkit_core import Column, Matrix, Vector
     from dpkit_model_trees.drawing import Trees
 
 Split: TypeAlias = tuple[int, float | None]
-"""A feature, by its place in the model, and the threshold; None asks whether there is a value."""
+"""A feature, by its index in the model, and the threshold; None asks whether there is a value."""
 
 SHAPES = ("oblivious", "complete")
 
 #: From a sum over trees to a prediction.
 LINKS = ("identity", "logistic", "log")
 
-#: The number of features that are listed where a model has no coefficients.
+#: The largest number of features listed for a model without coefficients.
 LISTED = 20
 
-# Beyond this, exp and its inverse have nothing more to say in float64.
+# Beyond this, exp and its reciprocal saturate in float64.
 _LARGEST_EXPONENT = 700.0
+
+
+#: With wider target bounds, sums of trees would not fit into float64.
+_LARGEST_BOUND = 2.0**900
+
+
+def require_representable(target: Column) -> None:
+    """Raise ``Unsuitable`` if sums of trees between the bounds of a target do not fit into float64."""
+    if target.bounds is not None and max(map(abs, target.bounds)) > _LARGEST_BOUND:
+        raise Unsuitable(
+            f"target {target.name!r} has bounds {target.bounds}; sums of trees up to 2^900 fit into "
+            "float64, so give it another unit"
+        )
 
 
 def _split(value: Iterable[Any]) -> Split:
@@ -69,31 +81,32 @@ def _leaves(trees: Iterable[Iterable[float]]) -> tuple[tuple[float, ...], ...]:
 
 @attrs.frozen
 class TreesModel:
-    """A sum of trees on public thresholds, after a start and perhaps a line, on the scale of a link.
+    """A sum of trees on public thresholds, with an initial score and an optional line, under a link.
 
-    The sum is ``initial``, plus the prediction of ``linear``, plus for each tree the value of the leaf that a
-    record falls into; learning rates are in these values. The prediction is the sum itself (``identity``),
-    the probability 1 / (1 + exp(-sum)) (``logistic``) or exp(sum) (``log``), clipped to ``bounds``. Missing
-    values, NaN, have a branch of their own in each tree, and lie at the center of their column for the line.
+    The sum is ``initial``, plus the prediction of ``linear``, plus for each tree the value of the leaf of the
+    record; leaf values include learning rates. The prediction is the sum itself (``identity``), the
+    probability 1 / (1 + exp(-sum)) (``logistic``) or exp(sum) (``log``), clipped to ``bounds``. Missing
+    values, NaN, have a branch of their own in each tree, and count as the center of their column for the
+    line.
 
     Attributes
     ----------
     features
         Names of the columns.
     shape
-        ``oblivious``, with a split a level, or ``complete``, with a split a place.
+        ``oblivious``, with one split per level, or ``complete``, with one per node.
     splits
-        Of each tree: features, by their place in ``features``, and thresholds.
+        For each tree: features, by their index in ``features``, and thresholds.
     leaves
-        Values of each tree, from left to right.
+        For each tree: leaf values, from left to right.
     initial
-        Where the sum starts.
+        The initial score.
     link
         From the sum to the prediction.
     linear
         A line that is part of the sum, over the same features.
     bounds
-        No prediction is beyond.
+        Predictions are clipped to these.
 
     Examples
     --------
@@ -123,12 +136,12 @@ class TreesModel:
         if len(self.splits) != len(self.leaves):
             raise ValueError(f"{len(self.splits)} trees have splits and {len(self.leaves)} have leaves")
         if {len(values) for values in self.leaves} - {2**self.depth}:
-            raise ValueError("trees have leaves that are not two for each place of the last level, all alike")
+            raise ValueError("trees must all have the same number of leaves, a power of two")
         splits = self.depth if self.shape == "oblivious" else 2**self.depth - 1
         if {len(tree) for tree in self.splits} - {splits}:
             raise ValueError(f"{self.shape} trees with {2**self.depth} leaves have {splits} splits each")
         if not all(0 <= feature < len(self.features) for tree in self.splits for feature, _ in tree):
-            raise ValueError(f"a split is on a feature that is none of the {len(self.features)}")
+            raise ValueError(f"a split is on a feature beyond the {len(self.features)} of the model")
         numbers = [self.initial, *(self.bounds or ()), *(value for tree in self.leaves for value in tree)]
         numbers += [threshold for tree in self.splits for _, threshold in tree if threshold is not None]
         if not all(map(math.isfinite, numbers)):
@@ -140,7 +153,7 @@ class TreesModel:
 
     @property
     def depth(self) -> int:
-        """How many questions a record is asked by a tree; 1 where there is no tree."""
+        """The number of splits on the way to a leaf; 1 if there is no tree."""
         return max(1, len(self.leaves[0]).bit_length() - 1) if self.leaves else 1
 
     def predict(self, X: Matrix, /) -> Vector:
@@ -173,17 +186,18 @@ class TreesModel:
 
     @property
     def importances(self) -> Mapping[str, float]:
-        """How much each feature moves the sum by itself, in its units; computed from what is released.
+        """How much each feature alone moves the sum, in its units; computed from the released model.
 
-        The standard deviation, over the intervals between a feature's thresholds, each alike, of its main
-        effect: its part of the line, plus what the trees add beyond a threshold on average over the other
-        answers. Noise in single leaves largely averages out, and so do interactions without a main effect.
+        The standard deviation of the main effect of a feature over the intervals between its thresholds, with
+        equal weights: its part of the line, plus what the trees add beyond a threshold on average over the
+        other splits. Noise in single leaves largely averages out, and so do interactions without a main
+        effect.
         """
         import numpy as np  # noqa: PLC0415 - a model is read and shown without it
 
         from dpkit_model_trees.drawing import MISSING, split_contrasts  # noqa: PLC0415 - likewise
 
-        # A feature that no tree asks about is cut at the center of the line, between whose fences it lies.
+        # A feature in no tree is cut at the center of the line, between its fences.
         thresholds = self._thresholds()
         trees = self._trees(thresholds)
         if self.linear is not None:
@@ -192,7 +206,7 @@ class TreesModel:
                 column if column.size else centers[j : j + 1] for j, column in enumerate(thresholds)
             ]
         jumps = split_contrasts(self._values(), trees)
-        if not trees.oblivious:  # all records are asked at the root, fewer at a split below it
+        if not trees.oblivious:  # all records reach the root, fewer a split below it
             jumps = jumps / 2 ** np.floor(np.log2(np.arange(jumps.shape[1]) + 1))
         spread = {}
         for j, name in enumerate(self.features):
@@ -234,9 +248,9 @@ class TreesModel:
         return Trees(features.reshape(shape), np.array(cuts, dtype=np.intp).reshape(shape), self.depth)
 
     def shown(self) -> Shown:
-        """Return the most important features, and what the prediction is."""
+        """Return the most important features, and how the prediction is computed."""
         rows, others = _ranked(self.importances)
-        parts = ["a start", *(["a line"] if self.linear is not None else [])]
+        parts = ["an initial score", *(["a line"] if self.linear is not None else [])]
         said = {
             "identity": "The prediction is the sum of",
             "logistic": "The prediction is the probability whose log odds are the sum of",
@@ -245,12 +259,11 @@ class TreesModel:
         trees = f"{number_of(len(self.splits), f'{self.shape} tree')} of depth {self.depth}"
         sentences = [
             f"{said} {', '.join(parts)} and {trees}.",
-            "The importance of a feature is the standard deviation of what it alone adds to that sum."
-            + others,
+            "The importance of a feature is the standard deviation of its main effect on that sum." + others,
         ]
         if self.bounds is not None:
             low, high = map(digits, self.bounds)
-            sentences.append(f"Predictions are kept from {low} to {high}.")
+            sentences.append(f"Predictions are clipped to {low} to {high}.")
         return Shown(("feature", "importance"), rows, (" ".join(sentences),))
 
     def to_document(self) -> dict[str, Any]:
@@ -292,8 +305,8 @@ class TreesModel:
 class ClassTreesModel:
     """Sums of trees on public thresholds, one for each of several classes, all with the same splits.
 
-    The sum of a class is its ``initial`` and, for each tree, its value in the leaf that a record falls into.
-    The probabilities of the classes are in proportion to the exponentials of their sums.
+    The sum of a class is its ``initial`` plus, for each tree, its value in the leaf of the record. The
+    probabilities of the classes are proportional to the exponentials of their sums.
 
     Attributes
     ----------
@@ -302,13 +315,13 @@ class ClassTreesModel:
     classes
         Names of the classes, in the order of predictions.
     shape
-        ``oblivious``, with a split a level, or ``complete``, with a split a place.
+        ``oblivious``, with one split per level, or ``complete``, with one per node.
     splits
-        Of each tree: features, by their place in ``features``, and thresholds.
+        For each tree: features, by their index in ``features``, and thresholds.
     leaves
-        Of each tree, from left to right: a value for each class.
+        For each tree, from left to right: a value for each class.
     initial
-        Where the sum of each class starts.
+        The initial score of each class.
 
     Examples
     --------
@@ -330,21 +343,23 @@ class ClassTreesModel:
 
     def __attrs_post_init__(self) -> None:
         if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
-            raise ValueError(f"classes are {', '.join(self.classes)}; there must be two, and no two alike")
+            raise ValueError(
+                f"classes are {', '.join(self.classes)}; there must be at least two, all different"
+            )
         if {len(row) for tree in self.leaves for row in tree} - {len(self.classes)}:
-            raise ValueError(f"a leaf has not one value for each of {len(self.classes)} classes")
+            raise ValueError(f"each leaf must have one value for each of {len(self.classes)} classes")
         if len(self.initial) != len(self.classes):
-            raise ValueError(f"{len(self.classes)} classes start with {len(self.initial)} values")
+            raise ValueError(f"{len(self.classes)} classes have {len(self.initial)} initial scores")
         for k in range(len(self.classes)):
             self.of_class(k)
 
     @property
     def depth(self) -> int:
-        """How many questions a record is asked by a tree; 1 where there is no tree."""
+        """The number of splits on the way to a leaf; 1 if there is no tree."""
         return self.of_class(0).depth
 
     def of_class(self, k: int) -> TreesModel:
-        """Return the sum of class ``k`` as a model of its own."""
+        """Return the sum of class ``k`` as a separate model."""
         leaves = [[row[k] for row in tree] for tree in self.leaves]
         return TreesModel(self.features, self.shape, self.splits, leaves, self.initial[k])
 
@@ -354,24 +369,23 @@ class ClassTreesModel:
 
         scores = np.column_stack([self.of_class(k).scores(X) for k in range(len(self.classes))])
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-        probabilities: Matrix = odds / odds.sum(axis=1, keepdims=True)
-        return probabilities
+        return odds / odds.sum(axis=1, keepdims=True)
 
     @property
     def importances(self) -> Mapping[str, float]:
-        """How much each feature moves the sums by itself: the root of the mean square over the classes."""
+        """How much each feature alone moves the sums: the root mean square over the classes."""
         of = [self.of_class(k).importances for k in range(len(self.classes))]
         return {name: math.hypot(*(one[name] for one in of)) / math.sqrt(len(of)) for name in self.features}
 
     def shown(self) -> Shown:
-        """Return the most important features, and what the predictions are."""
+        """Return the most important features, and how the predictions are computed."""
         rows, others = _ranked(self.importances)
         trees = number_of(len(self.splits), f"{self.shape} tree")
         sentence = (
-            f"The predictions are the probabilities of {', '.join(self.classes)}: in proportion to the "
-            f"exponentials of sums, one for each, of a start and {trees} of depth "
-            f"{self.depth}. The importance of a feature is the standard deviation of what it alone adds "
-            f"to these sums, the root of its mean square over the classes.{others}"
+            f"The predictions are the probabilities of {', '.join(self.classes)}, proportional to the "
+            f"exponentials of sums, one for each class, of an initial score and {trees} of depth "
+            f"{self.depth}. The importance of a feature is the standard deviation of its main effect on "
+            f"these sums, as a root mean square over the classes.{others}"
         )
         return Shown(("feature", "importance"), rows, (sentence,))
 
@@ -406,14 +420,13 @@ class ClassTreesModel:
 
 
 def _line_between(thresholds: Vector, line: WinsorizedLinearModel, j: int) -> Vector:
-    """Return what a line adds for feature ``j`` halfway between thresholds and fences."""
+    """Return the value of a line for feature ``j`` midway between thresholds and fences."""
     import numpy as np  # noqa: PLC0415 - a model is read and shown without it
 
     with np.errstate(over="ignore"):
         inner = np.clip((thresholds - line.centers[j]) / line.widths[j], -1.0, 1.0)
     ends = np.concatenate([[-1.0], inner, [1.0]])
-    middles: Vector = line.coefficients[j] * (ends[:-1] + ends[1:]) / 2
-    return middles
+    return line.coefficients[j] * (ends[:-1] + ends[1:]) / 2
 
 
 def _ranked(importances: Mapping[str, float]) -> tuple[tuple[tuple[str, str], ...], str]:

@@ -143,10 +143,10 @@ def test_trees_have_a_shape():
     splits = np.zeros((4, 3), dtype=np.intp)
     assert Trees(splits, splits, 3).oblivious
     assert not Trees(splits, splits, 2).oblivious
-    for depth, message in [(4, "no trees"), (0, "from 1 to 8"), (9, "from 1 to 8")]:
+    for depth, message in [(4, "do not make trees"), (0, "from 1 to 8"), (9, "from 1 to 8")]:
         with pytest.raises(ValueError, match=message):
             Trees(splits, splits, depth)
-    with pytest.raises(ValueError, match="no trees"):
+    with pytest.raises(ValueError, match="do not make trees"):
         Trees(splits, splits[1:], 3)
 
 
@@ -258,13 +258,13 @@ def test_a_document_that_lacks_something_is_not_read(missing):
         ({"shape": "oblivious"}, "have 2 splits each"),
         ({"link": "probit"}, "one of identity"),
         ({"leaves": MODEL.leaves[:1]}, "2 trees have splits and 1"),
-        ({"leaves": [[1.0] * 4, [1.0] * 3]}, "all alike"),
-        ({"leaves": [[1.0] * 3, [1.0] * 3]}, "all alike"),
-        ({"leaves": [[1.0], [1.0]]}, "all alike"),
+        ({"leaves": [[1.0] * 4, [1.0] * 3]}, "the same number of leaves"),
+        ({"leaves": [[1.0] * 3, [1.0] * 3]}, "the same number of leaves"),
+        ({"leaves": [[1.0], [1.0]]}, "the same number of leaves"),
         ({"leaves": [[1.0] * 8, [1.0] * 8]}, "have 7 splits each"),
         ({"leaves": [[np.nan] * 4, [1.0] * 4]}, "not finite"),
         ({"splits": [[(0, 0.5), (1, np.inf), (1, -1.0)], MODEL.splits[1]]}, "not finite"),
-        ({"splits": [[(0, 0.5), (2, 1.0), (1, -1.0)], MODEL.splits[1]]}, "none of the 2"),
+        ({"splits": [[(0, 0.5), (2, 1.0), (1, -1.0)], MODEL.splits[1]]}, "beyond the 2"),
         ({"splits": [[(0, 0.5), (0.5, 1.0), (1, -1.0)], MODEL.splits[1]]}, "no whole number"),
         ({"initial": np.inf}, "not finite"),
         ({"bounds": (2.0, 1.0)}, "lower one comes first"),
@@ -296,7 +296,7 @@ def test_a_person_reads_the_features_by_importance():
     assert [row[0] for row in table.rows] == ["b", "a"]
     (sentence,) = table.sentences
     assert "a line and 2 complete trees of depth 2" in sentence
-    assert "kept from 0 to 1000" in sentence
+    assert "clipped to 0 to 1000" in sentence
     many = TreesModel([f"x{j}" for j in range(25)], "oblivious", [[(7, 0.0)]], [[0.0, 1.0]], link="logistic")
     table = shown(many)
     assert table.rows[0] == ("x7", "0.5")

@@ -1,4 +1,4 @@
-r"""AdaSSP: linear regression from sufficient statistics with noise, and a ridge that follows the noise.
+r"""AdaSSP: linear regression from noisy sufficient statistics, with a ridge that adapts to the noise.
 
 With rows x, an intercept among their entries, clipped to |x| <= B, and labels clipped to |y| <= Y, the sums
 of x x^T / B^2 and x y / (B Y) are released in one Gaussian mechanism, and theta solves
@@ -9,9 +9,9 @@ for noise of deviation s in X^T X. The bound on the noise is that of Wang (2018)
 with probability 95%.
 
 *One release instead of three.* Wang releases the smallest eigenvalue, X^T X and x y at a third of epsilon and
-delta each; the sum is right, the parts by themselves are not for epsilon above 1, where the classical
-calibration of Gaussian noise fails. Here the smallest eigenvalue is that of the noisy matrix, which costs
-nothing, and the other two are one vector, calibrated by the accountant.
+delta each, with the classical calibration of Gaussian noise, which fails for epsilon above 1. Here the
+smallest eigenvalue is that of the noisy matrix, which costs nothing, and the other two are one vector,
+calibrated by the accountant.
 
 *Sensitivity* of that vector, (flattened x x^T, x y) for |x|, |y| <= 1. One record adds a vector of squared
 norm ``|x|^4 + |x|^2 y^2 <= 2``. Two records have the scalar product ``t^2 + t y z`` for t = x . w, at least
@@ -53,7 +53,7 @@ from dpkit_core.mechanisms.moments import (
 from dpkit_core.privacy.events import Gaussian
 from dpkit_core.validators import length
 
-#: The ridge bounds the noise but with this probability (Wang 2018, Algorithm 2).
+#: The probability that the noise exceeds the bound behind the ridge (Wang 2018, Algorithm 2).
 FAILURE = 0.05
 
 
@@ -84,7 +84,7 @@ class AdasspRegressor:
         Rows, the intercept among their entries, are clipped to this length; a public number. Without it, all
         numeric features need public bounds, and rows have length sqrt(k + 1) at most.
     label_norm
-        Labels are clipped to this; a public number. Without it the target needs public bounds.
+        Labels are clipped to this magnitude; a public number. Without it the target needs public bounds.
     """
 
     api: ClassVar[int] = 3
@@ -105,7 +105,7 @@ class AdasspRegressor:
         ------
         Unsuitable
             If a norm is neither given nor follows from public bounds, if delta is 0, or if the accountant
-            does not know Gaussian noise.
+            does not support Gaussian noise.
         """
         feature_norm, label_norm = self._norms(request)
 
@@ -143,7 +143,7 @@ class AdasspRegressor:
         p = len(data.features) + 1
 
         def row(block: Block) -> Matrix:
-            with np.errstate(over="ignore"):  # no warning may tell of a record; clipping takes infinities
+            with np.errstate(over="ignore"):  # a warning would disclose a record; clipping handles infinities
                 label = scaling.labels(block.y) / Y
             return np.column_stack([clip_rows(scaling.rows(block.X), B) / B, np.clip(label, -1.0, 1.0)])
 
@@ -168,7 +168,7 @@ class AdasspRegressor:
 
 
 def statistics_event(noise_multiplier: float, neighboring: Neighboring, coefficients: int) -> Gaussian:
-    """Return the event of the statistics of so many coefficients: a triangle of x x^T, and x y."""
+    """Return the event of the statistics for a number of coefficients: a triangle of x x^T, and x y."""
     p = coefficients
     return Gaussian(
         noise_multiplier,
@@ -185,14 +185,13 @@ def statistics_sensitivity(neighboring: Neighboring) -> float:
 
 
 def ridge_solution(gram: Matrix, products: Vector, deviation: float) -> Vector:
-    """Return (gram + ridge I)^-1 products, the ridge lifting all eigenvalues to the bound of the noise."""
+    """Return (gram + ridge I)^-1 products, with a ridge that lifts all eigenvalues to the noise bound."""
     p = len(gram)
     eigenvalues, axes = np.linalg.eigh(gram)
     eigenvalues = np.maximum(eigenvalues, 0.0)
     bound = deviation * math.sqrt(p * math.log(2 * p**2 / FAILURE))
     ridge = max(0.0, bound - eigenvalues[0])
-    solution: Vector = axes @ ((axes.T @ products) / (eigenvalues + ridge))
-    return solution
+    return axes @ ((axes.T @ products) / (eigenvalues + ridge))
 
 
 _: type[Regressor] = AdasspRegressor

@@ -5,22 +5,22 @@ rounds releases the gradient of the squared loss with residuals clipped to |r| <
 
     theta <- theta + a_t (X^T X + N + l I)^-1 (sum of x clip(y - x . theta) + noise),
 
-so labels need no bounds: T rounds can follow them T G far (Tang, Aydore, Kearns et al. 2023).
+so labels need no bounds: T rounds reach labels up to T G away (Tang, Aydore, Kearns et al. 2023).
 
-*Sensitivity.* In units of B^2, a record adds a matrix of Frobenius norm 1 at most to X^T X, and replacing one
-changes it by sqrt(2) (``mechanisms.moments``). In units of B G a record adds a vector of length 1 at most to
-a gradient, and replacing one changes it by 2. Both scale with the clipping norms: noise for norms of 1 beside
-larger ones would protect nothing. Residuals are computed one operation on whole columns at a time, so that
-the residual of a record is the same number in every table.
+*Sensitivity.* In units of B^2, a record adds a matrix of Frobenius norm at most 1 to X^T X, and replacing one
+changes it by sqrt(2) (``mechanisms.moments``). In units of B G a record adds a vector of length at most 1 to
+a gradient, and replacing one changes it by 2. Both scale with the clipping norms: noise calibrated for norms
+of 1 would not protect larger ones. Residuals are computed by operations on whole columns, so that the
+residual of a record is the same number in every table.
 
 *Ridge.* l = max(0, b - max(0, smallest eigenvalue of the noisy matrix)) for b = s sqrt(2 (k + 1)), the
 typical spectral norm of the noise of deviation s. Reading the eigenvalue off the noisy matrix costs nothing,
 whereas releasing it by itself would cost a third of the budget. Negative eigenvalues are set to 0, so the
 matrix is invertible whatever the noise.
 
-*Budget.* With multipliers m and m_t, Gaussian mechanisms cost what one of 1 / M^2 = 1 / m^2 + T / m_t^2 costs
-(Dong, Roth and Su 2022, Corollary 3.3). ``gram_share`` is the part of the first term; the accountant decides
-about M.
+*Budget.* Gaussian mechanisms with multipliers m and m_t cost as much as one with 1 / M^2 = 1 / m^2 + T /
+m_t^2 (Dong, Roth and Su 2022, Corollary 3.3). ``gram_share`` is the share of the first term; the accountant
+determines M.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class BoostedAdasspSettings:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What the fit will emit, in order."""
+        """The events that the fit emits, in order."""
         gradient = Gaussian(
             self.gradient_multiplier,
             self.neighboring,
@@ -106,8 +106,8 @@ class BoostedAdasspSettings:
 class BoostedAdasspRegressor:
     """Fits a linear model by preconditioned gradient steps on clipped records; needs no bounds.
 
-    Without public bounds, norms decide what is lost by clipping: rows are used in the units of the table.
-    Features and a target with public bounds are scaled to [-1, 1] first; categories stay 0 and 1.
+    Without public bounds, rows are used in the units of the table, and the norms determine how much is
+    clipped. Features and a target with public bounds are scaled to [-1, 1] first; categories stay 0 and 1.
 
     Neighboring relation: both. Sensitivity: 1 in L2 (sqrt(2) under replace-one) of the Gram matrix in units
     of feature_norm^2; 1 (2) of each gradient in units of feature_norm times gradient_norm.
@@ -121,7 +121,7 @@ class BoostedAdasspRegressor:
     feature_norm
         Rows, the intercept among their entries, are clipped to this length; a public number.
     gradient_norm
-        Residuals are clipped to this; a public number.
+        Residuals are clipped to this magnitude; a public number.
     gram_share
         Fraction of the budget for the matrix, in 1 / multiplier^2.
     steps
@@ -149,7 +149,7 @@ class BoostedAdasspRegressor:
         Raises
         ------
         Unsuitable
-            If delta is 0 or the accountant does not know Gaussian noise.
+            If delta is 0 or the accountant does not support Gaussian noise.
         """
 
         def settings(inverse: float) -> BoostedAdasspSettings:
@@ -186,7 +186,7 @@ class BoostedAdasspRegressor:
         settings: BoostedAdasspSettings,
         meter: Meter,
     ) -> Vector:
-        """Return theta for rows of length 1 at most; they stand for rows ``feature_norm`` times as long."""
+        """Return theta for rows of length at most 1, which stand for rows ``feature_norm`` times as long."""
         B, G = self.feature_norm, self.gradient_norm
         gram = gaussian_second_moment(
             meter,
@@ -223,7 +223,7 @@ def _features(block: Block) -> Matrix:
 def predictions(x: Matrix, theta: Vector) -> Vector:
     """Return x @ theta by operations on whole columns: each row's value depends on that row alone.
 
-    A matrix product may add the terms of a row in another order where the row stands elsewhere in the table.
+    A matrix product may add the terms of a row in another order if the row is elsewhere in the table.
     """
     total = np.zeros(len(x))
     for j, coefficient in enumerate(theta):
@@ -237,12 +237,11 @@ def gradient_sensitivity(neighboring: Neighboring) -> float:
 
 
 def ridge_inverse(gram: Matrix, deviation: float) -> Matrix:
-    """Return the inverse of ``gram`` plus a ridge that lifts its eigenvalues to the size of the noise."""
+    """Return the inverse of ``gram`` plus a ridge that lifts its eigenvalues to the noise level."""
     eigenvalues, axes = np.linalg.eigh(gram)
     eigenvalues = np.maximum(eigenvalues, 0.0)
     ridge = max(0.0, deviation * math.sqrt(2 * len(gram)) - eigenvalues[0])
-    inverse: Matrix = (axes / (eigenvalues + ridge)) @ axes.T
-    return inverse
+    return (axes / (eigenvalues + ridge)) @ axes.T
 
 
 _: type[Regressor] = BoostedAdasspRegressor

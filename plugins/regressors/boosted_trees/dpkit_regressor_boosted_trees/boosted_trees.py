@@ -1,57 +1,57 @@
-r"""Boosted trees from noisy sums alone: random splits, full batches, leaves divided by what is public.
+r"""Boosted trees from noisy sums alone: random splits, full batches, leaves with public denominators.
 
-No bounds are needed from the user, and those that are public are used. Everything that leaves is a sum over
-records of whole numbers, or of products on a grid, with Gaussian noise.
+The user need not give bounds, but public bounds are used. Every release is a sum over records of whole
+numbers, or of products on a grid, with Gaussian noise.
 
 *1. Where values lie.* Columns and a target without public bounds, and columns with them, are cut into cells
-by noisy counts (``dpkit_core.mechanisms.cells``). A column's thresholds are the quantiles that these counts
-say, 254 of them; the indicator of a category, or of missing values, has the one threshold 1/2 and is not
+by noisy counts (``dpkit_core.mechanisms.cells``). A column's thresholds are 254 quantiles estimated from
+these counts; the indicator of a category, or of missing values, has the single threshold 1/2 and is not
 counted. So a column whose schema has a rule for missing values, ``missing = "indicator"``, has a branch for
-them in every tree that asks about it. The target's reach is from the first
-to the last cell that holds records; values beyond are moved there. With c the center and w half the width of
-that interval, z = (y - c) / w is in [-1, 1].
+them in every tree that asks about it. The target's interval is from the first to the last cell with records;
+values beyond are clipped to it. With c the center and w half the width of that interval, z = (y - c) / w is
+in [-1, 1].
 
-*2. Start.* (n / 2, sum z) is released once: how many records there are, about, and their mean.
+*2. Start.* (n / 2, sum z) is released once: the noisy number of records and their mean.
 
 *3. A line* (squared loss). With q the features about their medians in units of their spread (of their range,
-where it is public), clipped to [-1, 1] and shrunk to a radius R that a noisy histogram of lengths says, the
-sum of v v^T for v = (1, 2 q / R, sqrt(2) z), |v|^2 <= 7, is released once; ridge and shrinkage are
-post-processing, as in ``winsorized_least_squares``.
+if it is public), clipped to [-1, 1] and shrunk to a radius R from a noisy histogram of lengths, the sum of v
+v^T for v = (1, 2 q / R, sqrt(2) z), |v|^2 <= 7, is released once; ridge and shrinkage are post-processing, as
+in ``winsorized_least_squares``.
 
-*4. Clip* (squared and Poisson loss). A noisy histogram of |z - F|, with F the start or the line, says the
-clip g within which 80 % of the residuals are. Residuals become whole multiples of g / 2^15. Logistic
-residuals are in [-1, 1] as they are.
+*4. Clip* (squared and Poisson loss). The clip g is the 80 % quantile of |z - F| from a noisy histogram, with
+F the start or the line. Residuals are truncated to whole multiples of g / 2^15. Logistic residuals are in
+[-1, 1] already.
 
-*5. Trees.* Each is oblivious and drawn by public coins: D features, one a level, and a threshold of each. The
-residuals of all records, clipped to g, are added up in the leaves, and the sums S are released. A leaf's
+*5. Trees.* Each is oblivious and drawn from public coins: D features, one per level, with a threshold each.
+The residuals of all records, clipped to g, are added up in the leaves, and the sums S are released. A leaf's
 value is
 
     (travel / trees) S 2^D / n,
 
-the mean residual if records fell alike into all leaves; n is the released number. So no count is paid for in
-any tree, and a leaf with few records moves little, as it should. For the logistic loss the value is divided
-by p (1 - p) of the start, at least 1/10: a Newton step. Values are whole steps, too, so that residuals stay
-whole numbers. Features whose past splits had contrasts beyond their noise are drawn more often, which is
-post-processing; before, the m categories of a column sqrt(m) times as often as a number
-(``dpkit_model_trees.drawing``).
+(times ``travel`` / ``trees``) the mean residual if all leaves had equally many records; n is the released
+number. So no tree pays for counts, and a leaf with few records moves little, as it should. For the logistic
+loss the value is divided by p (1 - p) of the start, at least 1/10: a Newton step. Values are whole steps,
+too, so that residuals stay whole numbers. Features whose past splits had contrasts beyond their noise are
+drawn more often, which is post-processing; until then, the m categories of a column are drawn sqrt(m) times
+as often as a number (``dpkit_model_trees.drawing``).
 
-*Classes* and *Counts*: ``losses.softmax`` and ``losses.poisson`` say what is different under these losses.
+*Classes* and *Counts*: ``losses.softmax`` and ``losses.poisson`` describe the differences for these losses.
 
 *Rule.* Let mu be one over the noise multiplier that a single Gaussian release with the whole budget would
 have, and k = n mu the signal (half of it under replace-one), n the released number. Then D = 3, or 4 from k =
 5000; travel = k / (5 * 2^D), from 1 to 100; the line is used from k = 300, with a ridge of .7 of the noise's
 spectral norm below k = 800 and .35 from there. Shares of mu^2: start .03, cells of features .10 with public
 bounds and .12 without, cells of the target .06, line .40, clip .06, and the rest for the trees. The rule was
-set on Abalone, cpu_act and elevators, and the 300 after wine, sulfur and brazil had been seen; 80 % and the
-shares likewise. The tenth of m, and that the signal is multiplied, on abalone, cpu_act, three tables of R
-(azpro, rwm5yr, DoctorVisits) and synthetic counts. Where the schema says about how many records there are
-(``records_about``) and these are too few for a line, it is not planned, and trees get its share; else it is
+set on Abalone, cpu_act and elevators, and the 300, the 80 % and the shares after looking at wine, sulfur and
+brazil. The tenth of m, and that the signal is multiplied, on abalone, cpu_act, three tables of R (azpro,
+rwm5yr, DoctorVisits) and synthetic counts. If the schema gives an approximate number of records
+(``records_about``) that is too small for a line, no line is planned, and trees get its share; otherwise it is
 paid for and not used. For K classes k is divided by sqrt(K - 1), set on digits of scikit-learn.
 
-*Privacy.* Every step is a Gaussian mechanism on a sum over records of a function of the record, of what is
-released and of public coins: F of a record, the leaf it falls into and its clipped residual are such
-functions, computed entry by entry or along rows. So they compose adaptively (Dong, Roth and Su 2022, Theorem
-4, where the accountant knows that all are Gaussian). L2 sensitivities, add-remove and replace-one:
+*Privacy.* Every step is a Gaussian mechanism on a sum over records of a function of the record, of earlier
+releases and of public coins: F of a record, its leaf and its clipped residual are such functions, computed
+entry by entry or along rows. So they compose adaptively (Dong, Roth and Su 2022, Theorem 4, where the
+accountant knows that all are Gaussian). L2 sensitivities, add-remove and replace-one:
 
 - a count of cells in u columns: sqrt(u) and sqrt(2 u);
 - (n / 2, sum z): sqrt(5) / 2, the length of (1/2, 1), and 2, because n stays;
@@ -66,10 +66,10 @@ functions, computed entry by entry or along rows. So they compose adaptively (Do
   replace-one two such residuals differ by at most 2 sqrt(2) 2^15. Neither grows with K. Both are attained, in
   the limit of p: where the other class was certain, and is that of the record in its place.
 
-All are attained. Which columns are in use is not known when the fit is planned: counts are planned for as
-many columns as may need them, and those of columns that are not there are zeros with noise. Number of trees,
-shapes and all multipliers are in the plan; depth, travel, thresholds and weights follow from releases.
-Records are read in any form, a few times in all; one byte a value and 16 a record are kept.
+All are attained. Which columns are selected is not known when the fit is planned: counts are planned for as
+many columns as may need them, and absent columns have zeros with noise. Number of trees, shapes and all
+multipliers are in the plan; depth, travel, thresholds and weights follow from releases. Records are read in
+any form, a few times in all; one byte per value and 16 per record are kept.
 """
 
 from __future__ import annotations
@@ -114,35 +114,35 @@ from dpkit_regressor_boosted_trees.start import released_start
 
 @attrs.frozen
 class BoostedTreesRegressor:
-    """Fits a sum of random trees by noisy sums; needs no bounds, and uses those that are public.
+    """Fits a sum of random trees by noisy sums; needs no public bounds, but uses them.
 
-    For a numeric target squared loss, or Poisson loss, if that is chosen, whose predictions are expected
-    counts; for a categorical one logistic loss, or softmax loss where it has several classes, and predictions
-    that are probabilities.
+    A numeric target has squared loss or, if chosen, Poisson loss, whose predictions are expected counts; a
+    categorical target has logistic loss, or softmax loss for several classes, and its predictions are
+    probabilities.
 
     Neighboring relation: both. L2 sensitivities: of counts in u columns sqrt(u) (sqrt(2 u) under
     replace-one), of number and sum sqrt(5) / 2 (2), of histograms 1 (sqrt(2)), of the matrix 7 (7 sqrt(2)),
     of the leaves of a tree 1 (2) in units of the clip, of several classes sqrt(2) (2 sqrt(2)).
 
-    Events: ``Gaussian`` alone. Four for a target without bounds, two for columns with bounds and four for
+    Events: only ``Gaussian``. Four for a target without bounds, two for columns with bounds and four for
     those without; one for the start; two for the line, with squared loss, and one for the clip, with squared
     and Poisson loss; one for each tree.
 
     Parameters
     ----------
     trees
-        How many; more take time and no budget. From a few hundred on, they matter little.
+        Number of trees; more take time but no budget. From a few hundred on, they matter little.
     depth
-        Of each tree, from 1 to 8; by the rule in the notes of the module by default.
+        Depth of each tree, from 1 to 8; by default from the rule in the notes of the module.
     travel
-        Learning rate times number of trees; by the rule by default.
+        Learning rate times number of trees; by default from the rule.
     line_share
-        Of the budget, for the line, as squares of inverse noise multipliers; 0 for none. There is none,
-        either, where the schema says about how many records there are, and these are too few for a line.
+        Share of the line in the budget, as squares of inverse noise multipliers; 0 for none. There is no
+        line, either, if the schema's approximate number of records is too small for one.
     loss
         ``squared``, ``logistic``, ``softmax``, or ``auto``: by the schema's target, one of these three.
-        ``poisson`` is for counts and other targets of no less than 0, whose spread grows with their mean. A
-        target with a lower bound below 0 is refused; without bounds, values below 0 are taken for 0.
+        ``poisson`` is for counts and other nonnegative targets whose spread grows with their mean. A target
+        with a lower bound below 0 is refused; without bounds, values below 0 are treated as 0.
     """
 
     api: ClassVar[int] = 3

@@ -19,36 +19,36 @@ if TYPE_CHECKING:
     from dpkit_core import AnyDataset, Block, Feature, Matrix, Meter, Vector
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
 
-#: From how many deviations of the noise on an octave of the target must stand out: less than one in a
-#: thousand tables of noise does.
+#: How many standard deviations an octave of the target must exceed the noise by: pure noise does so in fewer
+#: than one of a thousand tables.
 FOUND = 4.5
 
 
 @attrs.frozen(eq=False)
 class KnownColumn:
-    """What is known of a column: thresholds for trees, and where a line scales it."""
+    """What is known about a column: thresholds for trees, and fences for the line."""
 
     thresholds: Vector
     fences: Fences
 
     @classmethod
     def of(cls, cells: Cells, bounds: tuple[float, float] | None) -> KnownColumn:
-        """Return what counts of cells say of a column."""
+        """Return what counts of cells say about a column."""
         low, lower, center, upper, high = cells.quantiles(np.array([0.05, 0.25, 0.5, 0.75, 0.95])).tolist()
         if bounds is None:
-            # Four quartile ranges to each side, or twice the reach of nine tenths.
+            # Four quartile distances to each side, or twice the distances to the 5 % and 95 % quantiles.
             width = 2 * max(2 * (center - lower), 2 * (upper - center), center - low, high - center)
         else:
             width = min(bounds[1] - bounds[0], LARGEST)
         return cls(cells.thresholds(MOST_THRESHOLDS), Fences(center, max(width, LEAST_WIDTH)))
 
 
-#: The indicator of a category, or of missing values: all is known.
+#: The indicator of a category, or of missing values: nothing has to be learned from data.
 INDICATOR = KnownColumn(np.array([0.5]), Fences(0.0, 1.0))
 
 
 def known(feature: Feature) -> bool:
-    """Return whether a feature is 0 or 1 by its definition, so that nothing needs to be counted."""
+    """Return whether a feature is 0 or 1 by definition, so that nothing needs to be counted."""
     return feature.category is not None or feature.indicator
 
 
@@ -72,13 +72,13 @@ def target_interval(data: AnyDataset, settings: BoostedTreesSettings, meter: Met
         return None
     tail = min(noise / 2 / cells.records, 0.25)
     low, high = cells.quantiles(np.array([tail, 1 - tail])).tolist()
-    if settings.loss == "poisson":  # what is counted is no less than 0
+    if settings.loss == "poisson":  # counts are at least 0
         low, high = max(low, 0.0), max(high, 0.0)
     return Fences.between(low, high)
 
 
 def known_columns(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> list[KnownColumn]:
-    """Return what is known of each column, from public facts and counts of cells."""
+    """Return what is known about each column, from public facts and counts of cells."""
     columns = [INDICATOR] * len(data.features)
     for step, planned in (("bounded", settings.bounded), ("unbounded", settings.unbounded)):
         if not planned:
@@ -116,7 +116,7 @@ def scaled(block: Block, columns: Sequence[KnownColumn]) -> Matrix:
 def encoded(
     data: AnyDataset, columns: Sequence[KnownColumn], number: Callable[[Block], Vector]
 ) -> tuple[Codes, Vector]:
-    """Return the codes of all records, one byte each, and one number of each."""
+    """Return the codes of all records, one byte per value, and one number per record."""
     codes = np.empty((len(columns), data.records), dtype=np.uint8)
     numbers = np.empty(data.records)
     thresholds = [column.thresholds for column in columns]

@@ -1,4 +1,4 @@
-"""Trees, one after another: drawn by public coins, their leaves released as noisy sums of residuals."""
+"""Trees, one after another: drawn from public coins, their leaves released as noisy sums of residuals."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 #: Largest value of a leaf, in steps.
 LARGEST_LEAF = 2**18
 
-#: Trees for which features are drawn with the same weights; how far past contrasts decide, and how fast they
-#: are forgotten.
+#: Number of trees drawn with the same feature weights; the share of past contrasts in these weights, and the
+#: rate of their moving average.
 RENEWED_EVERY = 8
 ADAPTED = 0.7
 MEMORY = 0.2
@@ -41,7 +41,7 @@ def grow(
     settings: BoostedTreesSettings,
     meter: Meter,
 ) -> tuple[Trees, Matrix]:
-    """Return trees and the values of their leaves, in units of the clip; T x 2^D, and x K of classes."""
+    """Return trees and the values of their leaves, in units of the clip; T x 2^D, or T x 2^D x K."""
     leaves, sensitivity, multiplier = 2**rule.depth, settings.leaf_sensitivity, settings.multiplier("trees")
     noise = multiplier * sensitivity
     step = rule.travel / settings.trees * leaves / records / curvature
@@ -70,7 +70,7 @@ def grow(
 def _leaf_sums(
     residuals: Integers, found: npt.NDArray[np.uint8], leaves: int, shape: tuple[int, ...]
 ) -> Matrix:
-    """Return the sums of residuals in the leaves where records were found; 0 in leaves that are not there."""
+    """Return the sums of residuals in each leaf; 0 in planned leaves that do not exist."""
     sums = np.zeros(shape)
     if residuals.ndim == 1:
         sums[:leaves] = group_sums(residuals, found, leaves)
@@ -82,17 +82,17 @@ def _leaf_sums(
 
 @attrs.frozen(eq=False)
 class Usefulness:
-    """How far splits on each feature have parted residuals beyond the noise; from releases alone.
+    """How well splits on each feature have separated residuals beyond the noise; from releases alone.
 
     Attributes
     ----------
     sizes
         Thresholds of each feature.
     unlearned
-        Shares in which features are drawn of which nothing is known; they add up to 1.
+        Probabilities of drawing each feature before anything is learned.
     squares
-        Squared contrast of a split, less what is owed to noise, as if it were at the median; a moving
-        average.
+        Moving average of the squared contrast of a split minus its expectation under noise, scaled to a
+        split at the median.
     """
 
     sizes: Integers
@@ -101,22 +101,21 @@ class Usefulness:
 
     @classmethod
     def of(cls, sizes: Sequence[int], weights: Vector) -> Usefulness:
-        """Return that of features of which nothing is known, to be drawn with these weights."""
+        """Return the state before anything is learned, for features drawn with these weights."""
         return cls(np.array(sizes), weights / weights.sum(), np.zeros(len(sizes)))
 
     @property
     def weights(self) -> Vector:
-        """With what weights features are drawn."""
+        """Weights with which features are drawn."""
         useful = np.sqrt(np.maximum(self.squares, 0.0))
         if not useful.any():
             return self.unlearned
-        mixed: Vector = (1 - ADAPTED) * self.unlearned + ADAPTED * useful / useful.sum()
-        return mixed
+        return (1 - ADAPTED) * self.unlearned + ADAPTED * useful / useful.sum()
 
     def learn(self, trees: Trees, t: int, sums: Vector, noise: float) -> None:
-        """Take account of tree ``t``, whose leaves have these sums, with noise of a deviation.
+        """Learn from tree ``t``, whose leaves have these sums, with noise of this deviation.
 
-        Sums of several classes are a column each, whose rows add up to 0: all but one of them are free.
+        Several classes have a column each, and rows add up to 0: all but one of the columns are free.
         """
         leaves = len(sums)
         contrasts = level_contrasts(sums.reshape(leaves, -1).T, trees.depth) * (leaves / 2)

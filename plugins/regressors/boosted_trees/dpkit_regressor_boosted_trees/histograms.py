@@ -1,4 +1,4 @@
-"""Histograms of lengths over falling edges, released once each: for a radius and for a clip."""
+"""Histograms of lengths over descending edges, released once each: for a radius and for a clip."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 
 
 def row_lengths(rows: Matrix) -> Vector:
-    """Return the length of each row, added up along it, which does not depend on the others."""
-    lengths: Vector = np.sqrt(np.square(rows).sum(axis=1))
-    return lengths
+    """Return the length of each row, summed along the row, independently of the others."""
+    return np.sqrt(np.square(rows).sum(axis=1))
 
 
 def histogram(values: Vector, edges: Vector) -> Integers:
@@ -23,7 +22,7 @@ def histogram(values: Vector, edges: Vector) -> Integers:
 
 
 def smallest(edges: Vector, counts: Vector, above: float) -> float:
-    """Return the last of falling edges above which noisy counts show at most ``above`` values."""
+    """Return the last of descending edges with at most ``above`` values beyond it, by noisy counts."""
     over = np.flatnonzero(np.cumsum(counts)[:-1] > above)
     return float(edges[max(over[0] - 1, 0) if over.size else -1])
 
@@ -31,7 +30,7 @@ def smallest(edges: Vector, counts: Vector, above: float) -> float:
 def noisy(
     counts: Integers | Vector | Matrix, step: str, settings: BoostedTreesSettings, meter: Meter
 ) -> Vector:
-    """Return counts of cells, each record in one of them, as released in a step."""
+    """Return the noisy counts of a step, for cells of which each record is in one."""
     return meter.gaussian(
         counts,
         sensitivity=settings.histogram_sensitivity,

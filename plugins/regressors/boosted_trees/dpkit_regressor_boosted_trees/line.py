@@ -79,16 +79,16 @@ def fitted_line(
 
 
 def solve(moments: Matrix, deviation: float, records: float, ridge: float) -> tuple[float, Vector]:
-    """Return intercept and slopes of z on 2 q / R from the noisy sum of v v^T. Post-processing.
+    """Return intercept and slopes of z on 2 q / R from the noisy sum of v v^T; post-processing.
 
     Parameters
     ----------
     moments
-        Of (1, 2 q / R, sqrt(2) z).
+        Noisy second moments of (1, 2 q / R, sqrt(2) z).
     deviation
-        Of the noise on the diagonal; elsewhere it is 1 / sqrt(2) of that.
+        Standard deviation of the noise on the diagonal; elsewhere it is 1 / sqrt(2) of that.
     records
-        How many there are, as released before.
+        The number of records released before.
     ridge
         In units of the typical spectral norm of the noise in the covariances.
     """
@@ -99,7 +99,7 @@ def solve(moments: Matrix, deviation: float, records: float, ridge: float) -> tu
     noise = deviation / math.sqrt(2) / count
     products = covariances[:-1, -1]
     length = float(products @ products)
-    # What noise alone would explain is not believed (James and Stein 1961).
+    # Shrink by what noise alone would explain (James and Stein 1961).
     products = products * (max(0.0, 1 - k * noise**2 / length) if length else 0.0)
     eigenvalues, axes = np.linalg.eigh(covariances[:-1, :-1])
     added = 2 * noise * math.sqrt(k) * ridge
@@ -110,11 +110,10 @@ def solve(moments: Matrix, deviation: float, records: float, ridge: float) -> tu
 def along(line: WinsorizedLinearModel, rows: Matrix, target: Fences) -> Vector:
     """Return the line's predictions in units of z, from scaled features.
 
-    Those of ``line.predict``, by sums along rows, which do not depend on other records.
+    The same as ``line.predict``, by sums along rows, which do not depend on other records.
     """
     with np.errstate(divide="ignore"):
         shrink = np.minimum(1.0, line.radius / row_lengths(rows))
     slopes = np.array(line.coefficients) / target.width
     intercept = (line.intercept - target.center) / target.width
-    found: Vector = np.clip(intercept + shrink * (rows * slopes).sum(axis=1), -1.0, 1.0)
-    return found
+    return np.clip(intercept + shrink * (rows * slopes).sum(axis=1), -1.0, 1.0)

@@ -20,29 +20,30 @@ UNBOUNDED_SHARE = 0.12
 LINE_SHARE = 0.40
 CLIP_SHARE = 0.06
 
-#: Of the line's share, for the radius of its rows.
+#: Share of the radius of rows in the budget of the line.
 RADIUS_SHARE = 0.10
 
-#: Of the number of records beside the sum of the target: a fifth of the precision of their release.
+#: Weight of the number of records, where the sum of the target has 1: a fifth of the precision of the
+#: release.
 COUNT_WEIGHT = 0.5
 
-#: Of 2 q / R and sqrt(2) z in a row of the matrix, beside 1 for the record; the norm of such a row.
+#: Weights of q / R and z in a row of the matrix, where the record itself has 1; the norm of such a row.
 FEATURE_WEIGHT = 2.0
 LABEL_WEIGHT = math.sqrt(2.0)
 NORM = math.sqrt(7.0)
 
-#: Candidates for the radius, falling, in units of the largest length, and the share of rows within it.
+#: Candidates for the radius, descending, in units of the largest length, and the share of rows within it.
 RADII = np.exp2(-np.arange(25) / 4)
 RADIUS_RANK = 15 / 16
 
-#: Candidates for the clip of residuals, falling, and the share of residuals within it.
+#: Candidates for the clip of residuals, descending, and the share of residuals within it.
 CLIPS = 2 * np.exp2(-np.arange(61) / 3)
 CLIP_RANK = 0.8
 
-#: Clipped residuals are whole numbers of steps up to this, and released in these.
+#: The clip of residuals in steps; clipped residuals are whole numbers of steps.
 STEPS = 2**15
 
-#: Trees, at most: residuals of so many, of values that are not too large, still fit into 32 bits.
+#: The largest number of trees: with limited leaf values, residuals then fit into 32 bits.
 MOST_TREES = 2**12
 
 #: Depths of trees, and the signals (records over the noise of a sum) from which on they are deeper, and from
@@ -52,21 +53,20 @@ DEEP_FROM = 5000.0
 LINE_FROM = 300.0
 RIDGE, CALM_RIDGE, CALM_FROM = 0.7, 0.35, 800.0
 
-#: Of the signal in a leaf, how far the trees travel; from no more than a mean of all to where nothing is
-#: left.
+#: Travel per signal in a leaf, between 1, a single mean, and a limit beyond which nothing is left to learn.
 TRAVEL = 0.2
 FARTHEST = 100.0
 
 #: A step of a tree into leaves of unequal sizes is stable up to 2.
 STABLE = 1.5
 
-#: The fewest records that are believed, so that what is divided by them is finite.
+#: A lower limit on the noisy number of records, so that quotients are finite.
 FEWEST = 10.0
 
 
 @attrs.frozen
 class Rule:
-    """How trees are grown, as follows from the signal: records over the noise of a sum."""
+    """How trees are grown, derived from the signal: records divided by the noise of a sum."""
 
     depth: int
     travel: float
@@ -93,19 +93,19 @@ class BoostedTreesSettings:
     Attributes
     ----------
     features
-        How many columns there are.
+        Number of columns.
     bounded, unbounded
-        For how many columns, with bounds and without, cells are counted.
+        Number of columns, with bounds and without, whose cells are counted.
     target_bounds
         Public bounds of the target, or None.
     loss
         Squared, logistic, softmax or poisson.
     classes
-        How many, with softmax; else 0.
+        Number of classes for softmax loss; else 0.
     line_share
         Share of the line, 0 for none.
     trees, depth, travel
-        As the options say; None where the rule decides.
+        The options; None if the rule decides.
     mu
         One over the noise multiplier of a single Gaussian release with this budget.
     neighboring
@@ -153,44 +153,44 @@ class BoostedTreesSettings:
 
     @property
     def clipped(self) -> bool:
-        """Whether residuals are clipped to a released length; others are from -1 to 1 as they are."""
+        """Whether residuals are clipped to a released length; otherwise they are from -1 to 1 already."""
         return self.loss in ("squared", "poisson")
 
     @property
     def histogram_sensitivity(self) -> float:
-        """Of a histogram, in which a record is in one cell."""
+        """L2 sensitivity of a histogram, in which a record is in one cell."""
         return counts_sensitivity(1, self.neighboring)
 
     @property
     def start_sensitivity(self) -> float:
-        """Of (n / 2, sum z); n stays where a record is replaced."""
+        """L2 sensitivity of (n / 2, sum z); replacing a record does not change n."""
         replaced = self.neighboring is Neighboring.REPLACE_ONE
         return (2.0 if replaced else math.hypot(COUNT_WEIGHT, 1.0)) * ROUNDING
 
     @property
     def mean_deviation(self) -> float:
-        """Of the noise on sum z."""
+        """Standard deviation of the noise on sum z."""
         return self.multiplier("start") * self.start_sensitivity
 
     @property
     def leaf_sensitivity(self) -> float:
-        """Of the sums in the leaves of a tree, in steps; of all classes together."""
+        """L2 sensitivity of the sums in the leaves of a tree, in steps; of all classes together."""
         steps = float(2 * STEPS if self.neighboring is Neighboring.REPLACE_ONE else STEPS)
         return math.sqrt(2) * steps if self.classes else steps
 
     @property
     def leaves(self) -> int:
-        """In how many leaves a tree releases sums: those of the deepest that the rule may choose."""
+        """Number of leaves with released sums: that of the deepest trees that the rule may choose."""
         return int(2 ** (self.depth or DEPTHS[-1]))
 
     @property
     def leaf_shape(self) -> tuple[int, ...]:
-        """Of the sums of a tree: the leaves, and within them the classes."""
+        """Shape of the sums of a tree: leaves, then classes."""
         return (self.leaves, self.classes) if self.classes else (self.leaves,)
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What the fit will emit, in order."""
+        """The events that the fit emits, in order."""
         relation = self.neighboring
 
         def gaussian(step: str, sensitivity: float, *shape: int) -> Gaussian:
@@ -217,7 +217,7 @@ class BoostedTreesSettings:
         return (*events, Repeated(leaves, self.trees))
 
     def rule(self, records: float) -> Rule:
-        """Return how trees are grown for so many records, a released number."""
+        """Return how trees are grown for a released number of records."""
         signal = records * self.mu / (2 if self.neighboring is Neighboring.REPLACE_ONE else 1)
         if self.classes:
             signal /= math.sqrt(self.classes - 1)

@@ -1,4 +1,4 @@
-"""How many records there are and their mean target, released once: what everything after begins with."""
+"""The number of records and their mean target, released once: the start of all later steps."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Start:
-    """What is released before anything is fitted.
+    """The releases before the first fit.
 
     Attributes
     ----------
     target
         The interval that holds the target.
     records
-        How many there are.
+        The noisy number of records.
     mean
-        Of the target, about the center of the interval, in units of half its width.
+        Noisy mean of the target about the center of the interval, in units of half its width.
     """
 
     target: Fences
@@ -37,7 +37,7 @@ class Start:
 
 
 def released_start(data: AnyDataset, target: Fences, settings: BoostedTreesSettings, meter: Meter) -> Start:
-    """Return the number of records and their mean target, as released."""
+    """Return the noisy number of records and their noisy mean target."""
 
     def count(block: Block) -> Integers:
         return np.array([len(block) * UNITS, in_units(target.scale(block.y)).sum()])

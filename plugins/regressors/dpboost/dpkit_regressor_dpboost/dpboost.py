@@ -1,17 +1,17 @@
 r"""DPBoost, enhanced: trees whose splits are chosen privately, each tree on records of its own.
 
-*1. Beginning.* ``mechanisms.fences`` finds fences where the schema has no bounds, and the target becomes s
-in [-1, 1]. Two noisy sums, of (1 + s) / 2 and of (1 - s) / 2, which a record moves by 1 together, release the
-number of records and the mean, which all records begin with.
+*1. Start.* ``mechanisms.fences`` finds fences for columns without public bounds, and the target is scaled to
+s in [-1, 1]. Two noisy sums, of (1 + s) / 2 and of (1 - s) / 2, which a record moves by 1 together, release
+the number of records and the mean, the initial score of all records.
 
-*2. Ensembles.* An ensemble has a number of trees, and each record is in one of them: the hash of its own
-cells and target says in which, by a function drawn from public coins. So no record moves another, and an
-ensemble costs what one of its trees costs (``Disjoint``). Assigned by position, or in parts of equal size,
-records would move others.
+*2. Ensembles.* An ensemble has several trees, and each record is assigned to one of them by a hash of its own
+cells and target, with a hash function drawn from public coins. So no record affects the assignment of
+another, and an ensemble costs as much as one of its trees (``Disjoint``). With assignment by position, or to
+parts of equal size, it would.
 
-*3. Trees.* Gradients r = s - F are clipped to [-1, 1]; with ``filter_gradients``, records beyond that take no
-part. Level by level, each place splits its records by their gain (``splits``). A record is in one
-place of a level, so a level costs one split. Then the values of the leaves,
+*3. Trees.* Gradients r = s - F are clipped to [-1, 1]; with ``filter_gradients``, records beyond that are
+left out. Level by level, each node splits its records by their gain (``splits``). A record is in one node of
+a level, so a level costs one split. Then the values of the leaves,
 
     V = sum / (n + ridge),        clipped to [-b, b], b = 2 (1 - eta)^t in the t-th tree,
 
@@ -23,11 +23,10 @@ ridge, moves V by (g - S / m) / (m + 1), at most (2 n + ridge) / (m (m + 1)) in 
 
     (2 n + ridge) (1 + ridge) <= m (m + 1)    if and only if    2 n <= n^2 + n.
 
-Clipping moves nothing apart, and keeps the move within 2 b. Values are released in units of the smaller of
-both.
+Clipping increases no difference, and bounds it by 2 b. Values are released in units of the smaller bound.
 
-*Privacy.* Everything is pure: an ensemble costs ``depth`` splits and one Laplace, and all steps compose
-adaptively. Add-remove alone: a record that is replaced would be in two trees, at two places of each level.
+*Privacy.* All mechanisms are pure: an ensemble costs ``depth`` splits and one Laplace, and all steps compose
+adaptively. Add-remove only: a replaced record would be in two trees, and in two nodes of each level.
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 from dpkit_model_trees import TreesModel
+from dpkit_model_trees.model import require_representable
 
 from dpkit_core import (
     Block,
@@ -59,11 +59,10 @@ from dpkit_core.mechanisms.fences import (
     MISSED_TARGET,
     Fences,
     about,
-    feature_fences,
     fences_events,
     missed_target,
     refusal_forecast,
-    target_fences,
+    table_fences,
 )
 from dpkit_core.privacy.events import Disjoint, Event, Laplace, Repeated, Sequence
 from dpkit_core.validators import fraction, positive, whole_number
@@ -77,39 +76,36 @@ from dpkit_regressor_dpboost.splits import (
     threshold_value,
 )
 
-#: Sums are of whole multiples of 2^-30, as in regressor mean; covers their rounding to float64.
+#: Sums are of whole multiples of 2^-30, as in regressor mean; SENSITIVITY covers their rounding to float64.
 STEPS = 2**30
 SENSITIVITY = 1 + 2.0**-20
 
-#: Of fences: the target's decide about every prediction.
+#: Weight of the target's fences, which affect every prediction.
 TARGET_WEIGHT = 2.0
 
-#: The rounding of a draw may take this part of a split's epsilon.
+#: The largest share of a split's epsilon for the rounding of its draw.
 LARGEST_SLACK = 0.01
 
-#: Targets within wider bounds could not be predicted in float64.
-LARGEST_BOUND = 2.0**900
-
-#: The ridge is this over the epsilon of the leaves.
+#: The default ridge, times the epsilon of the leaves.
 RIDGE = 40.0
 
 
 @attrs.frozen
 class DpboostSettings:
-    """The calibrated epsilons of each selection and of each release.
+    """The calibrated epsilon of each selection and of each release.
 
     Attributes
     ----------
     columns
-        For how many features fences are selected.
+        Number of features for which fences are selected.
     features
-        How many there are.
+        Number of features.
     fence_epsilon, target_epsilon
-        Of each selection for a feature, and for the target; None where its bounds are public.
+        Epsilon of each selection for a feature, and for the target; None if its bounds are public.
     initial_epsilon
-        Of the initial score.
+        Epsilon of the initial score.
     split_epsilon, leaf_epsilon
-        Of each split, and of the leaves of a tree.
+        Epsilon of each split, and of the leaves of a tree.
     ridge
         Added to numbers of records.
     """
@@ -126,34 +122,33 @@ class DpboostSettings:
 
 @attrs.frozen
 class DpboostRegressor:
-    """Boosts trees that choose their splits privately: the baseline that S-GBDT is compared with.
+    """Boosts trees that choose their splits privately: the baseline of S-GBDT.
 
     Neighboring relation: add-remove. Sensitivities: of a gain 4 in range, of the leaves of a tree 1 / (1 +
     ridge) in L1 or twice the bound of leaf clipping, of the initial sums 1 in L1, all in units of half of the
     target's bounds.
 
-    Events: ``ExponentialMechanism`` three times for each selected column that may lack bounds and for a
-    target without bounds; one ``Laplace``; for each ensemble one ``Disjoint`` of ``depth`` levels of
+    Events: three ``ExponentialMechanism`` for each selected column that may lack bounds and for a target
+    without bounds; one ``Laplace``; for each ensemble one ``Disjoint`` of ``depth`` levels of
     ``ExponentialMechanism`` and a ``Laplace``.
 
     Parameters
     ----------
     ensembles
-        How many times all records are used.
+        Number of ensembles; each uses all records.
     trees
-        In each ensemble; a record is in one of them.
+        Number of trees in an ensemble; a record is in one of them.
     depth
         Levels of splits.
     learning_rate
-        eta above.
+        Learning rate eta.
     ridge
-        Added to the number of records in a leaf, and on each side of a split; 40 over the epsilon of the
-        leaves by default, which makes the scale of the noise in a leaf a fortieth of half the target's
-        bounds.
+        Added to the number of records in a leaf, and on each side of a split; by default 40 divided by the
+        epsilon of the leaves, so that the scale of the noise in a leaf is 1/40 of half the target's bounds.
     filter_gradients
-        Whether records of gradients beyond the bound take no part, instead of being clipped.
+        Whether records with gradients beyond the bound are left out instead of clipped.
     leaf_share, initial_share, fence_share
-        Parts of epsilon; splits get the rest, and what public bounds save.
+        Fractions of epsilon; splits get the rest, and what public bounds save.
     """
 
     api: ClassVar[int] = 3
@@ -194,26 +189,21 @@ class DpboostRegressor:
         Raises
         ------
         Unsuitable
-            If the relation is replace-one, the accountant does not know the events, or splits are between so
-            many thresholds that rounding would take more than a hundredth of their epsilon.
+            If the relation is replace-one, the accountant does not support the events, or splits have so many
+            thresholds that rounding would take more than a hundredth of their epsilon.
         """
         if request.neighboring is not Neighboring.ADD_OR_REMOVE_ONE:
             raise Unsuitable(
-                f"{request.neighboring.value} neighbors differ in two trees, for which dpboost has no noise; "
-                "use add-remove"
+                f"{request.neighboring.value} neighbors differ in two trees, which the noise of dpboost does "
+                "not cover; use add-remove"
             )
-        target = request.schema.target
-        if target.bounds is not None and max(map(abs, target.bounds)) > LARGEST_BOUND:
-            raise Unsuitable(
-                f"target {target.name!r} has bounds {target.bounds}; sums of trees up to 2^900 fit into "
-                "float64, so give it another unit"
-            )
+        require_representable(request.schema.target)
         chosen = self._settings(
             request, calibrate_events(lambda e: self._events(self._settings(request, e)), request)
         )
         if slack(request.k) > LARGEST_SLACK * chosen.split_epsilon:
             raise Unsuitable(
-                f"a split of epsilon {chosen.split_epsilon:.3g} is less than a hundred times its rounding, "
+                f"epsilon {chosen.split_epsilon:.3g} of a split is less than a hundred times its rounding, "
                 f"{slack(request.k):.2g}; give a larger budget"
             )
         refusals = {} if chosen.target_epsilon is None else MISSED_TARGET
@@ -256,33 +246,36 @@ class DpboostRegressor:
         return (*fences, initial, Repeated(tree, self.ensembles))
 
     def forecast(self, plan: StagePlan, request: Request, /) -> tuple[Forecast, ...]:
-        """Return from how many records on the ridge leaves half of what leaves have to say.
+        """Return the number of records from which on the ridge keeps half of the value of a leaf.
 
-        A tree has its share of the records and a leaf its share of these, n, of which it keeps n / (n +
-        ridge).
+        A leaf has an equal share n of the records of a tree, and the ridge keeps n / (n + ridge) of its mean.
         """
         settings = plan.settings_as(DpboostSettings)
         records = self.trees * 2**self.depth * settings.ridge
         worthwhile = Forecast(
-            f"a leaf keeps half of its mean from about {about(records)} records on, and hardly anything is "
-            "learned with fewer",
+            f"a leaf keeps half of its mean from about {about(records)} records on, and little is learned "
+            "with fewer",
             records=records,
             remedy="use the regressor mean, fewer trees, or a larger budget",
         )
         return (worthwhile, *refusal_forecast(settings.target_epsilon, Neighboring.ADD_OR_REMOVE_ONE))
 
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> TreesModel | Refusal:
-        """Return trees, or a refusal where records are too few to find a center without bounds."""
+        """Return trees, or a refusal if there are too few records to find a center without bounds."""
         settings = plan.settings_as(DpboostSettings)
         relation = Neighboring.ADD_OR_REMOVE_ONE
-        features = feature_fences(
-            meter, data, epsilon=settings.fence_epsilon, neighboring=relation, columns=settings.columns
+        features, target = table_fences(
+            meter,
+            data,
+            epsilon=settings.fence_epsilon,
+            columns=settings.columns,
+            target_epsilon=settings.target_epsilon,
+            neighboring=relation,
         )
         bounds = [
             fences.interval if feature.bounds is None else feature.bounds
             for fences, feature in zip(features, data.features, strict=True)
         ]
-        target = target_fences(meter, data, epsilon=settings.target_epsilon, neighboring=relation)
         count, total = _initial(data.select(()), target, settings, meter)
         refusal = missed_target(
             target,
@@ -324,7 +317,7 @@ class DpboostRegressor:
                 here = (owner == tree) & ((np.abs(gradients) <= 1) | (not self.filter_gradients))
                 own = np.trunc(np.clip(gradients, -1, 1) * UNITS).astype(np.int64)
                 chosen = self._grown(cells[here], own[here], settings, meter)
-                # A larger clip is covered as well: the unit follows it.
+                # A lower limit on the clip is safe: the unit depends on it.
                 bound = max(2 * (1 - self.learning_rate) ** len(splits), 2.0**-900)
                 unit = min(1 / (1 + settings.ridge), 2 * bound)
                 leaf = _leaf(cells, chosen, self.depth)
@@ -381,12 +374,11 @@ def _owners(
     own = np.column_stack([cells, np.trunc(labels * UNITS).astype(np.int64)]).astype(np.uint64)
     factors = coins.integers(0, 2**63, own.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     mixed = (own * factors).sum(axis=1, dtype=np.uint64) >> np.uint64(33)
-    owners: npt.NDArray[np.int64] = (mixed % np.uint64(trees)).astype(np.int64)
-    return owners
+    return (mixed % np.uint64(trees)).astype(np.int64)
 
 
 def _leaf(cells: npt.NDArray[np.int64], splits: list[tuple[int, int]], depth: int) -> npt.NDArray[np.int64]:
-    """Return the place of each record below so many levels of splits, from left to right."""
+    """Return the node of each record after ``depth`` levels of splits, from left to right."""
     place = np.zeros(len(cells), dtype=np.int64)
     if not depth:
         return place

@@ -1,19 +1,19 @@
 r"""Private splits of a tree: an exponential mechanism over fine public grids, drawn bucket by bucket.
 
-A split sends a record to the left where its position on the grid of one feature is below a threshold. Every
+A split sends a record to the left if its position on the grid of one feature is below a threshold. Every
 feature has ``POSITIONS`` cells between its bounds. A record is in one of them, once its value is clipped to
 the bounds; thresholds are 1 to ``POSITIONS`` - 1. So there are d (``POSITIONS`` - 1) candidates, far more
 than records, and their score, the gain
 
     u = S_l^2 / (n_l + ridge) + S_r^2 / (n_r + ridge),
 
-with S the sum of gradients and n the number of records on each side, changes at records only: all thresholds
-between two neighboring positions form a *bucket* of one score. A bucket of w thresholds is to win with
-probability proportional to w exp(epsilon u / R), and then any of them is as good as another. That is the
-exponential mechanism over all candidates, exactly, in the time that sorting the records takes. (The
-"grid-less" mechanism of Kirschte et al. 2023, Algorithm 2, with two repairs. Values are clipped to the bounds
-before there are buckets; one beyond them makes buckets of negative width. And thresholds are on a public
-grid; a float drawn between two private values can say which they are.)
+with S the sum of gradients and n the number of records on each side, changes only at records: all thresholds
+between two neighboring positions form a *bucket* with one score. A bucket of w thresholds is drawn with
+probability proportional to w exp(epsilon u / R), and then a threshold in it uniformly. That is exactly the
+exponential mechanism over all candidates, in the time of sorting the records. (This is the "grid-less"
+mechanism of Kirschte et al. 2023, Algorithm 2, with two corrections. Values are clipped to the bounds before
+buckets are formed; a value outside would make buckets of negative width. And thresholds are on a public grid;
+a float drawn between two private values can reveal them.)
 
 *Range sensitivity*, for gradients in [-1, 1] and ridge >= 0. Let a record of gradient g join a side of sum S
 and n records, |S| <= n, m = n + ridge. The side's term changes by
@@ -22,12 +22,13 @@ and n records, |S| <= n, m = n + ridge. The side's term changes by
 
 That is at most g^2 <= 1, where S = m g; and at least (1 - 3 m) / (m + 1) > -3, where S = -m g; from 0 to 1
 where m = 0. The other term does not change. So under add-remove all scores move by amounts within an interval
-of length 4. A record that is replaced leaves and joins: 8. (The published 3 g*^2 bounds the move of one score
-under add-remove. Scores that move both ways need the range of the moves, and replace-one twice that.)
+of length 4. Replacing a record removes one and adds another: 8. (The published 3 g*^2 bounds the change of
+one score under add-remove. Scores that move in both directions need the range of the changes, and replace-one
+twice that.)
 
 *Privacy.* The probability of a candidate is exp(epsilon u / R) over a sum of such terms, so the range of the
 log ratio of two neighbors over candidates is at most epsilon (McSherry and Talwar 2007, Theorem 6; Dong,
-Durfee and Rogers 2020 for the range). Buckets are how a candidate is drawn, and leave no trace in it.
+Durfee and Rogers 2020 for the range). Buckets affect only how a candidate is drawn, not its distribution.
 
 *Arithmetic.* Gradients are whole multiples of 1 / ``UNITS``, so that sums are exact. A score of magnitude n
 is off by less than n 2^-50, which the sensitivity covers for up to 2^26 records (``MARGIN``). The draw is one
@@ -58,7 +59,7 @@ POSITIONS = 2**16
 #: Gradients are multiples of 1 / UNITS, from -1 to 1.
 UNITS = 2**20
 
-#: Covers the rounding of scores, relatively to their sensitivity, for up to 2^26 records.
+#: Covers the rounding of scores, relative to their sensitivity, for up to 2^26 records.
 MARGIN = 2.0**-20
 
 PROOF = (
@@ -77,14 +78,14 @@ def gain_range(neighboring: Neighboring) -> float:
 
 
 def split_event(epsilon: float, neighboring: Neighboring, features: int) -> ExponentialMechanism:
-    """Return what ``private_split`` over so many features will emit."""
+    """Return the event that ``private_split`` over this number of features emits."""
     return ExponentialMechanism(
         epsilon, neighboring, sensitivity=gain_range(neighboring), candidates=features * (POSITIONS - 1)
     )
 
 
 def slack(features: int) -> float:
-    """Return how much of epsilon a split keeps for the rounding of its draw."""
+    """Return the part of epsilon that a split reserves for the rounding of its draw."""
     return class_slack(math.log(features * (POSITIONS - 1)), 1)
 
 
@@ -102,7 +103,7 @@ def positions(X: Matrix, bounds: Sequence[tuple[float, float]]) -> npt.NDArray[n
 
 
 def threshold_value(feature: int, threshold: int, bounds: Sequence[tuple[float, float]]) -> float:
-    """Return the value that the lowest cell on the right begins with."""
+    """Return the lower end of the first cell on the right."""
     lower, upper = bounds[feature]
     share = threshold / POSITIONS
     return lower * (1 - share) + upper * share
@@ -125,7 +126,8 @@ def private_split(
     cells
         Positions of the records, shape (n, d); n may be 0.
     gradients
-        Whole multiples of 1 / ``UNITS``, magnitudes at most ``UNITS``, shape (n,): the records' own, clipped.
+        Clipped gradients of the records, in units of 1 / ``UNITS``, whole, magnitudes at most ``UNITS``,
+        shape (n,).
     ridge
         Added to the number of records on each side, at least 0.
     event
@@ -163,12 +165,11 @@ def buckets(
 
 
 def _term(sums: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], ridge: float) -> Matrix:
-    """Return S^2 / (n + ridge), 0 where there are neither records nor ridge."""
+    """Return S^2 / (n + ridge), or 0 if both n and the ridge are 0."""
     shares = sums / UNITS
-    term: Matrix = np.divide(
+    return np.divide(
         shares * shares,
         counts + ridge,
         out=np.zeros(sums.shape),
         where=np.broadcast_to(counts + ridge > 0, sums.shape),
     )
-    return term

@@ -1,38 +1,39 @@
 r"""Frank-Wolfe on an L1 ball: T private choices of a vertex, and a model that is a public function of them.
 
-Features and target are moved to their bounds and scaled to [-1, 1], where bounds are not public between
-private fences (``mechanisms.fences``). The iterate w begins at 0. A step picks one of the 2 (d + 1) signed
-vertices of the ball of radius L, those of the intercept among them, and moves towards it,
+Features and target are clipped to their public bounds, or to private fences (``mechanisms.fences``), and
+scaled to [-1, 1]. The iterate w starts at 0. A step picks one of the 2 (d + 1) signed vertices of the ball of
+radius L, those of the intercept included, and moves towards it,
 
     w <- (1 - g_t) w + g_t L s e_j.
 
 *Scores.* With u_i = x_i . w, r_i = u_i - y_i (squared loss) or sigma(u_i) - y_i (logistic) and c_j = sum of
 x_ij r_i, the vertex s e_j has the score -s c_j: the exponential mechanism over all 2 (d + 1) of them. A draw
-over |c_j| would leave the sign to be read off the data unpaid. Nothing is divided by the number of records.
+over |c_j| would read the sign off the data without paying for it. Nothing is divided by the number of
+records.
 
 *Sensitivity.* |x_ij| <= 1, so one record moves every c_j by at most R, the largest residual in the gradient.
 Scores are in units of R, and move by 1; two scores move apart by 2, because the vertices of a feature have
-scores of opposite sign: reached. A replaced record moves them by 2 and 4.
+scores of opposite sign, and this is attained. Replacing a record moves them by 2 and 4.
 
-- With residuals clipped to ``residual_clip``, R is that. X'(Xw - y) is no gradient then, and each step adds
+- With residuals clipped to ``residual_clip``, R is that number. The sum is no gradient then, and a step adds
   up over the records.
 - Without, R = |w|_1 + 1 for the iterate at hand, which is public: |x . w| <= |w|_1, and |y| <= 1. The
-  gradient is X'Xw - X'y, and a step costs O(d) once the columns of X'X of the visited vertices are there.
+  gradient is X'Xw - X'y, and a step costs O(d) once it has the columns of X'X for the visited vertices.
 
-*Nothing but vertices.* T, the lengths g_t, the iterate that is returned and which iterates are shown are
-public functions of the chosen vertices and of dropped features. A line search, a stop by the duality gap
-and the best iterate would all read the data.
+*Nothing but vertices.* T, the step lengths g_t, the returned iterate and the iterates shown for screening are
+public functions of the chosen vertices and of dropped features. A line search, a stopping rule by the duality
+gap and the choice of the best iterate would all read the data.
 
 *Arithmetic.* Features are whole multiples of 2^-15 and so, in steps of the clip, are clipped residuals;
 coefficients in X w are truncated to multiples of 2^-32 L. So X w is exact in float64, each residual depends
-on its record alone, and sums of products are sums of whole numbers (``data.sums``). What is then computed in
-float64 is a function of totals that differ by one record's share exactly. Let a gradient be at most n (L + 1)
-in magnitude; a step has 6 roundings, so that T steps move it by 3 n T (L + 1) 2^-52 at most. For n (T + 4) (L
-+ 1) <= 2^37 that is below 2^-13 of R >= 1, for each of two tables; sensitivities carry 1 + 2^-12. Larger
-tables are refused (``most_records``).
+on its record alone, and sums of products are sums of whole numbers (``data.sums``). Later float64
+computations are functions of totals that differ by exactly one record's share. Let a gradient be at most n (L
++ 1) in magnitude; a step has 6 roundings, so that T steps move it by 3 n T (L + 1) 2^-52 at most. For n (T +
+4) (L + 1) <= 2^37 that is below 2^-13 of R >= 1, for each of two tables; sensitivities have a factor 1 +
+2^-12. Larger tables are refused (``most_records``).
 
 *Defaults.* L = 4, residuals clipped at 1/4, T = 100 and g_t = 1 / (t + 1), which makes the model the mean of
-its vertices. They are one rule for all tables, and docs/results/screening.md says how it was found.
+its vertices. They are the same for all tables; docs/results/screening.md says how they were found.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ from dpkit_core import (
 from dpkit_core.arrays import Integers
 from dpkit_core.data.sums import SparseBlock
 from dpkit_core.errors import Unsuitable
-from dpkit_core.mechanisms.fences import Fences, feature_fences, fences_events, target_fences
+from dpkit_core.mechanisms.fences import Fences, fences_events, table_fences
 from dpkit_core.privacy.events import (
     CANDIDATE_LIMIT,
     Event,
@@ -87,20 +88,20 @@ UNITS = 2**15
 #: Coefficients in X w are whole multiples of 2^-32 of the radius.
 WEIGHT_UNITS = 2.0**32
 
-#: Beyond these, the rounding of the gradient of a single record would not be covered.
+#: Beyond these, the rounding of a gradient would not be covered.
 LARGEST_RADIUS = 2.0**19
 MOST_ROUNDS = 2**17
 
-#: Smaller coefficients, in units of the radius, are what rounding leaves of 0.
+#: Smaller coefficients, in units of the radius, are rounding errors of 0.
 LEAST_WEIGHT = 2.0**-40
 
 #: Covers the roundings of a gradient; the notes of the module derive it.
 ROUNDING = 1 + 2.0**-12
 
-#: Up to so many columns all of X'X is computed at once, by one pass over the records.
+#: Up to this number of columns all of X'X is computed at once, by one pass over the records.
 WHOLE_GRAM = 2**11
 
-#: The fences of the target decide about every prediction, those of a feature about one coefficient.
+#: The fences of the target affect every prediction, those of a feature one coefficient.
 TARGET_WEIGHT = 2.0
 
 STEPS: Mapping[str, Callable[[int], float]] = {
@@ -131,21 +132,21 @@ class FrankWolfeSettings:
     Attributes
     ----------
     features
-        How many there are in the model.
+        Number of features of the model.
     columns
-        For how many columns fences are selected.
+        Number of columns for which fences are selected.
     epsilon
-        Of each selection for a feature.
+        Epsilon of each selection for a feature.
     target_epsilon
-        Of each selection for the target; None where its bounds are public.
+        Epsilon of each selection for the target; None if its bounds are public.
     vertex
         The event of one step.
     steps
-        How many there are.
+        Number of steps.
     scale
-        Of Laplace noise on the gradient, where the calibration is the published one; 0 without noise.
+        Scale of Laplace noise on the gradient for the published calibration; 0 without noise.
     iterates
-        What is public about the iterates, where they are screened.
+        The public facts about the iterates, if they are screened.
     """
 
     features: int
@@ -164,7 +165,7 @@ class FrankWolfeSettings:
 
     @property
     def fences(self) -> tuple[Event, ...]:
-        """What is emitted before the first step."""
+        """The events before the first step."""
         return fences_events(
             self.neighboring,
             epsilon=self.epsilon,
@@ -174,7 +175,7 @@ class FrankWolfeSettings:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What the fit will emit, in order."""
+        """The events that the fit emits, in order."""
         return (*self.fences, Repeated(self.vertex, self.steps))
 
 
@@ -191,31 +192,32 @@ class FrankWolfeRegressor:
     Parameters
     ----------
     radius
-        The magnitudes of the coefficients add up to this at most, for features and target in [-1, 1].
+        The largest L1 norm of the coefficients, for features and target in [-1, 1].
     form
-        ``residuals``: clipped ones are added up at each step. ``gram``: the gradient itself, from X'X and
-        X'y, whose steps do not look at the records again and have more noise; for squared loss.
+        ``residuals``: sums of clipped residuals, with a pass over the records at each step. ``gram``: the
+        gradient itself, from X'X and X'y, whose steps do not read the records again and have more noise; for
+        squared loss.
     residual_clip
-        Residuals are clipped to this; those of ``gram`` are not.
+        Residuals are clipped to this magnitude, except for ``gram``.
     intercept
         Whether there is a column of ones.
     rounds
-        How many steps T; each may add one feature.
+        Number T of steps; each may add one feature.
     steps
         Length of step t: 1 / (t + 1) (average), 2 / (t + 2) (published) or 1/20 (constant).
     loss
-        ``squared``; or ``logistic`` for a categorical target, whose residuals are 1 at most.
+        ``squared``; or ``logistic`` for a categorical target, whose residuals are at most 1.
     every
-        Number of steps between iterates that are shown, where a scorer and a selector drop features.
+        Number of steps between iterates that are shown, if a scorer and a selector drop features.
     fence_share
-        Fraction of the budget for fences where nothing is public, as zero-concentrated privacy.
+        Fraction of the budget for fences if no bounds are public, as zero-concentrated privacy.
     calibration
         ``proved``, as above. ``published``: Laplace noise of 2 sqrt(8 T ln(1 / delta)) / epsilon on each
-        entry of the gradient, as in the authors' code, whose loss is no such loss; ``none``: no noise. Both
-        are for comparison, take bounds from the data where they are not public, and are certified as not
-        private.
+        entry of the gradient, as in the authors' code, whose sensitivity does not hold for this loss;
+        ``none``: no noise. Both are for comparison, take bounds from the data if they are not public, and are
+        certified as not private.
     constant_work
-        Whether to pick in a time that does not depend on the data, however many columns there are.
+        Whether the time to pick must not depend on the data, for any number of columns.
     """
 
     api: ClassVar[int] = 3
@@ -252,7 +254,7 @@ class FrankWolfeRegressor:
 
     @property
     def clip(self) -> float | None:
-        """What residuals are clipped to; None where they are not, or are no larger anyway."""
+        """The magnitude to which residuals are clipped; None if they are not, or cannot exceed it."""
         if self.form == "gram" or (self.loss == "logistic" and self.residual_clip >= 1):
             return None
         return self.residual_clip
@@ -263,24 +265,24 @@ class FrankWolfeRegressor:
         return max(1, min(2**28, int(2**37 / ((self.rounds + 4) * (self.radius + 1)))))
 
     def plan(self, request: Request, /) -> StagePlan:
-        """Return fences where they are needed, and T steps, calibrated together.
+        """Return fences, if they are needed, and T steps, calibrated together.
 
         Raises
         ------
         Unsuitable
-            If the target does not fit the loss, there are too many columns, or the accountant does not know
-            the exponential mechanism.
+            If the target does not fit the loss, there are too many columns, or the accountant does not
+            support the exponential mechanism.
         """
         self._require_target(request.schema)
         if self.calibration != "proved":
             return self._baseline(request)
         if 2 * (request.k + 1) > CANDIDATE_LIMIT:
             raise Unsuitable(
-                f"{request.k} columns have more vertices than the 2^24 that selections are proved for; drop "
-                "some"
+                f"{request.k} columns have more than 2^24 vertices, the most that selections are proved for; "
+                "drop some"
             )
 
-        # Once: features of a schema are made anew at each look, and calibration looks often.
+        # Computed once: a schema creates its features on each access, and calibration would repeat that.
         columns = min(request.k, sum(feature.bounds is None for feature in request.schema.features))
 
         def settings(scale: float) -> FrankWolfeSettings:
@@ -324,7 +326,7 @@ class FrankWolfeRegressor:
             )
 
     def iterates(self, schema: Schema, /) -> Iterates:
-        """Return radius, clip and loss, and after which events an iterate is shown.
+        """Return radius, clip and loss, and the events after which an iterate is shown.
 
         Raises
         ------
@@ -350,17 +352,17 @@ class FrankWolfeRegressor:
         )
 
     def _shown(self) -> range:
-        """Return the steps after which an iterate is shown; the last of all, if there is no other."""
+        """Return the steps after which an iterate is shown; the last step, if there is no other."""
         first = min(self.every, self.rounds)
         return range(first, self.rounds + 1, self.every)
 
     def fit(
         self, data: AnyDataset, plan: StagePlan, meter: Meter, /
     ) -> WinsorizedLinearModel | WinsorizedLogisticModel:
-        """Return the last iterate; features are dropped on the way where the plan has iterates."""
+        """Return the last iterate; features are dropped on the way if the plan has iterates."""
         settings = plan.settings_as(FrankWolfeSettings)
         features, target = self._fences(data, settings, meter)
-        weights = self._iterate(Columns.of(data, features), target, settings, meter)
+        weights = self._iterate(ScaledColumns.of(data, features), target, settings, meter)
         if self.loss == "logistic":
             margin = _linear(data.names, features, weights, Fences(0.0, 1.0), (-self.radius, self.radius))
             return WinsorizedLogisticModel(margin)
@@ -368,7 +370,7 @@ class FrankWolfeRegressor:
 
     def _iterate(
         self,
-        columns: Columns,
+        columns: ScaledColumns,
         target: Fences,
         settings: FrankWolfeSettings,
         meter: Meter,
@@ -400,14 +402,14 @@ class FrankWolfeRegressor:
         return w
 
     def _unit(self, facts: Iterates, w: Vector) -> float:
-        """Return the unit of the scores: how far one record moves the gradient, 1 as published."""
+        """Return the unit of the scores: the sensitivity of the gradient, or 1 as published."""
         return 1.0 if self.calibration == "published" else facts.reach(float(np.abs(w).sum()))
 
-    def _descent(self, columns: Columns, target: Fences) -> Descent:
+    def _descent(self, columns: ScaledColumns, target: Fences) -> Descent:
         if self.form == "gram":
-            return Gram.of(columns, target)
+            return GramDescent.of(columns, target)
         clip = 1.0 if self.clip is None else self.clip
-        return Residuals(columns, target, clip, self.radius, RESIDUALS[self.loss])
+        return ResidualDescent(columns, target, clip, self.radius, RESIDUALS[self.loss])
 
     def _vertex(self, scores: Scores, settings: FrankWolfeSettings, meter: Meter) -> int:
         """Return a vertex, numbered +e_1, ..., +e_p, -e_1, ..., -e_p."""
@@ -430,19 +432,15 @@ class FrankWolfeRegressor:
         """Return the fences of the features, and of the target."""
         if isinstance(settings.vertex, NonPrivate):
             return _fences_of_data(data)
-        neighboring, constant_work = settings.neighboring, self.constant_work
-        features = feature_fences(
+        return table_fences(
             meter,
             data,
             epsilon=settings.epsilon,
-            neighboring=neighboring,
             columns=settings.columns,
-            constant_work=constant_work,
+            target_epsilon=settings.target_epsilon,
+            neighboring=settings.neighboring,
+            constant_work=self.constant_work,
         )
-        target = target_fences(
-            meter, data, epsilon=settings.target_epsilon, neighboring=neighboring, constant_work=constant_work
-        )
-        return features, target
 
 
 def _linear(
@@ -464,7 +462,7 @@ def _linear(
 
 
 def _fences_of_data(data: AnyDataset) -> tuple[list[Fences], Fences]:
-    """Return fences at public bounds, else at the least and the largest value: for what is not private."""
+    """Return fences at public bounds, else at the smallest and largest value, for baselines only."""
     features = [
         Fences.between(*feature.bounds) if feature.bounds else _enclosing(data.select([j]).dense().X)
         for j, feature in enumerate(data.features)
@@ -478,7 +476,7 @@ def _enclosing(values: Matrix) -> Fences:
 
 
 def score_sensitivity(neighboring: Neighboring) -> Sensitivity:
-    """Return how far the scores of vertices move, in units of the largest residual in the gradient."""
+    """Return the sensitivity of the scores of vertices, in units of the largest residual."""
     moved = 2.0 if neighboring is Neighboring.REPLACE_ONE else 1.0
     return Sensitivity.general(moved * ROUNDING, neighboring)
 
@@ -492,8 +490,7 @@ def logistic_residuals(u: Vector, y: Vector) -> Vector:
     """Return the derivatives of logistic loss for predictions u and a target that is -1 or 1."""
     from scipy.special import expit  # noqa: PLC0415 - only this loss pays for the import
 
-    residuals: Vector = expit(u) - (y + 1) / 2
-    return residuals
+    return expit(u) - (y + 1) / 2
 
 
 RESIDUALS: Mapping[str, Callable[[Vector, Vector], Vector]] = {
@@ -503,10 +500,10 @@ RESIDUALS: Mapping[str, Callable[[Vector, Vector], Vector]] = {
 
 
 @attrs.frozen(eq=False)
-class Columns:
+class ScaledColumns:
     """The scaled features of all records, in whole units of 2^-15, without the column of ones.
 
-    Held sparsely they are ``offsets`` plus what is stored: 0 is not in the middle of all bounds.
+    Sparse records are ``offsets`` plus the stored entries, since 0 is not the middle of all bounds.
     """
 
     data: Summable
@@ -514,7 +511,7 @@ class Columns:
     offsets: Vector
 
     @classmethod
-    def of(cls, data: AnyDataset, fences: list[Fences]) -> Columns:
+    def of(cls, data: AnyDataset, fences: list[Fences]) -> ScaledColumns:
         """Return the columns of ``data`` between their fences; sparse records stay sparse."""
         d = len(fences)
         centers, widths = np.array([(fence.center, fence.width) for fence in fences]).reshape(d, 2).T
@@ -532,8 +529,8 @@ class Columns:
 
     def total(self, of: Callable[[AnyBlock], Integers], shape: tuple[int, ...]) -> Vector:
         """Return a sum over records of products of whole units, in real units."""
-        # What is stored sparsely is up to 2 away from the offset, so that partial sums are up to 8 times what
-        # a record adds in the end.
+        # Sparse entries are up to 2 away from the offset, so that partial sums are up to 8 times a record's
+        # share.
         what = Sum(of, shape, bound=8 * UNITS**2, of_sparse=of)
         return np.asarray(self.data.sum(what) / UNITS**2, dtype=np.float64)
 
@@ -549,7 +546,7 @@ class Columns:
 
 def _in_units(values: Vector, centers: Vector, widths: Vector) -> Vector:
     """Return values between their fences in whole units, entry by entry."""
-    with np.errstate(over="ignore"):  # no warning may tell of a record
+    with np.errstate(over="ignore"):  # a warning would disclose a record
         units: Vector = np.trunc(UNITS * np.clip((values - centers) / widths, -1.0, 1.0))
     return units
 
@@ -566,20 +563,20 @@ class Descent(Protocol):
         ...
 
     def restart(self, w: Vector) -> None:
-        """Follow a move to ``w`` that was no step."""
+        """Follow a change to ``w`` other than a step."""
         ...
 
     def iterate(self, facts: Iterates, step: int, w: Vector) -> Iterate:
-        """Return the iterate as it is shown."""
+        """Return the iterate as shown to a scorer."""
         ...
 
 
-class Residuals:
-    """Clipped residuals, added up over the records at each step."""
+class ResidualDescent:
+    """Sums of clipped residuals, by a pass over the records at each step."""
 
     def __init__(
         self,
-        columns: Columns,
+        columns: ScaledColumns,
         target: Fences,
         clip: float,
         radius: float,
@@ -611,10 +608,10 @@ class Residuals:
         return gradient
 
     def advance(self, j: int, vertex: float, step: float) -> None:
-        """Do nothing: the next gradient is added up anew."""
+        """Do nothing: the next gradient is computed from the records."""
 
     def restart(self, w: Vector) -> None:
-        """Do nothing, likewise."""
+        """Do nothing, as for ``advance``."""
 
     def iterate(self, facts: Iterates, step: int, w: Vector) -> Iterate:
         """Return the iterate with its gradient of clipped residuals."""
@@ -624,10 +621,10 @@ class Residuals:
         )
 
 
-class Gram:
-    """X'Xw - X'y along the iterates, by operations on d numbers a step."""
+class GramDescent:
+    """X'Xw - X'y along the iterates, in O(d) per step."""
 
-    def __init__(self, columns: Columns, products: Vector, gram: Matrix | None) -> None:
+    def __init__(self, columns: ScaledColumns, products: Vector, gram: Matrix | None) -> None:
         self.columns = columns
         self.b = products
         self.whole = gram
@@ -636,7 +633,7 @@ class Gram:
         self._squares: Vector | None = None
 
     @classmethod
-    def of(cls, columns: Columns, target: Fences) -> Gram:
+    def of(cls, columns: ScaledColumns, target: Fences) -> GramDescent:
         """Return the gradient at 0."""
 
         def labels(block: AnyBlock) -> Vector:
@@ -649,8 +646,7 @@ class Gram:
     def column(self, j: int) -> Vector:
         """Return the j-th column of X'X; computed once, by one pass over the records."""
         if self.whole is not None:
-            row: Vector = self.whole[j]
-            return row
+            return self.whole[j]
         if j not in self.visited:
             self.visited[j] = _gram_column(self.columns, j)
         return self.visited[j]
@@ -664,7 +660,7 @@ class Gram:
         self.c = (1 - step) * self.c + step * (vertex * self.column(j) - self.b)
 
     def restart(self, w: Vector) -> None:
-        """Compute c anew from the columns of the coefficients that are not 0."""
+        """Recompute c from the columns of the nonzero coefficients."""
         if self.whole is not None:
             self.c = w @ self.whole - self.b
             return
@@ -673,9 +669,9 @@ class Gram:
             self.c = self.c + w[j] * self.column(int(j))
 
     def iterate(self, facts: Iterates, step: int, w: Vector) -> Iterate:
-        """Return the iterate with all that a screening rule needs: u'r = w'c, u'u = w'X'X w.
+        """Return the iterate with the moments that screening rules need: u'r = w'c, u'u = w'X'X w.
 
-        w'(c + b) would be u'u, too, but rounded in units of the labels, and u may be far smaller.
+        w'(c + b) equals u'u, too, but with a rounding error in units of the labels, and u may be far smaller.
         """
         support = np.flatnonzero(w)
         square = sum(float(w[j]) * float(w @ self.column(int(j))) for j in support)
@@ -700,7 +696,7 @@ class Gram:
         return self._squares
 
 
-def _gram(columns: Columns) -> Matrix:
+def _gram(columns: ScaledColumns) -> Matrix:
     """Return X'X, the column of ones included."""
     a, p = columns.offsets, columns.count + 1
 
@@ -721,7 +717,7 @@ def _gram(columns: Columns) -> Matrix:
     return columns.total(of, (p, p))
 
 
-def _gram_column(columns: Columns, j: int) -> Vector:
+def _gram_column(columns: ScaledColumns, j: int) -> Vector:
     def of(block: AnyBlock) -> Vector:
         if j == columns.count:
             return columns.transposed(block, np.full(len(block), float(UNITS)))
@@ -731,7 +727,7 @@ def _gram_column(columns: Columns, j: int) -> Vector:
     return columns.total(of, (columns.count + 1,))
 
 
-def _squares(columns: Columns) -> Vector:
+def _squares(columns: ScaledColumns) -> Vector:
     def of(block: AnyBlock) -> Vector:
         if isinstance(block, Block):
             squares = np.square(block.X).sum(axis=0)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class WinsorizedLogisticModel:
     """Probabilities of the positive category: sigma of a linear model of features clipped to fences.
 
-    ``margin`` is the linear model, as ``WinsorizedLinearModel`` has it, without bounds of its own.
+    ``margin`` is the linear model of the log odds.
     """
 
     kind: ClassVar[str] = "winsorized logistic"
@@ -33,8 +33,7 @@ class WinsorizedLogisticModel:
         """Return the probability of the positive category for each row of ``X``."""
         from scipy.special import expit  # noqa: PLC0415 - a model is read and shown without it
 
-        probabilities: Vector = expit(self.margin.predict(X))
-        return probabilities
+        return expit(self.margin.predict(X))
 
     def to_document(self) -> dict[str, Any]:
         """Return the model as plain data."""

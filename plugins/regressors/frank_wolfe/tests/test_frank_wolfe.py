@@ -14,10 +14,10 @@ from dpkit_check.pytest import parametrize_with_checks
 from dpkit_check.worlds import box
 from dpkit_regressor_frank_wolfe.frank_wolfe import (
     STEPS,
-    Columns,
     FrankWolfeRegressor,
     FrankWolfeSettings,
-    Gram,
+    GramDescent,
+    ScaledColumns,
 )
 from dpkit_regressor_frank_wolfe.logistic import WinsorizedLogisticModel
 from scipy import sparse
@@ -190,8 +190,10 @@ def test_the_length_of_the_predictions_is_known_beside_labels_of_any_size(radius
     rng = np.random.default_rng(5)
     n, d, steps = 400, 3, 40
     X, y = rng.integers(-(2**15), 2**15, (n, d)) / 2**15, rng.choice((-1.0, 1.0), n)
-    columns = Columns.of(Dataset.from_arrays(X, y, box(d, Neighboring.REPLACE_ONE)), [Fences(0.0, 1.0)] * d)
-    descent, w = Gram.of(columns, Fences(0.0, 1.0)), np.zeros(d + 1)
+    columns = ScaledColumns.of(
+        Dataset.from_arrays(X, y, box(d, Neighboring.REPLACE_ONE)), [Fences(0.0, 1.0)] * d
+    )
+    descent, w = GramDescent.of(columns, Fences(0.0, 1.0)), np.zeros(d + 1)
     for t in range(1, steps + 1):
         j, sign = int(rng.integers(d + 1)), float(rng.choice((-1.0, 1.0)))
         w *= 1 - 1 / (t + 1)

@@ -1,19 +1,19 @@
-"""The private mean of the target: what any private regression has to beat.
+"""The private mean of the target: the baseline of every private regression.
 
 *With public bounds*, the target is clipped to them and scaled to s in [-1, 1]. Under add/remove the number of
-records is private, too; both come from one release of
+records is private, too; sum and number follow from one release of
 
     (sum of (1 + s) / 2, sum of (1 - s) / 2),
 
 whose entries are at least 0 and add up to 1 for every record: L1 sensitivity 1, half of that of (sum,
 number). The sum of both entries is the number of records, their difference the sum of s. Under replace-one
-the number is public, and the first entry alone, of sensitivity 1, says all.
+the number is public, and the first entry alone, of sensitivity 1, is enough.
 
-*Without*, bounds are replaced by private fences (``mechanisms.fences``), and half of the budget is spent
-on them. The sums are exact: (1 + s) / 2 is truncated to multiples of 2^-30 and added up as whole numbers
+*Without public bounds*, private fences take their place (``mechanisms.fences``) and cost half of the budget.
+The sums are exact: (1 + s) / 2 is truncated to multiples of 2^-30 and added up as whole numbers
 (``dpkit_core.data.sums``).
 
-All events are pure, so every accountant serves.
+All events are pure, so every accountant supports them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SENSITIVITY = 1 + 2.0**-20
 
 @attrs.frozen
 class MeanSettings:
-    """The calibrated numbers: of each selection of a fence, or None with public bounds, and of the sums."""
+    """The calibrated epsilon of each fence selection (None with public bounds) and noise of the sums."""
 
     fence_epsilon: float | None
     noise_multiplier: float
@@ -57,7 +57,7 @@ class MeanSettings:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What the fit will emit, in order."""
+        """The events that the fit emits, in order."""
         entries = 1 if self.neighboring is Neighboring.REPLACE_ONE else 2
         sums = Laplace(self.noise_multiplier, self.neighboring, sensitivity=SENSITIVITY, shape=(entries,))
         if self.fence_epsilon is None:
@@ -67,19 +67,19 @@ class MeanSettings:
 
 @attrs.frozen
 class MeanRegressor:
-    """Predicts the private mean of the target for every record; features are not looked at.
+    """Predicts the private mean of the target for every record; features are ignored.
 
     Neighboring relation: both. Sensitivity: 1 in L1, of the sums of (1 + s) / 2 and (1 - s) / 2 for a target
     s in [-1, 1] under add/remove, of the first of them under replace-one.
 
-    Events: one ``Laplace``; without public bounds of the target, three times ``ExponentialMechanism`` before.
+    Events: one ``Laplace``; without public bounds of the target, three ``ExponentialMechanism`` before it.
 
     Parameters
     ----------
     fence_share
-        Fraction of epsilon for the fences, where the target has no public bounds.
+        Fraction of epsilon for the fences, if the target has no public bounds.
     constant_work
-        Whether to find them in a time that does not depend on the target.
+        Whether the time to find them must not depend on the target.
     """
 
     api: ClassVar[int] = 3
@@ -95,12 +95,12 @@ class MeanRegressor:
     constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
 
     def plan(self, request: Request, /) -> StagePlan:
-        """Return the noisy sums, after selections of fences where the target has no public bounds.
+        """Return the noisy sums, after selections of fences if the target has no public bounds.
 
         Raises
         ------
         Unsuitable
-            If the accountant does not know the events.
+            If the accountant does not support the events.
         """
         bounded = request.schema.target.bounds is not None
         share = 0.0 if bounded else self.fence_share
@@ -116,9 +116,9 @@ class MeanRegressor:
         return StagePlan(chosen.events, settings=chosen, refusals={} if bounded else MISSED_TARGET)
 
     def fit(self, data: AnyDataset, plan: StagePlan, meter: Meter, /) -> LinearModel | Refusal:
-        """Return a constant, or a refusal where records are too few to find a center without bounds."""
+        """Return a constant, or a refusal if there are too few records to find a center without bounds."""
         settings = plan.settings_as(MeanSettings)
-        targets = data.select(())  # a stream then reads no features
+        targets = data.select(())  # so that a stream reads no features
         fences = target_fences(
             meter,
             targets,
@@ -142,7 +142,7 @@ class MeanRegressor:
 
 
 def _sums(data: AnyDataset, fences: Fences, settings: MeanSettings, meter: Meter) -> tuple[float, float]:
-    """Return the noisy sum of values in [-1, 1], and the number of records, noisy where it is private."""
+    """Return the noisy sum of values in [-1, 1], and the number of records, noisy if it is private."""
 
     def halves(block: Block) -> Integers:
         upper = np.trunc((1 + fences.scale(block.y)) / 2 * UNITS)

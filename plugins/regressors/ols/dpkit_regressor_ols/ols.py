@@ -1,4 +1,4 @@
-"""Ordinary least squares: what a release without any privacy would be, for comparison."""
+"""Ordinary least squares without privacy: a baseline for comparison."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class OlsRegressor:
     )
 
     def plan(self, request: Request, /) -> StagePlan:
-        """Return the one event that no accountant supports; the budget is not looked at."""
+        """Return one ``NonPrivate`` event, which no accountant supports; the budget is ignored."""
         return StagePlan((NonPrivate(REASON, request.neighboring),), arithmetic=(ARITHMETIC,))
 
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> LinearModel:
-        """Return the coefficients of least norm, columns being centered and scaled to [-1, 1]."""
+        """Return the minimum-norm coefficients, after centering columns and scaling them to [-1, 1]."""
         (event,) = plan.events
         with meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC):
             return self._solution(data)

@@ -1,51 +1,52 @@
-r"""S-GBDT: gradient boosting of random trees, with noise on the sums in their leaves and nowhere else.
+r"""S-GBDT: gradient boosting of random trees, with noise only on the sums in their leaves.
 
-*1. Fences.* For the target and for each feature without public bounds, ``mechanisms.fences`` finds a
-center and a width. The target becomes s in [-1, 1]. Between the bounds of a feature are 254 thresholds: 160
-at equal distances, and 47 towards each bound, where many columns have most of their values, each a constant
-factor nearer. A category has one.
+*1. Fences.* For the target and for each feature without public bounds, ``mechanisms.fences`` finds a center
+and a width. The target is scaled to s in [-1, 1]. A feature has 254 thresholds between its bounds: 160 at
+equal distances, and 47 towards each bound, where many columns have most of their values, at geometrically
+decreasing distances. A category has one.
 
-*2. Initial score.* A round of noisy sums releases the number of records and the sum of s. All records begin
-with their ratio, or with its log odds. It is a pair of sums because no noise is proved for a mean whose
-denominator is private. Under replace-one the number is public, and the sum is released alone.
+*2. Initial score.* A round of noisy sums releases the number of records and the sum of s. The initial score
+of all records is their ratio, or its log odds. It is a pair of sums because there is no proved noise for a
+mean with a private denominator. Under replace-one the number is public, and the sum is released alone.
 
 *3. Clip.* Gradients r = s - F for squared loss, r = (1 + s) / 2 - 1 / (1 + exp(-F)) for logistic loss, are
 clipped to [-c, c]. c is a private 4/5-quantile of |r| at the initial score.
 
-*4. Rounds.* Trees of depth D are drawn from public coins, oblivious or complete, so that their shape tells
-nothing; D follows from what has been released, and the m categories of a column are drawn sqrt(m) times as
-often as a number (``dpkit_model_trees.drawing``). A round releases one noisy sum of clipped gradients
-a leaf, over all records or a Poisson sample of rate q, and
+*4. Rounds.* Trees of depth D are drawn from public coins, oblivious or complete, so that their shape
+discloses nothing; D follows from earlier releases, and the m categories of a column are drawn sqrt(m) times
+as often as a number (``dpkit_model_trees.drawing``). A round releases one noisy sum of clipped gradients per
+leaf, over all records or a Poisson sample of rate q, and
 
     F <- F + eta c 2^D sum / (q n)        in each leaf (four times that for logistic loss),
 
-for n the number of records as released: a leaf is taken to hold its share of the records, because noisy
-numbers of records in all leaves cost more than they tell. With a ``count_share`` above 0 they are released
-all the same, by non-spherical noise, and leaves are noisy means clipped to [-c, c], as in the paper. Four is
-1 over the largest curvature of logistic loss.
+for n the released number of records: a leaf is assumed to have an equal share of the records, because noisy
+counts in all leaves cost more than they are worth. With a ``count_share`` above 0 they are released with
+non-spherical noise, and leaves are noisy means clipped to [-c, c], as in the paper. Four is the reciprocal of
+the largest curvature of logistic loss.
 
-*Step and depth.* Let k = q n sqrt(T) / m, m the deviation of a round's noise over the clip: how many records
-outweigh the noise of all rounds. The noise in F is eta sqrt(T) 2^D m c / (q n) = tau 2^D c / k, for tau = eta
-T, while what is left to learn falls with tau. So tau is ``learning_rate`` k / 2^D times k / (k + 20), at most
-100: the noise in F is that part of the clip, and less where there are few records. And eta 2^D is at most
-3/2, since from 2 on boosting of a leaf that holds all records diverges. With the noise in F given, tau is
-larger the shallower the trees are, and deep trees tell more apart: D is 3 below k = 250, 4 below 3000, and 5
-from there. A round is planned for the leaves of the deepest, and those that are not there are noise alone.
+*Step and depth.* Let k = q n sqrt(T) / m, with m the standard deviation of a round's noise divided by the
+clip: the strength of the signal relative to the noise of all rounds. The noise in F is eta sqrt(T) 2^D m c /
+(q n) = tau 2^D c / k, for tau = eta T, while the remaining error decreases with tau. So tau is
+``learning_rate`` k / 2^D times k / (k + 20), at most 100: the noise in F is that fraction of the clip, and
+less with few records. And eta 2^D is at most 3/2, since from 2 on boosting of a leaf with all records
+diverges. At a given noise in F, shallower trees allow a larger tau, and deeper trees are more expressive: D
+is 3 below k = 250, 4 below 3000, and 5 above. A round is planned for the leaves of the deepest trees; leaves
+that do not exist are pure noise.
 
-*Filter.* Where the accountant keeps accounts of records, 1 + ``extra`` times as many rounds are drawn as are
-paid for (``Filtered``), with less noise in each. The meter charges each record for its own clipped gradient,
-in whole multiples of 2^-20 c, before anything is added up, and leaves out whoever cannot pay.
+*Filter.* If the accountant keeps accounts of records, 1 + ``extra`` times as many rounds are run as are paid
+for (``Filtered``), with less noise in each. The meter charges each record for its own clipped gradient, in
+whole multiples of 2^-20 c, before anything is added up, and leaves out records that cannot pay.
 
-*Streams.* The rounds are divided among the batches. Without accounts, a batch has its own initial score, a
-correction of the last, its own clip, and its own rounds, in which no other records have a share, so that all
-batches together cost what one of them costs (``Disjoint``). With accounts, initial score and clip are those
-of the first batch, and a round is over all records that have arrived; rounds enough for one batch are paid
-for, and ``extra`` more.
+*Streams.* The rounds are divided among the batches. Without accounts, a batch has its own initial score (a
+correction of the last), its own clip, and its own rounds, in which no other records take part, so that all
+batches together cost as much as one (``Disjoint``). With accounts, initial score and clip are those of the
+first batch, and a round is over all records that have arrived; the rounds of one batch are paid for, and
+``extra`` more.
 
-*Privacy.* Steps 1 and 3 are exponential mechanisms (``mechanisms.fences``), steps 2 and 4 are noisy sums
-over groups of records (``mechanisms.sums``): a record contributes one whole number to one leaf, both
-functions of that record and of what was released before. So they compose adaptively. T trees are T events,
-however many leaves there are. No round, shape, stop or refusal depends on anything but releases.
+*Privacy.* Steps 1 and 3 are exponential mechanisms (``mechanisms.fences``), steps 2 and 4 are noisy sums over
+groups of records (``mechanisms.sums``): a record contributes one whole number to one leaf, both functions of
+that record and of earlier releases. So they compose adaptively. T trees are T events, whatever the number of
+leaves. No round, shape, stop or refusal depends on anything but releases.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ from dpkit_model_trees.drawing import (
     feature_weights,
     leaves_of_tree,
 )
+from dpkit_model_trees.model import require_representable
 
 from dpkit_core import (
     Block,
@@ -90,52 +92,48 @@ from dpkit_core.mechanisms.fences import (
     MISSED_TARGET,
     Fences,
     about,
-    feature_fences,
     fences_events,
     missed_target,
     refusal_forecast,
-    target_fences,
+    table_fences,
 )
 from dpkit_core.mechanisms.quantiles import private_quantile, quantile_event
 from dpkit_core.mechanisms.sums import Sums, noise_of, quantize, sums_event
 from dpkit_core.privacy.events import Disjoint, Event, Filtered, Repeated, Sequence
 from dpkit_core.validators import fraction, positive, probability, rate, whole_number
 
-#: Contributions are whole multiples of 1 / UNITS of what they are clipped to.
+#: Contributions are whole multiples of 1 / UNITS of their clip.
 UNITS = 2**20
 
-#: The clip of gradients has this rank among them, and is one of these parts of the largest.
+#: The clip of gradients is this quantile of their magnitudes, among these fractions of the largest.
 CLIP_RANK = 819 / 1024
 CLIPS = np.exp2(np.arange(-18, 1) / 3)
 
-#: The fences of the target decide about every prediction, those of a feature about its thresholds.
+#: The fences of the target affect every prediction, those of a feature its thresholds.
 TARGET_WEIGHT = 2.0
 
-#: Of the precision of the initial pair, for the number of records.
+#: Share of the number of records in the precision of the initial pair.
 COUNT_SHARE = 0.2
 
-#: Thresholds at equal distances, and near each end; together as many as a byte tells apart.
+#: Thresholds at equal distances, and near each end; together as many as a byte can encode.
 EVEN, NEAR = 160, 47
 
-#: Of k, above: where the learning rate is halved, since so few records say little.
+#: The k, as above, at which the learning rate is halved.
 FEW_RECORDS = 20.0
 
-#: Depths of trees, and of k, above, from where on they are deeper. On which tables these, the learning rate
-#: and ``FEW_RECORDS`` were chosen: docs/results/s-gbdt.md.
+#: Depths of trees, and the k from which on they are deeper. docs/results/s-gbdt.md names the tables on which
+#: these, the learning rate and ``FEW_RECORDS`` were chosen.
 DEPTHS = (3, 4, 5)
 DEEPER_FROM = (250.0, 3000.0)
 
-#: Of k, above: from where trees are likely better than a constant, as measured: decision 0038.
+#: The k from which on trees are likely better than a constant, as measured: decision 0038.
 WORTHWHILE = 60.0
 
-#: eta 2^D at most: boosting of a leaf that holds all records diverges from 2 on.
+#: The largest eta 2^D: boosting of a leaf with all records diverges from 2 on.
 LARGEST_STEP = 1.5
 
-#: tau, at most: by then, what can be learned is.
+#: The largest tau: beyond it there is nothing more to learn.
 LARGEST_TIME = 100.0
-
-#: Targets within wider bounds could not be predicted in float64.
-LARGEST_BOUND = 2.0**900
 
 #: The curvature of logistic loss is at most 1/4.
 LOGISTIC_GAIN = 4.0
@@ -153,25 +151,25 @@ class SgbdtSettings:
     Attributes
     ----------
     columns
-        For how many features fences are selected.
+        Number of features for which fences are selected.
     fence_epsilon
-        Of each selection for a feature.
+        Epsilon of each selection for a feature.
     target_epsilon
-        Of each selection for the target; None where its bounds are public.
+        Epsilon of each selection for the target; None if its bounds are public.
     clip_epsilon
-        Of the selection of the clip.
+        Epsilon of the selection of the clip.
     initial
         The event of the initial score.
     round
         The event of one round.
     rounds
-        How many there are for each batch.
+        Number of rounds for each batch.
     charged
-        How many of all rounds are paid for, where records have accounts; None where they have not.
+        How many of all rounds are paid for, if records have accounts; None otherwise.
     batches
-        In how many batches the records come.
+        Number of batches.
     depth
-        Of all trees, as the options say; None where it follows from what is released.
+        Depth of all trees, if given as an option; None if it follows from releases.
     """
 
     columns: int
@@ -197,7 +195,7 @@ class SgbdtSettings:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What the fit will emit, in order."""
+        """The events that the fit emits, in order."""
         fences = fences_events(
             self.neighboring,
             epsilon=self.fence_epsilon,
@@ -215,44 +213,45 @@ class SgbdtSettings:
 
 @attrs.frozen
 class SgbdtRegressor:
-    """Boosts random trees whose leaves alone see the data; needs no bounds, and uses those that are public.
+    """Boosts random trees; only their leaves use the data. Needs no public bounds, but uses them.
 
     Neighboring relation: both; sampling, filters and streams for add-remove only. Sensitivities: of fences
     and clip as in ``mechanisms.fences``; of a round, in each coordinate the whole number that a record is
     clipped to, in one leaf (twice that under replace-one, where a record may change its leaf as well).
 
-    Events: ``ExponentialMechanism`` three times for each selected column that may lack bounds and for a
-    target without bounds; one ``Gaussian`` or ``NonSphericalGaussian``; one ``ExponentialMechanism``; then
+    Events: three ``ExponentialMechanism`` for each selected column that may lack bounds and for a target
+    without bounds; one ``Gaussian`` or ``NonSphericalGaussian``; one ``ExponentialMechanism``; then
     ``rounds`` times ``Gaussian``, or ``NonSphericalGaussian`` with a ``count_share``, inside
-    ``PoissonSampled`` where sampled and ``Filtered`` where the accountant keeps accounts of records.
+    ``PoissonSampled`` if sampled and ``Filtered`` if the accountant keeps accounts of records.
 
     Parameters
     ----------
     loss
         ``squared``, or ``logistic`` for a target with two categories; its predictions are probabilities.
     rounds
-        Trees.
+        Number of rounds, and of trees.
     depth
-        Questions on the way to a leaf; by default 3 to 5, the more the more records outweigh the noise.
+        Number of questions on the way to a leaf; by default 3 to 5, growing with the number of records
+        relative to the noise.
     trees
-        ``oblivious``: one question a level; ``complete``: one for each place.
+        ``oblivious``: one question per level; ``complete``: one per node.
     learning_rate
-        Of the deviation of the noise in all predictions, to the clip: what the step is computed from.
+        The standard deviation of the noise in all predictions, relative to the clip; determines the step.
     rate
-        With which a record is in the sample of a round.
+        Probability with which a record is in the sample of a round.
     extra
-        With accounts of records: rounds beyond those paid for, relative to these. 0 because whoever cannot
-        pay any more has large gradients, and is missed: docs/results/s-gbdt.md.
+        With accounts of records: rounds beyond those paid for, relative to these. 0 because records that can
+        no longer pay have large gradients, and are needed: docs/results/s-gbdt.md.
     count_share
-        Part of a round's precision for the number of records in each leaf. 0 for none.
+        Fraction of a round's precision for the number of records in each leaf. 0 for none.
     initial_share
-        Part of the budget, as zero-concentrated privacy, for what the trees start from.
+        Fraction of the budget, as zero-concentrated privacy, for the initial score.
     clip_share
-        Likewise, for the clip of the gradients.
+        The same, for the clip of the gradients.
     fence_share
-        Likewise, for fences, where nothing is public; trees get what public bounds save.
+        The same, for fences, if no bounds are public; trees get what public bounds save.
     constant_work
-        Whether to find fences in a time that does not depend on the data.
+        Whether the time to find fences must not depend on the data.
     """
 
     api: ClassVar[int] = 3
@@ -305,8 +304,8 @@ class SgbdtRegressor:
         Raises
         ------
         Unsuitable
-            If delta is 0, the accountant does not know the events, the relation does not serve sampling or
-            streams, or the target is not what the loss is for.
+            If delta is 0, the accountant does not support the events, the relation does not allow sampling or
+            streams, or the target does not fit the loss.
         """
         target = request.schema.target
         if self.loss == "logistic" and target.bounds != (0.0, 1.0):
@@ -314,15 +313,11 @@ class SgbdtRegressor:
                 f"target {target.name!r} has bounds {target.bounds}; logistic loss is for 0 and 1. Declare "
                 "it categorical in the schema, or give it the bounds 0 and 1"
             )
-        if target.bounds is not None and max(map(abs, target.bounds)) > LARGEST_BOUND:
-            raise Unsuitable(
-                f"target {target.name!r} has bounds {target.bounds}; sums of trees up to 2^900 fit into "
-                "float64, so give it another unit"
-            )
+        require_representable(target)
         if request.batches > 1 and request.neighboring is Neighboring.REPLACE_ONE:
             raise Unsuitable(
-                "a stream has batches of private size, for which only add-remove neighbors are served; use "
-                "that relation, or one table"
+                "a stream has batches of private size, which need add-remove neighbors; use that relation, "
+                "or one table"
             )
         chosen = self._settings(
             request,
@@ -334,9 +329,9 @@ class SgbdtRegressor:
     def _settings(self, request: Request, scale: float) -> SgbdtSettings:
         """Return the settings that cost about ``scale``^2 in zero-concentrated privacy.
 
-        An exponential mechanism costs epsilon^2 / 8 at most and a Gaussian 1 / (2 multiplier^2), times rate^2
-        or so on a sample. The proportion is all that is used here: what the events cost is up to the
-        accountant.
+        An exponential mechanism costs at most epsilon^2 / 8 and a Gaussian 1 / (2 multiplier^2), times about
+        rate^2 on a sample. Only the proportions matter here: the accountant determines the cost of the
+        events.
         """
         unbounded = sum(feature.bounds is None for feature in request.schema.features)
         columns, target = min(request.k, unbounded), request.schema.target.bounds is None
@@ -366,7 +361,7 @@ class SgbdtRegressor:
         )
 
     def forecast(self, plan: StagePlan, request: Request, /) -> tuple[Forecast, ...]:
-        """Return from about how many records on trees are better than a constant."""
+        """Return about how many records trees need to be better than a constant."""
         settings = plan.settings_as(SgbdtSettings)
         records = self._worthwhile(settings)
         worthwhile = Forecast(
@@ -379,9 +374,9 @@ class SgbdtRegressor:
         return (worthwhile, *refusal_forecast(settings.target_epsilon, settings.neighboring, where=where))
 
     def _worthwhile(self, settings: SgbdtSettings) -> float:
-        """Return for how many records k is ``WORTHWHILE``, and a leaf holds more than the noise in its count.
+        """Return the number of records at which k is ``WORTHWHILE`` and counts in leaves exceed their noise.
 
-        In a stream without accounts, a batch has its own rounds; so each must have as many.
+        In a stream without accounts, a batch has its own rounds, so each batch needs as many.
         """
         *counts, gradients = _deviations(settings.round)
         records = WORTHWHILE * gradients / math.sqrt(settings.rounds * settings.batches)
@@ -391,7 +386,7 @@ class SgbdtRegressor:
 
     @property
     def _deepest(self) -> int:
-        """How deep trees may be."""
+        """The largest depth of a tree."""
         return self.depth or DEPTHS[-1]
 
     @staticmethod
@@ -402,28 +397,21 @@ class SgbdtRegressor:
     def fit(
         self, data: Dataset | Iterable[Dataset], plan: StagePlan, meter: Meter, /
     ) -> TreesModel | Refusal:
-        """Return trees that have learned from the table, or from batch after batch.
+        """Return trees fitted to the table, or to one batch after another.
 
-        Or a refusal, after the first batch, where records are too few to find a center without bounds.
+        Or a refusal, after the first batch, if there are too few records to find a center without bounds.
         """
         settings = plan.settings_as(SgbdtSettings)
         batches = iter([data] if isinstance(data, Dataset) else data)
         first = next(batches)
-        neighboring, constant_work = settings.neighboring, self.constant_work
-        features = feature_fences(
+        features, target = table_fences(
             meter,
             first,
             epsilon=settings.fence_epsilon,
-            neighboring=neighboring,
             columns=settings.columns,
-            constant_work=constant_work,
-        )
-        target = target_fences(
-            meter,
-            first,
-            epsilon=settings.target_epsilon,
-            neighboring=neighboring,
-            constant_work=constant_work,
+            target_epsilon=settings.target_epsilon,
+            neighboring=settings.neighboring,
+            constant_work=self.constant_work,
         )
         thresholds = [_thresholds(f, fences) for f, fences in zip(first.features, features, strict=True)]
         weights = feature_weights(first.features)
@@ -444,7 +432,7 @@ class SgbdtRegressor:
 def _round(
     neighboring: Neighboring, precision: float, shares: list[float], *, leaves: int, rate: float = 1.0
 ) -> Sums:
-    """Return a round of so much precision, 1 / multiplier^2, divided among its coordinates."""
+    """Return a round of this precision, 1 / multiplier^2, divided among its coordinates."""
     multipliers = [1 / math.sqrt(precision * share) for share in shares]
     alike = [len(shares) > 1, False][-len(shares) :]
     return sums_event(
@@ -453,13 +441,13 @@ def _round(
 
 
 def _deviations(event: Sums) -> list[float]:
-    """Return the deviation of the noise in each coordinate, over the largest contribution."""
+    """Return the deviation of the noise in each coordinate, divided by the largest contribution."""
     multipliers, sensitivities, *_ = noise_of(event)
     return [m * s / UNITS for m, s in zip(multipliers, sensitivities, strict=True)]
 
 
 def _thresholds(feature: Feature, fences: Fences) -> Vector:
-    """Return public thresholds between the fences of a feature, or the one of a category."""
+    """Return public thresholds between the fences of a feature, or the single one of a category."""
     if feature.category is not None:
         return np.array([0.5])
     even = np.arange(1, EVEN + 1) / (EVEN + 1)
@@ -469,9 +457,9 @@ def _thresholds(feature: Feature, fences: Fences) -> Vector:
 
 
 class _Learner:
-    """A model in the making: the records that have arrived, their scores, and the trees so far.
+    """The state of a fit: the records that have arrived, their scores, and the trees so far.
 
-    Everything in it but records, scores and gradients is released.
+    All of it except records, scores and gradients is released.
     """
 
     def __init__(
@@ -511,18 +499,17 @@ class _Learner:
         )
 
     def _grow(self) -> None:
-        """Make all trees as deep as the first number of records says, before any of them has learned."""
+        """Redraw all trees at the depth for the first number of records, before any has learned."""
         depth = self.settings.depth or DEPTHS[bisect.bisect_right(DEEPER_FROM, self._strength)]
         if depth != self.trees.depth:
             self.trees = self._drawn(depth)
             self.leaves = np.zeros((len(self.trees), self.trees.leaves))
 
     def arrive(self, batch: Dataset) -> None:
-        """Take in the records of a batch, with the scores that the model so far gives them."""
+        """Add the records of a batch, with their scores under the model so far."""
         codes = code(batch.X, self.thresholds)
         labels = self.target.scale(batch.y)
-        known = Trees(self.trees.features[: self.learned], self.trees.cuts[: self.learned], self.trees.depth)
-        scores = add_trees(codes, known, self.leaves[: self.learned], start=self.start)
+        scores = self._score(codes)
         before = 0 if self.settings.charged is not None else self.labels.size
         self.codes = np.concatenate([self.codes, codes], axis=1)
         self.labels = np.concatenate([self.labels, labels])
@@ -531,7 +518,7 @@ class _Learner:
         self.batches += 1
 
     def begin(self, batch: Dataset) -> Refusal | None:
-        """Release the number of records of a batch and what they begin with, and find their clip."""
+        """Release the number of records of a batch and their initial score, and find their clip."""
         settings, fresh = self.settings, self.batches == 1
         values = self.labels[self.present] if fresh else self._gradients()
         sums, public = [quantize(values, 1.0, UNITS)], settings.neighboring is Neighboring.REPLACE_ONE
@@ -551,7 +538,7 @@ class _Learner:
             )
             if refusal is not None:
                 return refusal
-        # With fewer records than this nothing can be learned, and a step should not be noise over noise.
+        # With fewer records nothing can be learned, and a step should not be a ratio of noise to noise.
         count = max(count, 4 * max(deviations, default=0.25))
         self.records += count
         self._shift(float(np.clip(total / count, -1.0, 1.0)), count / self.records)
@@ -570,7 +557,7 @@ class _Learner:
         return None
 
     def _shift(self, mean: float, weight: float) -> None:
-        """Move all scores by the mean of what they lack."""
+        """Move all scores by the mean of their residuals."""
         by = weight * mean
         if self.part.loss == "logistic":
             share = np.clip((1 + mean) / 2, 0.01, 0.99)
@@ -580,8 +567,7 @@ class _Learner:
 
     def _distances(self, block: Block) -> Vector:
         """Return the magnitudes of the gradients of records under the model so far."""
-        known = self._known
-        scores = add_trees(code(block.X, self.thresholds), known, self.leaves[: len(known)], start=self.start)
+        scores = self._score(code(block.X, self.thresholds))
         return np.abs(self._gradient(self.target.scale(block.y), scores))
 
     def _gradient(self, labels: Vector, scores: Vector) -> Vector:
@@ -594,15 +580,16 @@ class _Learner:
         """Return the gradients of the records that learn."""
         return self._gradient(self.labels[self.present], self.scores[self.present])
 
-    @property
-    def _known(self) -> Trees:
-        trees = self.trees
-        return Trees(trees.features[: self.learned], trees.cuts[: self.learned], trees.depth)
+    def _score(self, codes: Codes) -> Vector:
+        """Return the scores of records under the model so far."""
+        trees, learned = self.trees, self.learned
+        known = Trees(trees.features[:learned], trees.cuts[:learned], trees.depth)
+        return add_trees(codes, known, self.leaves[:learned], start=self.start)
 
     def _sums(
         self, columns: list[npt.NDArray[np.int64]], groups: npt.NDArray[np.uint8], event: Sums
     ) -> Matrix:
-        """Return noisy sums over the records that learn, to which those before them add nothing."""
+        """Return noisy sums over the records that learn; earlier records contribute 0."""
         before = self.present.start
         if before:
             columns = [np.concatenate([np.zeros(before, np.int64), column]) for column in columns]
@@ -611,10 +598,10 @@ class _Learner:
         return noisy / UNITS
 
     def learn(self) -> None:
-        """Learn one round after another from the records that are there."""
+        """Learn one round after another from the present records."""
         settings, present = self.settings, self.present
         codes, scores, labels = self.codes[:, present], self.scores[present], self.labels[present]
-        # One number for all records, where no other came before them, as the event says of replaced ones.
+        # Under replace-one the event has one number for all records, since there are no earlier ones.
         alike = settings.neighboring is Neighboring.REPLACE_ONE
         count = np.array(UNITS) if alike else np.full(labels.size, UNITS)
         counts = [count] if len(noise_of(settings.round)[0]) > 1 else []
@@ -622,7 +609,7 @@ class _Learner:
         for t in range(self.learned, self.learned + settings.rounds):
             leaf = leaves_of_tree(codes, self.trees, t)
             gradients = quantize(self._gradient(labels, scores), self.clip, UNITS)
-            # The event has leaves of the deepest trees: behind those that are there, no record is.
+            # The event has the leaves of the deepest trees: no record is in those that do not exist.
             *counted, sums = self._sums([*counts, gradients], leaf, settings.round)[:, : self.trees.leaves]
             values = step * self.clip * self._means(sums, *counted)
             self.leaves[t] = values
@@ -632,7 +619,7 @@ class _Learner:
     def _step(self) -> float:
         """Return the learning rate of a round."""
         part, leaves, strength = self.part, self.trees.leaves, self._strength
-        rounds = len(self.trees)  # in all of which noise is added to the scores
+        rounds = len(self.trees)  # each of which adds noise to the scores
         trusted = part.learning_rate * strength / (strength + FEW_RECORDS)
         time = min(trusted * strength / leaves, LARGEST_TIME)
         gain = LOGISTIC_GAIN if part.loss == "logistic" else 1.0
@@ -640,17 +627,17 @@ class _Learner:
 
     @property
     def _strength(self) -> float:
-        """How many records outweigh the noise of all rounds, k of the module's notes."""
+        """The strength of the signal relative to the noise of all rounds, k of the module's notes."""
         *_, deviation = _deviations(self.settings.round)
         return self.part.rate * self._present_records * math.sqrt(len(self.trees)) / deviation
 
     @property
     def _present_records(self) -> float:
-        """How many records learn, as far as is released; with accounts, all batches are taken to be alike."""
+        """The released number of records that learn; with accounts, all batches are assumed equal."""
         return self.arrived if self.settings.charged is None else self.arrived * self.batches
 
     def _means(self, sums: Vector, counts: Vector | None = None) -> Vector:
-        """Return the mean of the gradients in each leaf, over the clip."""
+        """Return the mean of the gradients in each leaf, divided by the clip."""
         if counts is None:
             return sums / (self.part.rate * self._present_records / self.trees.leaves)
         # Fewer records than the noise has are not told from none.

@@ -7,9 +7,9 @@ has at least q models on either side. Boxes are nested and never empty. The dept
 point is the largest q with y in B_q, and 0 outside B_1 (Amin, Joseph, Ribero and Vassilvitskii
 2023, with halfspaces through y). ``V_q = |B_q|`` is the number of grid points in a box.
 
-*Neighbors.* D and D' are m models each and differ in one model, replaced at will. That moves every
-order statistic by at most one rank, so B'_q lies between B_{q+1} and B_{q-1}, and depth changes by
--1, 0 or 1. (It is monotone only if a model is added, which is not what one record does.)
+*Neighbors.* D and D' are sets of m models that differ in one, replaced arbitrarily. That moves every order
+statistic by at most one rank, so B'_q lies between B_{q+1} and B_{q-1}, and depth changes by -1, 0 or 1. (It
+is monotone only if a model is added, which is not what one record does.)
 
 *Mechanism.* For a depth t, A_t draws y in B_t with probability ``exp(eta T(y)) / W(t)``, where W(i)
 is the sum of exp(eta T) over B_i. It is drawn as a mixture of uniform draws from boxes. With ``c_t
@@ -45,10 +45,10 @@ and of the log weight of each box plus its Gumbel noise.
    R'_{k-1} is less than kappa above that and the computed one less than 2 kappa, so comparison k-1
    passes for D'. The computed distance moves by at most 1, exactly.
 2. Boxes are drawn with probabilities within exp(2 kappa) of the exact ones, up to the probability,
-   below K e^-128, that some Gumbel variable exceeds 128. The point within its box is drawn in
-   integer arithmetic, exactly. So what is drawn is (2 eta + 4 kappa, e^(2 kappa) R_0)-
-   indistinguishable up to that probability. A positive computed distance means ``log R_0 <= log
-   delta - 3 kappa``, and the kappa left over pays for K e^-128.
+   below K e^-128, that some Gumbel variable exceeds 128. The point within its box is drawn in integer
+   arithmetic, exactly. So the draw is (2 eta + 4 kappa, e^(2 kappa) R_0)- indistinguishable up to that
+   probability. A positive computed distance means ``log R_0 <= log delta - 3 kappa``, and the kappa left over
+   pays for K e^-128.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ COORDINATE_LIMIT = 2.0**150
 def to_grid(coefficients: Matrix, resolution: float) -> Matrix:
     """Return the nearest grid points, coordinates in steps of ``resolution``, clamped to the limit.
 
-    The grid is public and each row maps by itself, so that m models stay m models. Values above 2^53
+    The grid is public and each row is mapped independently, so that m models stay m models. Values above 2^53
     steps are integers already.
     """
     with np.errstate(over="ignore", under="ignore"):
@@ -79,11 +79,11 @@ def to_grid(coefficients: Matrix, resolution: float) -> Matrix:
 def rounding(models: int, coordinates: int, eta: float) -> float:
     """Return kappa, a bound on the rounding error of every logarithm compared here.
 
-    All logarithms are at most ``L = eta m + 105 p + 95`` in magnitude, for eta of at least 2^-64.
-    With u = 2^-53: log V_q is off by p (850 + 105 p) u, p logarithms of 4 units in the last place
-    each and their sum; the weight of a box by 4 L u more, each of m / 2 steps of the cumulative sum
-    by (L + 10) u, a comparison by 4 L u, and a weight with Gumbel noise of at most 128 by (L +
-    1200) u. The number returned exceeds the sum of all.
+    All logarithms are at most ``L = eta m + 105 p + 95`` in magnitude, for eta of at least 2^-64. With u =
+    2^-53: log V_q has an error of p (850 + 105 p) u, from p logarithms of 4 units in the last place each and
+    their sum; the weight of a box adds 4 L u, each of m / 2 steps of the cumulative sum (L + 10) u, a
+    comparison 4 L u, and a weight with Gumbel noise of at most 128 adds (L + 1200) u. The returned number
+    exceeds the sum of all.
     """
     return 2.0**-52 * (models + coordinates + 16) * (eta * models + 200.0 * (coordinates + 1))
 
@@ -114,7 +114,7 @@ class Boxes:
 
 
 def log_box_weights(log_volumes: Vector, depth: int, eta: float) -> Vector:
-    """Return log(c_q V_q) for q = depth, ..., K: how often each box is drawn, not normalized."""
+    """Return log(c_q V_q) for q = depth, ..., K: the unnormalized log probability of each box."""
     q = np.arange(depth, len(log_volumes) + 1)
     weights: Vector = eta * q + log_volumes[depth - 1 :]
     weights[1:] += math.log(-math.expm1(-eta))
@@ -126,14 +126,13 @@ def log_weights(log_volumes: Vector, eta: float) -> Vector:
     inner = log_box_weights(log_volumes, 1, eta)[1:]
     deeper = np.full(len(log_volumes), -np.inf)
     deeper[:-1] = np.logaddexp.accumulate(inner[::-1])[::-1]
-    total: Vector = np.logaddexp(eta * np.arange(1, len(log_volumes) + 1) + log_volumes, deeper)
-    return total
+    return np.logaddexp(eta * np.arange(1, len(log_volumes) + 1) + log_volumes, deeper)
 
 
 def distance_to_unsafe(log_volumes: Vector, depth: int, eta: float, delta: float, kappa: float) -> int:
-    """Return how many models must be replaced, at least, before A_depth may be unsafe (Lemma 2).
+    """Return the least number of models whose replacement may make A_depth unsafe (Lemma 2).
 
-    From 0 to ``depth - 2``. Sensitivity 1 under the replacement of one model, as computed.
+    From 0 to ``depth - 2``. The computed value has sensitivity 1 under the replacement of one model.
 
     Parameters
     ----------
@@ -144,7 +143,7 @@ def distance_to_unsafe(log_volumes: Vector, depth: int, eta: float, delta: float
     eta
         Factor of the depth in the mechanism; safety is for ``2 * eta``.
     delta
-        Of the safety.
+        The delta of Lemma 1.
     kappa
         Bound on the rounding error of each logarithm.
     """
@@ -157,7 +156,7 @@ def distance_to_unsafe(log_volumes: Vector, depth: int, eta: float, delta: float
 
 
 def draw_point(boxes: Boxes, depth: int, eta: float, sampler: Sampler) -> list[int]:
-    """Return a grid point of A_depth, one integer a coordinate."""
+    """Return a grid point drawn by A_depth, one integer per coordinate."""
     weights = log_box_weights(boxes.log_volumes, depth, eta)
     box = depth - 1 + int(np.argmax(weights + sampler.gumbel(weights.size)))
     return [

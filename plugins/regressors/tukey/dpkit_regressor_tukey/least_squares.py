@@ -1,4 +1,4 @@
-"""Least squares of many small groups of records at once."""
+"""Ridge regressions of many small groups of records at once."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def ridge_fits(X: npt.NDArray[np.float64], y: Matrix, ridge: float) -> Matrix:
     sqrt(ridge) I]`` has no singular value below ``sqrt(ridge)``, far above rounding, so the
     QR decomposition never meets a singular matrix, whatever the data.
 
-    Row ``i`` of the result is a function of group ``i`` alone. A group whose coefficients overflow
-    gets zeros. Nothing is raised and nobody is warned.
+    Row ``i`` of the result is a function of group ``i`` alone. A group whose coefficients overflow gets
+    zeros. No error or warning is raised.
 
     Parameters
     ----------

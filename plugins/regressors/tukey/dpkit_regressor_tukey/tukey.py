@@ -1,4 +1,4 @@
-"""Linear regression by the Tukey mechanism: many small regressions, and a private point deep among them.
+"""Linear regression by the Tukey mechanism: a private point of great depth among many small regressions.
 
 The records are divided at random among m groups, a ridge regression is fitted to each, and the
 exponential mechanism picks a point of great approximate Tukey depth among the m coefficient
@@ -10,29 +10,28 @@ that differ in one *record*; ``dpkit_regressor_tukey.depth`` has the two lemmas 
 e_n`` is released, below n with probability 1 - beta, and the number m of models and the number b of
 records in each are functions of n~. Under replace-one they are functions of n.
 
-*One record, one model.* The m b slots of the groups are filled with distinct records drawn
-uniformly; where there are fewer records than slots, records of zeros are added first, which tell a
-regression nothing. The groups of D and of D' = D + {r}, n and n + 1 records, can be drawn together
-so that they differ in one slot at most. If n < m b, replace one record of zeros by r. Otherwise
-draw for D', and if r is in a slot, put there a record of D that is in none, uniformly: by symmetry
-the result is a uniform draw for D. So for each pair of draws at most one of the m models differs,
-and what is (epsilon, delta)-indistinguishable for models of which one differs is so for D and D',
-averaging over the pairs. If a record is replaced, one draw serves both datasets. The draw is secret
-and never released; its law does not depend on the order of the table.
+*One record, one model.* The m b slots of the groups are filled with distinct records drawn uniformly; if
+there are fewer records than slots, records of zeros are added first, which do not affect a regression. The
+draws of groups for D and D' = D + {r}, with n and n + 1 records, can be coupled so that they differ in at
+most one slot. If n < m b, replace one record of zeros by r. Otherwise draw for D', and if r is in a slot, put
+a uniformly chosen unused record of D there: by symmetry the result is a uniform draw for D. So for each
+coupled pair at most one of the m models differs, and a mechanism that is (epsilon, delta)-indistinguishable
+for two sets of models that differ in one is so for D and D', averaging over the pairs. If a record is
+replaced, one draw serves both datasets. The draw is secret and never released; its distribution does not
+depend on the order of the table.
 
-Two other ways. Consecutive groups of n // m records will not do: one record more can move every
-boundary. Assigning each record independently is as private, with a shorter proof, but the sizes of
-groups then vary like Poisson variables: with p = 6 coefficients and 8 records on average a fifth of
-the groups have fewer records than coefficients. Only about 2 p records on average restore the
-accuracy, and since the test passes from a number of models on, it would then ask for half again as
-many records.
+Two alternatives. Consecutive groups of n // m records do not work: one more record can move every boundary.
+Assigning each record independently is as private, with a shorter proof, but the sizes of groups then vary
+like Poisson variables: with p = 6 coefficients and 8 records on average, a fifth of the groups have fewer
+records than coefficients. It takes about 2 p records on average to restore the accuracy, and since the test
+needs a minimum number of models, it would need half again as many records.
 
 *Propose, test, release.* Let t = m // 8 and Delta be the distance of Lemma 2. If ``Delta + Lap(1 /
 e_t) > ln(1 / (2 delta)) / e_t``, a draw from A_t with 2 eta + 4 kappa = e_d is released; otherwise
 the outcome is a refusal.
 
-*Theorem.* For m models of which one differs, test and release together are (e_t + e_d, delta)-
-indistinguishable.
+*Theorem.* For two sets of m models that differ in one, test and release together are (e_t + e_d,
+delta)-indistinguishable.
 
 Proof. Let "D fails" be the event that the noisy distance does not pass; it is e_t-DP. If Delta(D) =
 0, D passes with probability at most delta, so ``P(out(D) in E) <= P(D fails, refusal in E) + delta
@@ -41,8 +40,8 @@ are (e_d, delta)-indistinguishable, and ``P(out(D) in E) = P(D fails, refusal in
 P(A_t(D) in E) <= e^(e_t) P(D' fails, refusal in E) + e^(e_t + e_d) P(D' passes) P(A_t(D') in E) +
 delta <= e^(e_t + e_d) P(out(D') in E) + delta``. []
 
-The two cases exclude each other, so delta is paid once. The release without the test has no
-guarantee at all, hence one event for both.
+The two cases are mutually exclusive, so delta is paid once. The release without the test has no guarantee,
+hence one event for both.
 
 *Rounding of the test.* Its noise is drawn on a grid, with a scale below (1 + 9.2e-5) / e_t, and
 exceeds i steps with probability ``q^(i+1) / (1 + q) < (1 + 2^-16) q^(i+1) / 2``. Raising the
@@ -84,12 +83,12 @@ from dpkit_regressor_tukey.depth import (
 )
 from dpkit_regressor_tukey.least_squares import ridge_fits
 
-#: Release is restricted to depth m // 8. The paper has m // 4, with which the test needs about a quarter
+#: Release is restricted to depth m // 8. The paper uses m // 4, with which the test needs about a quarter
 #: more records to pass, and models were no more accurate.
 MODELS_PER_DEPTH = 8
 LEAST_DEPTH = 3  # below, no distance above 0 exists
 
-#: With more records than this many models use, each model gets more records.
+#: The largest number of models; with more records, each model gets more of them.
 MODEL_LIMIT = 2**20
 
 #: The part of the budget's delta for test and release. The rest is left to the accountant, which may need
@@ -98,7 +97,7 @@ DELTA_SHARE = 0.99
 DELTA_LIMIT = 0.25
 LEAST_DELTA = 1e-30  # what rounding may cost, below m e^-128, is paid from a small part of delta
 
-#: How sure a forecast is of the test, how fine the grid is beside the spread of models, and what is tried.
+#: For forecasts: the probability of passing, the grid step relative to the spread of models, and the search.
 PASSING = 0.95
 RELATIVE_RESOLUTION = 2.0**-40
 MOST_FORETOLD = 2**24
@@ -132,19 +131,19 @@ class TukeySettings:
     neighboring
         The relation of both events.
     count_epsilon
-        e_n, for the noisy number of records; None where that number is public.
+        e_n, for the noisy number of records; None if that number is public.
     count_margin
-        What is subtracted from the noisy number of records.
+        Subtracted from the noisy number of records.
     test_epsilon
         e_t, for the distance.
     test_threshold
-        What the noisy distance must exceed, in models.
+        Threshold for the noisy distance, in models.
     depth_epsilon
         e_d, for the choice of the released point.
     delta
         Of the test and the release together.
     rows_per_model
-        How many records a model gets at least.
+        The least number of records of a model.
     """
 
     neighboring: Neighboring
@@ -175,7 +174,7 @@ class TukeySettings:
         return (release,) if self.count_event is None else (self.count_event, release)
 
     def partition(self, records: float) -> tuple[int, int]:
-        """Return the number of models, and of records in each, for about that many records."""
+        """Return the number of models, and of records in each, for a noisy number of records."""
         whole = max(0, math.floor(records))
         models = min(whole // self.rows_per_model, MODEL_LIMIT)
         return models, whole // max(models, 1)
@@ -185,32 +184,32 @@ class TukeySettings:
 class TukeyRegressor:
     """Releases a ``LinearModel`` with intercept, or a ``Refusal``, from many small regressions.
 
-    Protects one record under either neighboring relation and needs no bounds. One record changes one
-    model, which moves depths by -1, 0 or 1, so a depth is weighted by half of its epsilon. Emits
-    ``Laplace`` for the number of records (sensitivity 1; not under replace-one, where the number is
-    public) and one ``ApproxDP`` for propose-test-release. The module's docstring has the proof.
+    Protects one record under either neighboring relation and needs no bounds. One record changes one model,
+    which moves depths by -1, 0 or 1, so depths are weighted by half of their epsilon. Emits ``Laplace`` for
+    the number of records (sensitivity 1; not under replace-one, where the number is public) and one
+    ``ApproxDP`` for propose-test-release. The module's docstring has the proof.
 
-    The outcome is a ``Refusal``, charged in full, where models are few or far apart. With epsilon 1
-    and delta 1e-5 that is below some 2000, 4000 and 7000 records for 2, 5 and 10 features.
+    The outcome is a ``Refusal``, charged in full, if models are few or far apart. With epsilon 1 and delta
+    1e-5 this happens below about 2000, 4000 and 7000 records for 2, 5 and 10 features.
 
     Parameters
     ----------
     surplus_rows
-        Records of each model beyond the number of its coefficients. With 2, the errors of
-        coefficients have a finite variance: for normal noise they follow Student's t with 3 degrees
-        of freedom, with 0 the law of Cauchy.
+        Records of each model beyond the number of its coefficients. With 2, the errors of coefficients have a
+        finite variance: for normal noise they follow Student's t distribution with 3 degrees of freedom; with
+        0, a Cauchy distribution.
     ridge
-        Penalty of each small regression, on columns scaled to magnitude 1. It tames groups whose
-        columns are nearly collinear, which drive the models and so the released point apart.
+        Penalty of each small regression, on columns scaled to magnitude 1. It regularizes groups whose
+        columns are nearly collinear, which would spread the models and the released point.
     count_share
-        Fraction of epsilon for the number of records, where that is private.
+        Fraction of epsilon for the number of records, if that is private.
     count_failure
         Probability that the noisy number of records exceeds the true one, which costs accuracy only.
     test_share
-        Fraction of the remaining epsilon for the test; the rest is for the depth. Half, as published,
-        is of no help to the test, whose distance grows with the epsilon for the depth.
+        Fraction of the remaining epsilon for the test; the rest is for the depth. Half, as published, does
+        not help the test, whose distance grows with the epsilon for the depth.
     resolution
-        Step of the grid of coefficients, far below any difference of coefficients that matters.
+        Step of the grid of coefficients, far below any relevant difference of coefficients.
 
     References
     ----------
@@ -242,12 +241,12 @@ class TukeyRegressor:
         Raises
         ------
         Unsuitable
-            Without a delta, or with an accountant that does not know the events.
+            If delta is out of range, or the accountant does not support the events.
         """
         budget = request.budget
         if not LEAST_DELTA <= budget.delta < DELTA_LIMIT:
             raise Unsuitable(
-                f"delta is {budget.delta:g}, but the test before the release may err with probability delta: "
+                f"delta is {budget.delta:g}, and the test before the release fails with probability delta: "
                 f"give a delta from {LEAST_DELTA:g} to below {DELTA_LIMIT:g}, for example 1e-6"
             )
         epsilon = calibrate_events(lambda e: self._settings(request, e).events, request)
@@ -272,7 +271,7 @@ class TukeyRegressor:
         )
 
     def forecast(self, plan: StagePlan, request: Request, /) -> tuple[Forecast, ...]:
-        """Return from how many records on the private test passes with probability .95, in a model case."""
+        """Return the number of records from which the private test passes with probability .95."""
         needed = records_to_pass(plan.settings_as(TukeySettings), request.k + 1, self.surplus_rows)
         if needed is None:
             return (
@@ -284,7 +283,7 @@ class TukeyRegressor:
             )
         return (
             Forecast(
-                f"the private test passes with probability {PASSING:g} from about {needed} records on where "
+                f"the private test passes with probability {PASSING:g} from about {needed} records on if "
                 "errors are normal and columns not collinear, and refuses with far fewer",
                 records=needed,
                 remedy="use fewer features, a larger budget, or a regressor without a test",
@@ -317,12 +316,12 @@ class TukeyRegressor:
 
 
 def records_to_pass(settings: TukeySettings, coordinates: int, surplus: int) -> int | None:
-    """Return from how many records on the test passes with probability ``PASSING``; None if not below 2^24.
+    """Return the number of records from which the test passes with probability ``PASSING``; None above 2^24.
 
-    In the model case that errors are normal and columns not collinear, a coefficient fitted to p + surplus
-    records varies by Student's law with surplus + 1 degrees of freedom. With the quantiles of that law as the
-    models' coefficients, the distance of Lemma 2 is a number, to which the noise adds ``log(2 (1 - PASSING))
-    / e_t`` at least, with that probability. The scale of the law cancels.
+    If errors are normal and columns not collinear, a coefficient fitted to p + surplus records follows
+    Student's t distribution with surplus + 1 degrees of freedom. With its quantiles as the coefficients of
+    the models, the distance of Lemma 2 is a fixed number, to which the noise adds at least ``log(2 (1 -
+    PASSING)) / e_t`` with that probability. The scale of the distribution cancels.
     """
     from scipy.special import stdtrit  # noqa: PLC0415 - planning without a forecast needs no SciPy
 
@@ -347,7 +346,7 @@ def records_to_pass(settings: TukeySettings, coordinates: int, surplus: int) -> 
 
 
 def _records(data: Dataset, settings: TukeySettings, meter: Meter) -> float:
-    """Return the number of records as far as it may be known."""
+    """Return the number of records: noisy and reduced by a margin if it is private."""
     records = len(data.y)
     if settings.count_event is None:
         return records
@@ -356,7 +355,7 @@ def _records(data: Dataset, settings: TukeySettings, meter: Meter) -> float:
 
 
 def _assign(records: int, models: int, rows: int, sampler: Sampler) -> npt.NDArray[np.int64]:
-    """Return the record in each slot, all distinct; from number ``records`` on they are zeros."""
+    """Return the record in each slot, all distinct; indices from ``records`` on stand for zeros."""
     slots = models * rows
     return sampler.permutation(max(records, slots))[:slots].reshape(models, rows)
 

@@ -1,27 +1,27 @@
-r"""Linear regression without bounds from the user: private fences, one noisy matrix, a robust solution.
+r"""Linear regression without user-given bounds: private fences, one noisy matrix, a robust solution.
 
-*1. Fences.* For each column without public bounds and for the target, ``mechanisms.fences`` finds a
-center and a width; values beyond are moved to the fence (winsorized), and the interval becomes [-1, 1].
+*1. Fences.* For each column without public bounds and for the target, ``mechanisms.fences`` finds a center
+and a width; values beyond are moved to the fence (winsorized), and the interval is scaled to [-1, 1].
 
 *2. Radius.* Typical rows are much shorter than the corners of that cube. R, a private 15/16-quantile of the
-lengths of the rows, becomes the radius of a ball onto which longer rows are shrunk, so that noise is
-proportional to what the rows are and not to what they could be. Where there are refits, R is the private
-reach of the lengths, doubling which must bring in 16 / epsilon records, at twice the epsilon: with a small
-one, a sixteenth of the records cannot speak against a radius that is too wide; with a large one, the long
-rows matter more than noise does.
+lengths of the rows, is the radius of a ball onto which longer rows are shrunk, so that noise is proportional
+to typical rows and not to the largest possible ones. With refits, R is the private reach of the lengths,
+doubling which must bring in 16 / epsilon records, at twice the epsilon: with a small epsilon, a sixteenth of
+the records is too few to rule out a radius that is too wide; with a large one, long rows matter more than
+noise.
 
 *3. Matrix.* With z a row of features, y the target in [-1, 1] and
 
     v = (1, 2 z / R, sqrt(2) y),    |v|^2 <= 1 + 4 + 2 = 7,
 
-the sum M of v v^T is released once, with symmetric Gaussian noise of deviation s (``mechanisms.moments``).
-It holds the number of records, all means and all covariances. With weights a and b of features and target,
-noise is proportional to (1 + a^2 + b^2) / (a b) for products of a feature with the target and to (1 + a^2 +
-b^2) / a^2 for those of features: 3 and 3 for equal weights, 2.47 and 1.75 here. The number of records and
-the means pay for it; they have precision to spare.
+the sum M of v v^T is released once, with symmetric Gaussian noise of deviation s (``mechanisms.moments``). It
+holds the number of records, all means and all covariances. With weights a and b of features and target, noise
+is proportional to (1 + a^2 + b^2) / (a b) for products of a feature with the target and to (1 + a^2 + b^2) /
+a^2 for those of features: 3 and 3 for equal weights, 2.47 and 1.75 here. This is at the expense of the number
+of records and the means, which have precision to spare.
 
-*4. Solution.* Everything further is post-processing. The means are divided out and the covariance system
-``(C + l I) theta = c`` is solved, with
+*4. Solution.* All further steps are post-processing. The means are divided out and the covariance system ``(C
++ l I) theta = c`` is solved, with
 
 - C the noisy covariance with negative eigenvalues set to 0,
 - l = s sqrt(2 k) / 2, half of the typical spectral norm of the noise in C, as AdaSSP chooses its ridge
@@ -29,64 +29,63 @@ the means pay for it; they have precision to spare.
   |theta|^2, so a ridge of that size minimizes an upper bound of the loss without noise; half of it loses
   less where columns are nearly collinear,
 - c the noisy covariance with the target, shrunk by 1 - k v / |c|^2, at least 0, where v = s^2 / 2 is the
-  variance of its noise (James and Stein 1961): what the noise alone would explain is not believed.
+  variance of its noise (James and Stein 1961), which removes what noise alone would explain.
 
-*5. Refits.* From five features on, unless the option says otherwise, half of what fences and radius leave is
-kept for three steps that look at residuals, which are smaller than targets. With x = (1, 2 z / R), |x|^2 <=
-5, and r = sqrt(2) y - x . beta the residual of the line beta = (intercept, theta), the clip C is the private
-reach of |r|: doubling it must bring in w sqrt(k + 1) / 2 records, half the length of the noise below, so that
-clipping hides about as much from a gradient as noise adds to it. The clips C_1 = C to C_T = C / 2 of T steps
-shrink geometrically. Each step releases
+*5. Refits.* From five features on by default, half of the budget left by fences and radius is reserved for
+three steps on residuals, which are smaller than targets. With x = (1, 2 z / R), |x|^2 <= 5, and r = sqrt(2) y
+- x . beta the residual of the line beta = (intercept, theta), the clip C is the private reach of |r|:
+doubling it must bring in w sqrt(k + 1) / 2 records, half the length of the noise below, so that clipping
+hides about as much from a gradient as noise adds to it. The clips C_1 = C to C_T = C / 2 of T steps shrink
+geometrically. Each step releases
 
     g = sum of x clip(r / C_t, -1, 1) + noise,    beta <- beta + e_t C_t P g,
 
 where P inverts the noisy second moments of x: Newton's method for Huber's loss, with the matrix that is
-already released (Varshney, Thakurta and Jain 2022 clip residuals likewise). The noise is in proportion to
-C_t, and it is that of k + 1 numbers instead of (k + 2) (k + 3) / 2. Each step makes an estimate of its own,
-with a variance in proportion to C_t^2; with e_t = p_t / (p_1 + ... + p_t), p_t = 1 / C_t^2, beta is their
-mean with the weights that leave the least noise.
+already released (Varshney, Thakurta and Jain 2022 clip residuals, too). The noise is proportional to C_t, and
+on k + 1 numbers instead of (k + 2) (k + 3) / 2. Each step makes a separate estimate, with a variance
+proportional to C_t^2; with e_t = p_t / (p_1 + ... + p_t), p_t = 1 / C_t^2, beta is their mean with
+minimum-variance weights.
 
-Where the budget is small, the noise of the covariances is larger than they are: P would be what the ridge
-says, a fraction of what it should be. But their trace is known well, so they are shrunk towards a multiple of
-the identity, as Ledoit and Wolf (2004) do: entries off the diagonal by the factor a of James and Stein, the
-diagonal about its mean by one of its own. The ridge is against the noise that is left, a l.
+With a small budget, the noise exceeds the covariances: P would be determined by the ridge, and be a fraction
+of what it should be. But their trace is known well, so they are shrunk towards a multiple of the identity, as
+in Ledoit and Wolf (2004): entries off the diagonal by the factor a of James and Stein, the diagonal about its
+mean by another. The ridge is for the remaining noise, a l.
 
-*6. What cannot be told.* If the target's noisy sum of squares about its mean is within 2 s of nothing, the
-solution of step 4 is that mean, or the center of the fences where the sum of the target is within 4
-deviations of nothing as well: fences that are far too wide, with noise that is as wide, must not speak. A
-residual may be small between such fences, though, and its gradient be seen where the matrix shows nothing. So
-refits count where noise alone makes slopes as long as those after the first step with a chance below exp(-12)
-(Laurent and Massart 2000, Lemma 1), or else the level after it where that is 4 deviations from the center.
-Later steps say nothing of that: they see the residuals of the noise before them. Slopes that count are shrunk
-by 1 - v tr(P) / (theta' P^-1 theta), at least 0, with v P the covariance of their noise: what it would
-explain is not believed.
+*6. Results below the noise.* If the target's noisy sum of squares about its mean is within 2 s of zero, the
+solution of step 4 is that mean, or the center of the fences if the sum of the target is within 4 deviations
+of zero as well: fences that are far too wide, with equally wide noise, must not determine the model.
+Residuals may be small within such fences, though, and their gradient significant where the matrix is not. So
+refits are used if noise alone would make slopes as long as those after the first step with probability below
+exp(-12) (Laurent and Massart 2000, Lemma 1); otherwise only the level is used, if after the first step it is
+4 deviations from the center. Later steps are no evidence: they see the residuals of earlier noise. Slopes
+that are used are shrunk by 1 - v tr(P) / (theta' P^-1 theta), at least 0, with v P the covariance of their
+noise, which removes what noise would explain.
 
-If the number of records, as released, is too small for the selections of step 1 to be trusted, or if their
-mean, as released, says that the fences of the target missed it, there is a refusal: without bounds and
-without records there is nothing to say. With public bounds of the target there is never a refusal.
+If the released number of records is too small for the selections of step 1 to be reliable, or the released
+mean shows that the fences of the target missed it, the outcome is a refusal. With public bounds of the target
+there is never a refusal.
 
-*Privacy.* Steps 1 and 2 are exponential mechanisms, each with its sensitivity in ``mechanisms.fences``;
-each sees columns transformed by earlier releases, record by record, and step 3 is one Gaussian mechanism on
-rows that are functions of one record and of earlier releases. So they compose adaptively. Which columns
-are in use is known when the fit starts, but not when it is planned: fences are planned for as many columns
-as might need them, and selections that are not needed are made and not used.
+*Privacy.* Steps 1 and 2 are exponential mechanisms, each with its sensitivity in ``mechanisms.fences``; each
+sees columns transformed by earlier releases, record by record, and step 3 is one Gaussian mechanism on rows
+that are functions of one record and of earlier releases. So they compose adaptively. Which columns are
+selected is known when the fit starts, but not when it is planned: fences are planned for as many columns as
+might need them, and selections that turn out not to be needed are made and ignored.
 
-In step 5, r is a function of one record, the fences, R and beta, all released before; it is computed entry
-by entry and along rows. C is an exponential mechanism on counts of the values |r|. A record adds x clip(r /
-C_t, -1, 1) to g, a vector no longer than sqrt(5), truncated towards zero to the grid of
-``mechanisms.moments``, which makes neither factor longer. So the L2 sensitivity of g is sqrt(5) if records
-join or leave and 2 sqrt(5) if they are replaced, attained by a record on the sphere whose residual changes
-from C_t to -C_t; whatever C is, so the events are known when the fit is planned. Each g sees the beta of the
-one before: Gaussian mechanisms on functions of one record and of earlier releases, which compose adaptively
-like the rest. P, e_t, C_t / C, what is believed in the end and how many steps there are is post-processing or
-public.
+In step 5, r is a function of one record, the fences, R and beta, all released before; it is computed entry by
+entry and along rows. C is an exponential mechanism on counts of the values |r|. A record adds x clip(r / C_t,
+-1, 1) to g, a vector no longer than sqrt(5), truncated towards zero to the grid of ``mechanisms.moments``,
+which makes neither factor longer. So the L2 sensitivity of g is sqrt(5) under add/remove and 2 sqrt(5) under
+replace-one, attained by a record on the sphere whose residual changes from C_t to -C_t. It does not depend on
+C, so the events are known when the fit is planned. Each g depends on the previous beta: Gaussian mechanisms
+on functions of one record and of earlier releases, which compose adaptively like the rest. P, e_t, C_t / C,
+the tests of step 6 and the number of steps are post-processing or public.
 
 *Defaults.* On eleven tables of the benchmark of DPKendall, at epsilon ln 3 and 5 features, the mean of the
 median test R^2 moved by less than .004 for shares of fences from .08 to .3, ridges from a quarter to the
 whole of the spectral norm, and ranks of the radius from 3/4 to 15/16; all noise together costs .004 there.
-The share .3 is what tables of 500 records want. There, on eleven other tables, the mean of the medians was
-.20 for selections of the target with twice the epsilon of the others, .19 for 1.5 times, .15 for three times.
-Those of refits were set on synthetic tables alone (decision 0066 under ``docs/decisions``).
+The share .3 is best for tables of 500 records. There, on eleven other tables, the mean of the medians was .20
+for selections of the target with twice the epsilon of the others, .19 for 1.5 times, .15 for three times. The
+defaults of refits were set on synthetic tables alone (decision 0066 under ``docs/decisions``).
 """
 
 from __future__ import annotations
@@ -118,11 +117,10 @@ from dpkit_core.mechanisms.fences import (
     MISSED_TARGET,
     Fences,
     about,
-    feature_fences,
     fences_events,
     missed_target,
     refusal_forecast,
-    target_fences,
+    table_fences,
 )
 from dpkit_core.mechanisms.moments import (
     MOST_RECORDS,
@@ -142,19 +140,19 @@ from dpkit_core.mechanisms.quantiles import (
 from dpkit_core.privacy.events import Event, Gaussian, Repeated
 from dpkit_core.validators import fraction, whole_number
 
-#: Of 2 z / R and sqrt(2) y in a row of the matrix, beside 1 for the record; the norm of such a row.
+#: Weights of z / R and y in a row of the matrix, where the record itself has 1; the norm of such a row.
 FEATURE_WEIGHT = 2.0
 LABEL_WEIGHT = math.sqrt(2.0)
 NORM = math.sqrt(7.0)
 
-#: The fences of the target decide about every prediction, those of a feature about one coefficient.
+#: The fences of the target affect every prediction, those of a feature one coefficient.
 TARGET_WEIGHT = 2.0
 
-#: Radius and clip of a fit with refits decide about all coefficients.
+#: Radius and clip of a fit with refits affect all coefficients.
 WHOLE_WEIGHT = 2.0
 
-#: The radius is the length of a row of this rank. Where there are refits, doubling it must bring in more
-#: than 16 / epsilon records, as for fences.
+#: The radius is this quantile of the lengths of rows. With refits, doubling it must bring in more than 16 /
+#: epsilon records, as for fences.
 RADIUS_RANK = 15 / 16
 RADIUS_PRICE = 2.0
 
@@ -163,27 +161,28 @@ RADIUS_PRICE = 2.0
 CLIP_PRICE = 0.5
 CLIPS = 2 * LABEL_WEIGHT * np.exp2(np.arange(-48, 1) / 4)
 
-#: Of what is left after fences and radius, what refits get together.
+#: The share of refits in the budget left by fences and radius.
 REFIT_SHARE = 0.5
 
-#: How many refits there are by default, from how many features on, and how many there may be: each gets the
-#: noisier the more there are.
+#: The default number of refits, the number of features from which on they are made, and the largest number:
+#: more refits make each one noisier.
 BY_RULE = "auto"
 REFITS = 3
 MANY_FEATURES = 5
 MOST_REFITS = 16
 
-#: The clip of the last refit, in that of the first: what is left to explain becomes smaller.
+#: The clip of the last refit relative to the first: residuals become smaller.
 LAST_CLIP = 0.5
 
-#: Noise alone speaks with a chance of exp(-12), or that of four deviations.
+#: Significance: noise alone is mistaken for a signal with probability exp(-12), or beyond four deviations.
 CERTAINTY = 12.0
 DEVIATIONS = 4.0
 
 #: The norm of a row (1, 2 z / R) of the gradient.
 GRADIENT_NORM = math.sqrt(5.0)
 
-#: For forecasts: where fences of a normal column are, and which R^2 noise may cost before a run is wasted.
+#: For forecasts: the fences of a normal column in deviations, and the R^2 that noise may cost in a useful
+#: run.
 SPREADS = 3.0
 NOISE_ALLOWED = 0.5
 
@@ -199,19 +198,19 @@ class WinsorizedSettings:
     Attributes
     ----------
     features
-        How many there are in the model.
+        Number of features of the model.
     columns
-        For how many columns fences are selected.
+        Number of columns for which fences are selected.
     epsilon
-        Of each selection for a feature, and of the radius.
+        Epsilon of each selection for a feature, and of the radius.
     target_epsilon
-        Of each selection for the target; None where its bounds are public.
+        Epsilon of each selection for the target; None if its bounds are public.
     noise_multiplier
-        Of the matrix.
+        Noise multiplier of the matrix.
     refits
-        How many there are.
+        Number of refits.
     refit_multiplier
-        Of the gradient of each; None where there are none.
+        Noise multiplier of the gradient of each refit; None without refits.
     neighboring
         The relation of all events.
     """
@@ -229,9 +228,9 @@ class WinsorizedSettings:
     def of(cls, request: Request, fence_share: float, refits: int, scale: float) -> WinsorizedSettings:
         """Return the settings that cost about ``scale``^2 in zero-concentrated privacy.
 
-        An exponential mechanism costs epsilon^2 / 8 at most and a Gaussian 1 / (2 multiplier^2); selections
-        get their share of the sum, less where public bounds save some of them. The proportion is all that is
-        used here: what the events cost is up to the accountant.
+        An exponential mechanism costs at most epsilon^2 / 8 and a Gaussian 1 / (2 multiplier^2); selections
+        get their share of the sum, and less if public bounds make some of them unnecessary. Only the
+        proportions matter here: the accountant determines the cost of the events.
         """
         unbounded = sum(feature.bounds is None for feature in request.schema.features)
         columns = min(request.k, unbounded)
@@ -239,7 +238,7 @@ class WinsorizedSettings:
         whole = 2 * WHOLE_WEIGHT**2 if refits else 1
         selections = 3 * columns + 3 * TARGET_WEIGHT**2 * target + whole
         share = fence_share * selections / (3 * request.k + 3 * TARGET_WEIGHT**2 + 1)
-        if refits:  # What radius and clip get besides, fences hardly miss: the odds are in proportion.
+        if refits:  # Radius and clip get more at little expense of the fences: odds stay in proportion.
             share /= 1 - fence_share + share
         epsilon = scale * math.sqrt(8 * share / selections)
         rest = 1 - share
@@ -257,12 +256,12 @@ class WinsorizedSettings:
 
     @property
     def whole_epsilon(self) -> float:
-        """Of the selections of radius and clip."""
+        """Epsilon of the selections of radius and clip."""
         return WHOLE_WEIGHT * self.epsilon if self.refits else self.epsilon
 
     @property
     def deviation(self) -> float:
-        """Of the noise on the diagonal of the matrix."""
+        """Standard deviation of the noise on the diagonal of the matrix."""
         return self.noise_multiplier * second_moment_sensitivity(NORM, self.neighboring)
 
     @property
@@ -272,7 +271,7 @@ class WinsorizedSettings:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What the fit will emit, in order."""
+        """The events that the fit emits, in order."""
         fences = fences_events(
             self.neighboring,
             epsilon=self.epsilon,
@@ -304,26 +303,25 @@ class WinsorizedSettings:
 
 @attrs.frozen
 class WinsorizedLeastSquaresRegressor:
-    """Fits a linear model between private fences; needs no bounds, and uses those that are public.
+    """Fits a linear model between private fences; needs no public bounds, but uses them.
 
     Neighboring relation: both. Sensitivities: of the median and of the spread 1 and 5/4 (2 and 2 under
-    replace-one), of the reach 1, of the radius 15/8 (2), or 1 where there are refits, of their clip 1, all
-    in range; of the matrix 7 (7 sqrt(2)) and of the gradient of a refit sqrt(5) (2 sqrt(5)) in L2.
+    replace-one), of the reach 1, of the radius 15/8 (2), or 1 with refits, of their clip 1, all in range; of
+    the matrix 7 (7 sqrt(2)) and of the gradient of a refit sqrt(5) (2 sqrt(5)) in L2.
 
-    Events: ``ExponentialMechanism`` three times for each selected column that may lack bounds, three times
-    for a target without bounds and once for the radius, then one ``Gaussian``; where there are refits,
-    another ``ExponentialMechanism`` for their clip and a ``Gaussian`` for each.
+    Events: three ``ExponentialMechanism`` for each selected column that may lack bounds, three for a target
+    without bounds and one for the radius, then one ``Gaussian``; with refits, another
+    ``ExponentialMechanism`` for their clip and a ``Gaussian`` for each.
 
     Parameters
     ----------
     fence_share
-        Fraction of the budget for fences and radius, as zero-concentrated privacy, where nothing is public;
+        Fraction of the budget for fences and radius, as zero-concentrated privacy, if no bounds are public;
         the matrix gets the rest, and what public bounds save.
     constant_work
-        Whether to find fences in a time that does not depend on the data.
+        Whether the time to find fences must not depend on the data.
     refits
-        How many steps on clipped residuals follow, up to 16; or ``auto``: 3 from five features on, else
-        none.
+        Number of steps on clipped residuals, up to 16; or ``auto``: 3 from five features on, else none.
     """
 
     api: ClassVar[int] = 3
@@ -349,7 +347,7 @@ class WinsorizedLeastSquaresRegressor:
         Raises
         ------
         Unsuitable
-            If delta is 0 or the accountant does not know Gaussian noise.
+            If delta is 0 or the accountant does not support Gaussian noise.
         """
         refits = refits_for(request.k) if self.refits == BY_RULE else int(self.refits)
 
@@ -361,35 +359,33 @@ class WinsorizedLeastSquaresRegressor:
         return StagePlan(chosen.events, settings=chosen, refusals=refusals)
 
     def forecast(self, plan: StagePlan, request: Request, /) -> tuple[Forecast, ...]:
-        """Return what noise alone adds to a coefficient, and from how many records on the fit is trusted."""
+        """Return what noise alone adds to a coefficient, and the number of records that the fit needs."""
         settings = plan.settings_as(WinsorizedSettings)
         noise = coefficient_noise(settings)
         useful = noise * math.sqrt(settings.features / NOISE_ALLOWED)
         records = request.schema.size or useful
-        better = ", and by less the more the line explains" if settings.refits else ""
+        better = ", and by less the better the model fits" if settings.refits else ""
         noisy = Forecast(
             f"with {about(records)} records, noise alone moves a coefficient by about {noise / records:.2g} "
-            "standard deviations of the target per one of its feature, where columns are much like normal "
-            f"ones{better}",
+            "standard deviations of the target per standard deviation of its feature, if columns are roughly "
+            f"normal{better}",
             records=useful,
             remedy="use fewer features, give public bounds, or a larger budget",
         )
         return (noisy, *refusal_forecast(settings.target_epsilon, settings.neighboring))
 
     def fit(self, data: AnyDataset, plan: StagePlan, meter: Meter, /) -> WinsorizedLinearModel | Refusal:
-        """Return a linear model between fences, or a refusal where records are too few to find a center."""
+        """Return a linear model between fences, or a refusal if records are too few to find a center."""
         settings = plan.settings_as(WinsorizedSettings)
-        neighboring, constant_work = settings.neighboring, self.constant_work
-        fences = feature_fences(
+        neighboring = settings.neighboring
+        fences, target = table_fences(
             meter,
             data,
             epsilon=settings.epsilon,
-            neighboring=neighboring,
             columns=settings.columns,
-            constant_work=constant_work,
-        )
-        target = target_fences(
-            meter, data, epsilon=settings.target_epsilon, neighboring=neighboring, constant_work=constant_work
+            target_epsilon=settings.target_epsilon,
+            neighboring=neighboring,
+            constant_work=self.constant_work,
         )
         scale = Scale(fences, target, _radius(data, fences, settings, meter))
         noisy = gaussian_second_moment(
@@ -402,7 +398,7 @@ class WinsorizedLeastSquaresRegressor:
             neighboring=neighboring,
         )
         deviation = settings.deviation
-        # Off the diagonal the noise has a deviation of 1 / sqrt(2); four of these are taken off.
+        # Off the diagonal the deviation of the noise is smaller by sqrt(2); four of these are subtracted.
         refusal = missed_target(
             target,
             records=noisy[0, 0],
@@ -420,16 +416,16 @@ class WinsorizedLeastSquaresRegressor:
 
 @attrs.frozen
 class Scale:
-    """How a record becomes a row of the matrix, and a line in its units a model.
+    """How a record becomes a row of the matrix, and a line in units of those rows a model.
 
     Attributes
     ----------
     fences
-        Of the features.
+        Fences of the features.
     target
-        Of the target.
+        Fences of the target.
     radius
-        To which the scaled features of a record are shrunk.
+        The largest length of the scaled features of a record.
     """
 
     fences: list[Fences]
@@ -438,7 +434,7 @@ class Scale:
 
     @property
     def weight(self) -> float:
-        """Of the features in a row, beside 1 for the record."""
+        """Weight of the features in a row, where the record itself has 1."""
         return FEATURE_WEIGHT / self.radius
 
     def rows(self, block: Block) -> Matrix:
@@ -451,7 +447,7 @@ class Scale:
     ) -> WinsorizedLinearModel:
         """Return the model of a line, intercept and slopes, found from a noisy matrix of such rows."""
         target, unit = self.target, self.target.width / LABEL_WEIGHT
-        # Post-processing: the matrix is released, so it may stay beside what was computed from it.
+        # The matrix is released, so it may be kept with what was computed from it.
         kept = len(self.fences) <= NoisyMoments.MOST_FEATURES
         upper = noisy[np.triu_indices(len(noisy))]
         moments = NoisyMoments(upper, deviation, self.weight, target.center, unit)
@@ -474,12 +470,12 @@ def _scaled(block: Block, fences: list[Fences]) -> Matrix:
 def coefficient_noise(settings: WinsorizedSettings) -> float:
     """Return what noise alone adds to a standardized coefficient, times the number of records.
 
-    Columns like normal ones have fences at ``SPREADS`` deviations. Then z has variance 1 / SPREADS^2 in each
-    direction, its length a 15/16-quantile R = sqrt(chi2) / SPREADS, and n (2 / R)^2 / SPREADS^2 is what the
-    matrix has on the diagonal. Beside the target, noise has a deviation of s / sqrt(2); the quotient is a
-    slope of sqrt(2) y on 2 z / R, and times (2 / R) / sqrt(2) the one of standardized columns. After refits,
-    what is left is the noise of the averaged gradients. Where no feature explains anything, residuals fill
-    the fences of the target, and doubling the clip beyond them costs a selection little: half an octave.
+    Roughly normal columns have fences at ``SPREADS`` deviations. Then z has variance 1 / SPREADS^2 in each
+    direction, its length the 15/16-quantile R = sqrt(chi2) / SPREADS, and n (2 / R)^2 / SPREADS^2 is on the
+    diagonal of the matrix. In the target's column the noise has a deviation of s / sqrt(2); the quotient is a
+    slope of sqrt(2) y on 2 z / R, and times (2 / R) / sqrt(2) that of standardized columns. After refits, the
+    noise of the averaged gradients remains. If no feature explains anything, residuals fill the fences of
+    the target, and the selection may exceed them by half an octave at little cost.
     """
     from scipy.special import chdtri  # noqa: PLC0415 - planning without a forecast needs no SciPy
 
@@ -495,7 +491,7 @@ def coefficient_noise(settings: WinsorizedSettings) -> float:
 def solve(moments: Matrix, deviation: float, *, shrinking: bool = False) -> Vector:
     """Return intercept and slopes, in one vector, of y on z from the noisy sum of (1, z, y)(1, z, y)^T.
 
-    The noise has the given ``deviation`` on the diagonal and 1 / sqrt(2) of it elsewhere; by ``shrinking``,
+    The noise has the given ``deviation`` on the diagonal and 1 / sqrt(2) of it elsewhere; with ``shrinking``,
     covariances are shrunk first (``shrunk_covariances``). Post-processing: nothing here sees a record.
     """
     k = len(moments) - 2
@@ -516,7 +512,7 @@ def solve(moments: Matrix, deviation: float, *, shrinking: bool = False) -> Vect
 def inverse(covariances: Matrix, deviation: float, *, shrinking: bool) -> tuple[Vector, Matrix]:
     """Return eigenvalues (k) and axes (k x k) of the inverse of noisy covariances, with a ridge.
 
-    By ``shrinking``, of covariances that are shrunk first, and with a ridge against the noise that is left.
+    With ``shrinking``, covariances are shrunk first, and the ridge is for the remaining noise.
     """
     k, left, floor = len(covariances), 1.0, 0.0
     if shrinking:
@@ -530,8 +526,8 @@ def inverse(covariances: Matrix, deviation: float, *, shrinking: bool) -> tuple[
 def shrunk_covariances(noisy: Matrix, deviation: float) -> tuple[Matrix, float]:
     """Return noisy covariances (k x k) nearer to a multiple of the identity, and the factor off the diagonal.
 
-    The noise is alike in all directions of the space of symmetric matrices, so the estimate of James and
-    Stein (1961) applies to what is off the diagonal, and to the diagonal about its mean.
+    The noise is isotropic in the space of symmetric matrices, so the estimator of James and Stein (1961)
+    applies to the entries off the diagonal, and to the diagonal about its mean.
     """
     k = len(noisy)
     level = float(np.trace(noisy)) / k
@@ -561,9 +557,9 @@ def _shrinkage(estimate: Vector, variance: float) -> float:
 
 
 def refits_for(features: int) -> int:
-    """Return how many refits there are by default.
+    """Return the default number of refits.
 
-    With few features the matrix is hardly noisier than the gradients, and its half of the budget is missed.
+    With few features the matrix is hardly noisier than the gradients, and halving its budget costs more.
     """
     return REFITS if features >= MANY_FEATURES else 0
 
@@ -578,15 +574,14 @@ def _refitted(
 ) -> Vector:
     """Return a line after steps on clipped residuals, preconditioned by the released matrix.
 
-    ``records`` have the rows of the matrix as their features; the line, from which steps start and which
-    stays where they make nothing certain, is intercept and slopes.
+    ``records`` have the rows of the matrix as their features. Steps start from ``line``, intercept and
+    slopes, which is returned if they find nothing significant.
     """
     assert settings.refit_multiplier is not None
 
     def residuals(block: Block, line: Vector) -> Vector:
         # Along the row, in an order that does not depend on other records.
-        residual: Vector = block.X[:, -1] - np.sum(block.X[:, :-1] * line, axis=1)
-        return residual
+        return block.X[:, -1] - np.sum(block.X[:, :-1] * line, axis=1)
 
     clip = private_reach(
         meter,
@@ -612,7 +607,7 @@ def _refitted(
         )
         estimate = estimate.moved(narrower * released * (precision / sum(steps[: step + 1])))
         estimates.append(estimate)
-    # Only the first step is noise where the target is nowhere: later ones see the residuals of that noise.
+    # Only the first step tests for a signal: later ones see the residuals of its noise.
     after_one, noise = estimates[0], clip * settings.gradient_noise
     if stands_out(noisy, settings.deviation) or after_one.has_certain_slopes(noise):
         return estimate.without_noise(noise / math.sqrt(sum(steps)))
@@ -622,25 +617,25 @@ def _refitted(
 
 
 def precisions(refits: int) -> list[float]:
-    """Return how precise the estimate of each refit is, that of the first being 1: 1 / clip^2."""
+    """Return the precision of the estimate of each refit relative to the first: 1 / clip^2."""
     last = LAST_CLIP**-2
     return [last ** (step / max(1, refits - 1)) for step in range(refits)]
 
 
 @attrs.frozen
 class Line:
-    """A line about the means of its features, and the released numbers that steps are made with.
+    """A line about the means of its features, with the released numbers that steps need.
 
     Attributes
     ----------
     level
-        Of the target where features are at their means, in units of sqrt(2) y.
+        Prediction at the means of the features, in units of sqrt(2) y.
     slopes
-        Of the k features 2 z / R, in the same units.
+        Slopes of the k features 2 z / R, in the same units.
     count
-        Of the records, as released.
+        Released number of records.
     means
-        Of the features.
+        Released means of the features.
     weights, axes
         Eigenvalues (k) and axes (k x k) of the inverse of their covariances, which are sums over the records.
     """
@@ -690,9 +685,9 @@ class Line:
         return float(np.square(self.axes.T @ self.slopes) @ (1 / self.weights))
 
     def has_certain_slopes(self, noise: float) -> bool:
-        """Return whether slopes are longer than noise makes them, but with a chance of exp(-``CERTAINTY``).
+        """Return whether slopes are longer than noise makes them except with probability exp(-``CERTAINTY``).
 
-        Noise in the gradient makes a weighted sum of squares of normals of them (Laurent and Massart 2000,
+        Under noise alone their squared length is a weighted sum of squared normals (Laurent and Massart 2000,
         Lemma 1).
         """
         spread = math.sqrt(CERTAINTY * float(np.square(self.weights).sum()))
@@ -705,11 +700,10 @@ class Line:
 
 
 def _radius(data: AnyDataset, fences: list[Fences], settings: WinsorizedSettings, meter: Meter) -> float:
-    """Return a private rank of the lengths of the rows, at least 1/32 of their largest possible length."""
+    """Return a private quantile of the lengths of rows, at least 1/32 of the largest possible length."""
 
     def lengths(block: Block) -> Vector:
-        found: Vector = np.sqrt(np.square(_scaled(block, fences)).sum(axis=1))
-        return found
+        return np.sqrt(np.square(_scaled(block, fences)).sum(axis=1))
 
     longest = math.sqrt(len(data.features))
     epsilon, neighboring = settings.whole_epsilon, settings.neighboring

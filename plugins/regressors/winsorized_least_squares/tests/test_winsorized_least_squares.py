@@ -26,6 +26,7 @@ from dpkit_core import (
     verify,
 )
 from dpkit_core.errors import CannotCompose, Unsuitable
+from dpkit_core.mechanisms import fences as fences_module
 from dpkit_core.mechanisms import moments
 from dpkit_core.mechanisms.fences import Fences
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, Repeated, priced
@@ -220,13 +221,13 @@ def test_too_few_records_without_bounds_are_a_refusal():
 
 def find_target_between(fences, monkeypatch):
     """Let fits find these fences of the target, after the draws that are planned for it."""
-    select = module.target_fences
+    select = fences_module.target_fences
 
     def selected(*given, **facts):
         select(*given, **facts)
         return fences
 
-    monkeypatch.setattr(module, "target_fences", selected)
+    monkeypatch.setattr(fences_module, "target_fences", selected)
 
 
 def test_fences_that_missed_the_target_are_noticed(monkeypatch):
@@ -607,7 +608,7 @@ def test_noise_after_refits_is_about_as_foretold():
     names = [f"x{j}" for j in range(k)]
     plan = compose(regressor="winsorized_least_squares").plan(Schema.numeric(names, "y"), Budget(1.0, 1e-5))
     expected = coefficient_noise(plan.stages[0].plan.settings) / n
-    assert "by less the more the line explains" in plan.forecasts[0].forecast.sentence
+    assert "by less the better the model fits" in plan.forecasts[0].forecast.sentence
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, k))
     data = Dataset.from_arrays(X, 0.5 * X[:, 0] + math.sqrt(0.75) * rng.normal(size=n), plan.schema)

@@ -69,37 +69,36 @@ class CorrelationScorer:
         ``product`` or ``sign``.
     clip
         Half width of the windows as a fraction of half the distance of the bounds; for ``product`` only. The
-        noise is the same for all widths, so windows that most values leave have the larger signal: for
-        normal data it is seven times larger at one standard deviation than at four.
+        noise is the same for all widths, so narrow windows have the stronger signal, even if most values are
+        clipped: for normal data it is seven times larger at one standard deviation than at four.
     center
-        Of the target. ``schema``: the middle of its bounds. ``private``: its median, released first by an
-        exponential mechanism over a grid between the bounds. Where the middles of bounds are not near the
-        data, as for a skewed target and 0/1 features, that removes a score that all records share. Not for a
-        target with two values, of which the median is one.
+        Center of the target. ``schema``: the middle of its bounds. ``private``: its median, released first by
+        an exponential mechanism over a grid between the bounds. Where the middles of the bounds are far from
+        the data, as for a skewed target and 0/1 features, this removes a score that all records share. Not
+        for a target with two values, since the median is one of them.
     calibration
-        ``proved``, as above. ``published``: Algorithm 1 of the paper to the letter, which centers by means
-        and scales by the largest deviation of the data at hand. Its claim that scores then have sensitivity 1
-        is false, so it is for comparison only: it emits ``NonPrivate`` and needs no bounds.
+        ``proved``, as above. ``published``: Algorithm 1 of the paper as printed, which centers by the means
+        and scales by the largest deviations of the private data. Its claim that scores then have sensitivity
+        1 is false, so it is for comparison only: it emits ``NonPrivate`` and needs no bounds.
 
-    Notes
-    -----
-    *Sensitivity, add/remove.* A record adds one product of magnitude at most 1 to each sum, and ``||s + p| -
-    |s|| <= |p|``. All of it is attained, by a record at the ends of all windows, and one column may rise
-    while another falls, so scores move by up to 1 and up to 2 apart.
+    Notes ----- *Sensitivity, add/remove.* A record adds one product of magnitude at most 1 to each sum, and
+    ``||s + p| - |s|| <= |p|``. A record at the ends of all windows attains it, and one score may rise while
+    another falls, so each score moves by up to 1 and the difference of two by up to 2.
 
-    *Replace-one.* Two products of magnitude at most 1 are exchanged: 2, and up to 4 apart, attained likewise.
+    *Replace-one.* One product of magnitude at most 1 is exchanged for another: each score moves by up to 2
+    and the difference of two by up to 4, attained in the same way.
 
     The windows are public: bounds from the schema, and a center of the target that was released before. Means
-    of the data would do for the windows' centers too, but at (n / (n + 1)) R_x R_y for ranges R, four times
-    as much, and largest deviations not at all: one record far away divides every other's products by as much
-    as it likes, which moves n - 1 of n.
+    of the data could serve as centers too, but with sensitivity (n / (n + 1)) R_x R_y for ranges R, four
+    times as much. Largest deviations could not: one distant record divides the products of all others by an
+    arbitrary factor, which moves n - 1 of n.
 
-    *Rounding* there is none: u and v are multiples of 2^-12, and their products are added up as whole numbers
-    (``dpkit_core.data.sums``). Scores from 2^29 on, which take as many records, are clamped there: what is
-    clamped moves no further.
+    *Rounding.* There is none: u and v are multiples of 2^-12, and their products are added up as whole
+    numbers (``dpkit_core.data.sums``). Scores are clamped at 2^29, which takes at least as many records;
+    clamping never increases a difference.
 
-    *Work.* One pass over the data, O(n d), with a copy of a few megabytes. Sparse data are visited where
-    entries are stored, streamed data block by block; all three forms have the same scores, bit for bit.
+    *Work.* One pass over the data, O(n d), with buffers of a few megabytes. Sparse data are read at stored
+    entries only, streamed data block by block; all three forms have the same scores, bit for bit.
     """
 
     api: ClassVar[int] = 3
@@ -119,14 +118,14 @@ class CorrelationScorer:
     def __attrs_post_init__(self) -> None:
         if self.calibration == "published" and (self.statistic, self.center) != ("product", "schema"):
             raise ValueError(
-                "the published calibration is one of products, centered by the data's means; leave "
-                "statistic and center at their defaults"
+                "the published calibration uses products centered by the means of the data; leave statistic "
+                "and center at their defaults"
             )
 
     def sensitivity(self, schema: Schema, round_index: int, /) -> Sensitivity:
         """Return 1 (range 2) under add/remove and 2 (range 4) under replace-one, in every round.
 
-        For the published calibration this is what the paper says, which is false; see ``plan``.
+        For the published calibration this is the claim of the paper, which is false; see ``plan``.
 
         Raises
         ------
@@ -147,7 +146,7 @@ class CorrelationScorer:
         Raises
         ------
         Unsuitable
-            If the accountant does not know the event.
+            If the accountant does not support the event.
         """
         if self.calibration == "published":
             return StagePlan([NonPrivate(PUBLISHED, request.neighboring)], arithmetic=[NO_NOISE])
@@ -163,7 +162,7 @@ class CorrelationScorer:
     def prepare(
         self, data: AnyDataset, plan: StagePlan, meter: Meter, /
     ) -> Callable[[Sequence[int]], Vector]:
-        """Return the scores of ``data``, around the schema's centers or the one that is released first."""
+        """Return the scores of ``data``, around the schema's centers or a target center released first."""
         if self.calibration == "published":
             (event,) = plan.events
             with meter.custom(event, proof="none", arithmetic=NO_NOISE):
@@ -189,9 +188,9 @@ def _bounds(features: Sequence[Feature], target: str, target_bounds: tuple[float
     unknown = next((name for name, bounds in columns if bounds is None), None)
     if unknown is not None:
         raise Unsuitable(
-            f"column {unknown!r} has no bounds, and correlations are clipped to them: give lower and upper "
-            "in the schema, from public knowledge and not from the data, or use scorer kendall, which needs "
-            "no bounds"
+            f"column {unknown!r} has no bounds, which correlations are clipped to: give lower and upper in "
+            "the schema, from public knowledge and not from the data, or use scorer kendall, which needs no "
+            "bounds"
         )
     return np.array([bounds for _, bounds in columns])
 
@@ -222,7 +221,7 @@ def _summed(data: AnyDataset, features: Windows, target: Windows) -> Vector:
         return target.of(block.y[:, np.newaxis])[:, 0]
 
     sums = data.sum(Sum(dense, (len(data.features),), bound=LARGEST_PRODUCT, of_sparse=sparse))
-    # Above 2^53 a float64 might be rounded; numbers that are clamped move no further apart.
+    # Above 2^53 a float64 might be rounded; clamping moves no two numbers further apart.
     magnitudes: Vector = np.minimum(np.abs(sums), EXACT).astype(np.float64)
     return magnitudes / STEPS**2
 

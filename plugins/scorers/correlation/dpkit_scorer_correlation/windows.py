@@ -3,9 +3,9 @@
 A value x becomes the whole number nearest to ``(x - center) / width * 4096``, clamped to [-4096, 4096]. With
 width 0 that is 4096 times its sign. A product of two is a whole number of at most 2^24, and in a block of
 sparse data, where the windows of zeros are taken out, a record adds at most twice that to a partial sum: with
-blocks of at most 2^53 / 2^25 records (``dpkit_core.data.sums``) every sum is exact, whoever adds it up. So a
-declared sensitivity needs no allowance for rounding, and dense, sparse and streamed tables have the same
-scores to the last bit. A step is 1/4096 of the width, far below what noise leaves visible.
+blocks of at most 2^53 / 2^25 records (``dpkit_core.data.sums``) every sum is exact, in whatever order it is
+added up. So the declared sensitivity needs no allowance for rounding, and dense, sparse and streamed tables
+have the same scores to the last bit. A step is 1/4096 of the width, far below the noise.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 STEPS = 2.0**12
 
-#: What a record may add to a sum of products, and to a partial one.
+#: The most that a record may add to a sum of products, partial or complete.
 LARGEST_PRODUCT = 2**25
 
 # Entries transformed at once: 512 KB, which stays in the processor's cache from one operation to the next.
 TILE = 2**16
 
-# Narrower windows are this wide, so that their scale is finite: none but the last bits of 0 are within.
+# The least width, so that the scale is finite: such a window holds no value but its center.
 _LEAST_WIDTH = 2.0**-1000
 
 
@@ -54,7 +54,7 @@ class Windows:
 
     def into(self, out: Matrix, values: Matrix | Vector) -> Matrix:
         """Write ``values``, whose last axis is the columns, into ``out`` as steps, and return it."""
-        with np.errstate(over="ignore"):  # what overflows is beyond the window
+        with np.errstate(over="ignore"):  # values that overflow are outside the window
             np.subtract(values, self.centers, out=out)
             np.multiply(out, STEPS / np.maximum(self.widths, _LEAST_WIDTH), out=out)
         np.clip(out, -STEPS, STEPS, out=out)
@@ -66,7 +66,7 @@ class Windows:
 
 
 def dense_products(X: Matrix, windows: Windows, target: Vector) -> Vector:
-    """Return, for each column of ``X`` in steps, its products with ``target`` summed; one tile is copied."""
+    """Return, for each column of ``X`` in steps, the sum of products with ``target``, tile by tile."""
     records, features = X.shape
     columns = min(features, TILE)
     rows = max(1, TILE // columns)
@@ -83,7 +83,7 @@ def dense_products(X: Matrix, windows: Windows, target: Vector) -> Vector:
 
 
 def sparse_products(X: sparse.csr_array | sparse.csc_array, windows: Windows, target: Vector) -> Vector:
-    """Return what ``dense_products`` does for a sparse ``X``, of which only stored entries are visited.
+    """Return the same as ``dense_products`` for a sparse ``X``, reading stored entries only.
 
     With u the steps of an entry and z those of a zero in its column, the sum of u t over all records is the
     sum of (u - z) t over stored entries plus z times the sum of t.
@@ -93,5 +93,4 @@ def sparse_products(X: sparse.csr_array | sparse.csc_array, windows: Windows, ta
     stored = windows.take(column_of).of(X.data)
     stored -= zeros[column_of]
     moved = type(X)((stored, X.indices, X.indptr), shape=X.shape)
-    sums: Vector = moved.T @ target + zeros * target.sum()
-    return sums
+    return moved.T @ target + zeros * target.sum()

@@ -25,7 +25,7 @@ Counts = npt.NDArray[np.int64]
 _MAX_RADIX = 64
 # Elements in one pass: few enough for the cache, enough to hide the cost of a NumPy call.
 _BLOCK = 1 << 17
-# A dense rank fits below, a tie-breaking second rank beside it, in one 64-bit sort key.
+# A 64-bit sort key holds a dense rank in its low half and the reference's rank in its high half.
 _HALF = 32
 
 
@@ -107,13 +107,12 @@ def _tied_pairs(rows: npt.NDArray[np.signedinteger]) -> Counts:
     >>> _tied_pairs(np.array([[1, 1, 1, 2, 3, 3], [1, 2, 3, 4, 5, 6]])).tolist()
     [4, 0]
     """
-    # A value is tied with as many values before it as it stands behind the first of its run.
+    # A value is tied with as many earlier values as its distance from the first of its run.
     place = np.arange(rows.shape[1])
     first = np.zeros(rows.shape, dtype=np.int64)
     np.multiply(rows[:, 1:] != rows[:, :-1], place[1:], out=first[:, 1:])
     np.maximum.accumulate(first, axis=1, out=first)
-    counts: Counts = place.sum() - first.sum(axis=1)
-    return counts
+    return place.sum() - first.sum(axis=1)
 
 
 def _in_order_of(reference: Ranks, tied: int, columns: Ranks) -> tuple[Counts | Ranks, Counts]:
@@ -130,10 +129,10 @@ def _in_order_of(reference: Ranks, tied: int, columns: Ranks) -> tuple[Counts | 
 
 
 class _Inversions:
-    """Counts the inversions of ``rows`` sequences of ``length`` ranks below ``length``, again and again.
+    """Counts the inversions of up to ``rows`` sequences of ``length`` ranks below ``length``.
 
-    An inversion is a pair of positions whose values stand in strictly falling order. The arrays that the
-    passes need are allocated once.
+    An inversion is a pair of positions whose values are in strictly descending order. The buffers are
+    allocated once, for all calls.
 
     >>> _Inversions(2, 4)(np.array([[3, 2, 1, 0], [0, 2, 1, 1]], dtype=np.int32)).tolist()
     [6, 2]
@@ -148,7 +147,7 @@ class _Inversions:
         self._bits = (radix - 1).bit_length()
         size = rows * self._padded
         key = np.int32 if (length + 1) << self._bits < 2**31 else np.int64
-        # The padding is above every rank and stands last, so it takes part in no inversion.
+        # The padding is above every rank and comes last, so it takes part in no inversion.
         self._values = np.full((rows, self._padded), length << self._bits, dtype=key)
         self._keys = np.empty(size, dtype=key)
         self._runs = np.arange(radix, dtype=key)[:, np.newaxis]
@@ -174,7 +173,7 @@ class _Inversions:
         """Sort groups of R runs of ``width`` elements; keep which run each element came from, its digit.
 
         Inversions between runs of one group become inversions of the digits, read from the smallest element
-        to the largest, because the runs stand in the order of their digits. Equal elements sort by digit and
+        to the largest, because the runs are in the order of their digits. Equal elements sort by digit and
         add none.
         """
         np.bitwise_or(
@@ -196,8 +195,7 @@ class _Inversions:
             falls, tally = self._falls[:kept], self._tally[:kept]
             np.greater(windows[:kept], windows[shift:], out=falls)
             np.add(tally, falls.view(np.uint8), out=tally)
-        counts: Counts = self._tally.reshape(self._radix, self._rows, -1).sum(axis=(0, 2), dtype=np.int64)
-        return counts
+        return self._tally.reshape(self._radix, self._rows, -1).sum(axis=(0, 2), dtype=np.int64)
 
     def _across_windows(self, width: int) -> Counts:
         """Return, per row, the inversions between digits of different windows, by counting digits."""
@@ -206,8 +204,8 @@ class _Inversions:
         np.multiply(self._digits, windows, out=self._cells, dtype=np.int64)
         self._cells.reshape(windows, self._radix)[...] += np.arange(windows)[:, np.newaxis]
         here = np.bincount(self._cells, minlength=self._cells.size)
-        # And how many of the windows before it in the group. A digit occurs `width` times in each group, so
-        # one running sum over all cells serves every digit and group.
+        # And how many elements of earlier windows in the group have it. A digit occurs `width` times in each
+        # group, so one running sum over all cells serves every digit and group.
         np.subtract(np.cumsum(here, out=self._cells), here, out=self._cells)
         self._cells.reshape(-1, width)[...] -= np.arange(0, self._cells.size, width)[:, np.newaxis]
         larger_before = np.zeros(windows, dtype=np.int64)
@@ -217,5 +215,4 @@ class _Inversions:
         ):
             inversions += now * larger_before
             larger_before += before
-        counts: Counts = inversions.reshape(self._rows, -1).sum(axis=1)
-        return counts
+        return inversions.reshape(self._rows, -1).sum(axis=1)

@@ -1,4 +1,4 @@
-"""DPKendall's scores: rank correlation with the target, less the rank correlation with what is selected."""
+"""DPKendall scores: rank correlation with the target minus rank correlation with selected features."""
 
 from __future__ import annotations
 
@@ -34,14 +34,12 @@ class KendallScorer:
     penalty
         ``max``: the largest ``|t(X_j, X_s)|`` over the selected ``s``, so that a copy of any selected column
         loses all its score. ``mean``: their mean, as in the paper's Algorithm 1, under which a copy of one of
-        many selected columns may still be picked. ``capped``: the largest, but never more than
-        ``|t(X_j, y)|``, so that a relevant column that resembles a selected one is not below columns of
-        noise. ``none``: no penalty, and so one score for all rounds.
+        many selected columns may still be picked. ``capped``: the largest, but never more than ``|t(X_j,
+        y)|``, so that a relevant column that resembles a selected one does not score below pure noise.
+        ``none``: no penalty, hence the same scores in all rounds.
 
-    Notes
-    -----
-    *Sensitivity, add/remove.* Let a record join n others, with T = C - D before and K = concordant minus
-    discordant pairs of the new record, so that t = T / (n - 1) and t' = (T + K) / n, hence
+    Notes ----- *Sensitivity, add/remove.* Let a record join n others, with T = C - D before it joins and K
+    its own concordant minus discordant pairs, so that t = T / (n - 1) and t' = (T + K) / n, hence
 
         t' - t = K / n - t / n,   |K| <= n,   |t| <= n / 2.
 
@@ -49,29 +47,29 @@ class KendallScorer:
     absolute value rises by less: |t'| - |t| is in [-3/2, 1]. Flip signs so that t >= 0. If t' >= 0, the
     change is t' - t <= 1 - t/n. If t' < 0, it is -(t' - t) - 2t <= 1 + t/n - 2t <= 1.
 
-    All columns see the same record come or go, so in the first round two changes, both in [-3/2, 1] or both
-    in [-1, 3/2], are at most 5/2 apart. The maximum or mean of numbers that change within an interval changes
-    within it. Later scores are a difference of two such numbers: their changes are in [-5/2, 5/2] and at most
-    5 apart.
+    The same record is added to or removed from all columns, so in the first round two changes, both in [-3/2,
+    1] or both in [-1, 3/2], are at most 5/2 apart. The maximum or mean of numbers that change within an
+    interval changes within it. Later scores are a difference of two such numbers: their changes are in [-5/2,
+    5/2] and at most 5 apart.
 
     *Sensitivity, replace-one.* The n - 1 pairs of the record that changes each count +1, 0 or -1 before and
-    after, so t and |t| move by at most 2 and later scores by at most 4. For the range, twice that cannot be
-    improved: let all columns rise with y but for one record with the largest y, where X_a passes from the
-    smallest to the largest value and X_b from the largest to the smallest. Then |t(X_a, y)| rises by 2 and
-    |t(X_b, y)| falls by 2. If the selected X_s is smallest there before and after, |t(X_a, X_s)| falls by 2
-    and |t(X_b, X_s)| rises by 2.
+    after, so t and |t| move by at most 2 and later scores by at most 4. For the range, twice that is
+    attained: let all columns increase with y except at the record with the largest y, where X_a changes from
+    the smallest to the largest value and X_b from the largest to the smallest. Then |t(X_a, y)| rises by 2
+    and |t(X_b, y)| falls by 2. If the selected X_s is smallest there before and after, |t(X_a, X_s)| falls by
+    2 and |t(X_b, X_s)| rises by 2.
 
     *Capped*, the score is max(0, r - m) for relevance r and largest resemblance m. As t' = (1 - 1/n) t + K /
     n, a record that joins makes r' at most (1 - 1/n) r + 1 and m' at least (1 - 1/n) m - 1, so r' - m' is at
     most (1 - 1/n) (r - m) + 2 and the score rises by at most 2; it falls by at most 5/2 as above. So under
-    add/remove changes are at most 9/2 apart instead of 5. Under replace-one nothing is won: where r = m, r
-    may rise by 2 while m falls by 2, and the other way in another column.
+    add/remove changes are at most 9/2 apart instead of 5. Under replace-one nothing is gained: where r = m, r
+    may rise by 2 while m falls by 2, and conversely in another column.
 
     Without a penalty, the scores of all rounds are those of the first one, and so are their sensitivities.
 
     The declared sensitivities add 2^-24, which covers the rounding of scores in float64 up to 2^27 records.
 
-    *Work.* O(d n log n) per round with one new reference column; 4 n d bytes for ranks and O(n) beside.
+    *Work.* O(d n log n) per round with one new reference column; 4 n d bytes for ranks, and O(n) more.
     """
 
     api: ClassVar[int] = 3
@@ -88,15 +86,15 @@ class KendallScorer:
 
     @property
     def adaptive(self) -> bool:
-        """Whether scores depend on what was picked: with a penalty."""
+        """Whether scores depend on earlier picks: true with a penalty."""
         return self.penalty != "none"
 
     def sensitivity(self, schema: Schema, round_index: int, /) -> Sensitivity:
         """Return 3/2 (range 5/2) in the first round and 5/2 (range 5) later under add/remove.
 
         Under replace-one 2 (range 4) and 4 (range 8). With the capped penalty, the range of later rounds is
-        9/2 under add/remove; without a penalty, later rounds are as the first. The proofs are in the notes of
-        the class.
+        9/2 under add/remove; without a penalty, later rounds are like the first. The class notes have the
+        proofs.
 
         Raises
         ------
@@ -105,7 +103,7 @@ class KendallScorer:
         """
         if schema.records is not None and schema.records > _MAX_RECORDS:
             raise Unsuitable(
-                f"the schema says records = {schema.records}; the Kendall scorer counts pairs of at most "
+                f"the schema says records = {schema.records}; the Kendall scorer takes at most "
                 f"{_MAX_RECORDS}, so draw a sample by a rule that does not depend on the data"
             )
         match schema.neighboring, round_index if self.adaptive else 0:
@@ -120,7 +118,7 @@ class KendallScorer:
         return Sensitivity(linf + _ROUNDING, range_ + 2 * _ROUNDING, schema.neighboring)
 
     def prepare(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> KendallScores:
-        """Return the scores of ``data``; each column is sorted here, once for all rounds."""
+        """Return the scores of ``data``; columns are sorted here, once for all rounds."""
         columns = RankedColumns.of(data.X)
         target = RankedColumns.of(data.y[:, np.newaxis])
         relevance = np.abs(columns.concordance(target.ranks[0], int(target.ties[0])))
@@ -129,7 +127,7 @@ class KendallScorer:
 
 @attrs.frozen(eq=False)
 class KendallScores:
-    """The scores of one dataset. Remembers the correlations with each selected column."""
+    """The scores of one dataset, with a cache of the correlations with each selected column."""
 
     columns: RankedColumns
     relevance: npt.NDArray[np.int64]
@@ -140,18 +138,16 @@ class KendallScores:
         """Return one score per feature, given the selected ones in any order."""
         pairs_per_record = max(1, self.columns.ranks.shape[1] - 1)
         if not selected or self.penalty == "none":
-            relevance: Vector = self.relevance / pairs_per_record
-            return relevance
+            return self.relevance / pairs_per_record
         redundancies = [self._redundancy(s) for s in selected]
         if self.penalty == "mean":
-            # The sum fits into 64 bits for every table that fits into a terabyte.
+            # The sum fits into 64 bits for any table of less than a terabyte.
             penalty = np.sum(redundancies, axis=0) / len(selected)
         else:
             penalty = np.max(redundancies, axis=0)
         if self.penalty == "capped":
             penalty = np.minimum(penalty, self.relevance)
-        scores: Vector = (self.relevance - penalty) / pairs_per_record
-        return scores
+        return (self.relevance - penalty) / pairs_per_record
 
     def _redundancy(self, s: int) -> npt.NDArray[np.int64]:
         if s not in self._redundancies:

@@ -1,4 +1,4 @@
-"""Votes of many small Lasso fits: how many of them have a feature among their largest coefficients."""
+"""Votes of many small Lasso fits: how many have a feature among their largest coefficients."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ from dpkit_core.privacy.events import Laplace
 from dpkit_core.validators import positive, whole_number
 from dpkit_scorer_lasso_votes.groups import deal, draw
 
-# Values are clipped to this magnitude, so that no product of two overflows.
+# Values are clipped to this magnitude, so that no product of two values overflows.
 _LARGEST = 1e100
 
 
 @attrs.frozen
-class Settings:
-    """What is public about one plan.
+class LassoVotesSettings:
+    """The public settings of one plan.
 
     Attributes
     ----------
     models
-        How many groups there are; None where that follows from the number of records.
+        The number of groups; None if it follows from the number of records.
     group_size
-        How many records a group has on average; None for the square root of their number.
+        The mean number of records in a group; None for the square root of the number of records.
     votes
-        How many features each of them may vote for.
+        How many features each group may vote for.
     count
-        The event of the number of records; None where that number is public or not needed.
+        The event that releases the number of records; None if that number is public or not needed.
     drawn
-        Whether groups are drawn by place in the table; by content otherwise.
+        Whether groups are drawn at random by row, or by content otherwise.
     """
 
     models: int | None
@@ -58,7 +58,7 @@ class Settings:
     drawn: bool
 
     def groups(self, records: float) -> int:
-        """Return the number of groups of so many records, at least 1."""
+        """Return the number of groups for a number of records, at least 1."""
         if self.models is not None:
             return self.models
         whole = max(0, math.floor(records))
@@ -67,11 +67,12 @@ class Settings:
 
 @attrs.frozen
 class LassoVotesScorer:
-    r"""Scores a feature by the number of groups of records whose Lasso fit has it among its largest.
+    r"""Scores a feature by the number of groups whose Lasso fit has it among its largest coefficients.
 
     The first stage of the two-stage method of Kifer, Smith and Thakurta, called SubLasso by the authors of
-    DPKendall. Records are dealt into groups, a Lasso is fitted to each, and its features of largest
-    magnitude get a vote each; a feature whose coefficient is 0 gets none, which the papers leave open.
+    DPKendall. Records are partitioned into groups, a Lasso is fitted to each, and the features with the
+    largest coefficients get one vote each; a feature whose coefficient is 0 gets none, a case that the papers
+    leave open.
 
     Parameters
     ----------
@@ -79,36 +80,34 @@ class LassoVotesScorer:
         Number of groups; public. By default the square root of the number of records, as in Kifer et al.,
         which under add/remove is released with noise first.
     records_per_vote
-        In place of ``models``: groups of so many records for each vote, on average. 1 in DPKendall, whose
-        groups are about as many records as features to pick.
+        In place of ``models``: the mean group size divided by ``votes``. 1 in DPKendall, whose groups have
+        about as many records as there are features to pick.
     alpha
         Penalty: a fit minimizes ``|y - X b|^2 / (2 records) + alpha |b|_1``. 0.1 as in DP-SIS, for columns of
-        magnitude 1; the authors of DPKendall have 1.
+        magnitude 1; the authors of DPKendall use 1.
     votes
-        Votes of each group; by default as many as features are going to be picked.
+        Votes of each group; by default the number of features to pick.
     salt
-        Another number deals the records into other groups, under add/remove.
+        Selects the partition by content, under add/remove.
 
-    Notes
-    -----
-    *Intercept.* A column of ones is fitted and penalized like a feature and has no vote (DPKendall, section
-    4.2), so no part of the budget is wasted on it.
+    Notes ----- *Intercept.* A column of ones is fitted and penalized like a feature but gets no vote
+    (DPKendall, section 4.2), so none of the budget is spent on it.
 
-    *Sensitivity, add/remove.* A record that joins changes one group (``dpkit_scorer_lasso_votes.groups``),
-    so one fit, however it may change, and one set of votes. Each count changes by at most 1. A vote that
-    passes from one feature to another moves their counts 2 apart. The proof needs nothing of the Lasso: not
-    that it converged, nor that it is unique.
+    *Sensitivity, add/remove.* A record that joins changes one group (``dpkit_scorer_lasso_votes.groups``), so
+    one fit, however it may change, and one set of votes. Each count changes by at most 1. A vote that passes
+    from one feature to another changes the difference of their counts by 2. The proof assumes nothing about
+    the Lasso, neither convergence nor uniqueness.
 
-    *Replace-one.* The number of records is public, and each keeps its place in the table. Places are dealt
-    into groups of equal size at random, before any record is seen. So for each deal the record that is
-    replaced changes the one group of its place, and again one fit and one set of votes: 1, and up to 2 apart.
-    As this holds for each deal, the deal may be known to everybody, where places say nothing of values. In a
-    table that is sorted by a column, a record with other values moves all records between its old and its new
-    place, and with them all groups of a known deal. Then the deal must be secret: all deals are equally
-    likely, so let one give the same group to each record that is in both tables, as likely as the one by
-    places. In all groups but one are the same records in the same order, and votes follow as before. The deal
-    is secret unless the run is seeded, since nothing that is drawn from these coins is released. Groups by
-    content would be 2, and 4 apart: a record leaves one and another joins another.
+    *Replace-one.* The number of records is public, and each record keeps its row. Rows are partitioned into
+    groups of equal size at random, independently of the records. So for every partition the replaced record
+    changes the one group of its row, and again one fit and one set of votes: 1, with range 2. As this holds
+    for every partition, the partition may be public if rows say nothing about values. In a table that is
+    sorted by a column, a record with other values shifts all records between its old and its new row, and
+    with them all groups of a known partition. Then the partition must be secret: all partitions are equally
+    likely, so couple each one with the partition that gives every common record the same group. All groups
+    but one then hold the same records in the same order, and the votes follow as before. The partition is
+    secret unless the run is seeded, since nothing drawn from these coins is released. Groups by content would
+    give 2, with range 4: a record leaves one group and another joins another.
 
     The published partition, into groups of equal size, is not private under add/remove, where Lemma 4.1 of
     DPKendall is false: one record can move the boundaries of all groups and change every fit.
@@ -138,21 +137,19 @@ class LassoVotesScorer:
 
     def __attrs_post_init__(self) -> None:
         if self.models is not None and self.records_per_vote is not None:
-            raise ValueError(
-                "both models and records_per_vote are given, and both say how many groups; drop one"
-            )
+            raise ValueError("models and records_per_vote both set the number of groups; give one of them")
 
     def sensitivity(self, schema: Schema, round_index: int, /) -> Sensitivity:
         """Return 1 (range 2) under both relations, in every round: one group changes."""
         return Sensitivity.general(1.0, schema.neighboring)
 
     def plan(self, request: Request, /) -> StagePlan:
-        """Return one event ``Laplace`` where the number of records is private and needed, and the settings.
+        """Return one event ``Laplace`` if the number of records is private and needed, and the settings.
 
         Raises
         ------
         Unsuitable
-            If the accountant does not know the event.
+            If the accountant does not support the event.
         """
         count = None
 
@@ -164,21 +161,21 @@ class LassoVotesScorer:
             (count,) = count_events(calibrate_events(count_events, request))
         votes = self.votes or request.k
         group_size = None if self.records_per_vote is None else votes * self.records_per_vote
-        settings = Settings(self.models, group_size, votes, count, drawn)
+        settings = LassoVotesSettings(self.models, group_size, votes, count, drawn)
         return StagePlan(() if count is None else (count,), settings)
 
     def prepare(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Callable[[Sequence[int]], Vector]:
-        """Return the scores of ``data``, after the number of records is released if it is planned.
+        """Return the scores of ``data``, after releasing the number of records if that is planned.
 
-        Under replace-one, places are dealt by ``meter.coins``.
+        Under replace-one, the partition is drawn from ``meter.coins``.
         """
-        settings = plan.settings_as(Settings)
+        settings = plan.settings_as(LassoVotesSettings)
         records = float(len(data.y))
         if settings.count is not None:
             multiplier = settings.count.noise_multiplier
             records = float(meter.laplace(records, sensitivity=1.0, noise_multiplier=multiplier))
         groups = settings.groups(records)
-        # Columns go by name to the hash and to the solver, whatever their order in the table.
+        # The hash and the solver see columns in the order of their names, whatever their order in the table.
         columns = np.argsort(np.array(data.names, dtype=object))
         if settings.drawn:
             dealt = draw(data.X, data.y, columns, groups, meter.coins)
@@ -192,7 +189,7 @@ class LassoVotesScorer:
 
 
 def elect(X: Matrix, y: Vector, alpha: float, votes: int) -> npt.NDArray[np.int64]:
-    """Return the features for which one group votes: the largest coefficients that are not 0."""
+    """Return the features that one group votes for: the largest nonzero coefficients."""
     magnitudes = np.abs(lasso(X, y, alpha)[:-1])
     best: npt.NDArray[np.int64] = np.argsort(-magnitudes, kind="stable")[:votes]
     return best[magnitudes[best] > 0]
@@ -200,7 +197,7 @@ def elect(X: Matrix, y: Vector, alpha: float, votes: int) -> npt.NDArray[np.int6
 
 def lasso(X: Matrix, y: Vector, alpha: float) -> Vector:
     """Return the coefficients of a Lasso fit, that of a constant column last."""
-    # Late, because it takes a second.
+    # Imported late, because it takes a second.
     from sklearn import config_context  # noqa: PLC0415
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
     from sklearn.linear_model import lasso_path  # noqa: PLC0415
@@ -212,17 +209,16 @@ def lasso(X: Matrix, y: Vector, alpha: float) -> Vector:
     products: dict[str, Any] = {"precompute": False}
     if records > features:
         products = {"precompute": with_ones.T @ with_ones, "Xy": with_ones.T @ target}
-    # Never used, but without it NumPy's global generator is read; made of 0, it takes as long as the fit.
+    # Never used, but without it NumPy's global generator is read; seeding with 0 takes as long as the fit.
     unused = np.random.RandomState(np.random.SFC64(0))
-    # Checking the arguments of a small fit takes ten times as long as the fit.
+    # Validating the arguments takes ten times as long as a small fit.
     with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
-        # A warning would say something about the records of one group.
+        # A warning would disclose something about the records of one group.
         warnings.simplefilter("ignore", ConvergenceWarning)
         _, path, _ = lasso_path(
             with_ones, target, alphas=[alpha], check_input=False, random_state=unused, **products
         )
-    coefficients: Vector = np.nan_to_num(path[:, 0], posinf=0.0, neginf=0.0)
-    return coefficients
+    return np.nan_to_num(path[:, 0], posinf=0.0, neginf=0.0)
 
 
 _: type[Scorer] = LassoVotesScorer

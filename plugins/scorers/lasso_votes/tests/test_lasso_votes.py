@@ -352,7 +352,7 @@ def test_options_out_of_range_are_refused(options):
 
 
 def test_two_answers_to_how_many_groups_are_refused():
-    with pytest.raises(ValueError, match="both models and records_per_vote"):
+    with pytest.raises(ValueError, match="models and records_per_vote both"):
         LassoVotesScorer(models=3, records_per_vote=2.0)
 
 

@@ -1,4 +1,4 @@
-r"""Screening: which coefficients of an iterate can be dropped, by six rules.
+r"""Screening: six rules for which coefficients of an iterate can be dropped.
 
 Notation: an iterate w with |w|_1 = q <= L, u = X w, r the derivatives of the loss at u, c = X'r, a_j = |x_j|,
 b = |u|, and the duality gap of the ball of radius L
@@ -13,25 +13,25 @@ Features and target are in [-1, 1], so |r_i| <= R = q + 1 for squared loss, and 
 
 Squared loss is 1-strongly convex and smooth in u, so |u - u*|^2 <= G and |x_j'(r - r*)| <= a_j sqrt(G); by
 optimality u*'r* <= u'r* <= u'r + b sqrt(G); and L |c*_j| < -u*'r* = L max_l |c*_l| is strict complementary
-slackness. The rule as printed leaves out L in the first and in the third term: it is that of the unit ball,
-and drops every feature of a solution where L > 1. For other loss the third term carries (smoothness) /
-sqrt(strong convexity). For logistic loss on the ball that is (1/4) / sqrt(sigma(L) sigma(-L)) = cosh(L / 2)
-/ 2, above 1 from L = 2.64 on, where the rule as printed is unproved, and 1.9 at the default L = 4. It
-multiplies what is the largest term already, and is no rule of the iterates that ``frank_wolfe`` has for that
-loss, whose residuals are summed up as they are clipped: only squared loss is offered.
+slackness. The rule as printed omits L in the first and third terms: it is the rule for the unit ball, and
+drops every feature of a solution if L > 1. For other losses the third term has a factor (smoothness) /
+sqrt(strong convexity). For logistic loss on the ball that is (1/4) / sqrt(sigma(L) sigma(-L)) = cosh(L / 2) /
+2, above 1 from L = 2.64 on, where the printed rule is unproved, and 1.9 at the default L = 4. It multiplies
+the largest term, and the iterates that ``frank_wolfe`` has for that loss sum clipped residuals, to which the
+rule does not apply: only squared loss is offered.
 
-*Its sensitivity, replace-one.* Write g = q R + 1/4, the span of u_i r_i, and m = 2 L R, by how much L |c_j|
-can move. Then for N records
+*Its sensitivity, replace-one.* Let g = q R + 1/4, the length of the range of u_i r_i, and m = 2 L R, the most
+that L |c_j| can move. Then for N records
 
     |S_j(D') - S_j(D)| <= (g + m) + (L + q) sqrt((g + m) N).
 
 The first two terms move by at most m + g, and so does G. For the third, A = L a_j + b <= (L + q) sqrt(N). For
-fixed A and A', the function A' sqrt(G + t) - A sqrt(G) of G has no interior maximum, for t <= g + m the move
-of G. At G = 0 it is A' sqrt(t) <= (L + q) sqrt(N t). At the other end G + t <= N M, M = (L + q) R <= g + m
-the largest gap that one record adds. There, A and A' share the columns of N - 1 records, of which s units are
-in both, and (sqrt(s + 1) - sqrt(1 - e) sqrt(s)) (L + q) sqrt(N M), e = t / (N M), is largest at an end of 0
-<= s <= N - 1: at s = 0 it is (L + q) sqrt(N M), and at s = N - 1 at most (L + q) sqrt(N (g + m)). If the two
-differ by less, so much the better. So the third term moves by at most (L + q) sqrt((g + m) N).
+fixed A and A', the function A' sqrt(G + t) - A sqrt(G) of G has no interior maximum, for t <= g + m, the
+change of G. At G = 0 it is A' sqrt(t) <= (L + q) sqrt(N t). At the other end G + t <= N M, M = (L + q) R <= g
++ m the largest gap that one record adds. There, A and A' share the columns of N - 1 records, of which s units
+are in both, and (sqrt(s + 1) - sqrt(1 - e) sqrt(s)) (L + q) sqrt(N M), e = t / (N M), is largest at an end of
+0 <= s <= N - 1: at s = 0 it is (L + q) sqrt(N M), and at s = N - 1 at most (L + q) sqrt(N (g + m)). A smaller
+difference only helps. So the third term moves by at most (L + q) sqrt((g + m) N).
 
 *Add-remove.* Let the larger table have N records, and h = max(q R, 1/4), so that u'r moves by h and L |c_j|
 by L R at most. Then
@@ -42,16 +42,17 @@ For A <= A' <= (L + q) sqrt(N). Where the added record raises S_j, G grows by t 
 sqrt(G) has no interior maximum in G, is at most (L + q) sqrt(N M) at G = 0, and at the other end, G = (N - 1)
 M, falls as A grows, from (L + q) sqrt(N M) at A = 0. Where it lowers S_j, A sqrt(G) - A' sqrt(G - t) <= A
 sqrt(t) for t <= L R + 1/4. Attained for q = L <= 1: all other records are fitted, with x = 1 and y = L, and
-one comes with x = 1 and y = -1. It grows with the root of the number of records, which is private here: a
-public cap is needed, ``most_records``. A table with more is refused before any part sees it, and the
-certificate says that the guarantee is one for tables with so many at most. A cap by keeping some of the
-records would be no cheaper: under it an added record replaces another.
+the added one has x = 1 and y = -1. It grows with the square root of the number of records, which is private
+here: a public cap is needed, ``most_records``. A table with more records is refused before any part sees it,
+and the certificate says that the guarantee holds for tables of at most that size. A cap that keeps a subset
+of the records would be no cheaper: under it an added record replaces another.
 
 *Bounded rules.* (A) the smallest |c_j|: in the least S_j all other terms are common, up to a_j. Over the
 support of w, which is public, a record moves |c_j| by R, and two of them by 2 R against each other. (B) the
-same beside *none*: the score of j is t max_l |c_l| + sign(w_j) c_j, so that a coefficient that the gradient
-pushes back is dropped and one that it pushes on is kept while |c_j| is near the largest; *none* has 0. The
-first term is common to all j, so that j and l move apart by 2 R, and j and none by (1 + t) R. (D) with k > 0
+same with *none* as a candidate: the score of j is t max_l |c_l| + sign(w_j) c_j, so that a coefficient that
+the gradient shrinks is dropped and one that it grows is kept while |c_j| is near the largest; *none* scores
+0. The first term is common to all j, so that j and l move apart by 2 R, and j and *none* by (1 + t) R. (D)
+with k > 0
 
     U_j = L |c_j| + (1 + 1/2k) u'r + k (L^2 a_j^2 + b^2) + (L / 2k) max_l |c_l| >= S_j,
 
@@ -70,19 +71,19 @@ R, max(q R, 1/4), R, 1 and q^2 (replaced: 2 R, q R + 1/4, 2 R, 1 and q^2), each 
 these units, which are public, each of the 2 d + 3 numbers moves by 1, and all of them by sqrt(2 d + 3) in L2.
 They are released with Gaussian noise of deviation s, and each is moved up by z s, for z the quantile of 1 -
 risk / 5. The rule made of them is above S_j except with probability ``risk``, and what it drops is then no
-coefficient of the minimizer. There is no root of the number of records in its noise, and nobody has to know
-that number; but there is noise on 2 d + 3 numbers.
+coefficient of the minimizer. Its noise does not grow with the number of records, which need not be known; but
+2 d + 3 numbers get noise.
 
-*Rounding.* A regressor's gradient is within 2^-13 R of the one of the table (``frank_wolfe``, *Arithmetic*),
-so that u'r and G are within (L + q) 2^-13 R, which is 2^-13 of what one record moves G by, or less. Sums and
-products carry 1 + 2^-10. Of the two roots in the third term of S_j, that of G is then within 2^-6.5 of the
-root of that number, where A is at most (L + q) sqrt(N). The other is the length of u: u'u is to be computed
-from w and X'X w and not as w'(c + X'y), in which what rounding leaves of the labels may be larger than u. So
-it is within 2^-15 q^2 of the true one, and its root within 2^-7.5 q, where sqrt(G) <= sqrt(N M).
-For two tables both come to 2 (2^-6.5 + 2^-7.5) < 2^-4 of the third term. Sums of x^2 are exact.
+*Rounding.* A regressor's gradient is within 2^-13 R of that of the table (``frank_wolfe``, *Arithmetic*), so
+that u'r and G are within (L + q) 2^-13 R, at most 2^-13 of what one record moves G by. The factor 1 + 2^-10
+covers sums and products. Of the two roots in the third term of S_j, that of G is then within 2^-6.5 of the
+root of that number, where A is at most (L + q) sqrt(N). The other is the length of u: u'u must be computed
+from w and X'X w and not as w'(c + X'y), in which the rounding error of the labels may exceed u. So it is
+within 2^-15 q^2 of the true one, and its root within 2^-7.5 q, where sqrt(G) <= sqrt(N M). For two tables
+both come to 2 (2^-6.5 + 2^-7.5) < 2^-4 of the third term. Sums of x^2 are exact.
 
-What is dropped where residuals are clipped in the gradient is a heuristic for (A) and (B), and nothing is
-proved of the others there: they are refused.
+If the gradient has clipped residuals, (A) and (B) are heuristics about what to drop, though private as above;
+nothing is proved about the other rules there, and they are refused.
 """
 
 from __future__ import annotations
@@ -110,21 +111,21 @@ from dpkit_core import (
 from dpkit_core.errors import Unsuitable
 from dpkit_core.validators import fraction, whole_number
 
-#: Covers what rounding adds to a distance: gradients and sums are within 2^-13 of what one record moves them.
+#: Covers what rounding adds to a distance: gradients and sums are within 2^-13 of their sensitivity.
 ROUNDING = 1 + 2.0**-10
 
-#: The same for the exact rule, for both of its roots.
+#: The same for the two square roots of the exact rule.
 ROOT_ROUNDING = 1 + 2.0**-4
 
-#: The same for the length of noise, whose grid is that much finer than the noise.
+#: The same for the standard deviation of noise on a grid, which is finer than the noise by that much.
 GRID = 1 + 2.0**-10
 
-#: No smaller unit is taken for b^2, which is a square of public numbers.
+#: The least unit of b^2, which is a square of public numbers.
 LEAST_SQUARE = 2.0**-80
 
 RULES = ("aligned", "smallest", "exact", "relaxed", "components")
 
-#: Why scores by the printed rule, in units of its printed sensitivity, protect nothing.
+#: Why scores by the printed rule, in units of its printed sensitivity, are not private.
 PUBLISHED = (
     "screening scores are in units of a sensitivity that forgets the root of the number of records "
     "(calibration = published), which one record can move them by"
@@ -133,7 +134,7 @@ PUBLISHED = (
 
 @attrs.frozen
 class ScreeningScorer:
-    """Scores the coefficients of a Frank-Wolfe iterate by how well they can be dropped.
+    """Scores the coefficients of a Frank-Wolfe iterate by how safely they can be dropped.
 
     Neighboring relation: both; ``exact`` with a public number of records (replace-one) or a public cap on it.
 
@@ -145,22 +146,22 @@ class ScreeningScorer:
     Parameters
     ----------
     rule
-        ``aligned``: what the gradient pushes back, beside dropping nothing. ``smallest``: the least gradient,
-        always dropped. ``exact``: the rule of Raj, Olbrich, Gaertner, Schoelkopf and Jaggi for the radius at
-        hand. ``relaxed``: a safe bound of it whose sensitivity does not grow. ``components``: a safe bound of
-        it, made of noisy sums; for a selector that reads, such as ``gaussian_threshold``.
+        ``aligned``: the coefficient that the gradient shrinks most, or none. ``smallest``: the one with the
+        smallest gradient, always dropped. ``exact``: the rule of Raj, Olbrich, Gaertner, Schoelkopf and
+        Jaggi, for any radius. ``relaxed``: a safe bound on it whose sensitivity does not grow with the number
+        of records. ``components``: a safe bound on it computed from noisy sums; for a selector that reads
+        components, such as ``gaussian_threshold``.
     calibration
-        ``proved``, as above. ``published``: the rule and the sensitivity as printed, for comparison, and
-        certified as not private; ``rule`` is then left at its default.
+        ``proved``, as above. ``published``: the rule and the sensitivity as printed, for comparison;
+        certified as not private, and ``rule`` must be left at its default.
     theta
-        How much of the largest gradient speaks against a coefficient, for ``aligned``.
+        The share of the largest gradient added to every score, for ``aligned``.
     kappa
-        Which of the bounds is taken, for ``relaxed``.
+        The parameter k of the bound, for ``relaxed``.
     risk
-        With what probability a coefficient of the minimizer may be dropped, for ``components``.
+        The probability with which a coefficient of the minimizer may be dropped, for ``components``.
     most_records
-        A public number of records that no table exceeds, for ``exact`` under add-remove: larger ones are
-        refused.
+        A public cap on the number of records, for ``exact`` under add-remove: larger tables are refused.
     """
 
     api: ClassVar[int] = 3
@@ -175,7 +176,7 @@ class ScreeningScorer:
 
     rule: str = attrs.field(default="aligned", validator=attrs.validators.in_(RULES))
     theta: float = attrs.field(default=0.5, converter=float, validator=fraction)
-    # Far inside the range of floats, so that no score of any table overflows.
+    # Far inside the range of floats, so that no score overflows.
     kappa: float = attrs.field(
         default=0.5,
         converter=float,
@@ -188,27 +189,27 @@ class ScreeningScorer:
 
     def __attrs_post_init__(self) -> None:
         if self.calibration == "published" and self.rule != "aligned":
-            raise ValueError("the published calibration has a rule of its own; leave rule at its default")
+            raise ValueError("the published calibration uses its own rule; leave rule at its default")
         if self.most_records is not None and self.rule != "exact":
             raise ValueError(f"rule {self.rule} needs no cap on records; leave most_records out")
 
     @property
     def not_private(self) -> tuple[str, ...]:
-        """Why what is selected by the scores is not private; nothing but for the published calibration."""
+        """Why selections by these scores are not private; empty except for the published calibration."""
         return (PUBLISHED,) if self.calibration == "published" else ()
 
     @property
     def none(self) -> bool:
-        """Whether dropping nothing is a candidate: not where the smallest is always dropped."""
+        """Whether dropping nothing is a candidate: false if the smallest is always dropped."""
         return self.rule != "smallest"
 
     def sensitivity(self, facts: Schema | Iterates, round_index: int, /) -> Sensitivity:
-        """Return the sensitivity of the scores in their units, the same for all iterates.
+        """Return the sensitivity of the scores in their units, the same at all iterates.
 
         Raises
         ------
         Unsuitable
-            If nothing is proved of the rule for such iterates.
+            If nothing is proved about the rule for such iterates.
         """
         if not isinstance(facts, Iterates):
             raise Unsuitable("these are scores of the iterates of a regressor, such as frank_wolfe")
@@ -235,26 +236,25 @@ class ScreeningScorer:
         self._require_gradient(facts)
         if self.rule == "exact" and self.records_of(facts) is None:
             raise Unsuitable(
-                "rule = exact moves by the root of the number of records, which is not public; give records "
-                "in the schema with neighboring = replace-one, a public cap as most_records with "
-                "add-remove, or use rule = relaxed or aligned"
+                "rule = exact has a sensitivity that grows with the square root of the number of records, "
+                "which is not public; give records in the schema with neighboring = replace-one, a public "
+                "cap as most_records with add-remove, or use rule = relaxed or aligned"
             )
 
     def records_of(self, facts: Iterates) -> int | None:
-        """Return how many records there are at most, where that is public."""
+        """Return the largest possible number of records, or None if that is not public."""
         return facts.records if facts.neighboring is Neighboring.REPLACE_ONE else self.most_records
 
     def _require_gradient(self, facts: Iterates) -> None:
         if facts.clip is not None:
             raise Unsuitable(
                 f"rule = {self.rule} is proved for gradients, not for sums of clipped residuals; use a "
-                "regressor that clips none, such as frank_wolfe with form = gram, or rule = aligned"
+                "regressor that does not clip them, such as frank_wolfe with form = gram, or rule = aligned"
             )
         if facts.loss != "squared":
             raise Unsuitable(
-                f"rule = {self.rule} is for squared loss, not {facts.loss}, whose rule needs smoothness over "
-                "the root of strong convexity, cosh(radius / 2) / 2, times lengths that its iterates do not "
-                "have; use rule = aligned"
+                f"rule = {self.rule} is for squared loss, not {facts.loss}, whose rule needs lengths that "
+                "its iterates do not provide; use rule = aligned"
             )
 
     def prepare(self, data: Dataset | Iterate, plan: StagePlan, meter: Meter, /) -> ScreeningScores:
@@ -267,13 +267,13 @@ class ScreeningScorer:
         return ScreeningScores(self, data)
 
     def components(self, facts: Iterates, /) -> int:
-        """Return how many numbers scores are read off: 2 d + 3 for ``components``."""
+        """Return how many components the scores are computed from: 2 d + 3 for ``components``, else 0."""
         return 2 * facts.features + 3 if self.rule == "components" else 0
 
 
 @attrs.frozen(eq=False)
 class ScreeningScores:
-    """The scores of one iterate, or the components that they are read off."""
+    """The scores of one iterate, or the components that they are computed from."""
 
     scorer: ScreeningScorer
     iterate: Iterate
@@ -308,7 +308,7 @@ class ScreeningScores:
         return scores
 
     def read(self, noisy: Vector, deviation: float, /) -> Vector:
-        """Return the rule made of noisy components, each moved up, with its sign changed."""
+        """Return minus the rule computed from noisy components, each moved up by its margin."""
         iterate, facts = self.iterate, self.iterate.facts
         margin = -NormalDist().inv_cdf(self.scorer.risk / 5) * deviation * GRID
         units, d = component_units(iterate.length, facts), facts.features
@@ -317,12 +317,11 @@ class ScreeningScores:
         inner, steepest, square = (noisy[2 * d :] + margin) * units[2 * d :]
         gap = max(inner + facts.radius * steepest, 0.0)
         lengths = facts.radius * np.sqrt(squares) + math.sqrt(max(square, 0.0))
-        scores: Vector = -(facts.radius * gradient + inner + lengths * math.sqrt(gap))
-        return scores
+        return -(facts.radius * gradient + inner + lengths * math.sqrt(gap))
 
 
 def component_units(length: float, facts: Iterates) -> Vector:
-    """Return how far each component moves between neighbors, at an iterate of this length; shape (2 d + 3,).
+    """Return the sensitivity of each component, at an iterate of this length; shape (2 d + 3,).
 
     >>> facts = Iterates("squared", 2.0, None, 1, (1,), Neighboring.REPLACE_ONE, 9)
     >>> component_units(0.5, facts).tolist()
@@ -338,7 +337,7 @@ def component_units(length: float, facts: Iterates) -> Vector:
 
 
 def exact_rule(iterate: Iterate, radius: float) -> Vector:
-    """Return S_j for each feature, below 0 where the minimizer has no coefficient."""
+    """Return S_j for each feature, below 0 only if the minimizer has no such coefficient."""
     inner, square, squares = _moments(iterate)
     gap = max(inner + radius * iterate.steepest, 0.0)
     lengths = radius * np.sqrt(squares) + math.sqrt(square)
@@ -346,7 +345,7 @@ def exact_rule(iterate: Iterate, radius: float) -> Vector:
 
 
 def printed_rule(iterate: Iterate, radius: float) -> Vector:
-    """Return n s_j for each feature, Eq. (1) as printed: that of the unit ball."""
+    """Return n s_j for each feature, Eq. (1) as printed: the rule for the unit ball."""
     inner, square, squares = _moments(iterate)
     gap = max(inner + radius * iterate.steepest, 0.0)
     return np.abs(iterate.gradient) + inner + (np.sqrt(squares) + math.sqrt(square)) * math.sqrt(gap)
@@ -369,7 +368,7 @@ def relaxed_rule(iterate: Iterate, radius: float, kappa: float) -> Vector:
 
 
 def exact_sensitivity(radius: float, length: float, records: int, neighboring: Neighboring) -> float:
-    """Return how far S_j moves between neighbors of so many records at most, at an iterate of this length.
+    """Return the sensitivity of S_j for tables of at most ``records``, at an iterate of this length.
 
     >>> round(exact_sensitivity(1.0, 1.0, 2, Neighboring.REPLACE_ONE), 3)
     13.321
@@ -385,7 +384,7 @@ def exact_sensitivity(radius: float, length: float, records: int, neighboring: N
 
 
 def relaxed_sensitivity(radius: float, length: float, kappa: float, neighboring: Neighboring) -> float:
-    """Return how far U_j moves between neighbors, at an iterate of this length."""
+    """Return the sensitivity of U_j, at an iterate of this length."""
     residual = length + 1.0
     products, half = length * residual, 0.5 / kappa
     squares = kappa * (radius**2 + length**2)
@@ -397,7 +396,7 @@ def relaxed_sensitivity(radius: float, length: float, kappa: float, neighboring:
 
 def _moments(iterate: Iterate) -> tuple[float, float, Vector]:
     if iterate.inner is None or iterate.square is None or iterate.squares is None:
-        raise Unsuitable("this rule needs more of an iterate than its regressor hands over")
+        raise Unsuitable("this rule needs moments of the iterate that its regressor does not provide")
     return iterate.inner, iterate.square, iterate.squares
 
 

@@ -352,7 +352,7 @@ def test_rules_are_refused_where_nothing_is_proved() -> None:
         ScreeningScorer(rule="exact", most_records=9).sensitivity(facts(1.0, 2, neighboring=RO), 0)
     with pytest.raises(ValueError, match="needs no cap"):
         ScreeningScorer(most_records=9)
-    with pytest.raises(Unsuitable, match="more of an iterate"):
+    with pytest.raises(Unsuitable, match="moments of the iterate"):
         exact_rule(Iterate(facts(1.0, 2), 1, np.zeros(2), 0.0, np.zeros(2), 0.0), 1.0)
 
 

@@ -2,8 +2,7 @@
 
 The centered rank of a record is the number of records with a smaller value less the number of those with a
 larger one: for records without ties 1 - n, 3 - n, ..., n - 1, twice the rank less n + 1. Tied records share
-the mean of the places that they take. A column is sorted once; after that a correlation is one sum of n
-products.
+the mean of their ranks. A column is sorted once; after that a correlation is one sum of n products.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy.typing as npt
 
 CenteredRanks = npt.NDArray[np.int32]
 
-#: Up to here sums of products, at most n (n^2 - 1) / 3, and three times as much are exact in float64, too.
+#: Up to here sums of products, at most n (n^2 - 1) / 3, and three times those are exact in float64, too.
 FEW_RECORDS = 2**17
 
 # Elements sorted at once: few enough for the cache, enough to hide the cost of a NumPy call.
@@ -45,7 +44,7 @@ def _of_rows(rows: npt.NDArray[np.float64]) -> CenteredRanks:
     records = rows.shape[1]
     steps = values[:, 1:] != values[:, :-1]
     place = np.arange(records, dtype=np.int32)
-    # Where the run of equal values begins and ends that stands here: so many are smaller, and larger.
+    # The ends of the run of equal values at each place, which count the smaller and the larger values.
     first = np.zeros(rows.shape, dtype=np.int32)
     np.multiply(steps, place[1:], out=first[:, 1:])
     np.maximum.accumulate(first, axis=1, out=first)
@@ -61,7 +60,7 @@ def _of_rows(rows: npt.NDArray[np.float64]) -> CenteredRanks:
 
 
 def products(ranks: CenteredRanks, reference: CenteredRanks) -> npt.NDArray[Any]:
-    """Return the sum of products of each row with the reference: Python's whole numbers if they are large."""
+    """Return the sum of products of each row with the reference, as Python integers if they are large."""
     records = reference.size
     rows = max(1, _LARGEST_SUM // max(1, records) ** 2)
     wide = reference.astype(np.int64)

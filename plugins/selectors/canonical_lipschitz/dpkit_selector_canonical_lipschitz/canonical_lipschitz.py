@@ -33,13 +33,6 @@ _EVENTS: Mapping[Noise, type[PermuteAndFlip] | type[ExponentialMechanism]] = {
 }
 
 
-@attrs.frozen
-class CanonicalLipschitzSettings:
-    """The calibrated number: what each round may spend."""
-
-    epsilon_per_round: float
-
-
 def _share(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
     if not 0 <= value <= 1:
         raise ValueError(f"{attribute.name} is {value}; it must be from 0 to 1")
@@ -53,18 +46,18 @@ class CanonicalLipschitzSelector:
 
         loss(y) = (1 - gamma) max(best score outside y, worst score in y) - gamma (worst score in y),
 
-    and the set is released that maximizes ``-loss * epsilon / range sensitivity`` plus noise of scale 1,
-    drawn independently for each of the C(d, k) sets. Exponential noise is never worse; Gumbel noise composes
-    better where other releases follow. Returned in the order of the columns, since only the set is released.
+    and the mechanism releases the set that maximizes ``-loss * epsilon / range sensitivity`` plus noise of
+    scale 1, drawn independently for each of the C(d, k) sets. Exponential noise is never worse for a single
+    release; Gumbel noise composes better with further releases. The set is returned in the order of the
+    columns, since only the set is released.
 
-    Neighboring relation: the one that the scores and the accountant are for; the selector adds no condition.
+    Neighboring relation: that of the scores and the accountant; the selector adds no condition.
 
-    Sensitivity: the losses of all sets move within an interval as long as the range sensitivity R of the
-    scores. Hence scores that all move in one direction need half the noise of others, without an option to
-    say so.
+    Sensitivity: the losses of all sets move within an interval whose length is the range sensitivity R of the
+    scores. Hence scores that all move in one direction need half the noise of others, without any option.
 
-    Events: for each round ``PermuteAndFlip(epsilon)`` (exponential noise) or
-    ``ExponentialMechanism(epsilon)`` (Gumbel noise), one for the whole set.
+    Events: for each round one ``PermuteAndFlip(epsilon)`` (exponential noise) or
+    ``ExponentialMechanism(epsilon)`` (Gumbel noise) for the whole set.
 
     Parameters
     ----------
@@ -74,7 +67,7 @@ class CanonicalLipschitzSelector:
         ``exponential`` or ``gumbel``.
     sampler
         ``lazy`` finds the best class of sets by a search whose running time depends on the scores; ``dense``
-        goes through all k (d - k) + 1 classes. Their laws are the same.
+        visits all k (d - k) + 1 classes. Both have the same output distribution.
 
     Notes
     -----
@@ -85,12 +78,12 @@ class CanonicalLipschitzSelector:
     apart than epsilon, so that with exponential noise this is permute-and-flip and with Gumbel noise the
     exponential mechanism, over sets.
 
-    *One pick.* For k = 1 the first term is the best score of all for every set: it cancels, and what is left
-    moves within an interval of length gamma R. Dividing by gamma R instead gives the mechanism over features
-    themselves, with 1 / gamma times less noise; this is what a round of one pick does, whatever gamma.
+    *One pick.* For k = 1 the first term is the best score overall for every set: it cancels, and the rest
+    moves within an interval of length gamma R. Dividing by gamma R instead gives the mechanism over the
+    features themselves, with 1 / gamma times less noise; a round of one pick does this, whatever gamma.
 
     *Classes.* Sets with the same best rank outside (h, counted from 0) and the same worst rank inside (t)
-    have one loss. Such a set holds ranks 0..h-1 and t, not h, and any k - h - 1 of the t - h - 1 ranks in
+    have one loss. Such a set contains ranks 0..h-1 and t, not h, and any k - h - 1 of the t - h - 1 ranks in
     between: C(t-h-1, k-h-1) sets. Counts that let rank h itself into the set, as in Algorithm 2 of Swope et
     al. (2024), sum to more than C(d, k) and favor sets by their private rank order: the loss then exceeds
     epsilon, by up to log k.
@@ -114,12 +107,12 @@ class CanonicalLipschitzSelector:
     )
 
     def plan(self, request: SelectionRequest, /) -> StagePlan:
-        """Return one event per round, all at the largest epsilon that the budget allows.
+        """Return one event per round, all at the largest epsilon within the budget.
 
         Raises
         ------
         Unsuitable
-            If the accountant does not know the event, or there are so many features or sets that rounding
+            If the accountant does not support the event, or there are so many features or sets that rounding
             would take more than a hundredth of epsilon.
         CalibrationFailed
             If the accountant finds no epsilon within the budget.
@@ -135,15 +128,14 @@ class CanonicalLipschitzSelector:
                 f"comparing all sets of {k} of {d} features needs {_slack(d, k):.2g} of epsilon for its "
                 f"rounding, more than a hundredth of {epsilon:.3g}; use peel, or give a larger budget"
             )
-        settings = CanonicalLipschitzSettings(epsilon)
-        return StagePlan(events(epsilon), settings=settings, arithmetic=[self._arithmetic])
+        return StagePlan(events(epsilon), settings=epsilon, arithmetic=[self._arithmetic])
 
     @property
     def _arithmetic(self) -> str:
         return LAZY_ARITHMETIC if self.sampler == "lazy" else ARITHMETIC
 
     def _event(self, epsilon: float, round_: Round) -> PermuteAndFlip | ExponentialMechanism:
-        """Return the event of one set, which says what it is drawn by: scores, and how far they move."""
+        """Return the event of selecting one set, with the number of scores and their sensitivity."""
         return _EVENTS[self.noise](
             epsilon,
             round_.sensitivity.neighboring,
@@ -153,14 +145,13 @@ class CanonicalLipschitzSelector:
 
     def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the indices of the best noisy set of candidates, ascending; spends one event."""
-        epsilon = plan.settings_as(CanonicalLipschitzSettings).epsilon_per_round
-        event, k = self._event(epsilon, scores.round), scores.round.picks or 0
+        event, k = self._event(plan.settings_as(float), scores.round), scores.round.picks or 0
         lazy = self.sampler == "lazy"
         if k == 1:
             return meter.select(scores, 1, event=event, constant_work=not lazy)
         columns = np.flatnonzero(scores.candidates)
         with meter.custom(event, proof=self.proof, arithmetic=self._arithmetic) as sampler:
-            if k == columns.size:  # one set, without noise to compare
+            if k == columns.size:  # only one set: no noise is needed
                 return tuple(columns.tolist())
             values = scores.values[columns]
             scale = scores.round.sensitivity.range / (event.epsilon - _slack(values.size, k))

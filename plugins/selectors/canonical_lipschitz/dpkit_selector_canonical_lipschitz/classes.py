@@ -1,6 +1,6 @@
 """Sets of k features in classes of equal loss: their utilities, their sizes and their members.
 
-Ranks count from 0, best first. A class is given by the best rank outside its sets and the worst inside.
+Ranks count from 0, best first. A class is determined by the best rank outside its sets and the worst inside.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpkit_core import Sampler
 from dpkit_core.arrays import Floats, Integers
 from dpkit_core.noise.selection import GAP_LIMIT
 
-#: Log counts up to here are carried exactly enough by the 64-bit coins of the race.
+#: Log counts up to here are represented accurately enough by the 64-bit coins of the race.
 LARGEST_LOG_COUNT = 2.0**22
 
 
@@ -35,8 +35,8 @@ def log_rise(low: int, high: int, m: int) -> float:
     """Return log C(high, m) - log C(low, m) for high >= low; infinite where C(low, m) = 0.
 
     With L = high - low the quotient is the product of 1 + L / (low - j) for j < m, and of 1 + m / (low - m +
-    i) for 1 <= i <= L. The shorter is taken. All terms of the sum are positive and each is accurate, so the
-    sum is, relatively, however close the two counts are.
+    i) for 1 <= i <= L. The shorter product is used. All terms of the sum are positive and accurate, so the
+    sum has a small relative error, however close the two counts are.
 
     >>> math.isclose(log_rise(4, 6, 2), math.log(15 / 6), rel_tol=1e-15)
     True
@@ -52,7 +52,7 @@ def log_rise(low: int, high: int, m: int) -> float:
 
 
 def log_family_sizes(d: int, k: int) -> Floats:
-    """Return, for each rank h below k, the log of the number of sets that hold ranks 0..h-1 and not h.
+    """Return, for each rank h below k, the log of the number of sets with ranks 0..h-1 and without h.
 
     It is C(d-1-h, k-h), the product of (d-1-i) / (k-i) over h <= i < k: a running sum, as a column of logs
     none of which is negative for d > k.
@@ -97,10 +97,10 @@ class Utilities:
     tail_scale
         Scale of the noise over gamma, for the worst score inside.
     heads
-        What each missing rank costs, shape (k,).
+        The cost of each missing rank, shape (k,).
     floor
-        Utilities are clamped here, far below what noise makes up for. Clamping moves each utility towards
-        0 and never past it, on both of two neighbors, so two never move further apart than without.
+        Utilities are clamped here, far below what noise can make up for. Clamping both of two neighbors never
+        moves two utilities further apart.
     """
 
     ordered: Floats
@@ -112,12 +112,12 @@ class Utilities:
     @classmethod
     def of(cls, ordered: Floats, k: int, gamma: float, scale: float) -> Utilities:
         """Return the utilities ``-((1 - gamma) q_missing - gamma q_worst) / scale``, less the best set's."""
-        with np.errstate(over="ignore"):  # what overflows is beyond the floor
+        with np.errstate(over="ignore"):  # values that overflow are below the floor
             heads = (1 - gamma) * _difference(ordered[:k], ordered[k - 1]) / scale
         return cls(ordered, k, gamma / scale, heads, -(log_sets(ordered.size, k) + GAP_LIMIT))
 
     def tails(self, ranks: slice | int) -> Floats:
-        """Return what each worst rank costs."""
+        """Return the cost of each worst rank."""
         with np.errstate(over="ignore"):
             return self.tail_weight * _difference(self.ordered[self.k - 1], self.ordered[ranks])
 
@@ -128,8 +128,8 @@ class Utilities:
     def members(self, pick: UtilityClass, values: Floats, sampler: Sampler) -> Integers:
         """Return a uniformly chosen set of the class, ascending, as positions in ``values``.
 
-        Ranks of equal scores go by position. The loss does not depend on how ties are ranked, and the set is
-        uniform among those of the class for any fixed ranking. A few passes replace sorting positions.
+        Ranks of equal scores follow positions. The loss does not depend on how ties are ranked, and the set
+        is uniform within the class for any fixed ranking. A few passes replace sorting positions.
         """
         missing, worst = (self._position(rank, values) for rank in (pick.missing, pick.worst))
         before_missing, before_worst = (_precedes(values, position) for position in (missing, worst))
@@ -140,7 +140,7 @@ class Utilities:
         return np.sort(np.concatenate([np.flatnonzero(before_missing), body, [worst]]))
 
     def _position(self, rank: int, values: Floats) -> int:
-        """Return where the score of ``rank`` is in ``values``."""
+        """Return the position in ``values`` of the score of ``rank``."""
         first = np.searchsorted(-self.ordered[: rank + 1], -self.ordered[rank])
         return int(np.flatnonzero(values == self.ordered[rank])[rank - first])
 

@@ -1,4 +1,4 @@
-"""The best class by going through all of them: the work depends on d and k alone."""
+"""The best class by visiting all of them: the work depends on d and k alone."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def dense_class(utilities: Utilities, noise: Noise, sampler: Sampler) -> Utility
 
     The best noise of M sets is a function of z = E / M, for one standard exponential E.
 
-    Arithmetic, for ``class_slack``. A log size is a sum of at most k logs, each within 9 roundings and
-    relatively 8 more, none negative, so it is within (k + 8)(S + 1) 2^-53.
+    Arithmetic, for ``class_slack``. A log size is a sum of at most k logs, each with an absolute error of 9
+    and a relative error of 8 roundings, none negative, so it is within (k + 8)(S + 1) 2^-53.
     """
     k, d = utilities.k, utilities.ordered.size
     best, pick = float(_as_noise(-sampler.gumbel(1), noise)[0]), UtilityClass(k - 1, k - 1)

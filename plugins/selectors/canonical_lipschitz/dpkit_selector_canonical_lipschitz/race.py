@@ -1,4 +1,4 @@
-"""The best class by an exact search that draws the noise of few classes: time sublinear in their number."""
+"""The best class by an exact search that draws noise for few classes: time sublinear in their number."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class _Block(NamedTuple):
     key
         Minus an upper bound on utility plus noise of all its sets; exact for a single class.
     log_rise
-        Log of C(last - missing, m) / C(first - missing - 1, m), for m = k - missing. Its number of sets is
+        Log of C(last - missing, m) / C(first - missing - 1, m), for m = k - missing. The number of sets is
         the difference of the two.
     log_size
-        Log of its number of sets.
+        Log of the number of sets.
     log_z
-        Log of the least z of its sets, which is the best of its noise.
+        Log of the least z of its sets, which gives the best noise.
     """
 
     key: float
@@ -55,19 +55,19 @@ def race_class(utilities: Utilities, noise: Noise, sampler: Sampler) -> UtilityC
     """Return the class with the best noisy set, of several.
 
     Noise is a decreasing function of a standard exponential z for each set. The least z of M sets is
-    exponential with mean 1 / M, and it lies in a part of M_1 of them with probability M_1 / M whatever its
-    value. The other part's least z exceeds it by an exponential with mean 1 / M_2: exponentials have no
-    memory. So splitting a block of sets keeps the joint law, as in A* sampling (Maddison, Tarlow and Minka
-    2014). Blocks are opened by the largest utility plus best noise that any of their sets may have; the first
-    single class to come up, or the best set before it, has the best of all.
+    exponential with mean 1 / M, and it lies in a given part of M_1 sets with probability M_1 / M whatever its
+    value. The least z of the other part exceeds it by an exponential with mean 1 / M_2, since exponentials
+    are memoryless. So splitting a block of sets preserves the joint distribution, as in A* sampling
+    (Maddison, Tarlow and Minka 2014). Blocks are expanded in the order of an upper bound on utility plus
+    noise of their sets; the first single class to be reached, or the best set before it, is the maximum.
 
     Arithmetic, for ``class_slack``. The share p of the smaller part is rounded to exp(-n / 2^40), tossed
-    exactly, and 1 - p is taken for the other. Hence blocks race with exponentials of rates that add up
-    exactly, and a class's rate is wrong only by the rounding of shares on its path from the root. A path has
-    at most 25 splits for 2^24 candidates; each is off by 2^-41 for the grid and by (80 S + 1000) 2^-53 for
-    its logs, whose sums are relatively within 80 * 2^-53 and at most S. The root adds (k + 8)(S + 1) 2^-53.
-    Together less than (k + 2^12)(S + 64) 2^-53. Of values, the noise contributes (11 + 8 |log E|) 2^-53, each
-    split of z at most (3 |log z| + 16) 2^-53 more, and the rest less than 2^10 (S + 64) 2^-53.
+    exactly, and the other part has 1 - p. Hence blocks race with exponentials of rates that add up exactly,
+    and a class's rate is wrong only by the rounding of shares on its path from the root. A path has at most
+    25 splits for 2^24 candidates; each is off by 2^-41 for the grid and by (80 S + 1000) 2^-53 for its logs,
+    whose sums are relatively within 80 * 2^-53 and at most S. The root adds (k + 8)(S + 1) 2^-53. Together
+    less than (k + 2^12)(S + 64) 2^-53. Of values, the noise contributes (11 + 8 |log E|) 2^-53, each split of
+    z at most (3 |log z| + 16) 2^-53 more, and the rest less than 2^10 (S + 64) 2^-53.
     """
     as_noise = _NOISE[noise]
     log_exponentials = _log_exponentials(sampler)

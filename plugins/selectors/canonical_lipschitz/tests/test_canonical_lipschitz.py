@@ -81,7 +81,7 @@ def select(selector, values, k, epsilon, runs, *, sensitivity=GENERAL, candidate
         rounds_of(values.size, (k,), (sensitivity,)), Budget(epsilon), ReferenceAccountant(AR)
     )
     plan = selector.plan(request)
-    assert plan.settings.epsilon_per_round == pytest.approx(epsilon, rel=1e-8)
+    assert plan.settings == pytest.approx(epsilon, rel=1e-8)
     plan = attrs.evolve(plan, events=plan.events * runs)
     meter = StageMeter("selection", plan, AR, Randomness.from_seed(seed))
     scores = Scores(values, request.rounds[0], allowed)

@@ -1,4 +1,4 @@
-"""The features with the best scores: the baseline that private selectors are compared with."""
+"""The features with the best scores, without noise: a baseline for private selectors."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ REASON = "selector exact returns the true best features, without noise"
 
 @attrs.frozen
 class ExactSelector:
-    """Selects the k best scores as they are. Not private: every release says so.
+    """Selects the k best scores without noise. Not private: every release says so.
 
-    Best first; equal scores in the order of the columns.
+    Returned best first; equal scores in the order of the columns.
 
     Events: for each round ``NonPrivate``, with the reason, so that the certificate reads ``private: false``.
     """

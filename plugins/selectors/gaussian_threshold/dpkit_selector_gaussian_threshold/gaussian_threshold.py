@@ -1,4 +1,4 @@
-"""All scores released with Gaussian noise; whatever is then read off them is free."""
+"""Gaussian noise on all scores; any selection from the noisy scores is post-processing."""
 
 from __future__ import annotations
 
@@ -24,52 +24,44 @@ from dpkit_core.privacy.events import Gaussian
 
 ARITHMETIC = "exact discrete noise on a public power-of-two grid, ranked as whole numbers"
 
-# Covers moving a vector by a whole number of grid steps, up to the noise at which grids become coarser.
+# Covers shifting a vector by a whole number of grid steps, up to the noise at which grids become coarser.
 _GRID_MARGIN = 1 + 2.0**-14
 _LARGEST_NOISE = 2.0**34
 
 
 @attrs.frozen
-class GaussianThresholdSettings:
-    """The calibrated number: deviation of the noise over the sensitivity, the same in each round."""
-
-    noise_multiplier: float
-
-
-@attrs.frozen
 class GaussianThresholdSelector:
-    """Selects the k best of all scores with Gaussian noise; all above 0, where a regressor iterates.
+    """Selects the k best noisy scores; during a regressor's iterations, all noisy scores above 0.
 
-    The whole ranking by noisy scores is as good as public, so that picking many costs no more than one. The
-    price is noise that grows with the root of the number of features: this is for few features. Returned best
-    noisy score first.
+    The ranking of all noisy scores could be published, so picking many costs no more than picking one. The
+    price is noise that grows with the square root of the number of features: use it for few features.
+    Returned best noisy score first.
 
-    Neighboring relation: the one that the scores and the accountant are for; the selector adds no condition.
+    Neighboring relation: that of the scores and the accountant; the selector adds no condition.
 
     Sensitivity: sqrt(d) max(range, linf) / 2 in L2, for d candidates; sqrt(d) linf for the threshold.
 
     Events: for each round ``Gaussian(noise_multiplier)``.
 
-    Notes
-    -----
-    *Half the range is enough for a ranking.* From D to D' all scores move by amounts within an
-    interval of length R that lies within [-linf, linf]. Ranks of noisy scores are those of noisy scores moved
-    together, so D' may be compared with D after moving all scores back by the middle of the interval: each
-    then differs by at most R / 2, and the vectors by sqrt(d) R / 2. A threshold on the noisy scores
-    themselves is not indifferent to moving them; it needs sqrt(d) linf, which is the same for scores of which
-    nothing but linf is known.
+    Notes ----- *Half the range is enough for a ranking.* From D to D' all scores move by amounts within an
+    interval of length R that lies within [-linf, linf]. Ranks do not change if all noisy scores are shifted
+    together, so D' may be compared with D after shifting all scores back by the middle of the interval: each
+    then differs by at most R / 2, and the vectors by sqrt(d) R / 2. A threshold on the noisy scores is not
+    invariant under shifts; it needs sqrt(d) linf, which is the same if nothing but linf is known about the
+    scores.
 
-    *On the grid.* The noise is exact on a grid of step g, and whole numbers of steps are ranked as they are:
-    noisy scores that were clamped in their turn, or rounded to float64, would not be indifferent to moving
-    them together. Moving by the nearest whole number of steps leaves R / 2 + g / 2 per score. Since the grid
-    keeps sqrt(d) g below 2^-14 of the sensitivity that it is given, stating the sensitivity larger by 2^-14
-    of itself covers the additional sqrt(d) g / 2. Clamping scores to the ends of the grid moves amounts
-    towards 0, hence max(range, linf), which contains 0 as well. Ties on the grid are broken by a permutation
+    *On the grid.* The noise is exact on a grid of step g, and whole numbers of steps are ranked directly:
+    ranks of noisy scores that were clamped again, or rounded to float64, would not be invariant under shifts.
+    Shifting by the nearest whole number of steps leaves R / 2 + g / 2 per score. Since the grid keeps sqrt(d)
+    g below 2^-14 of the sensitivity that it is given, stating a sensitivity larger by a factor of 1 + 2^-14
+    covers the additional sqrt(d) g / 2. Clamping scores to the ends of the grid moves changes towards 0,
+    hence max(range, linf), an interval that contains 0 as well. Ties on the grid are broken by a permutation
     drawn beforehand.
 
-    *A threshold.* While a regressor iterates, every candidate whose noisy score is above 0 is released,
-    however many there are. The noisy vector itself is private then, for its own sensitivity sqrt(d) linf, and
-    what is above 0 is read off it; or what a scorer reads off it, of which the numbers are components.
+    *A threshold.* During a regressor's iterations, every candidate whose noisy score is above 0 is released,
+    however many there are. The noisy vector itself is private, for its sensitivity sqrt(d) linf, and the
+    candidates are post-processing of it: either directly, or through scores that a scorer computes from it,
+    in which case its entries are components.
     """
 
     api: ClassVar[int] = 3
@@ -81,13 +73,13 @@ class GaussianThresholdSelector:
     reference: ClassVar[str] = "Dwork and Roth 2014, The Algorithmic Foundations of Differential Privacy"
 
     def plan(self, request: SelectionRequest, /) -> StagePlan:
-        """Return one event per round, all at the least noise that the budget allows.
+        """Return one event per round, all with the least noise within the budget.
 
         Raises
         ------
         Unsuitable
-            If the accountant does not know the event, delta is 0, or epsilon is so small that the noise does
-            not fit its grid.
+            If the accountant does not support the event, delta is 0, or epsilon is so small that the noise
+            does not fit its grid.
         CalibrationFailed
             If the accountant finds no noise within the budget.
         """
@@ -97,20 +89,19 @@ class GaussianThresholdSelector:
 
         events = releases(calibrate_events(releases, request))
         multiplier = events[0].noise_multiplier
-        settings = GaussianThresholdSettings(multiplier)
         if request.rounds[0].picks is None:
-            return StagePlan(events, settings=settings)
+            return StagePlan(events, settings=multiplier)
         largest = max(round_.candidates for round_ in request.rounds)
         if multiplier * math.sqrt(largest) > _LARGEST_NOISE:
             raise Unsuitable(
                 f"epsilon {request.budget.epsilon:g} needs noise of {multiplier:.2g} times the "
                 f"sensitivity of {largest} scores, too much for its grid; give a larger budget"
             )
-        return StagePlan(events, settings=settings, arithmetic=[ARITHMETIC])
+        return StagePlan(events, settings=multiplier, arithmetic=[ARITHMETIC])
 
     def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the candidates of the largest noisy scores, best first, or all above 0; spends one event."""
-        event = _event(plan.settings_as(GaussianThresholdSettings).noise_multiplier, scores.round)
+        event = _event(plan.settings_as(float), scores.round)
         if scores.round.picks is None:
             return self._above(scores, event, meter)
         candidates = meter.coins.permutation(np.flatnonzero(scores.candidates))
@@ -140,12 +131,12 @@ def _event(noise_multiplier: float, round_: Round) -> Gaussian:
 
 
 def _noised(round_: Round) -> int:
-    """Return how many scores get noise: those of candidates in a ranking, all for a threshold."""
+    """Return how many scores get noise: those of the candidates for a ranking, all for a threshold."""
     return round_.scores if round_.picks is None else round_.candidates
 
 
 def _sensitivity(round_: Round) -> float:
-    """Return the sensitivity in L2 of the scores that get noise."""
+    """Return the L2 sensitivity of the scores that get noise."""
     moves, root = round_.sensitivity, math.sqrt(_noised(round_))
     return (
         root * moves.linf if round_.picks is None else root * max(moves.range, moves.linf) / 2 * _GRID_MARGIN

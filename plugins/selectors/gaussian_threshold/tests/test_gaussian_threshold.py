@@ -54,7 +54,7 @@ def run(values, sensitivity, runs=1, budget=None, k=1):
         patch.setattr(gaussian_threshold, "gaussian_grid", watched)
         counts = Counter(selector.select(scores, plan, meter) for _ in range(runs))
     meter.finish()
-    return counts, grids[0].step * grids[0].scale, plan.settings.noise_multiplier
+    return counts, grids[0].step * grids[0].scale, plan.settings
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_calibration_uses_the_budget_up():
     for picks, rounds in (((3,), 1), ((1, 1, 1), 3)):
         plan = GaussianThresholdSelector().plan(request(picks))
         assert len(plan.events) == rounds
-        spent = gaussian_delta(1.0, math.sqrt(rounds) / plan.settings.noise_multiplier)
+        spent = gaussian_delta(1.0, math.sqrt(rounds) / plan.settings)
         assert 0.999e-6 < spent <= 1e-6 * (1 + 1e-9)
 
 

@@ -27,15 +27,8 @@ ARITHMETIC = (
     "float64 Gumbel noise with full tails for classes of sequences, rounding covered by a smaller epsilon"
 )
 
-#: Largest number of pairs of a position and a feature: they are ranked in memory, some 40 bytes each.
+#: Largest number of (position, feature) pairs: they are ranked in memory, at about 40 bytes each.
 LARGEST_NUMBER_OF_PAIRS = 2**25
-
-
-@attrs.frozen
-class JointSettings:
-    """The calibrated number: what each round may spend."""
-
-    epsilon_per_round: float
 
 
 @attrs.frozen
@@ -47,30 +40,28 @@ class JointSelector:
         u(s) = -max over i of (c_(i) - c_{s_i}),
 
     0 for the true best k in order, and is drawn with probability proportional to ``exp(epsilon u / (2 R))``,
-    for the range sensitivity R of the scores. Returned as drawn, the order being part of the sequence.
+    for the range sensitivity R of the scores. Returned as drawn: the order is part of the output.
 
-    Neighboring relation: the one that the scores and the accountant are for; the selector adds no condition.
+    Neighboring relation: that of the scores and the accountant; the selector adds no condition.
 
     Sensitivity: utilities of any two sequences move apart by at most 2 R.
 
-    Events: for each round ``ExponentialMechanism(epsilon)``, one for the whole sequence.
+    Events: for each round one ``ExponentialMechanism(epsilon)`` for the whole sequence.
 
-    Notes
-    -----
-    *Sensitivity.* From D to D' all scores move by amounts within an interval of length R, hence so does each
-    c_(i), so their differences and the maximum move by at most R in either direction. Two sequences may move
-    by R in opposite directions: one misses a place whose score rises, another fills a place with a feature
-    that rises. For counts, R is 1 under add/remove and 2 under replacement, which gives the epsilon / 2 and
-    epsilon / 4 of the paper.
+    Notes ----- *Sensitivity.* From D to D' all scores move by amounts within an interval of length R, hence
+    so does each c_(i), so their differences and the maximum move by at most R in either direction. The
+    utilities of two sequences may move by R in opposite directions: one misses a position whose score rises,
+    another fills a position with a feature that rises. For counts, R is 1 under add/remove and 2 under
+    replacement, which gives the epsilon / 2 and epsilon / 4 of the paper.
 
     *One pick.* For k = 1 the term c_(1) is common to all sequences and cancels; the rest moves apart by R
     only. A round of one pick is therefore the exponential mechanism over features, with half the noise.
 
-    *Sampling.* Rank all pairs (i, j) of a position and a feature by c_(i) - c_(j); ``PairRanking`` has the
-    order of ties. A sequence's worst pair is the last of its k pairs in that ranking, and how many sequences
-    have the pair (i, j) for their worst is a product of integers. So one of the k d pairs is drawn first,
+    *Sampling.* Rank all pairs (i, j) of a position and a feature by c_(i) - c_(j); ``PairRanking`` defines
+    the order of ties. A sequence's worst pair is the last of its k pairs in that ranking, and the number of
+    sequences whose worst pair is (i, j) is a product of integers. So one of the k d pairs is drawn first,
     with Gumbel noise on utility plus log count, and then a sequence, uniformly among those with this worst
-    pair (Gillenwater et al. 2022, Section 3, where a small number added to each difference breaks ties).
+    pair (Gillenwater et al. 2022, Section 3, which breaks ties by a small number added to each difference).
     """
 
     api: ClassVar[int] = 3
@@ -85,13 +76,13 @@ class JointSelector:
     )
 
     def plan(self, request: SelectionRequest, /) -> StagePlan:
-        """Return one event per round, all at the largest epsilon that the budget allows.
+        """Return one event per round, all at the largest epsilon within the budget.
 
         Raises
         ------
         Unsuitable
-            If the accountant does not know the event, there are more pairs of a position and a feature than
-            are kept in memory, or rounding would take more than a hundredth of epsilon.
+            If the accountant does not support the event, there are more (position, feature) pairs than the
+            selector keeps in memory, or rounding would take more than a hundredth of epsilon.
         CalibrationFailed
             If the accountant finds no epsilon within the budget.
         """
@@ -111,12 +102,11 @@ class JointSelector:
                 f"comparing all sequences of {k} of {d} features needs {_slack(d, k):.2g} of epsilon for its "
                 f"rounding, more than a hundredth of {epsilon:.3g}; use peel, or give a larger budget"
             )
-        return StagePlan(events(epsilon), settings=JointSettings(epsilon), arithmetic=[ARITHMETIC])
+        return StagePlan(events(epsilon), settings=epsilon, arithmetic=[ARITHMETIC])
 
     def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the drawn sequence of candidates; spends one event."""
-        epsilon = plan.settings_as(JointSettings).epsilon_per_round
-        event, k = _event(epsilon, scores.round), scores.round.picks or 0
+        event, k = _event(plan.settings_as(float), scores.round), scores.round.picks or 0
         if k == 1:
             return meter.select(scores, 1, event=event, constant_work=True)
         columns = np.flatnonzero(scores.candidates)
@@ -131,7 +121,7 @@ class JointSelector:
 
 
 def _event(epsilon: float, round_: Round) -> ExponentialMechanism:
-    """Return the event of one sequence, which says what it is drawn by: scores, and how far they move."""
+    """Return the event of drawing one sequence, with the number of scores and their sensitivity."""
     return ExponentialMechanism(
         epsilon,
         round_.sensitivity.neighboring,

@@ -1,4 +1,4 @@
-"""Sequences of k features, counted and drawn by the worst of their pairs of a position and a feature."""
+"""Sequences of k features, counted and drawn by the worst of their (position, feature) pairs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dpkit_core import Sampler
 from dpkit_core.arrays import Floats, Integers
 from dpkit_core.noise.selection import GAP_LIMIT
 
-#: Pairs handled at once; log counts are summed up anew for each chunk, so that rounding does not pile up.
+#: Pairs handled at once; log counts are summed afresh for each chunk, so that rounding does not accumulate.
 CHUNK = 2**14
 
-#: What the rounding of a log count is charged for each pair of its chunk; ``draw_worst_pair`` derives it.
+#: The rounding of a log count, for each pair of its chunk; ``draw_worst_pair`` derives it.
 TERMS_PER_PAIR = 10
 
 
@@ -21,10 +21,10 @@ class PairRanking:
     """All pairs (i, j) of a position and a feature by the difference of their scores, ascending.
 
     Positions and features count from 0, features from the best, so that position i should hold feature i.
-    Among equal differences later positions come first, within a position better features. Then at any point
-    of the ranking each position has been paired with a leading run of features, and no position with more of
-    them than the next: (i + 1, j) comes before (i, j), since its difference is no larger. The k sets of
-    features are nested, and with n_i features each there are ``prod (n_i - i)`` sequences of distinct ones.
+    Among equal differences later positions come first, and within a position better features. Then any prefix
+    of the ranking pairs each position with a leading run of features, and no position with more of them than
+    the next: (i + 1, j) comes before (i, j), since its difference is no larger. The k sets of features are
+    nested, and with n_i features each there are ``prod (n_i - i)`` sequences of distinct ones.
 
     Attributes
     ----------
@@ -50,13 +50,13 @@ class PairRanking:
         return cls(differences[ranking], k - 1 - ranking // ordered.size, k)
 
     def draw_worst_pair(self, scale: float, log_sequences: float, sampler: Sampler) -> int:
-        """Return which pair is the worst of a sequence drawn by ``exp(-worst difference / scale)``.
+        """Return the worst pair of a sequence drawn in proportion to ``exp(-worst difference / scale)``.
 
-        Sequences with the worst pair (i, j) number ``prod over l != i of (n_l - l)``, once every position can
-        be filled, and none before. The first such point is the pair (0, 0), the last of the pairs (i, i).
+        The number of sequences with the worst pair (i, j) is ``prod over l != i of (n_l - l)`` once every
+        position can be filled, and 0 before. That point is the pair (0, 0), the last of the pairs (i, i).
 
         Arithmetic, for ``class_slack``, in units of 2^-53. A log count is a sum of k logs at the start of its
-        chunk, each relatively within 8, and of the difference of two more for each pair since: logs of at
+        chunk, each with relative error 8, plus the difference of two logs for each pair since: logs of at
         most log d = S / k, so that these two are within 16 S / k and their difference within S / k more.
         Running sums stay within S, and so does the rounding of each. For k of at least 2 that is (k + 8) S +
         CHUNK (17 / 2 + 1) S altogether, less than (10 CHUNK + k + 2^12)(S + 64).
@@ -64,11 +64,11 @@ class PairRanking:
         Parameters
         ----------
         scale
-            Of the noise, in units of the differences.
+            Scale of the noise, in units of the differences.
         log_sequences
             S, an upper bound on the log of the number of sequences.
         sampler
-            For Gumbel noise, one for each pair.
+            Source of Gumbel noise, one draw for each pair.
         """
         filled = np.zeros(self.k, dtype=np.int64)
         best, worst = -np.inf, -1
@@ -86,7 +86,7 @@ class PairRanking:
         return worst
 
     def _log_counts(self, filled: Integers, positions: Integers) -> Floats:
-        """Return log numbers of sequences with these worst pairs, after ``filled`` pairs of each position."""
+        """Return log counts of sequences with these worst pairs, after ``filled`` pairs of each position."""
         choices = filled[positions] + _occurrence(positions) - positions
         with np.errstate(divide="ignore"):
             own = np.log(np.maximum(choices, 1))
@@ -98,8 +98,9 @@ class PairRanking:
     def draw_sequence(self, worst: int, sampler: Sampler) -> list[int]:
         """Return a sequence drawn uniformly among those whose worst pair has rank ``worst``.
 
-        Positions are filled from the first, each uniformly from its run less what is taken. Runs before the
-        worst pair's do not reach its feature, so that it is free when its turn comes.
+        Positions are filled from the first, each uniformly from the features of its run not taken yet. Runs
+        before that of the worst pair do not reach its feature, so it is still free when its position is
+        filled.
         """
         runs = np.bincount(self.positions[: worst + 1], minlength=self.k).tolist()
         fixed = int(self.positions[worst])
@@ -116,7 +117,7 @@ class PairRanking:
 
 
 def _occurrence(positions: Integers) -> Integers:
-    """Return how often each entry has come up so far, itself included.
+    """Return how often each entry has occurred so far, itself included.
 
     >>> _occurrence(np.array([2, 0, 2, 2, 0])).tolist()
     [1, 1, 2, 3, 2]

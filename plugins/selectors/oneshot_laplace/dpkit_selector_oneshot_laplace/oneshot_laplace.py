@@ -1,4 +1,4 @@
-"""One draw of Laplace noise on all scores, of which the k best are released."""
+"""One draw of Laplace noise on all scores; the k best noisy scores are selected."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ PROOF = (
 )
 ARITHMETIC = "exact discrete noise on a public power-of-two grid, ties broken at random"
 
-#: Grid steps by which rounding moves neighbors apart; the class docstring derives it.
+#: Grid steps by which rounding moves neighbors apart; the class docstring derives them.
 ROUNDING_STEPS = 8
 
 
 @attrs.frozen
 class OneshotLaplaceSettings:
-    """The calibrated noise and the claim that it was calibrated by.
+    """The calibrated noise and the privacy claim used for calibration.
 
     Attributes
     ----------
     shift
-        Range sensitivity of the scores over the scale of the noise.
+        Range sensitivity of the scores divided by the scale of the noise.
     stepwise
         Whether a round is accounted as one bounded-range selection per pick, or as one pure mechanism.
     """
@@ -55,9 +55,9 @@ class OneshotLaplaceSelector:
 
     Returned best noisy score first; the noisy scores themselves are not released.
 
-    Neighboring relation: the one that the scores and the accountant are for; the selector adds no condition.
+    Neighboring relation: that of the scores and the accountant; the selector adds no condition.
 
-    Sensitivity: the range sensitivity R of the scores. All of the claim depends on r = R / (scale of the
+    Sensitivity: the range sensitivity R of the scores. The claim depends only on r = R / (scale of the
     noise).
 
     Events: for each round of k picks, whichever allows less noise under the accountant of
@@ -75,29 +75,29 @@ class OneshotLaplaceSelector:
     that has not fired does so at the rate h(v - q_j), for h = f / F of the noise. Measure time by the sum of
     the rates of all that have not fired. Whatever the data, the times between firings are then independent
     standard exponentials; and given the past and these times, the next feature is j with probability
-    proportional to h(v - q_j), at the level v that the data put at this time. So the selection, with the
-    times released besides, is k selections in turn, each with knowledge of those before.
+    proportional to h(v - q_j), at the level v that corresponds to this time for the data. So the selection,
+    even if it released the times as well, is an adaptive composition of k selections.
 
     The levels v and v' of a firing under D and D' differ by s in [a, b]. Suppose that held for the last
-    firing and v' > v + b for this one. Then what feature j has passed under D' since, counted from its score,
-    lies within what it passed under D, moved up by b - c_j >= 0. As h decreases, less time would have gone by
-    than under D. Likewise below a. So a selection's weights are h(u_j) under D and h(u_j + s - c_j) under D',
-    with s - c_j in an interval of length R around 0. For Laplace noise of scale 1, log h does not increase
-    and from u to u + e it falls by at most g(e) = log(2 exp(e) - 1), which it does from u = 0. As g is
-    concave, the log weights of two features move apart by at most g(e) + g(r - e) <= 2 g(r / 2). That is
-    bounded range (Durfee and Rogers 2019), hence the event. For Gumbel noise log h is linear, and the same
-    argument gives the exponential mechanism of each pick.
+    firing and v' > v + b for this one. Then the range of levels that feature j has passed since under D',
+    relative to its score, lies within the range it passed under D, shifted up by b - c_j >= 0. As h
+    decreases, less time would have passed than under D. The case below a is symmetric. So a selection's
+    weights are h(u_j) under D and h(u_j + s - c_j) under D', with s - c_j in an interval of length R around
+    0. For Laplace noise of scale 1, log h does not increase, and from u to u + e it falls by at most g(e) =
+    log(2 exp(e) - 1), attained at u = 0. As g is concave, the log weights of two features move apart by at
+    most g(e) + g(r - e) <= 2 g(r / 2). That is bounded range (Durfee and Rogers 2019), hence the event. For
+    Gumbel noise log h is linear, and the same argument gives the exponential mechanism of each pick.
 
-    Of Qiao, Su and Zhang (2021) the mechanism is used, not the claim: the scale here does not grow with the
-    number of features, and holds for every epsilon and delta.
+    The mechanism is that of Qiao, Su and Zhang (2021), the claim is not: the scale here does not grow with
+    the number of features, and is valid for every epsilon and delta.
 
     *On the grid.* Scores are rounded to multiples of a step, which moves two of them apart by at most two
     steps more, and the noise is discrete Laplace of t steps; ties are broken at random, as if by noise
-    uniform within a step. The sum of both noises has h(u + 1) <= h(u) in steps, which is what the levels
-    need; over m whole steps log h falls by at most g((m + 1) / t), over parts of a step it rises by at most 1
-    / t. So over e steps it falls by at most g((e + 3) / t), and a scale of t = (R / step + 8) / r keeps both
-    claims. Clamping to the ends of the grid moves amounts towards 0, so R is max(range, linf) here. Noise
-    saturates with probability below e^-4095.
+    uniform within a step. The sum of both noises has h(u + 1) <= h(u) in steps, as the argument about levels
+    requires; over m whole steps log h falls by at most g((m + 1) / t), and over a fraction of a step it rises
+    by at most 1 / t. So over e steps it falls by at most g((e + 3) / t), and a scale of t = (R / step + 8) /
+    r preserves both claims. Clamping to the ends of the grid moves changes towards 0, so R is max(range,
+    linf) here. Noise saturates with probability below e^-4095.
     """
 
     api: ClassVar[int] = 3
@@ -107,12 +107,12 @@ class OneshotLaplaceSelector:
     )
 
     def plan(self, request: SelectionRequest, /) -> StagePlan:
-        """Return the events of all rounds, at the least noise that one of the two claims allows.
+        """Return the events of all rounds, with the least noise that either claim allows.
 
         Raises
         ------
         Unsuitable
-            If the accountant knows neither event, or the noise does not fit its grid.
+            If the accountant supports neither event, or the noise does not fit its grid.
         CalibrationFailed
             If the accountant finds no noise within the budget.
         """
@@ -124,11 +124,11 @@ class OneshotLaplaceSelector:
         ]
         if not settings:
             raise Unsuitable(
-                f"oneshot_laplace emits PureDP or ExponentialMechanism for {request.neighboring.value}, of "
-                "which the accountant supports neither; use one that does, such as basic or rdp"
+                f"oneshot_laplace emits PureDP or ExponentialMechanism for {request.neighboring.value}, and "
+                "the accountant supports neither; use one that does, such as basic or rdp"
             )
         best = max(settings, key=lambda s: s.shift)
-        try:  # here and not when the budget is spent
+        try:  # fail now, before any budget is spent
             for sensitivity in {round_.sensitivity for round_ in request.rounds}:
                 _grid(sensitivity, best.shift)
         except ValueError as error:

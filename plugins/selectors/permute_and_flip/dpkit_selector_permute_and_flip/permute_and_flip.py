@@ -1,4 +1,4 @@
-"""Permute-and-flip: the arg max of scores with exponential noise, one pick after another."""
+"""Permute-and-flip: the largest score with exponential noise, one pick after another."""
 
 from __future__ import annotations
 
@@ -22,26 +22,24 @@ class PermuteAndFlipSelector:
     that of the exponential mechanism at the same epsilon. Returned best noisy score first, which is the order
     of the picks.
 
-    Neighboring relation: the one that the scores and the accountant are for; the selector adds no condition.
+    Neighboring relation: that of the scores and the accountant; the selector adds no condition.
 
-    Events: for each round ``PermuteAndFlip(e)``, ``Repeated`` where a round picks several.
+    Events: for each round ``PermuteAndFlip(e)``, ``Repeated`` if the round has several picks.
 
     Parameters
     ----------
     constant_work
-        Whether to draw noise for every candidate even where there are so many that fewer draws have the same
-        law. Then the running time does not depend on the scores.
+        Whether to draw noise for every candidate, even if fewer draws would give the same distribution. The
+        running time then does not depend on the scores.
 
-    Notes
-    -----
-    *Privacy.* P(noise > v) falls by a factor of at most exp(s) when v rises by s. Fixing all
-    other noise, a candidate wins if its own exceeds a threshold that moves by at most e between neighbors, so
-    each pick is e-DP. Its loss may range over an interval longer than e, as that of the exponential mechanism
-    cannot: for two candidates over e + log(2 - exp(-e)). So picks compose as pure mechanisms do; with a delta
-    and many picks, ``peel`` is better.
+    Notes ----- *Privacy.* P(noise > v) falls by a factor of at most exp(s) when v rises by s. Given all other
+    noise, a candidate wins if its own noise exceeds a threshold that moves by at most e between neighbors, so
+    each pick is e-DP. Unlike that of the exponential mechanism, its privacy loss may range over an interval
+    longer than e: for two candidates, of length e + log(2 - exp(-e)). So picks compose as pure mechanisms do;
+    with a delta and many picks, ``peel`` is better.
 
-    Noise is drawn anew for each pick. The k best of one noisy draw have another law and another privacy: the
-    winner's noise tells something about where the second pick's may lie.
+    Noise is drawn afresh for each pick. The k best of one noisy draw have a different distribution and a
+    different privacy loss: the noise of the winner is informative about that of the runner-up.
     """
 
     api: ClassVar[int] = 3
@@ -54,19 +52,19 @@ class PermuteAndFlipSelector:
     constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
 
     def plan(self, request: SelectionRequest, /) -> StagePlan:
-        """Return one event per round, all picks at the largest epsilon that the budget allows.
+        """Return one event per round, all picks at the largest epsilon within the budget.
 
         Raises
         ------
         Unsuitable
-            If the accountant does not know the event.
+            If the accountant does not support the event.
         CalibrationFailed
             If the accountant finds no epsilon within the budget.
         """
         return plan_picks(request, PermuteAndFlip)
 
     def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
-        """Return candidates, best noisy score first; spends the epsilon per pick for each."""
+        """Return candidates, best noisy score first; each pick spends the calibrated epsilon."""
         return select_picks(scores, plan, meter, constant_work=self.constant_work)
 
 

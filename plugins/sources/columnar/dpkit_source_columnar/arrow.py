@@ -9,13 +9,13 @@ from pyarrow import ipc
 
 MAGIC = b"ARROW1"
 
-# What a stream begins with, and, with nothing to follow, ends with.
+# The beginning of a stream; followed by zeros, its end.
 CONTINUED = b"\xff\xff\xff\xff"
 _END = CONTINUED + bytes(4)
 
 
 def fields_of(file: pa.NativeFile) -> pa.Schema:
-    """Return what the file says about the columns."""
+    """Return the columns that the file declares."""
     return _opened(file, ipc.IpcReadOptions(use_threads=False)).schema
 
 

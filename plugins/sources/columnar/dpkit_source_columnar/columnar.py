@@ -20,26 +20,26 @@ from pyarrow.fs import FileInfo, FileSystem
 
 from dpkit_core.data.features import Written
 from dpkit_core.data.fields import held_in
-from dpkit_core.data.source import UNTYPED, ReadOptions, is_untyped
+from dpkit_core.data.source import UNTYPED, ReadOptions, cut, is_untyped
 from dpkit_core.errors import InvalidData
 from dpkit_source_columnar import arrow, parquet
 from dpkit_source_columnar.places import find, locate, refused
 
 SUFFIXES = (".parquet", ".feather", ".arrow", ".arrows", ".ipc")
 
-# How the files begin that are read.
+# The first bytes of the files that are read.
 _FORMATS = {b"PAR1": parquet, arrow.MAGIC: arrow, arrow.CONTINUED: arrow}
 
-# How those begin that are not, and what to do.
+# The first bytes of files that are not read, and the remedy.
 _OTHERS = {
     b"FEA1": "it is a Feather file of version 1, which is obsolete; save it again, as Parquet",
     b"PARE": "it is encrypted, and dpkit has no keys; write a decrypted copy where that is allowed",
 }
 
-# Bytes of a column that are fetched at once, from a disk and from elsewhere, where asking takes long.
+# Bytes of a column that are fetched at once, from a disk and from a remote, slower file system.
 _FETCHED, _FETCHED_FAR = 2**16, 2**22
 
-# What a folder is called where a key has no value.
+# The value in a folder's name that stands for no value.
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -102,11 +102,11 @@ class _File:
 
     @classmethod
     def of(cls, files: FileSystem, info: FileInfo, called: str, below: PurePosixPath) -> _File:
-        """Return what a file, and its path below the folder of all, say about it."""
+        """Return a file with the columns that it declares and those in its path below the common folder."""
         keys = _keys(below, called)
         with _told(called), files.open_input_file(info.path) as file:
             said = _format(file, called).fields_of(file)
-            # Neither what other tools noted about the fields nor a mark that looks like ours.
+            # Without metadata of other tools, which might look like ours.
             own = pa.schema([pa.field(field.name, field.type) for field in said])
         names = [*own.names, *keys]
         if (twice := next((name for name, times in Counter(names).items() if times > 1), None)) is not None:
@@ -130,8 +130,8 @@ class _File:
             batches_of = _format(file, self.called).batches_of
             for batch in batches_of(file, self.own, own, rows, _FETCHED if near else _FETCHED_FAR):
                 self._require_valid(batch.select(own))
-                for start in range(0, batch.num_rows, rows):
-                    yield self._completed(batch.slice(start, rows), schema)
+                for piece in cut(batch, rows):
+                    yield self._completed(piece, schema)
 
     def _completed(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         if not schema.names:
@@ -150,7 +150,7 @@ class _File:
         if (now.size, now.mtime_ns) != (self._info.size, self._info.mtime_ns):
             raise InvalidData(
                 f"{self.called} was changed or removed after it was opened, and each pass must see the "
-                "same records; run again when nothing writes to it"
+                "same records; run again when no program writes to it"
             )
         with self._files.open_input_file(self._info.path) as file:
             yield file
@@ -191,7 +191,7 @@ def _damaged(called: str) -> InvalidData:
 
 @contextmanager
 def _told(called: str) -> Iterator[None]:
-    """Say that a file cannot be read, without Arrow's own message, which may quote it."""
+    """Report that a file cannot be read, without Arrow's own message, which may quote it."""
     try:
         yield
     except MemoryError:
@@ -222,7 +222,7 @@ def _keys(below: PurePosixPath, called: str) -> dict[str, str | None]:
 
 
 def _of_one_format(called: str, found: Sequence[FileInfo]) -> Sequence[FileInfo]:
-    """Return the files that are tables by their names; beside them may lie what describes them."""
+    """Return the files whose names end like those of tables; others may lie next to them."""
     tables = [info for info in found if PurePosixPath(info.path).suffix.lower() in SUFFIXES]
     if not tables:
         raise InvalidData(
@@ -254,12 +254,12 @@ def _common(files: Sequence[_File]) -> pa.Schema:
         for one, its, another, names in ((first, known, other, theirs), (other, theirs, first, known)):
             if (absent := next((name for name in its if name not in names), None)) is not None:
                 raise InvalidData(
-                    f"{one.called} has a column {absent!r} and {another.called} has not; files that are read "
-                    "together need the same columns"
+                    f"{one.called} has a column {absent!r}, which {another.called} lacks; files that are "
+                    "read together need the same columns"
                 )
         for name, field in theirs.items():
             before, holder = known[name]
-            if pa.types.is_null(before.type):  # which says nothing, and any type goes with it
+            if pa.types.is_null(before.type):  # compatible with any type
                 known[name] = field, other
             elif not pa.types.is_null(field.type) and _holds(field) != _holds(before):
                 raise InvalidData(
@@ -270,9 +270,9 @@ def _common(files: Sequence[_File]) -> pa.Schema:
 
 
 def _holds(field: pa.Field) -> str:
-    """Return what a column holds; types of one word are encoded alike."""
+    """Return what a column holds, in words; types with the same words are encoded alike."""
     if is_untyped(field):
         return "the names of folders"
-    # What is written otherwise than plain text, or entry by entry.
+    # These are not encoded like plain types of the same kind.
     special = isinstance(field.type, pa.BaseExtensionType) or pa.types.is_union(field.type)
     return str(field.type) if special else held_in(field)

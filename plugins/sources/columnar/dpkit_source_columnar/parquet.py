@@ -11,17 +11,17 @@ import pyarrow.parquet as pq
 def _opened(file: pa.NativeFile, fetched: int) -> pq.ParquetFile:
     return pq.ParquetFile(
         file,
-        # Without a buffer of its own, a column is fetched by whole row groups.
+        # Without a buffer, whole row groups of a column are fetched.
         pre_buffer=False,
         buffer_size=fetched,
         page_checksum_verification=True,
-        # Its nanoseconds end in the year 2262, and what is beyond would silently be another date.
+        # In nanoseconds, a date after the year 2262 would silently become another one.
         coerce_int96_timestamp_unit="us",
     )
 
 
 def fields_of(file: pa.NativeFile) -> pa.Schema:
-    """Return what the footer says about the columns."""
+    """Return the columns that the footer declares."""
     with _opened(file, 0) as opened:
         return opened.schema_arrow
 
@@ -34,11 +34,11 @@ def batches_of(
     Raises
     ------
     pa.ArrowInvalid
-        If a column has not as many entries as the footer says.
+        If a column does not have as many entries as the footer declares.
     """
     with _opened(file, fetched) as opened:
-        # Each row group alone: a column that ends early in one would be continued by that of the next, and
-        # its entries would come beside those of other records.
+        # Each row group alone: if a column ended early in one, it would continue with entries of the next,
+        # next to those of other records.
         for group in range(opened.num_row_groups):
             missing = opened.metadata.row_group(group).num_rows
             for batch in opened.iter_batches(
@@ -47,4 +47,4 @@ def batches_of(
                 missing -= batch.num_rows
                 yield batch
             if missing:
-                raise pa.ArrowInvalid("a row group has not as many records as the footer says")
+                raise pa.ArrowInvalid("a row group does not have as many records as the footer declares")

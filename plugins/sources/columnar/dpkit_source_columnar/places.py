@@ -16,24 +16,24 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSy
 
 from dpkit_core.errors import InvalidData, InvalidOption
 
-# What may be in the query of an address. Others, such as a client's secret or a signature, open a door.
+# The parameters that an address may have. Others, such as a client's secret or a signature, give access.
 _PUBLIC = frozenset({"region", "endpoint_override", "scheme", "project_id", "retry_limit_seconds", "user"})
 
 _ADDRESS = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
 
-# What other tools leave beside the records.
+# The names of files that other tools leave next to tables begin like this.
 _HIDDEN = (".", "_")
 
 
 def locate(where: str) -> tuple[FileSystem, str, str]:
-    """Return the file system of a path or an address, the path in it, and what messages call it.
+    """Return the file system of a path or an address, the path in it, and its name in messages.
 
     Raises
     ------
     InvalidOption
-        If the address has a password or what serves as one.
+        If the address has a password or another secret.
     InvalidData
-        If it is no address of a file system that pyarrow knows.
+        If it is not the address of a file system that pyarrow knows.
     """
     if (scheme := _ADDRESS.match(where)) is None:
         return LocalFileSystem(use_mmap=False), Path(where).as_posix(), where
@@ -60,7 +60,7 @@ def _require_no_secret(where: str, scheme: str) -> None:
         asked = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
         moved = ":" in host and (parts.port is None or "@" in where.partition(host)[2])
         secret = ":" in user or moved or not asked <= _PUBLIC
-    except ValueError:  # raised for a port that is no number
+    except ValueError:  # a port that is not a number
         secret = True
     if secret:
         raise InvalidOption(
@@ -71,7 +71,7 @@ def _require_no_secret(where: str, scheme: str) -> None:
 
 
 def refused(called: str, error: OSError) -> InvalidData | None:
-    """Return what the operating system has to say; None where the error is another's."""
+    """Return an error with the operating system's reason; None if it gives none."""
     return InvalidData(f"cannot read {called}: {os.strerror(error.errno)}") if error.errno else None
 
 

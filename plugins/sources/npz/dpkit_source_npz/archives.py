@@ -1,7 +1,7 @@
-"""NPZ files, read without trust: no code is run, and no memory is allocated on their word.
+"""NPZ files, read without trust: no code is run, and no memory is allocated because a header claims it.
 
-An NPZ file is a zip archive of arrays, each with a header that says what follows. NumPy believes the header.
-Here the size that it claims is compared with the size of the member, and that with the memory of the machine,
+An NPZ file is a zip archive of arrays, each with a header that describes it. NumPy trusts the header. Here
+the size that it claims is compared with the size of the member, and that with the memory of the machine,
 before anything is unpacked.
 """
 
@@ -31,7 +31,7 @@ def read_arrays(path: Path, names: Sequence[str]) -> tuple[dict[str, npt.NDArray
     Raises
     ------
     InvalidData
-        If the file is damaged, an array is not what its header says, or there is no memory for it.
+        If the file is damaged, an array does not match its header, or does not fit in memory.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -45,7 +45,7 @@ def read_arrays(path: Path, names: Sequence[str]) -> tuple[dict[str, npt.NDArray
         raise
     except MemoryError as error:
         raise InvalidData(f"cannot read {path}: there is not enough memory for it") from error
-    # All that zipfile and NumPy raise where bytes are not what they should be.
+    # All that zipfile and NumPy raise for malformed bytes.
     except (OSError, ValueError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise InvalidData(
             f"cannot read {path}: it is not an NPZ file of plain arrays (arrays of Python objects are not "
@@ -72,7 +72,7 @@ def _array(member: IO[bytes], size: int) -> npt.NDArray[Any]:
 
 
 def _memory() -> float:
-    """Return the bytes of memory of this machine, where it tells."""
+    """Return this machine's memory in bytes, infinite if unknown."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):

@@ -81,7 +81,7 @@ class NpzSource:
         """Yield the columns; what lies in Fortran order is not copied."""
         fields = self.fields
         schema = pa.schema([fields.field(name) for name in wanted])
-        # To have as many records, a batch without columns is made from one that has y.
+        # A batch without columns must have its number of records, so it is made from one with y.
         places = [fields.get_field_index(name) for name in wanted] or [len(self._names) - 1]
         for start in range(0, len(self._y), rows):
             columns = [self._wrapped(place, start, rows) for place in places]
@@ -103,11 +103,11 @@ class NpzSource:
             ) from None
 
     def close(self) -> None:
-        """Do nothing: the file was closed when it had been read."""
+        """Do nothing: the file was closed after it was read."""
 
 
 def _plain(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an array that Arrow knows: in the order of bytes of this machine, and of 64 bits at most."""
+    """Return an array in a type that Arrow has: in native byte order, and of at most 64 bits."""
     if array.dtype == np.longdouble:
         return array.astype(np.float64, copy=False)
     return array.astype(array.dtype.newbyteorder("="), copy=False)

@@ -1,4 +1,4 @@
-"""Addresses of databases: what may be shown of them, and what they must not contain."""
+"""Addresses of databases: which parts may be shown, and what they must not contain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 from dpkit_core.errors import InvalidOption
 
-# What libpq takes by these names is secret.
+# Options of libpq that are secret.
 _SECRETS = {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
 _HOST = r"(?:\[[0-9A-Fa-f:.%]+\]|[^\s:,\[\]@/\\]*)(?::\d*)?"
 _HOSTS = re.compile(f"{_HOST}(?:,{_HOST})*")
@@ -39,13 +39,12 @@ def server_of(url: str) -> Server:
     Raises
     ------
     InvalidOption
-        If a password is in it, whatever else is wrong; or if the parts cannot be told apart for sure. Nothing
-        of the URL is in these messages.
+        If it contains a password, whatever else is wrong; or if its parts are ambiguous. The messages contain
+        nothing of the URL.
     """
     scheme, _, rest = url.partition("://")
     parts = re.fullmatch(r"(?:([^@/?#]*)@)?([^@/?#]*)(?:/([^@?#]*))?(?:\?([^@#]*))?", rest)
-    # Where the user ends cannot be told if one of the signs that part a URL stands in a name, or in a
-    # password.
+    # If a name or a password contains a separator of URLs, it is unclear where the user ends.
     user, hosts, database, query = parts.groups("") if parts else (rest.rpartition("@")[0], "", "", "")
     options = dict(parse_qsl(query, keep_blank_values=True))
     if ":" in user or _SECRETS & {name.strip().lower() for name in options}:
@@ -71,9 +70,7 @@ def file_of(where: str, scheme: str) -> Path:
     Raises
     ------
     InvalidOption
-        If the URL has a host, a user or options, which a file has not; none of them is in the message.
-    InvalidData
-        If no such file is there.
+        If the URL has a host, a user or options, which no file has; the message contains none of them.
     """
     path = Path(where)
     if where.startswith(f"{scheme}:"):

@@ -17,10 +17,10 @@ import pyarrow as pa
 from duckdb.sqltypes import DuckDBPyType
 
 from dpkit_core.data.features import Written
-from dpkit_core.data.source import ReadOptions, Source, tried
+from dpkit_core.data.source import ReadOptions, Source, cut, tried
 from dpkit_core.errors import DpkitError, InvalidData
 from dpkit_source_sql.address import file_of
-from dpkit_source_sql.entries import cut, require_readable, require_text, unreadable
+from dpkit_source_sql.entries import require_readable, require_text, unreadable
 from dpkit_source_sql.passes import Passes
 from dpkit_source_sql.tables import Relation, chosen, quoted
 
@@ -41,7 +41,7 @@ SELECT schema_name, view_name, schema_name = 'main' FROM duckdb_views()
 WHERE NOT internal AND database_name = current_database()
 ORDER BY 3 DESC, 1, 2
 """
-# Each type that is read, and how it is told. Decimals and large integers arrive as exact decimals.
+# Each type that is read, and its type in Arrow. Decimals and large integers arrive as exact decimals.
 _TYPES = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),

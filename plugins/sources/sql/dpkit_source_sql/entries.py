@@ -1,8 +1,8 @@
-"""Batches from a driver: refuses types and text that cannot be read, and cuts batches to size."""
+"""Batches from a driver: types and text that cannot be read are refused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import pyarrow as pa
 
@@ -29,7 +29,7 @@ def unreadable(kind: str, engine: str) -> pa.DataType:
 
 
 def require_text(called: str, batch: pa.RecordBatch) -> None:
-    """Raise ``InvalidData`` if the text of a column is no UTF-8, which a database may hold."""
+    """Raise ``InvalidData`` if the text of a column is not UTF-8, which a database may hold."""
     for field, column in zip(batch.schema, batch.columns, strict=True):
         if pa.types.is_string(field.type):
             try:
@@ -41,9 +41,3 @@ def require_text(called: str, batch: pa.RecordBatch) -> None:
                 f"column {field.name!r} of {called} contains text that is not UTF-8; create a view that "
                 "converts it, and name the view"
             )
-
-
-def cut(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a batch, at most ``rows`` at once."""
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)

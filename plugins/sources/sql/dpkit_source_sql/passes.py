@@ -12,7 +12,7 @@ from dpkit_core.errors import InvalidData
 
 
 class Passes:
-    """The pass that a connection is reading: one at a time, so that another ends it."""
+    """The current pass of a connection: there is one at a time, so the next one ends it."""
 
     def __init__(self) -> None:
         self._now: ExitStack | None = ExitStack()
@@ -20,7 +20,7 @@ class Passes:
     def read(
         self, begin: Callable[[ExitStack], Iterator[pa.RecordBatch]], explain: Explain
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of what ``begin`` opens, which is closed at their end, or when they are left."""
+        """Yield the batches of what ``begin`` opens; closes it at their end, or when the caller stops."""
         self._end()
         with ExitStack() as opened:
             self._now = opened
@@ -33,7 +33,7 @@ class Passes:
                     )
 
     def close(self) -> None:
-        """End the pass; there is none after it."""
+        """End the pass; no other can begin."""
         if self._now is not None:
             self._end()
         self._now = None

@@ -1,7 +1,7 @@
 """A table or view of PostgreSQL, through ADBC.
 
-All passes read in one transaction at REPEATABLE READ, so they see what was committed before the first of
-them, whatever others write meanwhile; it is READ ONLY. Names and types are those of a statement that is
+All passes read in one READ ONLY transaction at REPEATABLE READ, so they see what was committed before the
+first of them, whatever is written later. Names and types are those of a statement that is
 prepared and never executed.
 
 ``NUMERIC`` arrives as exact text in an extension type, so the encoder knows that a program wrote it, and does
@@ -20,14 +20,14 @@ import pyarrow as pa
 from adbc_driver_manager import Error
 
 from dpkit_core.data.features import Written
-from dpkit_core.data.source import ReadOptions, Source
+from dpkit_core.data.source import ReadOptions, Source, cut
 from dpkit_core.errors import DpkitError, InvalidData
 from dpkit_source_sql.address import Server, server_of
-from dpkit_source_sql.entries import cut, require_readable, require_text, unreadable
+from dpkit_source_sql.entries import require_readable, require_text, unreadable
 from dpkit_source_sql.session import Session
 from dpkit_source_sql.tables import Relation, chosen, quoted
 
-# Others: money arrives as a number of cents, oid with a sign that it has not.
+# Not other types: money arrives as a number of cents, and oid, which is unsigned, as signed.
 _INTEGERS = {"int2", "int4", "int8"}
 _BATCH = 2**22
 
@@ -45,7 +45,7 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog',
 ORDER BY 3 DESC, 1, 2
 """
 
-# What libpq says of a connection that it did not get, and what is said here.
+# Part of libpq's message when a connection fails, and what is reported here.
 _REFUSALS = (
     ("could not translate host name", "unknown host"),
     ("Connection refused", "refused"),
@@ -100,7 +100,7 @@ def open_postgresql(where: str, options: ReadOptions) -> Source:
     InvalidOption
         If a password is in the URL; if the URL or the table is not understood, or no table is named.
     InvalidData
-        If there is no connection: the host, the database and why.
+        If the connection fails; names the host, the database and the reason.
     """
     server = server_of(where)
     options.require_only(server.shown, "table")

@@ -19,7 +19,7 @@ from dpkit_source_sql.passes import Passes
 class Session:
     """A connection, and its transaction, which last until it is closed.
 
-    Statements and readers are closed before the connection, and that before the database, as ADBC wants it.
+    Statements and readers are closed before the connection, and that before the database, as ADBC requires.
     """
 
     def __init__(self, driver: str, uri: str, explain: Explain) -> None:
@@ -35,7 +35,7 @@ class Session:
         self._opened.callback(self._passes.close)
 
     def execute(self, sql: str, explain: Explain) -> None:
-        """Execute what has no result."""
+        """Execute a statement without a result."""
 
         def execute() -> None:
             with AdbcStatement(self._connection) as statement:
@@ -69,5 +69,5 @@ class Session:
         return self._passes.read(begin, explain)
 
     def close(self) -> None:
-        """End what is read, the transaction and the connection."""
+        """End the pass, the transaction and the connection."""
         self._opened.close()

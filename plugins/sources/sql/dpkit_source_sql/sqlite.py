@@ -3,11 +3,11 @@
 In SQLite each entry has its own type, whatever is declared, and ADBC's driver takes the type of a column from
 the first entries that it sees. So the query casts each entry to its column's type, by a rule about that entry
 and the declaration alone, and begins with a made-up record, later dropped, that shows the driver the types.
-An extra column says which entry cannot be cast.
+An extra column marks entries that cannot be cast.
 
 A column is numeric if it is declared so: by SQLite's own rule for ``INTEGER`` and ``REAL``, and by the
 names of other numeric and boolean types. It is text if it is declared so. For other declarations (such as
-dates, for which SQLite has no type) or none, the schema says what the column holds.
+dates, for which SQLite has no type) or none, the schema declares what the column holds.
 
 All passes read in one transaction of a connection that cannot write. The library is ADBC's own: two copies of
 SQLite in one process would undo each other's locks on a file.
@@ -28,10 +28,10 @@ import pyarrow.compute as pc
 
 from dpkit_core.data.encode import NOTHING
 from dpkit_core.data.features import Written
-from dpkit_core.data.source import UNTYPED, ReadOptions, Source
+from dpkit_core.data.source import UNTYPED, ReadOptions, Source, cut
 from dpkit_core.errors import DpkitError, InvalidData
 from dpkit_source_sql.address import file_of
-from dpkit_source_sql.entries import cut, require_text
+from dpkit_source_sql.entries import require_text
 from dpkit_source_sql.session import Session
 from dpkit_source_sql.tables import Relation, chosen, quoted
 
@@ -114,10 +114,10 @@ class _Column:
     @classmethod
     def of(cls, field: pa.Field, written: Written) -> _Column:
         name = quoted(field.name)
-        # By SQLite's order of types, numbers come before text, and text before bytes; to compare is faster
-        # than to ask for the type.
+        # By SQLite's order of types, numbers come before text, and text before bytes; a comparison is
+        # faster than typeof().
         if pa.types.is_floating(field.type):
-            # An import leaves empty text, which means a missing value in a numeric column.
+            # Imports leave empty text, which means a missing value in a numeric column.
             nothing = ", ".join(map(_literal, dict.fromkeys([*NOTHING, *written.missing])))
             blank = f"typeof({name}) = 'text' AND trim({name}, char(9, 10, 11, 12, 13, 32)) IN ({nothing})"
             entry = f"CASE WHEN {name} >= '' THEN NULL ELSE CAST({name} AS REAL) END"

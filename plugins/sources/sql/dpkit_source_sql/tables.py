@@ -17,7 +17,7 @@ _MANY = 20
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL has it, whatever is in it.
+    """Return a name quoted for SQL, whatever it contains.
 
     >>> print(quoted('the "new" ones'))
     "the ""new"" ones"
@@ -27,7 +27,7 @@ def quoted(name: str) -> str:
 
 @attrs.frozen
 class Relation:
-    """A table or view. ``alone`` says that its name, without that of its schema, leads to it."""
+    """A table or view. ``alone``: its name finds it without that of its schema."""
 
     schema: str
     name: str
@@ -46,21 +46,21 @@ class Relation:
 
 
 def chosen(wanted: str | None, there: Sequence[Relation], database: str) -> Relation:
-    """Return the relation that is called so, exactly.
+    """Return the relation of exactly this name.
 
     Parameters
     ----------
     wanted
         ``table`` or ``schema.table``; a part that holds a dot is in quotes.
     there
-        What the database has, in the order in which a name is looked up.
+        The relations of the database, in the order in which a name is looked up.
     database
-        What messages call it.
+        Its name in messages.
 
     Raises
     ------
     InvalidOption
-        If nothing is wanted, or what is wanted is not there: with what there is.
+        If no name is given, or no relation has it; lists the relations.
     """
     names = list(dict.fromkeys(relation.shown for relation in there))
     if wanted is None:
@@ -81,7 +81,7 @@ def chosen(wanted: str | None, there: Sequence[Relation], database: str) -> Rela
     raise InvalidOption(
         f"{database} has no table or view {wanted} that you may see; "
         + (f"did you mean {' or '.join(near)}?" if near else _told(names))
-        + (". A query is not read: make a view of it" if wanted.lower().startswith("select ") else "")
+        + (". Queries are not accepted: create a view" if wanted.lower().startswith("select ") else "")
     )
 
 

@@ -1,4 +1,4 @@
-"""The lines of a text file as UTF-8, whatever its compression and encoding, as often as needed.
+"""The lines of a text file as UTF-8, whatever its compression and encoding; can be read repeatedly.
 
 Lines end at line feeds. Text is decoded before it is split, by a strict decoder that is always in its initial
 state at a line feed: only such encodings are accepted.
@@ -22,7 +22,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from dpkit_core.data.once import HELD, spooled
+from dpkit_core.data.source import HELD, spooled
 from dpkit_core.errors import InvalidData, InvalidOption
 
 # The longest line, in bytes of UTF-8. No block that is read at once may become longer than this.
@@ -30,15 +30,14 @@ LINE = 2**24
 
 _PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 
-# By the names that Python gives them. In the family of ISO 2022, in UTF-7 and in HZ, a shift in one line
-# changes what the next ones say.
+# Names as in Python. In the ISO 2022 family, UTF-7 and HZ, a shift in one line affects the next ones.
 _LOCAL = re.compile(
     r"ascii|utf-(8|16|32)|utf-(16|32)-[bl]e|iso8859-\d+|cp\d+|koi8-[rtu]|mac-\w+|shift_jis|euc_jp|euc_kr|"
     r"gb2312|gbk|gb18030|big5"
 )
 _LISTED = (
     "utf-8, utf-16, utf-32, latin-1, iso8859-2 to -16, cp1252 and other code pages, koi8-r, koi8-u, "
-    "mac-roman and its kin, shift_jis, euc_jp, euc_kr, gb2312, gbk, gb18030, big5"
+    "mac-roman and related ones, shift_jis, euc_jp, euc_kr, gb2312, gbk, gb18030, big5"
 )
 _OTHERS = {  # the first four bytes of files that are often given the wrong name
     b"PAR1": "a Parquet file; rename it to .parquet",
@@ -97,7 +96,7 @@ class Lines:
         if not mark:
             raise InvalidData(f"{called} is empty; give a table with a header and records")
         if (other := _OTHERS.get(mark)) is not None:
-            raise InvalidData(f"{called} is no text, but begins as {other}")
+            raise InvalidData(f"{called} is not text: it begins like {other}")
         marked = next((name for bom, name in _MARKS.items() if mark.startswith(bom)), None)
         if codec is not None and marked is not None and not marked.startswith(codec):
             raise InvalidData(
@@ -108,9 +107,8 @@ class Lines:
         return cls(called, marked or codec or "utf-8", held, seen)
 
     def blocks(self, size: int) -> Iterator[tuple[int, bytes]]:
-        """Yield blocks of whole lines, of which ``size`` bytes are read at once, each after its first place.
+        """Yield blocks of whole lines, each with the number of lines before it; reads ``size`` bytes at once.
 
-        That is the number of lines before it.
         Each line ends with a line feed, and each block begins with an empty line that is not in the file.
 
         Raises
@@ -143,7 +141,7 @@ class Lines:
             yield line, b"\n" + rest + b"\n"
 
     def _decoded(self, decoder: codecs.IncrementalDecoder, more: bytes) -> tuple[bytes, str]:
-        """Return bytes as UTF-8, and what is wrong with the line that cannot be decoded."""
+        """Return bytes as UTF-8, and the fault of the line that cannot be decoded."""
         if self.codec == "utf-8" and more.isascii() and not decoder.getstate()[0]:
             return more, ""  # as below, and faster
         try:
@@ -165,7 +163,7 @@ class Lines:
             raw.close()
             raise InvalidData(
                 f"{self.called} was changed after it was opened, and each pass must see the same records; "
-                "run again when nothing writes there"
+                "run again when no program writes to it"
             )
         with raw, pa.CompressedInputStream(raw, packed) if packed else raw as file:
             yield file
@@ -175,8 +173,8 @@ _LONG = f"is longer than {LINE >> 20} MiB, and a record is one line; correct the
 
 
 _MANY = (
-    "cannot read {}: it stands for several files, and files of text are read one at a time; make one of them "
-    "first, such as by duckdb -c \"copy (from read_csv('FOLDER/*.csv', all_varchar = true)) to "
+    "cannot read {}: it stands for several files, and text files are read one at a time; combine them "
+    "first, for example with duckdb -c \"copy (from read_csv('FOLDER/*.csv', all_varchar = true)) to "
     "'TABLE.parquet'\""
 )
 
@@ -190,8 +188,8 @@ def _codec(encoding: str | None) -> str | None:
         codec = ""
     if not _LOCAL.fullmatch(codec):
         raise InvalidOption(
-            f"the encoding is {encoding!r}, which is unknown, or in which a line cannot be read without "
-            f"those before it; dpkit reads {_LISTED}. Save the file as UTF-8"
+            f"the encoding is {encoding!r}, which is unknown, or whose lines cannot be read without "
+            f"those before them; dpkit reads {_LISTED}. Save the file as UTF-8"
         )
     return codec
 
@@ -211,7 +209,7 @@ def _read(file: Any, size: int, called: str) -> bytes:
     try:
         found: bytes = file.read(size)
     except OSError as error:
-        packed = f"it is not compressed as its name says, {Path(called).suffix}, or damaged"
+        packed = f"it is damaged, or not compressed as {Path(called).suffix} files are"
         raise InvalidData(f"cannot read {called}: {error.strerror or packed}; correct the file") from error
     return found
 
@@ -219,7 +217,7 @@ def _read(file: Any, size: int, called: str) -> bytes:
 def _held(
     called: str, where: str, spool: Path | None
 ) -> tuple[pa.Buffer, None] | tuple[None, tuple[int, int]]:
-    """Return all bytes of what can be read only once; of a regular file, its state."""
+    """Return all bytes of input that can be read only once, or the state of a regular file."""
     if where == "-":
         return _kept(sys.stdin.buffer, called, spool), None
     with _opened(where) as file:

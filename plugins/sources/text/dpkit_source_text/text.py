@@ -14,7 +14,7 @@ it inside, and closes: what follows ends the field, or is the quote that makes i
 reader is outside at the end of every line, which ends the record, and begins each line in the same state.
 Parity without positions is not enough: ``a"b,"x`` has two quotes, the first of which opens nothing.
 
-NumPy checks the rule for a block of lines, and pyarrow parses the block. Three of its habits would break
+NumPy checks the rule for a block of lines, and pyarrow parses the block. Three of its properties would break
 locality or leak values, and are worked around:
 
 - It drops a byte order mark at the start of its input. So a block begins with an empty line, which is not a
@@ -129,7 +129,7 @@ class TextSource:
             )
         delimiter = _require_delimiter(lines.called, head, options, delimiter)
         _require_rule(lines.called, 0, head, delimiter)
-        # Read as any other line is, with numbers for names.
+        # Parsed like any other line, with numbers for names.
         places = [str(place) for place in range(_fields_in(head, delimiter))]
         header = _parsed(head, delimiter, places, places)
         assert header is not None
@@ -153,7 +153,7 @@ class TextSource:
                 continue
             found = _parsed(block, self._delimiter, names, columns, plain)
             if found is None and plain.names:
-                plain = _Plain()  # what pyarrow cannot read in one block, it mostly cannot in the others
+                plain = _Plain()  # likely in the other blocks, too
                 found = _parsed(block, self._delimiter, names, columns)
             if found is None:
                 raise InvalidData(f"{self.called}, {self._ragged(line, block)}")
@@ -169,7 +169,7 @@ class TextSource:
             yield (line, block) if line else (1, block[block.index(b"\n", 1) :])
 
     def _ragged(self, line: int, block: bytes) -> str:
-        """Return what is wrong with the first line whose number of fields differs from the header's."""
+        """Return the fault of the first line whose number of fields differs from the header's."""
         wanted, between = len(self.fields.names), _SEPARATORS.get(self._delimiter, repr(self._delimiter))
         for number, text in enumerate(block.split(b"\n")[1:-1], line + 1):
             if text.strip(b"\r") and (found := _fields_in(text, self._delimiter)) != wanted:
@@ -177,12 +177,12 @@ class TextSource:
                     f"line {number} has {found} fields where the header has {wanted}; correct the line, and "
                     f"put fields that contain {between} in quotes"
                 )
-        # Nothing else is known that pyarrow refuses.
+        # No other fault is known that pyarrow refuses.
         return f"line {line + 1} or one of the next cannot be parsed; save the file again, or as Parquet"
 
 
 def _outside(line: bytes) -> bytes:
-    """Return the text outside of quotes, in a line that follows the rule: they open and close in turn."""
+    """Return the text outside quotes, in a line that follows the rule: quotes open and close alternately."""
     return b"".join(line.split(b'"')[::2])
 
 

@@ -218,8 +218,7 @@ def test_packed_files_are_read_and_damaged_ones_refused(table, suffix, pack):
     for damaged in (packed[:-9], content):
         path = table(damaged, f"damaged.csv{suffix}")
         assert refused(path) == (
-            f"cannot read {path}: it is not compressed as its name says, {suffix}, or damaged; correct the "
-            "file"
+            f"cannot read {path}: it is damaged, or not compressed as {suffix} files are; correct the file"
         )
 
 
@@ -235,7 +234,7 @@ def test_what_is_not_there_is_refused(table, tmp_path):
     )
     for several in (str(tmp_path), str(tmp_path / "*.csv")):
         assert refused(several).startswith(
-            f"cannot read {several}: it stands for several files, and files of text"
+            f"cannot read {several}: it stands for several files, and text files"
         )
     assert "null byte" in refused("a\0b.csv")
     assert refused(table("")).endswith("table.csv is empty; give a table with a header and records")

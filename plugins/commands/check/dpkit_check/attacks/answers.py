@@ -1,7 +1,8 @@
-"""Attacks on what is made of answers: the same answers must release the same, whatever the data."""
+"""Attacks on what is computed from the meter's answers: the same answers give the same release."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from dpkit_check.cases.parts import each_variant
 from dpkit_check.cases.plans import claiming, denial, keeping_plan
 from dpkit_check.cases.regressors import RegressorCase, every_regression, regressions
-from dpkit_check.cases.scenes import judged
+from dpkit_check.cases.scenes import Pair, judged
 from dpkit_check.cases.selectors import SelectorCase, claimed_selection, thresholds
 from dpkit_check.instrument import Answers, Transcript, given, opened, plain
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
@@ -30,42 +31,43 @@ SHAPES: tuple[tuple[int, tuple[int, ...]], ...] = (
     (4, (4,)),
     (5, (2, 3)),
 )
-# How many answers of the meter are replaced by such as are rare.
+# How many times the answers of the meter are replaced by rare ones.
 RARE_ANSWERS = 4
 # Rounds in which scores are read off components.
 READINGS = 3
-# Deviations of noise: nothing is further off, except with a probability of 10^-20.
+# Deviations of noise: a draw is further off with probability below 10^-20.
 FAR = 10.0
-# Tables whose records are asked for sums.
+# Pairs of tables whose sums are compared.
 SUMMED = 3
 
 
 @attack("privacy", kinds=("selector",))
 def check_picks_follow_from_answers(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """With the same answers of the meter, scores that share nothing have the same picks, however many.
+    """Given the same answers from the meter, unrelated scores lead to the same picks, however many.
 
-    Nor are other candidates handed to the meter: which are left follows from earlier picks and public coins.
+    The candidates passed to the meter must agree, too: they follow from earlier picks and public coins.
 
-    If this fails: something reaches the picks around the meter: candidates that are left out by their scores,
-    an order, a tie, a default.
+    If this fails: something bypasses the meter: candidates dropped by their scores, an order, a tie, a
+    default. Compute the picks from the meter's answers alone.
     """
     rng = np.random.default_rng(trial.seed)
     tried, found = 0, False
-    for variant in each_variant(make):
-        for features, picks in SHAPES:
-            case = claimed_selection(variant, features, picks)
-            if case is None:
-                continue
-            found = True
-            for _ in range(4 * trial.effort):
-                pair = [_world(case, rng) for _ in picks], [_world(case, rng) for _ in picks]
-                if not _picked_alike(case, pair, seed=trial.seed):
-                    break
-                tried += 1
+    for variant, (features, picks) in itertools.product(each_variant(make), SHAPES):
+        case = claimed_selection(variant, features, picks)
+        if case is None:
+            continue
+        found = True
+        for _ in range(4 * trial.effort):
+            pair = [_world(case, rng) for _ in picks], [_world(case, rng) for _ in picks]
+            if not released_alike(case, pair, seed=trial.seed):
+                break
+            tried += 1
     if not found:
-        raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
+        raise NotApplicable(
+            "the selector rejects every request of the kit as unsuitable, or claims no privacy"
+        )
     if not tried:
-        raise NotApplicable("it draws by a sampler of its own")
+        raise NotApplicable("it draws with its own sampler, whose answers cannot be repeated")
     return Evidence(number_of(tried, "selection"), tried)
 
 
@@ -77,36 +79,17 @@ def _world(case: SelectorCase, rng: np.random.Generator) -> Vector:
     return chosen
 
 
-@judged("answered_again")
-def _picked_alike(case: SelectorCase, pair: Sequence[list[Vector]], *, seed: int) -> bool:
-    """Fail if both scores lead to other picks or candidates; return whether all that was drawn was seen."""
-    first = Transcript(seed=seed)
-    second = first.follower()
-    one, other = (
-        case.selected(values, transcript) for values, transcript in zip(pair, (first, second), strict=True)
-    )
-    if first.opaque or second.opaque:
-        return False
-    require(one == other, f"with the same answers of the meter, {one} and {other} were picked ({case.name})")
-    same_number = len(first.candidates) == len(second.candidates)
-    require(
-        same_number and all(map(np.array_equal, first.candidates, second.candidates)),
-        f"with the same answers of the meter, it was asked to select among other candidates ({case.name})",
-    )
-    return True
-
-
 @attack("privacy", kinds=("selector",))
 def check_scores_are_read_off_releases(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """A selector that reads shows a scorer the noisy components that it was charged for, once, and no others.
+    """A selector that reads passes each noisy release to the scorer once, after it was charged, unchanged.
 
-    If this fails: release the components by the meter first, and pass on what it returned and the deviation
-    of the planned event.
+    If this fails: release the components through the meter first, then pass on what it returned and the
+    deviation of the planned event.
     """
     samples = 0
     for number, case in enumerate(thresholds(make)):
         if not case.reads:
-            raise NotApplicable("it reads no scores off noisy components")
+            raise NotApplicable("the selector does not read scores from noisy components")
         meter = opened(Answers((trial.seed, number)), case.plan, case.request.neighboring)
         values = np.arange(float(case.features))
         with keeping_plan():
@@ -121,29 +104,39 @@ def check_scores_are_read_off_releases(make: Factory[TopKSelector], trial: Trial
                 shown = Scores(values.copy(), round_, np.array([True, False, True, True]), read)
                 chosen = case.above(shown, meter)
                 samples += 1
-                require(chosen == [0], f"chose {chosen} of scores {answer} where candidate 1 is closed")
-                require(len(asked) == 1, f"asked {len(asked)} times for the scores of one release")
+                require(
+                    chosen == [0],
+                    f"selected {chosen} from the scores {answer}; it must be [0], as 1 is no candidate",
+                )
+                require(
+                    len(asked) == 1,
+                    f"called the scorer {len(asked)} times for one release; it must be called once",
+                )
                 ((noisy, deviation, draws_before),) = asked
-                require(draws_before == r + 1, "asked for scores before the components were released")
+                require(draws_before == r + 1, "called the scorer before the components were released")
                 event = case.plan.events[r]
                 if isinstance(event, Gaussian) and isinstance(event.sensitivity, float):
                     promised = event.noise_multiplier * event.sensitivity
-                    require(deviation == promised, f"the deviation is {promised}, not {deviation}")
+                    require(
+                        deviation == promised,
+                        f"passed deviation {deviation} to the scorer; the planned event has {promised}",
+                    )
                 far = float(np.abs(noisy - values).max())
                 require(
                     noisy.shape == values.shape and far < FAR * deviation and (far > 0 or len(values) == 1),
-                    f"{values} were shown as {noisy}, with noise of deviation {deviation:g}",
+                    f"passed {noisy} to the scorer for the values {values}; without noise of deviation "
+                    f"{deviation:g}, or with far more",
                 )
     return Evidence(f"{number_of(samples, 'release')} of components", samples)
 
 
 @attack("privacy", kinds=("regressor",))
 def check_model_is_made_of_answers(make: Factory[Regressor], trial: Trial) -> Evidence:
-    """Fits to tables that share nothing, with the same answers of the meter, release the same document.
+    """Given the same answers from the meter, fits to unrelated tables release the same document.
 
-    Tables of one record to a thousand, random and alike in all columns; answers as they were drawn, and rare
-    ones: nothing, less than nothing, very much. What is left of a record beside the meter's answers is a
-    leak, one run of each finds it. Nothing is said of fits that draw by a sampler of their own.
+    Tables of one record to a thousand, random or with equal columns; answers as drawn, and rare ones: zero,
+    negative, very large. Any difference is a leak, and one run on each table shows it. Fits that draw with
+    their own sampler cannot be compared.
 
     If this fails: the model, its words, its shape or the refusal is computed from records. Use the noisy sums
     and public facts alone, also for the number of records where that is private.
@@ -173,11 +166,11 @@ def check_model_is_made_of_answers(make: Factory[Regressor], trial: Trial) -> Ev
                 fits += 1
                 if not second.opaque and outcome != other:
                     released_alike(case, (base, changed), samples=fits)
-                    _require_one_document(case, (base, changed), outcome, other)
+                    require_one_release(case, (base, changed), outcome, other)
             if case.often and records == 17:
                 fits += _rarely_answered(case, rng, (base, changed), first, trial)
     if not fits:
-        raise NotApplicable("every fit draws by a sampler of its own")
+        raise NotApplicable("every fit draws with its own sampler, whose answers cannot be repeated")
     return Evidence(number_of(fits, "fit"), fits)
 
 
@@ -188,10 +181,10 @@ def _rarely_answered(
     drawn: Transcript,
     trial: Trial,
 ) -> int:
-    """Fail if fits to two tables differ after answers that are rare; return how many fits were made."""
+    """Fail if fits to two tables differ after rare answers; return how many fits were made."""
     fits = 0
     for number in range(max(1, case.affordable(RARE_ANSWERS)) * trial.effort):
-        # Each for all answers at first, then any of them for each.
+        # First one kind for all answers, then any kind for each.
         chosen = [number if number < len(_RARE) else rng.integers(len(_RARE)) for _ in drawn.answers]
         answers = [_replaced(answer, _RARE[i]) for answer, i in zip(drawn.answers, chosen, strict=True)]
         fits += released_alike(case, pair, answers=plain(answers), rare=True)
@@ -215,56 +208,61 @@ def _replaced(answer: Any, rare: Callable[[Vector], Vector]) -> Any:
     return answer
 
 
-@judged("answers_again")
+@judged("answers_again", "answered_again")
 def released_alike(
-    case: RegressorCase,
-    pair: tuple[Dataset, Dataset],
+    case: RegressorCase | SelectorCase,
+    pair: Pair,
     *,
     answers: Sequence[Any] = (),
     seed: int = 0,
     rare: bool = False,
 ) -> bool:
-    """Fail if fits to two tables, with the same answers, release different documents.
+    """Fail if runs on two worlds with the same answers differ in what they release, or in candidates.
 
-    After other answers a fit may ask for more, as when it is not refused: those are the same, too. Returns
-    False if one draws by a sampler of its own; or, after answers that are rare, if one ends in an exception:
-    numbers as large as these need not be provided for, and how fits end is the matter of other checks.
+    After other answers a run may ask for more, as when it is not refused: those are the same, too. Returns
+    False if one draws by its own sampler; or, after rare answers, if one ends in an exception: parts need not
+    provide for numbers as large as these, and other checks judge how fits end.
     """
     first = Transcript(list(map(given, answers)), seed=seed)
     second = first.follower()
     outcomes = []
-    for data, transcript in zip(pair, (first, second), strict=True):
+    for world, transcript in zip(pair, (first, second), strict=True):
         try:
-            outcomes.append(case.released(data, transcript))
+            outcomes.append(case.released(world, transcript))
         except (ArithmeticError, ValueError, CheckFailed):
             if rare:
                 return False
             raise
         if transcript.opaque:
             return False
-    _require_one_document(case, pair, *outcomes)
+    require_one_release(case, pair, *outcomes)
+    same_number = len(first.candidates) == len(second.candidates)
+    require(
+        same_number and all(map(np.array_equal, first.candidates, second.candidates)),
+        f"given the same answers from the meter, two runs select among different candidates; which are left "
+        f"may depend on earlier picks and public coins alone ({case.name})",
+    )
     return True
 
 
-def _require_one_document(case: RegressorCase, pair: tuple[Dataset, Dataset], one: Any, other: Any) -> None:
+def require_one_release(case: RegressorCase | SelectorCase, pair: Pair, one: Any, other: Any) -> None:
+    """Fail where two runs with the same answers released different things."""
     if one != other:
-        last = pair[1]
         raise CheckFailed(
-            f"with the same answers of the meter, tables of {pair[0].records} and "
-            f"{number_of(last.records, 'record')} release {one} and {other} ({case.name}); the first record "
-            f"of the second is {last.X[0]}, {last.y[0]}, its last {last.X[-1]}, {last.y[-1]}"
+            f"given the same answers from the meter, two runs release {one} and {other}, on "
+            f"{case.beside(pair)} ({case.name})"
         )
 
 
 @attack("privacy", kinds=("regressor",))
 def check_records_answer_for_themselves(make: Factory[Regressor], trial: Trial) -> Evidence:
-    """What a record contributes to sums depends on that record, and on what was released before.
+    """What a record contributes to sums depends on that record and on earlier releases alone.
 
-    The fit is run on a table, and on its neighbor with the very same releases and public coins. Every other
-    record must then contribute the same whole numbers to the same groups, in as many rounds.
+    The fit runs on a table and, with the same releases and public coins, on a neighbor. Every other record
+    must contribute the same integers to the same groups, in the same number of rounds.
 
-    If this fails: a clip, a scale, a threshold or an order of records was taken from the data without a
-    release; numbers were rounded together; or a round was skipped, as when nobody is left.
+    If this fails: a clip, a scale, a threshold or an order of records is read from the data without a
+    release; numbers are rounded together; or a round is skipped, as when no record is left.
     """
     rng = np.random.default_rng(trial.seed)
     rounds = 0
@@ -276,19 +274,19 @@ def check_records_answer_for_themselves(make: Factory[Regressor], trial: Trial) 
             for transcript, data in zip((first, second), case.population.datasets(pair), strict=True):
                 case.run(data, transcript)
                 if transcript.own or transcript.opaque:
-                    raise NotApplicable("not all its noise is the meter's, so that a fit cannot be replayed")
+                    raise NotApplicable("it draws noise outside the meter, so a fit cannot be replayed")
             if not first.summed_up:
-                raise NotApplicable("it asks for no sums")
+                raise NotApplicable("it does not call Meter.sums")
             require(
                 len(first.summed_up) == len(second.summed_up),
-                f"{number_of(len(first.summed_up), 'round')} on a table, {len(second.summed_up)} on its "
-                "neighbor",
+                f"called Meter.sums {len(first.summed_up)} times on one table and {len(second.summed_up)} "
+                f"times on a neighbor, after the same releases ({case.name})",
             )
             for turn, (one, other) in enumerate(zip(first.summed_up, second.summed_up, strict=True)):
                 require(
                     _same_rows(one, other, pair.row, pair.replacement is not None),
-                    f"in round {turn + 1} other records contribute otherwise than on a neighboring table, "
-                    f"though all that was released is the same ({case.name})",
+                    f"in round {turn + 1}, records that are in both tables contribute differently, after the "
+                    f"same releases ({case.name})",
                 )
                 rounds += 1
     return Evidence(number_of(rounds, "round"), rounds)
@@ -299,7 +297,7 @@ _Asked = tuple[list[npt.NDArray[Any]], npt.NDArray[Any]]
 
 
 def _same_rows(one: _Asked, other: _Asked, row: int, replaced: bool) -> bool:
-    """Return whether both ask the same of all records but that of ``row``, which the second may lack."""
+    """Return whether all records but that of ``row``, which the second may lack, contribute the same."""
 
     def others(rows: npt.NDArray[Any], present: bool) -> npt.NDArray[Any]:
         return np.delete(rows, row) if rows.ndim and present else rows

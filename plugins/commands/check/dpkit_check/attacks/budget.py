@@ -1,4 +1,4 @@
-"""Attacks on budgets: plans must cost what they were given, and runs emit what was planned, for all data."""
+"""Attacks on budgets: plans stay within their budget, and runs emit exactly the planned events."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from dpkit_check.cases.every import composed, requested
 from dpkit_check.cases.plans import claiming
 from dpkit_check.cases.regressors import fitted
-from dpkit_check.cases.scenes import Pair, judged
+from dpkit_check.cases.scenes import Case, Pair, judged
 from dpkit_check.cases.scorers import scorings
 from dpkit_check.cases.selectors import SelectorCase, selections
 from dpkit_check.instrument import Answers
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import Draw
-from dpkit_core.pipeline.planner import other_sensitivity
+from dpkit_core.pipeline.problems import other_sensitivity
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import unstated
 from dpkit_core.protocols import Refusal, Regressor, Scorer, TopKSelector
@@ -29,26 +29,29 @@ from dpkit_core.text import number_of
 
 @attack("composition", kinds=("selector", "regressor"))
 def check_plans_keep_the_budget(make: Factory[Any], trial: Trial) -> Evidence:
-    """Under every accountant that can serve it, what the part plans costs at most what it was given.
+    """Under every accountant that can serve it, a plan costs at most its budget.
 
-    If this fails: calibrate against ``request.accountant`` with the request's delta and return the safe side
-    of the bisection (``dpkit_core.mechanisms.calibration`` does); count every round, and plan every event,
-    those of refusals too.
+    If this fails: calibrate with ``request.accountant`` at the request's delta and return the safe end of the
+    bisection (``dpkit_core.mechanisms.calibration`` does); count every round, and plan every event, including
+    those before a refusal.
     """
     plans = 0
     for case in claiming(requested(make)):
         accountant, budget = case.request.accountant, case.request.budget
         for event in case.plan.events:
-            require(accountant.supports(event), f"planned {event}, which its accountant cannot take")
-            require(unstated(event) is None, f"planned {unstated(event)}")
+            require(
+                accountant.supports(event),
+                f"the plan has {event}, which its accountant does not support ({case.name})",
+            )
+            require(unstated(event) is None, f"the plan has {unstated(event)}")
             if isinstance(case, SelectorCase):
                 other = other_sensitivity(event, case.sensitivities)
-                require(other is None, f"planned for sensitivity {other}, not that of the scores")
+                require(other is None, f"the plan has sensitivity {other}, which is not that of the scores")
             accountant = accountant.compose(event)
         spent = accountant.epsilon(budget.delta)
         require(
             spent <= budget.epsilon * (1 + 1e-9),
-            f"the plan costs epsilon {spent:.6g} where {budget.epsilon:.6g} was given ({case.name})",
+            f"the plan costs epsilon {spent:.6g}; its budget is {budget.epsilon:.6g} ({case.name})",
         )
         plans += 1
     return Evidence(number_of(plans, "plan"), plans)
@@ -56,10 +59,10 @@ def check_plans_keep_the_budget(make: Factory[Any], trial: Trial) -> Evidence:
 
 @attack("composition", kinds=("selector",))
 def check_events_are_those_planned(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """A run emits the planned events, all of them, in order, and draws the same noise whatever the scores.
+    """A run emits all planned events in order, with the same noise for all scores.
 
-    If this fails: ask the meter for exactly the events of the plan. No early stop, no draw skipped because a
-    score is small, no scale computed from scores.
+    If this fails: ask the meter for exactly the events of the plan. Do not stop early, skip a draw because a
+    score is small, or compute a scale from scores.
     """
     rng = np.random.default_rng(trial.seed)
     samples = 0
@@ -72,10 +75,10 @@ def check_events_are_those_planned(make: Factory[TopKSelector], trial: Trial) ->
 
 @attack("privacy", kinds=("regressor",))
 def check_noise_is_the_same_for_neighbors(make: Factory[Regressor], trial: Trial) -> Evidence:
-    """A fit emits the planned events, all of them, in order, with scales and shapes that no record decides.
+    """A fit emits all planned events in order, with scales and shapes that do not depend on records.
 
-    If this fails: a scale divided by the number of records, a round skipped, a shape that follows the data.
-    Replace the private number by a public one, or release it with noise first.
+    If this fails: look for a scale divided by the number of records, a skipped round, or a shape computed
+    from the data. Replace the private number by a public one, or release it with noise first.
     """
     samples = 0
     for case, pair, runs in fitted(make, trial):
@@ -89,13 +92,13 @@ def check_noise_is_the_same_for_neighbors(make: Factory[Regressor], trial: Trial
 
 @attack("composition", kinds=("scorer",))
 def check_release_keeps_its_plan(make: Factory[Scorer], trial: Trial) -> Evidence:
-    """What a scorer releases before it scores is what it planned, with noise that is the same for neighbors.
+    """Before it scores, a scorer releases what it planned, with the same noise for neighbors.
 
-    If this fails: emit the events of ``plan`` in order, and let no scale or shape depend on the data.
+    If this fails: emit the events of ``plan`` in order; no scale or shape may depend on the data.
     """
     samples = 0
     for case in scorings(make):
-        if case.plan is None:
+        if not case.plan.events and case.plan.settings is None:
             continue
         population, rng = case.population, np.random.default_rng(trial.seed)
         for seed in range(8 * trial.effort):
@@ -105,26 +108,29 @@ def check_release_keeps_its_plan(make: Factory[Scorer], trial: Trial) -> Evidenc
             difference = _difference(runs)
             require(difference is None, f"between neighbors, {difference}")
     if not samples:
-        raise NotApplicable("the scorer releases nothing of its own")
+        raise NotApplicable("the scorer plans no release")
     return Evidence(f"{number_of(samples, 'pair')} of traces", samples)
 
 
 @attack("composition")
 def check_releases_keep_their_plan(make: Factory[Any], trial: Trial) -> Evidence:
-    """Composed with the kit's own parts, it releases what was planned, and the certificate can be checked.
+    """Composed with the kit's own parts, it releases what was planned, with a certificate that verifies.
 
-    The total follows from the events by an accountant that starts afresh and is within the budget; one seed
-    gives one release, unless somebody else draws its noise, and it is called not private; a release by the
-    system's randomness is called private exactly where nothing in the plan says otherwise; written as JSON
-    and read back, it is the same; and neighbors go through the same stages and rounds.
+    A fresh accountant confirms the total, which is within the budget. A seed gives the same release each
+    time, unless another library draws the noise, and that release is not called private; one from the
+    system's randomness is called private unless the plan has a reason against it. Written as JSON and read
+    back, a release is the same. Neighbors go through the same stages and rounds.
 
-    If this fails: the message says which. A part that works alone and not here reads something that the
+    If this fails: the message says which. A part that works alone but not here relies on something that the
     composer does not promise, such as a fixed number of features, or draws noise outside the meter.
     """
     released = 0
     for composition in composed(make, trial):
         plan, (first, second) = composition.plan, composition.pair
-        require(plan.epsilon is None or plan.epsilon <= plan.budget.epsilon, "the plan is above its budget")
+        require(
+            plan.epsilon is None or plan.epsilon <= plan.budget.epsilon,
+            f"the plan costs epsilon {plan.epsilon}, above its budget {plan.budget.epsilon}",
+        )
         stages: list[list[tuple[Any, ...]]] = [[], []]
         documents = [
             composition.run(
@@ -132,20 +138,20 @@ def check_releases_keep_their_plan(make: Factory[Any], trial: Trial) -> Evidence
             ).to_document()
             for data, seen in zip((first, second), stages, strict=True)
         ]
-        require(stages[0] == stages[1], f"neighbors go through different stages: {stages[0]}, {stages[1]}")
+        require(stages[0] == stages[1], f"neighbors go through different stages: {stages[0]} and {stages[1]}")
         again = composition.run(first, Randomness.from_seed(trial.seed)).to_document()
         foreign = any(stage.plan.foreign for stage in plan.stages)
-        require(foreign or documents[0] == again, "the same seed gave two releases")
+        require(foreign or documents[0] == again, "the same seed gave different releases")
         require(not again["certificate"]["private"], "a release with seeded noise is called private")
         release = composition.run(first, Randomness.from_os())
         certificate = release.certificate
         require(
             certificate.private is (not plan.reasons),
-            f"private is {certificate.private}, where the plan's reasons against it are {plan.reasons}",
+            f"the certificate says private = {certificate.private}; reasons in the plan: {plan.reasons}",
         )
-        require(certificate.events == plan.events, "the certificate lists other events than were planned")
+        require(certificate.events == plan.events, "the certificate does not list the planned events")
         found = verify(release, composition.accountant)
-        require(found.confirmed, f"the certificate is not confirmed: {'; '.join(found.problems)}")
+        require(found.confirmed, f"the certificate does not verify: {'; '.join(found.problems)}")
         _require_same_when_read_back(release)
         released += 4
     return Evidence(f"{number_of(released, 'release')}, their certificates confirmed", released)
@@ -154,11 +160,11 @@ def check_releases_keep_their_plan(make: Factory[Any], trial: Trial) -> Evidence
 def _require_same_when_read_back(release: Release) -> None:
     document = json.loads(json.dumps(release.to_document(), allow_nan=False))
     same = json.loads(json.dumps(Release.from_document(document).to_document())) == document
-    require(same, "the release changed when it was written and read back")
+    require(same, "the release changes when written as JSON and read back")
 
 
 @judged("trace_again")
-def _same_noise(case: Any, pair: Pair, *, seed: int) -> None:
+def _same_noise(case: Case, pair: Pair, *, seed: int) -> None:
     """Fail if runs on two worlds draw different noise."""
     difference = _difference([case.run(world, Answers(seed)) for world in pair])
     if difference is not None:
@@ -173,10 +179,9 @@ def _difference(runs: Sequence[tuple[Any, tuple[Draw, ...]]]) -> str | None:
 def trace_difference(first: Sequence[Draw], second: Sequence[Draw], *, refused: bool = False) -> str | None:
     """Return a sentence on the first difference between two traces, or None where they agree.
 
-    Which mechanism is called how often, with which scale, on how many numbers: all of that is visible, or
-    follows from public facts, or the plan would not hold. If it differs between two datasets, then it was
-    computed from private data, as when a scale is divided by the number of records. One run finds what no
-    sampling would.
+    Which mechanisms are called, how often, with which scale and on how many numbers is planned from public
+    facts. If it differs between two datasets, it was computed from private data, as when a scale is divided
+    by the number of records. One run on each finds what no sampling would.
 
     Parameters
     ----------
@@ -199,7 +204,7 @@ def trace_difference(first: Sequence[Draw], second: Sequence[Draw], *, refused: 
                     f"{getattr(other, fact)} on the other"
                 )
         if not refused and _scales(one) != _scales(other):
-            return f"draw {number} has noise of other scales inside it: {_scales(one)} and {_scales(other)}"
+            return f"draw {number} has noise of scales {_scales(one)} on one dataset, else {_scales(other)}"
     if len(first) != len(second) and not refused:
         return f"{number_of(len(first), 'draw')} on one dataset and {len(second)} on the other"
     return None

@@ -1,4 +1,4 @@
-"""Attacks on what a class says of itself: its members, options, documentation, and what it imports."""
+"""Attacks on what a class declares: its members, options and documentation, and what it imports."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from dpkit_core.protocols import API, API_FLOOR
 
 @attack("static")
 def check_protocol(make: Factory[AnyPart], trial: Trial) -> Evidence:
-    """The class has every member of its protocol, callable as the protocol says, and a supported ``api``.
+    """The class has every member of its protocol, with the right signatures, and a supported ``api``.
 
-    If this fails: add or rename the members named in the message. Parameter names are free, their number and
-    order are not. ``api`` is a class-level integer: the plugin API that the class was written for.
+    If this fails: add or rename the members named in the message. Parameters may have any names, but their
+    number and order are fixed. ``api`` is a class-level integer: the plugin API that the class targets.
     """
     cls = class_of(make)
     api = getattr(cls, "api", None)
@@ -32,11 +32,10 @@ def check_protocol(make: Factory[AnyPart], trial: Trial) -> Evidence:
 
 @attack("static")
 def check_options_are_frozen_data(make: Factory[AnyPart], trial: Trial) -> Evidence:
-    """A part is a frozen attrs object: equal options, equal parts; hashable; can be pickled; cannot change.
+    """A part is a frozen attrs object: equal if its options are, hashable, picklable, immutable.
 
-    If this fails: decorate the class with ``attrs.frozen`` and declare each option as a field. Keep nothing
-    between calls: what is worked out from the data belongs to what ``prepare``, ``select`` or ``fit``
-    returns.
+    If this fails: decorate the class with ``attrs.frozen`` and declare each option as a field. Keep no state
+    between calls: return what depends on the data from ``prepare``, ``select`` or ``fit``.
     """
     part, twin = make(), make()
     cls = type(part)
@@ -56,7 +55,7 @@ def check_options_are_frozen_data(make: Factory[AnyPart], trial: Trial) -> Evide
 
 @attack("static")
 def check_documented(make: Factory[AnyPart], trial: Trial) -> Evidence:
-    """The class says what it does, where its privacy is proved, and which paper it comes from.
+    """The class documents what it does, where its privacy is proved, and which paper it comes from.
 
     If this fails: write a docstring (neighboring relation, sensitivity or events, errors), and the
     class-level strings ``proof`` and ``reference``. Both are copied into every certificate.
@@ -71,7 +70,7 @@ def check_documented(make: Factory[AnyPart], trial: Trial) -> Evidence:
 
 @attack("static")
 def check_import_is_cheap(make: Factory[AnyPart], trial: Trial) -> Evidence:
-    """Importing the part's module loads none of the libraries that take longer to import than dpkit itself.
+    """Importing the part's module loads no library that takes longer to import than dpkit itself.
 
     If this fails: import the library inside the function that needs it; scipy.special and scipy.linalg are
     cheap, scipy.stats is not.
@@ -79,6 +78,6 @@ def check_import_is_cheap(make: Factory[AnyPart], trial: Trial) -> Evidence:
     module = class_of(make).__module__
     found = imported(make)
     if found is None:
-        raise NotApplicable(f"module {module} cannot be imported by name in a process of its own")
+        raise NotApplicable(f"module {module} cannot be imported by name in a separate process")
     require(not found["slow"], f"importing {module} loads {', '.join(found['slow'])}")
     return Evidence(f"{module} loads none of {', '.join(SLOW_TO_IMPORT)}")

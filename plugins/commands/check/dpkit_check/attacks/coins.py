@@ -32,16 +32,16 @@ from dpkit_core.text import number_of
 
 SELECTIONS, FITS = 30, 12
 
-# Two processes are compared once so many pairs of releases of one process differ; so many pairs are tried.
+# Pairs of releases of one process that must differ before two processes are compared, and pairs to try.
 TELLING_PAIRS, MOST_PAIRS = 12, 100
 
 
 @attack("randomness", kinds=("scorer",))
 def check_scores_are_deterministic(make: Factory[Scorer], trial: Trial) -> Evidence:
-    """Equal data give equal scores, asked twice of one object or once of two; no global randomness is used.
+    """Equal data give equal scores, from one object asked twice or from two; global generators are not used.
 
-    If this fails: a scorer draws no noise and keeps no state. Randomness that does not depend on the data,
-    such as the assignment of records to batches, belongs to a releasing scorer's ``meter.coins``.
+    If this fails: a scorer must draw no noise and keep no state. For randomness that does not depend on the
+    data, such as the assignment of records to batches, plan a release and use ``meter.coins``.
     """
     samples = 0
     for case in scorings(make):
@@ -54,21 +54,23 @@ def check_scores_are_deterministic(make: Factory[Scorer], trial: Trial) -> Evide
             backwards = [scored(picks).copy() for picks in reversed(selected)][::-1]
             fresh = [case.scoring(data)(picks) for picks in selected]
             samples += 1
-            require(before == after, "the scorer moved the state of the global random generators")
+            require(before == after, "the scorer drew from a global random generator")
             for one, two, three in zip(first, backwards, fresh, strict=True):
                 if not (np.array_equal(one, two) and np.array_equal(one, three)):
-                    raise CheckFailed(f"the same question was answered by {one}, {two} and {three}")
+                    raise CheckFailed(
+                        f"the same table has the scores {one}, then {two}, and {three} from a fresh scorer"
+                    )
     return Evidence(number_of(samples, "table"), samples)
 
 
 @attack("randomness", kinds=("selector", "regressor"))
 def check_randomness_is_the_meters(make: Factory[Any], trial: Trial) -> Evidence:
-    """One seed gives one release, different seeds give different ones, global generators stay untouched.
+    """A seed determines the release; different seeds give different ones; global generators are not used.
 
-    Noise that the plan says somebody else draws follows from no seed, and must only differ.
+    Noise that the plan declares as drawn by another library follows no seed, and must only differ.
 
-    If this fails: draw from the meter alone. Noise from ``numpy.random`` is neither charged nor secure. Noise
-    of another library is planned and drawn by ``Meter.foreign``.
+    If this fails: draw from the meter alone. Noise from ``numpy.random`` is neither charged nor secure. Plan
+    noise of another library, and draw it inside ``Meter.foreign``.
     """
     return (_selected_by_seeds if kind_of(make) == "selector" else _fitted_by_seeds)(make, trial)
 
@@ -84,7 +86,7 @@ def _selected_by_seeds(make: Factory[TopKSelector], trial: Trial) -> Evidence:
         first = _by_the_meter(picks, foreign=bool(case.plan.foreign))
         runs += SELECTIONS
         # Thirty ordered selections of two among five agree by chance with probability below 10^-37.
-        require(len(set(first)) > 1, f"thirty seeds gave one selection of equal scores, {first[0]}")
+        require(len(set(first)) > 1, f"thirty seeds gave the same selection among equal scores, {first[0]}")
     return Evidence(number_of(runs, "run"), runs)
 
 
@@ -103,27 +105,27 @@ def _fitted_by_seeds(make: Factory[Regressor], trial: Trial) -> Evidence:
         other = case.sample(case.spread(trial.seed + 1), [0]).tolist()
         spread = spread or first[:1] != other
         varied = varied or any(row != first[0] for row in first)
-    # A model of one decimal may be the same twelve times, and one that is made of nothing always is.
-    require(varied or not released or not spread, "twelve seeds gave one and the same model")
+    # A model rounded to one decimal may be the same twelve times, and a constant one always is.
+    require(varied or not released or not spread, "twelve seeds gave the same model")
     return Evidence(number_of(fits, "fit"), fits)
 
 
 def _by_the_meter(released: Callable[[], list[Any]], *, foreign: bool) -> list[Any]:
-    """Return releases of several seeds; fail where they come otherwise again, or move global generators."""
+    """Return releases of several seeds; fail if they cannot be repeated, or use global generators."""
     before = global_generators()
     first = released()
     after = global_generators()
-    require(before == after, "the part moved the state of the global random generators")
-    require(foreign or released() == first, "the same seed gave two releases")
+    require(before == after, "the part drew from a global random generator")
+    require(foreign or released() == first, "the same seed gave different releases")
     return first
 
 
 @attack("randomness", kinds=("scorer", "selector", "regressor"))
 def check_forked_workers_differ(make: Factory[Any], trial: Trial) -> Evidence:
-    """Two workers forked from one process, which share its randomness, do not share their noise.
+    """Two workers forked from one process draw different noise.
 
-    If this fails: the difference of two releases with the same noise is the difference of their values. Draw
-    from the meter, and keep no generator from one call to the next.
+    If this fails: the difference of two releases with equal noise is the exact difference of their values.
+    Draw from the meter, and keep no generator from one call to the next.
     """
     release, randomness = releases(make, trial), Randomness.from_os()
     return require_workers_differ(lambda: release(randomness))

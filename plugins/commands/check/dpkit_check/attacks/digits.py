@@ -1,8 +1,8 @@
-"""Attacks on the last digits of what is released: no more may leave than noise on real numbers would let out.
+"""Attacks on the last digits of what is released: they must not show what the noise hides.
 
 A float64 number has 53 digits, and the last of them depend on how it was added up: of zero plus noise close
-to zero all digits are noise, of one plus noise those below 2^-53 are zero. So which floats can be released
-tells what is under the noise, however large the noise is (Mironov 2012, On Significance of the Least
+to zero all digits are noise, of one plus noise those below 2^-53 are zero. So the set of possible floats
+reveals what is under the noise, however large the noise is (Mironov 2012, On Significance of the Least
 Significant Bits for Differential Privacy). The meter releases points of a public grid; a mechanism of a
 part's own has to do the same, by the samplers of integers.
 """
@@ -49,13 +49,13 @@ NO_DIGIT = 2000.0
 
 @attack("privacy", kinds=("regressor",), statistical=True)
 def check_last_digits_tell_nothing(make: Factory[Regressor], trial: Trial) -> Evidence:
-    """Which floats a fit can release by float noise of its own does not tell neighbors apart.
+    """The floating-point numbers that a fit can release with its own noise are the same for neighbors.
 
-    Looked at is the place of the last digit of each number, on tables of one record and two, where what is
-    released follows noise to its last digits.
+    Compares the place of the last digit of each number, on tables of one record and two, for fits whose
+    release follows float noise to its last digit.
 
-    If this fails: release ``laplace_on_grid`` or ``gaussian_on_grid`` of the mechanism's sampler, or ask the
-    meter. Exponential and Gumbel variables are for selections, of which an index leaves.
+    If this fails: release what ``laplace_on_grid`` or ``gaussian_on_grid`` of the mechanism's sampler
+    returns, or ask the meter. Exponential and Gumbel variables are for selections, which release an index.
     """
     rng = np.random.default_rng(trial.seed)
     relations = {rel: [c for c in _cases(make, rel) if c.plan.arithmetic] for rel in Neighboring}
@@ -66,7 +66,7 @@ def check_last_digits_tell_nothing(make: Factory[Regressor], trial: Trial) -> Ev
         c for found in relations.values() for c in found if first and c.request.budget == first.request.budget
     ]
     if not cases:
-        raise NotApplicable("no number that it releases follows float noise of its own")
+        raise NotApplicable("no number that it releases follows its own float noise")
     strongest, samples = 0.0, 0
     for case in cases:
         pairs = list(_digit_pairs(case))
@@ -140,7 +140,7 @@ def _strain(case: RegressorCase, pair: _Tables, runs: int) -> float:
 
 @judged("digits_again")
 def digits_apart(case: RegressorCase, pair: _Tables, *, runs: int, error: float) -> Audit:
-    """Return what so many runs on neighbors prove by last digits; fail where that refutes the budget."""
+    """Return what ``runs`` runs on neighbors prove by last digits; fail if that refutes the budget."""
     one, other = (
         _digits(case, data, range(10_000 + s * runs, 10_000 + (s + 1) * runs)) for s, data in enumerate(pair)
     )

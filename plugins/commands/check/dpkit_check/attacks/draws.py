@@ -1,4 +1,4 @@
-"""Attacks on what is under the noise: after the same answers, it must move no further than was planned."""
+"""Attacks on the values under the noise: after the same answers, they move no further than planned."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from dpkit_check.attacks.answers import require_one_release
 from dpkit_check.attacks.sensitivity import CORNER_PAIRS, COUNTS, PLACED_PAIRS
 from dpkit_check.cases.iterates import IteratingCase, iterating, reference_state
 from dpkit_check.cases.parts import each_variant, kind_of
 from dpkit_check.cases.plans import claiming, denial, draws, failure_allowed
 from dpkit_check.cases.regressors import STREAM_SIZES, RegressorCase, every_regression, streams
+from dpkit_check.cases.scenes import Case, judged
 from dpkit_check.cases.scenes import Pair as Worlds
-from dpkit_check.cases.scenes import judged
 from dpkit_check.cases.scorers import ScorerCase, releasing
 from dpkit_check.cases.selectors import MOVES, SelectorCase, claimed_selection
 from dpkit_check.climb import jumps, repeating
@@ -55,20 +56,20 @@ COARSE = 2.0**-9
 
 @attack("privacy", kinds=("scorer",))
 def check_own_release_is_covered(make: Factory[Scorer], trial: Trial) -> Evidence:
-    """What a scorer asks noise for before it scores moves no further than the sensitivity that it planned.
+    """The values that a scorer releases before it scores move no further than the planned sensitivity.
 
-    Small tables at corners, sizes to a thousand, on both sides of where the draws begin to behave otherwise,
-    tables of independent records of which the first comes or goes, and tables of one record and two after
-    answers that are rare.
+    Small tables at corners; sizes up to a thousand, on both sides of where the draws start to behave
+    differently; independent records of which the first is added or removed; tables of one record and two
+    after rare answers.
 
-    If this fails: each noisy number needs the sensitivity of what is under its noise, for values at and
-    beyond the bounds of the schema.
+    If this fails: the event of each noisy number needs the sensitivity of the value under its noise, also for
+    data at and beyond the bounds of the schema.
     """
     rng = np.random.default_rng(trial.seed)
     worst, samples = 0.0, 0
     watched: set[Neighboring] = set()
     for case in releasing(make):
-        if case.plan is None or not case.plan.events or denial(case.plan):
+        if not case.plan.events or denial(case.plan):
             continue
         population, relation = case.population, case.schema.neighboring
         pairs = population.some_corner_pairs(rng, 6, CORNER_PAIRS * trial.effort)
@@ -88,27 +89,27 @@ def check_own_release_is_covered(make: Factory[Scorer], trial: Trial) -> Evidenc
             facts = {"seed": trial.seed, "pushed": list(pushed)}
             worst = max(worst, covered(case, population.datasets(tables), samples=samples, **facts))
     if not samples:
-        raise NotApplicable("the scorer releases nothing of its own")
+        raise NotApplicable("the scorer plans no release")
     return Evidence(f"{worst:.3f} of a planned sensitivity reached", samples)
 
 
 @attack("privacy", kinds=("selector", "regressor"))
 def check_draws_are_covered(make: Factory[Any], trial: Trial) -> Evidence:
-    """What the meter is asked to add noise to moves no further than planned, after the same answers.
+    """After the same answers, the values that the meter adds noise to move no further than planned.
 
-    Of selectors, all scores move at once, by up to the sensitivity of each, in one direction and in both;
-    with two candidates and with many, in every round. Of regressors, each draw by itself, and all together of
-    sets that are charged as ``Disjoint``; on every schema that is served, at corners of the bounds and
-    beyond, with other values of the options; in tables of independent records of which the first comes or
-    goes, or alike in what one of them is not; up to a thousand records, on both sides of where draws begin to
-    behave otherwise; and on tables of one record and two after answers that are rare, where no event of the
-    plan has a delta. Noise inside a mechanism of the part's own is not seen.
+    Selectors: all scores move at once, each by up to its sensitivity, in one direction and in both; with two
+    candidates and with many, in every round. Regressors: each draw alone, and all draws of sets charged as
+    ``Disjoint`` together; on every schema that the part accepts, at and beyond its bounds, with other values
+    of the options; on independent records of which the first is added or removed, and on equal records but
+    one; up to a thousand records, on both sides of where draws start to behave differently; and, if no
+    planned event has a delta, on tables of one record and two after rare answers. Values inside the part's
+    own mechanisms are not visible.
 
-    If this fails: the message names the draw and the two worlds. A vector of k numbers has the norm of all of
-    them, also where one index of it is released: ``linf`` times the square root of k for Gaussian noise, k
-    times ``linf`` for Laplace noise; a value without public bounds has no sensitivity; replacing a record
-    moves a sum twice. What is released only if a noisy number passes a test needs the sensitivity of all
-    tables: the test passes in vain, too, and its chance to do so is a delta, to be planned.
+    If this fails: the message names the draw and the two inputs. A vector of k numbers has the norm of all of
+    them, even if only one index is released: ``linf`` times the square root of k for Gaussian noise, k times
+    ``linf`` for Laplace noise. A value without public bounds has no sensitivity. Replacing a record moves a
+    sum twice. A value released only if a noisy number passes a test needs its sensitivity on all tables: the
+    test may pass by chance, and that probability is a delta, to be planned.
     """
     return (_picks_covered if kind_of(make) == "selector" else _fits_covered)(make, trial)
 
@@ -124,7 +125,7 @@ def _picks_covered(make: Factory[TopKSelector], trial: Trial) -> Evidence:
         for pair in pairs if _asks_noise(case) else ():
             tried, worst = tried + 1, max(worst, covered(case, pair, seed=trial.seed))
     if not tried:
-        raise NotApplicable("it asks the meter for no noise on values, or for none that is seen")
+        raise NotApplicable("it asks the meter for no noise on values that are visible to the kit")
     return Evidence(f"{worst:.3f} of a planned sensitivity reached", tried)
 
 
@@ -214,7 +215,7 @@ def _bend(one: Transcript, two: Transcript, three: Transcript) -> float:
 
 @judged("draws_again", "cover_again", "release_again")
 def covered(
-    case: Any, pair: Worlds, *, seed: int = 0, pushed: Sequence[float] = (), answers: Sequence[Any] = ()
+    case: Case, pair: Worlds, *, seed: int = 0, pushed: Sequence[float] = (), answers: Sequence[Any] = ()
 ) -> float:
     """Return which share of a planned sensitivity runs on neighbors reach, after the same answers.
 
@@ -227,7 +228,7 @@ def covered(
     return share(case, pair, first, second)
 
 
-def share(case: Any, pair: Worlds, first: Transcript, second: Transcript) -> float:
+def share(case: Case, pair: Worlds, first: Transcript, second: Transcript) -> float:
     """Return which share of what is planned for one record two runs reach; fail if above 1.
 
     Each draw by itself, and all of them together where they are charged as those of sets that have no record
@@ -245,10 +246,9 @@ def share(case: Any, pair: Worlds, first: Transcript, second: Transcript) -> flo
     spent = spent_in_sets(case.plan, shares)
     if spent > 1 + 1e-9:
         raise CheckFailed(
-            f"one record costs {spent:.6g} times what was planned for one of several sets without a record "
-            f"in common: the draws move by {', '.join(f'{share:.3g}' for share in shares)} of their "
-            f"sensitivities, planned as {'; '.join(map(str, case.plan.events))}, between {case.beside(pair)} "
-            f"({case.name})"
+            f"one record costs {spent:.6g} times what was planned for one of several disjoint sets: the "
+            f"draws move by {', '.join(f'{share:.3g}' for share in shares)} of their sensitivities, planned "
+            f"as {'; '.join(map(str, case.plan.events))}, between {case.beside(pair)} ({case.name})"
         )
     return max(worst, spent)
 
@@ -300,10 +300,8 @@ def _spent(event: Event, shares: Iterator[float]) -> _Spent:
             spent = _leaf(event.epsilon, 0.0, next(shares, 0.0))
         case events.Gaussian():
             spent = _leaf(0.0, event.noise_multiplier**-2, next(shares, 0.0))
-        case events.Repeated():
-            spent = _in_all([_spent(event.event, shares) for _ in range(event.count)])
-        case events.Sequence():
-            spent = _in_all([_spent(inner, shares) for inner in event.events])
+        case events.Repeated() | events.Sequence():
+            spent = _in_all([_spent(inner, shares) for inner, n in event.inner for _ in range(n)])
         case Disjoint():
             sets = [_spent(event.event, shares) for _ in range(event.parts)]
             together, planned = _in_all(sets), sets[0].planned
@@ -332,17 +330,16 @@ def _in_all(spent: Sequence[_Spent]) -> _Spent:
 
 @attack("privacy", kinds=("regressor",))
 def check_batches_are_disjoint(make: Factory[Any], trial: Trial) -> Evidence:
-    """What one record moves in all batches costs no more than the one batch that was planned for it.
+    """One record's effect on all batches costs no more than the one batch that was planned for it.
 
     Streams of two and three batches, some of them empty, differ in one record of one batch, or in the batch
-    that a replaced record is in, and get the same answers of the meter. Each draw moves by at most its
-    sensitivity. Where batches are charged as sets that have no record in common (``Disjoint``), the shares
-    of their sensitivities by which the draws of all batches move are at most 1 in all: the shares of Laplace
-    noise, the squares of those of Gaussian noise. Streams that share nothing, with the same answers, release
-    the same document.
+    of a replaced record, and get the same answers from the meter. Each draw moves by at most its sensitivity.
+    If batches are charged as disjoint sets (``Disjoint``), the shares of their sensitivities by which all
+    draws move sum to at most 1: the shares of Laplace noise, the squares of those of Gaussian noise. Given
+    the same answers, unrelated streams release the same document.
 
-    If this fails: a sum over all batches so far moves in each batch that follows. Charge every batch
-    (``Repeated``), or ask noise for what is new in a batch and add up the answers.
+    If this fails: a sum over all batches so far moves in every later batch. Charge every batch
+    (``Repeated``), or add noise to what is new in a batch and sum the answers.
     """
     rng = np.random.default_rng(trial.seed)
     worst, samples = 0.0, 0
@@ -369,11 +366,8 @@ def _streamed(case: RegressorCase, worlds: Worlds) -> float:
     if not first.opaque:
         released.append(case.released(worlds[2], third))
     seen = not (first.opaque or second.opaque or third.opaque)
-    if seen and released[0] != released[-1]:
-        raise CheckFailed(
-            f"with the same answers of the meter, streams that share nothing release {released[0]} and "
-            f"{released[-1]} ({case.name}), {case.beside((worlds[0], worlds[2]))}"
-        )
+    if seen:
+        require_one_release(case, (worlds[0], worlds[2]), released[0], released[-1])
     return reached
 
 
@@ -399,14 +393,14 @@ def _streams(
 
 @attack("privacy", kinds=("regressor",))
 def check_iterates_are_what_is_said_of_them(make: Factory[Regressor], trial: Trial) -> Evidence:
-    """Iterates are handed over as planned, are public functions of what was released, and keep their facts.
+    """Iterates come as planned, are public functions of earlier releases, and match their declared facts.
 
-    Neighbors get the same releases, so that all public fields have to agree; the gradient is compared with
-    one computed from the table, and moves by no more than the largest residual.
+    Neighbors get the same releases, so all public fields must agree; the gradient must equal one computed
+    from the table, and move by no more than the largest residual.
 
-    If this fails: a line search, a stop by the gap or a best iterate reads the data; a gradient is divided by
-    the number of records; residuals are clipped and not said to be, or the other way round; a step from X'X
-    belongs to residuals that are not clipped.
+    If this fails: look for a line search, a stopping rule or a best iterate that reads the data; a gradient
+    divided by the number of records; residuals clipped but not declared so, or the reverse; or a step from
+    X'X with clipped residuals.
     """
     rng = np.random.default_rng(trial.seed)
     samples, worst = 0, 0.0
@@ -417,15 +411,16 @@ def check_iterates_are_what_is_said_of_them(make: Factory[Regressor], trial: Tri
             shown = [case.iterates(data, trial.seed + number) for data in pair]
             require(
                 [after for after, _ in shown[0]] == list(case.facts.after),
-                f"iterates came after {[after for after, _ in shown[0]]} draws, not {case.facts.after}",
+                f"iterates came after {[after for after, _ in shown[0]]} draws; planned were "
+                f"{case.facts.after}",
             )
             for (_, one), (_, other) in zip(*shown, strict=True):
                 samples += 1
                 worst = max(worst, _iterates_moved(case, pair, one, other))
     if not samples:
-        raise NotApplicable("the regressor calls every request of the kit unsuitable")
+        raise NotApplicable("the regressor rejects every request of the kit as unsuitable")
     return Evidence(
-        f"{number_of(samples, 'iterate')}; gradients moved by {worst:.3f} of what they may", samples
+        f"{number_of(samples, 'iterate')}; gradients moved by {worst:.3f} of what the facts allow", samples
     )
 
 
@@ -434,15 +429,15 @@ def _iterates_moved(
 ) -> float:
     """Return by how much of what it may the gradient moves between neighbors; fail where it is wrong."""
     facts = case.facts
-    require(one.facts == facts, f"an iterate has the facts {one.facts}, where {facts} was planned")
+    require(one.facts == facts, f"an iterate has the facts {one.facts}; the plan has {facts}")
     public = [(s.step, s.length, s.weights.tolist()) for s in (one, other)]
-    require(public[0] == public[1], f"neighbors with the same releases have iterates {public}")
+    require(public[0] == public[1], f"neighbors with the same releases have different iterates: {public}")
     length = float(np.abs(one.weights).sum())
     slack = 1e-6 * facts.radius
     require(
         length <= one.length + slack and one.length <= facts.radius + slack,
-        f"the length is said to be {one.length:g}, of coefficients of {length:g} in a ball of "
-        f"{facts.radius:g}",
+        f"the declared length is {one.length:g}; it must be at least {length:g}, that of the coefficients, "
+        f"and at most the radius {facts.radius:g}",
     )
     # What belongs to the intercept is not among the coefficients, but for its sign.
     rest = one.length - length
@@ -454,9 +449,14 @@ def _iterates_moved(
             for b in (rest, -rest)
         )
         allowed = COARSE * data.records * (1 + facts.radius)
-        require(error <= allowed, f"a gradient is {state.gradient}, off by {error:.3g}")
+        require(
+            error <= allowed, f"the gradient {state.gradient} is off by {error:.3g} from that of the table"
+        )
     reach = facts.reach(one.length) * (2 if facts.neighboring is Neighboring.REPLACE_ONE else 1)
     moved = float(np.abs(one.gradient - other.gradient).max()) / reach
     steepest = abs(one.steepest - other.steepest) / reach
-    require(max(moved, steepest) <= 1 + 2.0**-10, f"a gradient moved by {moved:.6g} of what it may")
+    require(
+        max(moved, steepest) <= 1 + 2.0**-10,
+        f"the gradient moved by {max(moved, steepest):.6g} times what the facts allow",
+    )
     return max(moved, steepest)

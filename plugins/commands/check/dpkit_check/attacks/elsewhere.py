@@ -1,4 +1,4 @@
-"""Attacks on what a part does where nobody looks: other ways out, and where the kit is not loaded."""
+"""Attacks in a separate process: what a part does besides its release, and without the kit."""
 
 from __future__ import annotations
 
@@ -26,62 +26,65 @@ SLOW_TO_IMPORT = elsewhere.SLOW_TO_IMPORT
 
 @attack("privacy")
 def check_nothing_leaves_beside_the_release(make: Factory[AnyPart], trial: Trial) -> Evidence:
-    """Composed and run in a process of its own, it writes no file, starts nothing, and logs the same for all.
+    """In a separate process, it writes no file, starts no process, and logs the same for neighbors.
 
-    Nor does it write to the descriptors of standard output and error, past the streams of the same names,
-    which a run keeps from everybody. What one run leaves behind in a module does not change the next, and is
-    the same for a neighbor.
+    Nor does it write to the file descriptors of standard output and error, bypassing the streams, which a
+    run captures. Module and class variables are the same after runs on neighbors, and one run does not
+    change the next.
 
-    If this fails: whatever depends on records leaves through the release alone. Log public facts only, write
-    no file, keep nothing from run to run.
+    If this fails: what depends on records may leave through the release alone. Log public facts only, write
+    no file, and keep no state between runs.
     """
     told = _told(make)
-    require(not told["opened"], f"while it ran, it {'; '.join(told['opened'][:3])}")
-    require(not told["environment"], f"it changed the environment: {', '.join(told['environment'])}")
+    require(not told["opened"], f"a run {'; '.join(told['opened'][:3])}; it must only return its release")
+    require(not told["environment"], f"a run changed environment variables: {', '.join(told['environment'])}")
     logged, results = told["logged"], told["results"]
     for name, text in told["wrote"].items():
-        require(not text, f"{name}: it wrote {text[:60]!r} to the descriptor of standard output or error")
+        require(not text, f"{name}: a run wrote {text[:60]!r} to the descriptor of standard output or error")
     for name in results:
         stem, _, table = name.rpartition(": ")
         if table == "a neighbor":
             one, other = logged[f"{stem}: a table"], logged[name]
-            require(one == other, f"{stem}: it logs {one} for one table and {other} for its neighbor")
+            require(one == other, f"{stem}: logs {one} for one table and {other} for its neighbor")
             mine, its = told["kept"][f"{stem}: a table"], told["kept"][name]
             for variable in mine.keys() & its.keys():
                 require(
                     mine[variable] == its[variable],
-                    f"{stem}: after a run {variable} is {mine[variable]:.60}, after one on a neighbor "
-                    f"{its[variable]:.60}",
+                    f"{stem}: the variable {variable} is {mine[variable]:.60} after a run, and "
+                    f"{its[variable]:.60} after one on a neighbor",
                 )
         if table == "a table again":
             one, other = results[f"{stem}: a table"], results[name]
-            require(one == other, f"{stem}: after a run on another table, {one} became {other}")
-    return Evidence(f"{number_of(len(results), 'run')} in a process of its own", len(results))
+            require(
+                one == other,
+                f"{stem}: the release changed from {one} to {other} after a run on another table",
+            )
+    return Evidence(f"{number_of(len(results), 'run')} in a separate process", len(results))
 
 
 @attack("composition")
 def check_it_is_the_same_where_nobody_tests(make: Factory[AnyPart], trial: Trial) -> Evidence:
-    """A process that has not heard of the kit gets the same plans and, by one seed, the same releases.
+    """A process without the kit gets the same plans and, for the same seed, the same releases.
 
-    If this fails: the part knows that it is tested: by loaded modules, the stack, arguments, the environment,
-    or what it kept from earlier runs.
+    If this fails: the part detects that it is being tested, by loaded modules, the stack, arguments, the
+    environment, or state kept from earlier runs.
     """
     cls = class_of(make)
     theirs = _told(make)["results"]
     if not any(theirs.values()):
-        raise NotApplicable("it composes with no small part")
+        raise NotApplicable("it composes with none of the small parts tried")
     ours = json.loads(json.dumps(elsewhere.told(make, kind_of(make), once=True)["results"]))
     for name, result in ours.items():
         require(
             result == theirs[name],
-            f"{name}: {cls.__qualname__} gave {result} under the kit, and {theirs[name]} in another process",
+            f"{name}: {cls.__qualname__} gives {result} under the kit, and {theirs[name]} in another process",
         )
     return Evidence(f"{len(ours)} plans, totals and releases", len(ours))
 
 
 @attrs.frozen
 class _Request:
-    """What a process of its own is asked: which module to import, and the part as a pickle."""
+    """What a separate process is asked: which module to import, and the part as a pickle."""
 
     module: str
     file: str
@@ -102,19 +105,19 @@ class _Request:
 def _told(make: Factory[AnyPart]) -> dict[str, Any]:
     found = imported(make)
     if found is None or found.get("told") is None:
-        raise NotApplicable("the part cannot be made in a process of its own")
+        raise NotApplicable("the part cannot be made in a separate process")
     told: dict[str, Any] = found["told"]
     return told
 
 
 def imported(make: Factory[AnyPart]) -> dict[str, Any] | None:
-    """Return what a process that has not heard of the kit says of a part; None where it cannot import it."""
+    """Return what a process without the kit reports of a part; None where it cannot import it."""
     return _elsewhere(_Request.of(make))
 
 
 @functools.lru_cache(maxsize=8)
 def _elsewhere(request: _Request) -> dict[str, Any] | None:
-    """Return what a process that has not heard of the kit says; None where it cannot import the part."""
+    """Return what a process without the kit reports; None where it cannot import the part."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     asked = {**attrs.asdict(request), "path": [entry or os.getcwd() for entry in sys.path]}
     with tempfile.TemporaryDirectory() as folder:

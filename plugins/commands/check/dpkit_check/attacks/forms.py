@@ -1,4 +1,4 @@
-"""Attacks on how data are handed over: their form must not matter, and they must not be changed."""
+"""Attacks on the form of data: it must not matter, and data must not be changed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORM_PAIRS = 6
 
 @attack("numerical", kinds=("scorer", "regressor"))
 def check_input_is_unchanged(make: Factory[Any], trial: Trial) -> Evidence:
-    """Scoring or fitting leaves X and y as they were, whether or not they are write-protected.
+    """Scoring or fitting leaves X and y unchanged, even if they are writeable.
 
     If this fails: work on a copy. ``X[mask] = 0`` and in-place operators such as ``-=`` change their input.
     """
@@ -41,9 +41,9 @@ def check_input_is_unchanged(make: Factory[Any], trial: Trial) -> Evidence:
 
 @attack("numerical", kinds=("scorer",))
 def check_memory_layout_is_irrelevant(make: Factory[Scorer], trial: Trial) -> Evidence:
-    """Scores do not depend on how the numbers lie in memory, and one feature gets one score.
+    """Scores do not depend on the memory layout of X, and a single feature gets one score.
 
-    If this fails: use ``np.ascontiguousarray`` before handing the array to compiled code, and keep two
+    If this fails: use ``np.ascontiguousarray`` before passing the array to compiled code, and keep two
     dimensions when there is one column.
     """
     samples = 0
@@ -56,28 +56,28 @@ def check_memory_layout_is_irrelevant(make: Factory[Scorer], trial: Trial) -> Ev
                 samples += 1
                 if not _close(scores, expected):
                     raise CheckFailed(
-                        f"scores {expected} became {scores} for the same numbers laid out otherwise"
+                        f"scores {expected} became {scores} for the same numbers in another memory layout"
                     )
         one = ScorerCase(case.part, case.schema.restrict([case.schema.columns[0].name]))
         for data in one.tables(trial):
             shape = one.scoring(data)(()).shape
-            require(shape == (1,), f"a single feature got scores of shape {shape}")
+            require(shape == (1,), f"a single feature has scores of shape {shape}; it must be (1,)")
     return Evidence(f"{samples} arrays", samples)
 
 
 @attack("numerical", kinds=("scorer", "regressor"))
 def check_forms_agree(make: Factory[Any], trial: Trial) -> Evidence:
-    """Sparse and streamed data give the scores or the model of the same numbers held densely.
+    """Sparse and streamed data give the same scores or model as dense data.
 
-    Only the forms that the part says it accepts are handed to it. The stream comes in blocks of very
-    different sizes and in another order. Scores keep their sensitivity in every form; models agree to the
-    last digit, as the noise is the same.
+    Only the forms that the part declares are tried. The stream comes in blocks of very different sizes and
+    in another order. Scores keep their sensitivity in every form; models agree to the last digit, as the
+    noise is the same.
 
     If this fails: entries that are not stored are zeros like any other, to be clipped and centered; a stream
-    may break anywhere, in another order, and is read from the start in each pass. Floating-point sums depend
-    on the order of their terms, and so may move by more than one record's share. Ask for sums with
-    ``data.sum``, of whole numbers on a public grid, and compute each record's share from that record alone:
-    no matrix product before numbers are whole. Leave a form out of ``forms`` that you do not need.
+    may break anywhere, come in another order, and is read from the start in each pass. Floating-point sums
+    depend on the order of their terms, and so may move by more than one record's share. Ask for sums with
+    ``data.sum``, of integers on a public grid, and compute each record's share from that record alone: no
+    matrix product before rounding. Remove forms that you do not need from ``forms``.
     """
     others = accepted_forms(class_of(make))
     return (_scores_agree if kind_of(make) == "scorer" else _models_agree)(make, trial, others)

@@ -1,10 +1,10 @@
-"""Attacks on the laws of selections, found exactly wherever that is possible."""
+"""Attacks on the laws of selections, exact wherever that is possible."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import attrs
@@ -67,7 +67,7 @@ PROBES = (
     (BUDGETS[1], 40, 1, (1.0, 2.0), (-6.0, -5.0, -0.6, -0.1, 0.1, 0.4)),
     (NO_BUDGET, 2, 1, (1.0, 2.0), (-20001.0, -20000.0, -101.0, -100.0, -24.0, -23.0, 30.0, 31.0)),
 )
-# Scores of either sign hide alike: the others are at so many ranges.
+# The other scores, in range sensitivities: scores of either sign must be hidden alike.
 LEVEL = -3.0
 # Candidates, and how many of them are picked at once.
 JOINT = ((4, 2), (8, 5))
@@ -85,10 +85,10 @@ LIST_PAIRS = 6
 
 @attack("numerical", kinds=("selector",), statistical=True)
 def check_ties_are_broken_evenly(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """Among equal scores every feature is selected equally often.
+    """Among equal scores, every feature is selected equally often.
 
-    If this fails: the law depends on the order of the columns, which a neighbor can change when scores are
-    sorted. Break ties at random, by the meter.
+    If this fails: the law depends on the order of the columns, which a neighbor changes if scores are sorted.
+    Break ties at random, through the meter.
     """
     groups = alike(claiming(selections(make)))
     samples = 0
@@ -116,18 +116,20 @@ def check_ties_are_broken_evenly(make: Factory[TopKSelector], trial: Trial) -> E
 
 
 def _require_fair(fair: bool, shares: Vector, case: SelectorCase) -> None:
-    require(fair, f"among equal scores, features are selected with frequencies {shares} ({case.name})")
+    require(
+        fair, f"among equal scores, features are selected with unequal frequencies {shares} ({case.name})"
+    )
 
 
 @attack("privacy", kinds=("selector",), statistical=True)
 def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """Between neighboring scores, moved in the worst directions, no outcome betrays more than the budget.
+    """Between neighboring scores, moved in the worst directions, no outcome loses more than the budget.
 
-    Exact where the selector draws by ``meter.select``; otherwise an audit of many runs.
+    Exact if the selector draws by ``meter.select``; otherwise an audit of many runs.
 
-    If this fails: the message holds two score vectors, both probabilities or their bounds, and the budget.
-    Usual causes: noise for ``linf`` where the range matters (factor 2); an unprotected second look at the
-    noisy scores, such as a threshold; a law accounted as another mechanism.
+    If this fails: the message gives two score vectors, the exact loss or bounds on it, and the budget. Usual
+    causes: noise scaled to ``linf`` where the range matters (factor 2); an unprotected second look at the
+    noisy scores, such as a threshold; a law charged as another mechanism.
     """
     rng = np.random.default_rng(trial.seed)
     exact: list[SelectorCase] = []
@@ -168,14 +170,14 @@ def exact_epsilon(case: SelectorCase, pair: Pair) -> float:
     epsilon, delta = max_log_ratio(first, second), hockey_stick(first, second, budget.epsilon)
     if delta > budget.delta * (1 + 1e-6) + 1e-13:
         raise CheckFailed(
-            f"exact epsilon {epsilon:.6g}, delta {delta:.3g} at the budget's epsilon {budget.epsilon:g} "
+            f"exact epsilon {epsilon:.6g}, and delta {delta:.3g} at the budget's epsilon {budget.epsilon:g} "
             f"(allowed {budget.delta:g}) between {case.beside(pair)} ({case.name})"
         )
     return epsilon / budget.epsilon
 
 
 def _audit_deep(make: Factory[TopKSelector], trial: Trial) -> None:
-    """Fail if a round of nearly all candidates is refuted: those that rise come first, in whatever order."""
+    """Fail if picking nearly all candidates is refuted: those that rise come first, in any order."""
     found = claiming(selections(make, budgets=BUDGETS[-1:], shapes=DEEP_SHAPES))
     case = next((case for case in found if case.plan.events), None)
     if case is None:
@@ -192,7 +194,7 @@ def _audit_deep(make: Factory[TopKSelector], trial: Trial) -> None:
     finding = audit(last[0], last[1], case.request.budget, confidence=1 - trial.level())
     if finding.violated:
         raise CheckFailed(
-            f"{finding.describe()} ({case.name}), of the event that {d - 1} candidates that rise are ahead",
+            f"{finding.describe()}, by whether the {d - 1} candidates that rise are picked ({case.name})",
             samples=DEEP_RUNS,
             confidence=finding.confidence,
         )
@@ -200,65 +202,72 @@ def _audit_deep(make: Factory[TopKSelector], trial: Trial) -> None:
 
 @attack("privacy", kinds=("selector",))
 def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """A pick by noise of the selector's own has chances, found exactly, that its event covers.
+    """Picks by the selector's own noise have exact probabilities that keep their event's promise.
 
-    So have several picks at once by one noise for each candidate, whose scale is found; and lists of picks of
-    which each has a noise of its own, between scores that all move; and a pick from a random sample of the
-    candidates, over all samples.
+    Also several picks at once with one draw of noise per candidate, whose scale is measured; lists of picks
+    with one draw per list, between scores that all move; and picks from a random sample of the candidates,
+    over all samples.
 
-    In the first and in later rounds, with two candidates left and with many, for sensitivities tiny and huge,
-    for scores close together, at a distance, and far apart.
+    In the first and in later rounds, with two candidates left and with many, for tiny and huge sensitivities,
+    for scores that are equal, close and far apart.
 
-    If this fails: the noise is not that of the event where the message says: less in a later round, cut in
-    its tails, of a scale that is rounded or follows the scores, or left out for a clear winner.
+    If this fails: in the case that the message names, the noise is not that of the event: smaller in a later
+    round, cut in its tails, with a scale that is rounded or follows the scores, or omitted for a clear
+    winner.
     """
-    attacks = (_chances_hidden, _joint_picks_hidden, _lists_hidden)
-    # Of each: whether a plan claims to be private, how much was tried, and what share of a claim it reached.
-    found, tried, worst = zip(*(tries(make, trial) for tries in attacks), strict=True)
-    if not any(found):
-        raise NotApplicable("the selector calls every request of the kit unsuitable, or claims no privacy")
-    if not sum(tried):
-        raise NotApplicable("it draws nothing of its own of a law that the kit can choose")
-    return Evidence(f"{max(worst):.3f} of an event's epsilon reached", sum(tried))
-
-
-_Reached = tuple[bool, int, float]
-
-
-def _chances_hidden(make: Factory[TopKSelector], trial: Trial) -> _Reached:
-    """Fail where the chances of the last candidate change by more than its event says."""
-    found, tried, worst = False, 0, 0.0
-    for variant, (budget, left, rounds, moves, places) in itertools.product(each_variant(make), PROBES):
-        relation = Neighboring.REPLACE_ONE if rounds > 1 else Neighboring.ADD_OR_REMOVE_ONE
-        case = claimed_selection(
-            variant, left + rounds - 1, (1,) * rounds, moves, relation=relation, budget=budget
-        )
-        found = found or case is not None
-        epsilon = None if case is None else _pure_epsilon(case.plan.events[-1:])
-        if case is None or epsilon is None:
-            continue
-        try:
-            known = {place: chances(partial(_last_wins, case, place), left) for place in places}
-        except NotProbed:
-            continue
-        for near, far in itertools.combinations(places, 2):
-            if abs(near - far) > 1 + 1e-9:
-                continue
-            ratio = largest_ratio([(known[near], known[far])])
-            tried, worst = tried + 1, max(worst, ratio / epsilon)
-            require(
-                ratio <= epsilon * (1 + 1e-3) + 2e-3,
-                f"round {rounds - 1}, {number_of(left, 'candidate')} left: where the last score is {near:g} "
-                f"and {far:g} range sensitivities above all others, it is picked with chances "
-                f"{known[near][0]:.6g} and {known[far][0]:.6g}, a loss of {ratio:.4g}; the event says "
-                f"{epsilon:.4g} ({case.name})",
+    # Which plans claim to be private, and what share of their claims each try reaches.
+    claimed: list[SelectorCase] = []
+    reached: list[float] = []
+    for variant in each_variant(make):
+        for budget, left, rounds, moves, places in PROBES:
+            relation = Neighboring.REPLACE_ONE if rounds > 1 else Neighboring.ADD_OR_REMOVE_ONE
+            case = claimed_selection(
+                variant, left + rounds - 1, (1,) * rounds, moves, relation=relation, budget=budget
             )
-            worst = max(worst, _require_range(case, (near, far), (known[near], known[far])) / epsilon)
-    return found, tried, worst
+            if case is not None:
+                claimed.append(case)
+                reached += _chances_apart(case, left, places)
+        for left, picks in JOINT:
+            case = claimed_selection(variant, left, (picks,))
+            if case is not None:
+                claimed.append(case)
+                reached += _joint_picks_apart(case)
+    reached += _all_lists_apart(make, trial)
+    if not claimed and not reached:
+        raise NotApplicable(
+            "the selector rejects every request of the kit as unsuitable, or claims no privacy"
+        )
+    if not reached:
+        raise NotApplicable("it draws no noise itself whose law the kit knows")
+    return Evidence(f"{max(reached):.3f} of an event's epsilon reached", len(reached))
+
+
+def _chances_apart(case: SelectorCase, left: int, places: Sequence[float]) -> Iterator[float]:
+    """Yield which share of its event's epsilon the chances of the last candidate use; fail if above 1."""
+    epsilon = _pure_epsilon(case.plan.events[-1:])
+    if epsilon is None:
+        return
+    try:
+        known = {place: chances(partial(_last_wins, case, place), left) for place in places}
+    except NotProbed:
+        return
+    for near, far in itertools.combinations(places, 2):
+        if abs(near - far) > 1 + 1e-9:
+            continue
+        ratio = largest_ratio([(known[near], known[far])])
+        require(
+            ratio <= epsilon * (1 + 1e-3) + 2e-3,
+            f"round {len(case.picks) - 1}, {number_of(left, 'candidate')} left: if the last score is "
+            f"{near:g} or {far:g} range sensitivities above all others, it is picked with probability "
+            f"{known[near][0]:.6g} or {known[far][0]:.6g}, a loss of {ratio:.4g}; its event allows "
+            f"{epsilon:.4g} ({case.name})",
+        )
+        spread = _require_range(case, (near, far), (known[near], known[far]))
+        yield max(ratio, spread) / epsilon
 
 
 def _last_wins(case: SelectorCase, place: float, script: Script) -> bool:
-    """Return whether the last candidate wins the last round, where it is so many ranges ahead."""
+    """Return whether the last candidate wins the last round, ``place`` ranges ahead."""
     rounds, features, spread = len(case.picks), case.features, case.sensitivities[0].range
     values = [np.full(features, LEVEL * spread) for _ in range(rounds)]
     values[-1][-1] += place * spread
@@ -281,9 +290,9 @@ def _require_range(
     places: tuple[float, float],
     known: tuple[tuple[float, float], tuple[float, float]],
 ) -> float:
-    """Return how far apart the losses of two outcomes are; fail where the event says that they are closer.
+    """Return how far apart the losses of two outcomes are; fail if further than the event allows.
 
-    Those of an exponential mechanism lie in an interval of length epsilon; of others nothing is said.
+    Those of an exponential mechanism lie in an interval of length epsilon; other events make no such claim.
     """
     event = case.plan.events[-1]
     if not isinstance(event, ExponentialMechanism):
@@ -291,9 +300,9 @@ def _require_range(
     spread = range_of_losses(*known)
     require(
         spread <= event.epsilon * (1 + 1e-3) + 2e-3,
-        f"{number_of(case.features, 'feature')}: between {places[0]:g} and {places[1]:g} range sensitivities "
-        f"above all others, the losses of picking the last one and of not doing so are {spread:.4g} apart; "
-        f"the event says that all losses are within {event.epsilon:.4g} of one another ({case.name})",
+        f"{number_of(case.features, 'feature')}: if the last score is {places[0]:g} or {places[1]:g} range "
+        f"sensitivities above all others, the losses of picking it and of not picking it are {spread:.4g} "
+        f"apart; an exponential mechanism keeps all losses within {event.epsilon:.4g} ({case.name})",
     )
     return spread
 
@@ -308,27 +317,23 @@ def _pure_epsilon(events: Sequence[Event]) -> float | None:
     return total or None
 
 
-def _joint_picks_hidden(make: Factory[TopKSelector], trial: Trial) -> _Reached:
-    """Fail where several picks at once are the best of scores with too little noise."""
-    found, tried, worst = False, 0, 0.0
-    for variant, (left, picks) in itertools.product(each_variant(make), JOINT):
-        case = claimed_selection(variant, left, (picks,))
-        found = found or case is not None
-        epsilon = None if case is None else _pure_epsilon([*expand(case.plan.events)])
-        if case is None or epsilon is None:
-            continue
-        try:
-            scale = _joint_scale(case, epsilon)
-        except NotProbed:
-            continue
-        tried, worst = tried + 1, max(worst, picks / scale / epsilon)
-        require(
-            picks / scale <= epsilon * (1 + 1e-3) + 2e-3,
-            f"{number_of(picks, 'pick')} at once are the best of scores with noise of {scale:.6g} range "
-            f"sensitivities each. Where all that rise are far behind, that loses {picks / scale:.4g}, "
-            f"{picks} times as much as one does; the events say {epsilon:.4g} ({case.name})",
-        )
-    return found, tried, worst
+def _joint_picks_apart(case: SelectorCase) -> list[float]:
+    """Return which share of its epsilon several picks at once use, where that is known; fail if above 1."""
+    (picks,), epsilon = case.picks, _pure_epsilon([*expand(case.plan.events)])
+    if epsilon is None:
+        return []
+    try:
+        scale = _joint_scale(case, epsilon)
+    except NotProbed:
+        return []
+    require(
+        picks / scale <= epsilon * (1 + 1e-3) + 2e-3,
+        f"{number_of(picks, 'pick')} at once are the largest of all scores, each with noise of scale "
+        f"{scale:.6g} range sensitivities. If the scores that rise are far behind, that loses "
+        f"{picks / scale:.4g}, {picks} times as much as one does; the events allow {epsilon:.4g} "
+        f"({case.name})",
+    )
+    return [picks / scale / epsilon]
 
 
 def _joint_scale(case: SelectorCase, epsilon: float) -> float:
@@ -340,7 +345,7 @@ def _joint_scale(case: SelectorCase, epsilon: float) -> float:
     Raises
     ------
     NotProbed
-        If the selector draws in another way, or picks otherwise.
+        If the selector draws in another way, or picks differently.
     """
     (k,), d, spread = case.picks, case.features, case.sensitivities[0].range
 
@@ -375,10 +380,9 @@ def _joint_scale(case: SelectorCase, epsilon: float) -> float:
     return scale
 
 
-def _lists_hidden(make: Factory[TopKSelector], trial: Trial) -> _Reached:
-    """Fail where two neighboring scores make a list of picks more likely than the events say."""
+def _all_lists_apart(make: Factory[TopKSelector], trial: Trial) -> Iterator[float]:
+    """Yield which share of a claim the laws of lists of picks reach on each pair; fail if above 1."""
     rng = np.random.default_rng(trial.seed)
-    tried, worst = 0, 0.0
     for variant, (d, k, moves) in itertools.product(each_variant(make), LISTS):
         case = claimed_selection(variant, d, (k,), moves)
         if case is None:
@@ -388,11 +392,9 @@ def _lists_hidden(make: Factory[TopKSelector], trial: Trial) -> _Reached:
         others = rng.permutation(len(pairs))[: LIST_PAIRS * trial.effort]
         for pair in (*(pair for pair in duels if _together(case, pair)), *(pairs[i] for i in others)):
             try:
-                worst = max(worst, lists_apart(case, pair))
+                yield lists_apart(case, pair)
             except NotProbed:
                 break
-            tried += 1
-    return tried > 0, tried, worst
 
 
 def _together(case: SelectorCase, pair: Pair) -> bool:
@@ -416,27 +418,27 @@ def lists_apart(case: SelectorCase, pair: Pair) -> float:
         delta = hockey_stick(one, other, budget.epsilon + LIST_PRECISION)
         require(
             delta <= budget.delta * (1 + 1e-6) + 1e-12,
-            f"the laws of lists have delta {delta:.4g} at epsilon {budget.epsilon:g}, where {budget.delta:g} "
-            f"is allowed, between {case.beside(pair)} ({case.name})",
+            f"the exact laws of the picks have delta {delta:.4g} at epsilon {budget.epsilon:g}; the budget "
+            f"allows {budget.delta:g}, between {case.beside(pair)} ({case.name})",
         )
         return min(1.0, delta / budget.delta) if budget.delta else 0.0
     ratio = max_log_ratio(one, other)
     require(
         ratio <= epsilon * (1 + 1e-3) + 2 * LIST_PRECISION,
-        f"a list of {case.picks[0]} picks has probabilities of which the logarithms are {ratio:.4g} apart, "
-        f"where the events say {epsilon:.4g}, between {case.beside(pair)} ({case.name})",
+        f"the log probabilities of a list of {number_of(case.picks[0], 'pick')} differ by {ratio:.4g}; the "
+        f"events allow {epsilon:.4g}, between {case.beside(pair)} ({case.name})",
     )
     return ratio / epsilon
 
 
 @attack("privacy", kinds=("selector",), statistical=True)
 def check_thresholds_keep_their_budget(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """What is above a threshold betrays no more than was planned, and is among the candidates.
+    """Candidates above a threshold reveal no more than planned, and are among the candidates.
 
-    Tried on scores that all move together by all that they may, which a ranking would not notice.
+    Tried on scores that all move together by as much as they may, which a ranking would not notice.
 
-    If this fails: noisy scores themselves need noise for sqrt(d) times the largest change of one score; half
-    of their range is enough for their ranking only. Draw the same noise whatever is above.
+    If this fails: a threshold needs noise for sqrt(d) times the largest change of one score; half the range
+    is enough for a ranking only. Draw the same noise whatever is above the threshold.
     """
     samples, strongest = 0, 0.0
     cases = list(thresholds(make))
@@ -446,8 +448,14 @@ def check_thresholds_keep_their_budget(make: Factory[TopKSelector], trial: Trial
         for event in case.plan.events:
             accountant = accountant.compose(event)
         spent = accountant.epsilon(delta)
-        require(spent <= request.budget.epsilon * (1 + 1e-9), f"the plan costs epsilon {spent:.6g}")
-        require(len(case.plan.events) == len(request.rounds), "there is not one event for each round")
+        require(
+            spent <= request.budget.epsilon * (1 + 1e-9),
+            f"the plan costs epsilon {spent:.6g}; its budget is {request.budget.epsilon:.6g}",
+        )
+        require(
+            len(case.plan.events) == len(request.rounds),
+            f"{len(case.plan.events)} events for {len(request.rounds)} rounds; plan one each",
+        )
         single = request.accountant.compose(case.plan.events[0]).epsilon(delta)
         moved = np.full(case.features, linf / 2)
         runs = [

@@ -1,4 +1,4 @@
-"""Attacks on what leaves: many runs on two worlds, which must not be told apart better than was claimed."""
+"""Attacks on releases: many runs on two worlds must not distinguish them better than claimed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from dpkit_check.attacks.answers import released_alike
+from dpkit_check.attacks.answers import released_alike, require_one_release
 from dpkit_check.attacks.draws import share
 from dpkit_check.audit import Audit, audit, provable, strain
 from dpkit_check.cases.parts import kind_of
@@ -47,27 +47,27 @@ _PLAIN = (Laplace, Gaussian, ExponentialMechanism, PermuteAndFlip, Repeated)
 def check_neighbors_cannot_be_told_apart(make: Factory[Regressor], trial: Trial) -> Evidence:
     """Many runs on the neighbors that move the output most do not refute the budget.
 
-    Where all that is released is made of the meter's answers to questions that are seen, no sampling is
-    needed: the same answers must give the same model, and what is asked must move no further than planned, so
-    that the laws of the answers are those of the planned events. Elsewhere structured pairs are screened by
-    how far the average model moves, in units of its noise; the worst is audited with runs of its own.
+    If the release is computed from visible answers of the meter, no sampling is needed: the same answers must
+    give the same model, and the values under the noise must move no further than planned, so that the answers
+    have the laws of the planned events. Otherwise, structured pairs are screened by how far the average model
+    moves, in units of its noise, and the worst pair is audited with fresh runs.
 
-    If this fails: the message holds proved lower bounds on epsilon and delta. Check the sensitivity of every
+    If this fails: the message gives proved lower bounds on epsilon and delta. Check the sensitivity of every
     noisy sum (clipping used? bounds public? both factors bounded? the largest value, not the width of the
-    bounds, where a record is added?), then the calibration.
+    bounds, if a record is added?), then the calibration.
     """
     rng = np.random.default_rng(trial.seed)
     cases, followed = _split(
         claiming(regressions(make, off_center=True)), partial(_neighbors_followed, rng, trial)
     )
     if not cases:
-        return Evidence("all that is released follows from answers that hide neighbors", followed)
+        return Evidence("the release is computed from answers that hide neighbors", followed)
     tests = len(cases)
     error = trial.error / tests
     # Where even the last of the runs below could prove nothing, there is nothing to look for.
     cases = [case for case in cases if _refutable(case, case.affordable(FIT_RUNS) * trial.effort, error)]
     if not cases:
-        raise NotApplicable("a fit draws so often that as many runs as there is time for prove nothing")
+        raise NotApplicable("a fit draws so often that the affordable number of runs proves nothing")
     suspects = [_worst_pair(case, rng, FIT_PAIRS * trial.effort) for case in cases]
     first = max(range(len(suspects)), key=lambda i: suspects[i][0])
     strongest, samples = 0.0, followed
@@ -83,9 +83,9 @@ def check_neighbors_cannot_be_told_apart(make: Factory[Regressor], trial: Trial)
 
 @attack("privacy", kinds=("selector",), statistical=True, thorough_only=True)
 def check_many_picks_hide_the_scores(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """Nor does a selection of several among more features, audited whatever it draws by.
+    """A selection of several among many features keeps its budget, by an audit of many runs.
 
-    If this fails: something that few features do not have matters, such as a class of sets, a cut-off, or a
+    If this fails: look for what matters only with many features, such as classes of sets, a cut-off, or a
     loss that grows with the number of picks.
     """
     rng = np.random.default_rng(trial.seed)
@@ -95,17 +95,17 @@ def check_many_picks_hide_the_scores(make: Factory[TopKSelector], trial: Trial) 
         if isinstance(case.request.accountant, ReferenceAccountant)
     ]
     if not cases:
-        raise NotApplicable("the kit's own accountant does not know the events of the selector")
+        raise NotApplicable("the kit's own accountant does not support the selector's events")
     finding = audit_worst(cases, rng, trial)
     return Evidence(finding.describe(), finding.samples, 1 - trial.error)
 
 
 @attack("privacy", kinds=("selector", "regressor"), statistical=True)
 def check_no_budget_tells_nothing(make: Factory[Any], trial: Trial) -> Evidence:
-    """With hardly any budget, what is released of two worlds that share nothing has one law.
+    """With almost no budget, releases on two unrelated inputs have the same law.
 
-    If this fails: something reaches the release around the noise: an order, a class, a tie, a default, an
-    average, a bound read from data, or a noise scale that follows the number of records.
+    If this fails: something bypasses the noise: an order, a class, a tie, a default, an average, a bound read
+    from data, or a noise scale that follows the number of records.
     """
     return (_picks_tell_nothing if kind_of(make) == "selector" else _fits_tell_nothing)(make, trial)
 
@@ -120,14 +120,15 @@ def _picks_tell_nothing(make: Factory[TopKSelector], trial: Trial) -> Evidence:
                 ratio = max_log_ratio(*(case.law(values) for values in case.strangers()))
                 samples += 1
                 require(
-                    ratio < 1e-2, f"an outcome's log ratio between two worlds is {ratio:.3g} ({case.name})"
+                    ratio < 1e-2,
+                    f"the log ratio of an outcome on unrelated scores is {ratio:.3g} ({case.name})",
                 )
             continue
         sampled = True
         runs = -(-(WIDE_RUNS if wide else SAME_RUNS) // len(cases)) * trial.effort
         one, other = (
             [
-                # Of many by the half that the first pick is in, so that few runs tell.
+                # With many candidates, by the half that the first pick is in: so few runs suffice.
                 picks[0] < first.features // 2 if wide else picks
                 for i, case in enumerate(cases)
                 for picks in case.sample(case.strangers()[world], runs, [trial.seed, number, i, world])
@@ -136,7 +137,7 @@ def _picks_tell_nothing(make: Factory[TopKSelector], trial: Trial) -> Evidence:
         )
         samples += len(one)
         _require_one_law(one, other, trial.level(len(groups)), first.name)
-    return Evidence("one law", samples, 1 - trial.error if sampled else 1.0)
+    return Evidence("the same law", samples, 1 - trial.error if sampled else 1.0)
 
 
 def _fits_tell_nothing(make: Factory[Regressor], trial: Trial) -> Evidence:
@@ -146,12 +147,12 @@ def _fits_tell_nothing(make: Factory[Regressor], trial: Trial) -> Evidence:
         samples += runs
         outputs = case.samples(case.strangers(trial.seed), runs)
         _require_one_law(*outputs, trial.level(len(cases)), case.name)
-    return Evidence("one law", samples, 1 - trial.error if cases else 1.0)
+    return Evidence("the same law", samples, 1 - trial.error if cases else 1.0)
 
 
 def _require_one_law(one: Any, other: Any, level: float, name: str) -> None:
     p = same_law(one, other)
-    require(p > level, f"two worlds differ in law, p = {p:.2g} ({name})")
+    require(p > level, f"releases on two unrelated inputs differ in law, p = {p:.2g} ({name})")
 
 
 def _split(
@@ -204,14 +205,14 @@ def followed(case: RegressorCase, pair: Pair, *, seed: int, neighbors: bool = Fa
             return False
     if released[0] != released[1]:
         released_alike(case, pair, seed=seed)
-        raise CheckFailed(f"two runs of one seed release {released[0]} and {released[1]} ({case.name})")
+        require_one_release(case, pair, *released)
     if neighbors:
         share(case, pair, first, second)
     return True
 
 
 def _refutable(case: RegressorCase, runs: int, error: float) -> bool:
-    """Return whether so many runs could refute the claim, were it as false as can be."""
+    """Return whether ``runs`` runs could refute even the most blatantly false claim."""
     budget, mu = case.request.budget, claimed_mu(case.plan.events)
     epsilon, most = provable(runs, budget, 1 - error)
     return epsilon > budget.epsilon or (mu is not None and most > mu)
@@ -271,7 +272,7 @@ def audit_worst(cases: Sequence[SelectorCase], rng: np.random.Generator, trial: 
 
 @judged("audit_again", "picks_again")
 def audited(case: Any, pair: Pair, *, runs: int, error: float, seed: Any = 1000) -> Audit:
-    """Return what so many runs on neighbors prove; fail where that refutes the budget."""
+    """Return what ``runs`` runs on neighbors prove; fail if that refutes the budget."""
     first, second = case.samples(pair, runs, seed)
     finding = audit(first, second, case.request.budget, mu=claimed_mu(case.plan.events), confidence=1 - error)
     if finding.violated:

@@ -1,7 +1,7 @@
-"""Attacks on samples that a part draws itself: each record must enter by secret coins of its own.
+"""Attacks on samples that a part draws itself: each record must enter by its own secret coins.
 
 What is claimed for an event on a Poisson sample of rate q rests on two facts: a record is in the sample with
-probability q, whatever it is, wherever it stands and whoever else is there; and the coins of two events are
+probability q, whatever its values, its place and the other records; and the coins of two events are
 independent. Neither can be seen through noise, so the noise is taken away: the meter's answers hold no data,
 and what a fit asks noise for is a function of the sample alone.
 
@@ -55,26 +55,29 @@ EXPECTED, MOST_DIFFERENT, DIFFERENT = 6, 300, 10
 _Outcome: TypeAlias = tuple[float, ...]
 """What was asked in one event, to nine digits."""
 
+_Counts: TypeAlias = list[tuple[float, Counter[Any], Counter[Any]]]
+"""Of each event, its rate and how often each outcome came on the larger table and on the smaller."""
+
 _Outcomes: TypeAlias = list[tuple[float, Any]]
 """Of each event in turn, its rate and its outcome."""
 
 
 @attack("privacy", kinds=("regressor",), statistical=True)
 def check_samples_are_poisson_samples(make: Factory[Regressor], trial: Trial) -> Evidence:
-    """What a fit charges as a Poisson sample is one: no record enters more often, or depends on another.
+    """A sample charged as a Poisson sample is one: records enter independently, at most at the stated rate.
 
-    Many runs without noise, by secret coins, on pairs of few records: every number to twice that in which
-    one is sampled, the record that comes or goes at the first place, the last or between. And what is asked
-    in two events is independent. Samples that the meter draws (``Meter.sums``) are the core's alone.
+    Many runs without noise, with secret coins, on small tables of every size up to two expected samples; the
+    record that differs is first, last or in between. Two events must also use independent coins. Samples
+    drawn by the meter itself (``Meter.sums``) are tested with the core.
 
-    If this fails: give each record a coin of its own from the sampler of ``Meter.custom``, in each event
-    anew; a sample of a fixed size, one of at least one record, a shuffled order that is dealt into batches,
-    and public coins (``Meter.coins``) cost more. ``Meter.sums`` draws Poisson samples.
+    If this fails: draw a fresh coin for each record in each event from the sampler of ``Meter.custom``.
+    Samples of a fixed size, samples of at least one record, shuffled batches and public coins
+    (``Meter.coins``) cost more than a Poisson sample. ``Meter.sums`` draws Poisson samples.
     """
     rng = np.random.default_rng(trial.seed)
     cases = [case for case in _sampling(make) if _own_samples(case)]
     if not cases:
-        raise NotApplicable("it draws no sample of its own")
+        raise NotApplicable("it draws no samples itself")
     runs = 0
     for case in cases:
         suspects = [*_suspects(case, rng), *_in_by_two_seeds(case, rng)]
@@ -93,7 +96,7 @@ def check_samples_are_poisson_samples(make: Factory[Regressor], trial: Trial) ->
 def refuted(
     case: RegressorCase, pair: tuple[Dataset, Dataset], *, coins: int, runs: int, error: float
 ) -> None:
-    """Fail if so many runs on two tables refute that a sample is a Poisson sample."""
+    """Fail if ``runs`` runs on two tables refute that a sample is a Poisson sample."""
     _Suspect(case, pair, coins).judge(runs, error)
 
 
@@ -114,7 +117,7 @@ def _sampling(make: Factory[Regressor]) -> Iterator[RegressorCase]:
 
 
 def _own_samples(case: RegressorCase) -> bool:
-    """Return whether a fit opens a mechanism of its own for a sample."""
+    """Return whether a fit opens its own mechanism for a sample."""
     corners = case.population.corners()
     return bool(_asked(case, case.population.dataset(np.array([corners[0]] * 3)), 0, 0).blocks)
 
@@ -172,43 +175,37 @@ class _Suspect:
         Each half of them judges the event that the other one chose: where hardly any outcome comes twice,
         one that is judged by its own runs looks worst.
         """
-        found, halves = 0.0, (self._sampled(0, runs // 2), self._sampled(runs // 2, runs - runs // 2))
-        for learn, certify in (halves, halves[::-1]):
-            for (rate, *learned), (_, *certified) in zip(learn, certify, strict=False):
-                chosen = zip(self._directions(*learned), self._directions(*certified), strict=True)
-                for (one, other), (first, second) in chosen:
-                    event = self._likelier(one, other, rate)
-                    excess = sum(first[o] * self._discount(rate) - second[o] for o in event)
-                    found = max(found, 2 * excess / runs - self._surplus(rate))
-        return found
+        halves = self._sampled(0, runs // 2), self._sampled(runs // 2, runs - runs // 2)
+        return max(
+            (
+                2 * (hits * self._discount(rate) - others) / runs - self._surplus(rate)
+                for learn, certify in (halves, halves[::-1])
+                for _, rate, hits, others in self._chosen(learn, certify)
+            ),
+            default=0.0,
+        )
 
     def judge(self, runs: int, error: float) -> None:
-        """Fail if so many runs refute that a sample is a Poisson sample.
+        """Fail if ``runs`` runs refute that a sample is a Poisson sample.
 
         Half of them choose an event, the other half bounds its probabilities (Clopper and Pearson). The tests
         are of each event in one direction, or in both where a record is replaced, and one of pairs of events.
         """
-        learn, certify = self._sampled(runs, runs // 2), self._sampled(2 * runs, runs - runs // 2)
-        both = self.case.schema.neighboring is Neighboring.REPLACE_ONE
-        tests = max(1, len(learn)) * (1 + both) + 1
         half = runs - runs // 2
-        for number, ((rate, *learned), (_, *certified)) in enumerate(zip(learn, certify, strict=False), 1):
-            chosen = zip(self._directions(*learned), self._directions(*certified), strict=True)
-            for (one, other), (first, second) in chosen:
-                event = self._likelier(one, other, rate)
-                p, q = (sum(counts[o] for o in event) for counts in (first, second))
-                low = float(clopper_pearson(p, half, error / tests / 2)[0])
-                high = float(clopper_pearson(q, half, error / tests / 2)[1])
-                if low * self._discount(rate) > high + self._surplus(rate):
-                    raise CheckFailed(
-                        f"event {number} is charged as a Poisson sample of rate {rate:g}, and it is none: "
-                        f"without noise, what is asked on tables of {self.pair[1].records} and "
-                        f"{number_of(self.pair[0].records, 'record')} is among the same values in {p} and "
-                        f"{q} of {half} "
-                        f"runs each ({self.case.name})",
-                        samples=runs,
-                        confidence=1 - error,
-                    )
+        learn, certify = self._sampled(runs, runs // 2), self._sampled(2 * runs, half)
+        tests = max(1, len(learn)) * (1 + self._replaced) + 1
+        for number, rate, p, q in self._chosen(learn, certify):
+            low = float(clopper_pearson(p, half, error / tests / 2)[0])
+            high = float(clopper_pearson(q, half, error / tests / 2)[1])
+            if low * self._discount(rate) > high + self._surplus(rate):
+                raise CheckFailed(
+                    f"event {number} is charged as a Poisson sample of rate {rate:g} but is not one: without "
+                    f"noise, the values passed to the meter on tables of {self.pair[1].records} and "
+                    f"{number_of(self.pair[0].records, 'record')} lie in one set in {p} and {q} of {half} "
+                    f"runs each ({self.case.name})",
+                    samples=runs,
+                    confidence=1 - error,
+                )
         self._require_fresh_coins(runs, error / tests)
 
     def _require_fresh_coins(self, runs: int, error: float) -> None:
@@ -227,13 +224,13 @@ class _Suspect:
             p = _hypergeometric(sum(x and y for x, y in zip(*same, strict=True)), a, b, runs)
             if p < error / len(pairs):
                 raise CheckFailed(
-                    f"events {i + 1} and {j + 1} are charged as samples with coins of their own, and what is "
-                    f"asked in both depends on one another, p = {p:.2g} ({self.case.name})",
+                    f"events {i + 1} and {j + 1} are charged as samples with independent coins, but the "
+                    f"values passed to the meter in both are dependent, p = {p:.2g} ({self.case.name})",
                     samples=runs,
                     confidence=1 - error,
                 )
 
-    def _sampled(self, first: int, runs: int) -> list[tuple[float, Counter[Any], Counter[Any]]]:
+    def _sampled(self, first: int, runs: int) -> _Counts:
         """Return for each event its rate and how often each outcome came on the two tables."""
         rows = [[self._run(side, first + r).outcomes() for r in range(runs)] for side in (0, 1)]
         events = min(len(row) for side in rows for row in side)
@@ -246,21 +243,29 @@ class _Suspect:
     def _run(self, side: int, seed: int) -> _Tape:
         return _asked(self.case, self.pair[side], self.coins, 2 * seed + side)
 
-    def _directions(
-        self, large: Counter[Any], small: Counter[Any]
-    ) -> list[tuple[Counter[Any], Counter[Any]]]:
-        """Return the counts of which the first may not exceed the second: the smaller table's, or both."""
-        both = self.case.schema.neighboring is Neighboring.REPLACE_ONE
-        return [(small, large), (large, small)] if both else [(small, large)]
+    def _chosen(self, learn: _Counts, certify: _Counts) -> Iterator[tuple[int, float, int, int]]:
+        """Yield the number and rate of each event, and how often the outcomes that ``learn`` chose came.
+
+        First on the smaller table, where they may not be likelier than the rate allows; the other way round,
+        too, where a record is replaced.
+        """
+        for number, ((rate, *learned), (_, *certified)) in enumerate(zip(learn, certify, strict=False), 1):
+            for first, second in ((1, 0), (0, 1)) if self._replaced else ((1, 0),):
+                one, other = learned[first], learned[second]
+                scale = self._discount(rate)
+                likelier = [o for o in one | other if (one[o] + 0.5) * scale > other[o] + 0.5]
+                hits, others = (sum(certified[i][o] for o in likelier) for i in (first, second))
+                yield number, rate, hits, others
+
+    @property
+    def _replaced(self) -> bool:
+        return self.case.schema.neighboring is Neighboring.REPLACE_ONE
 
     def _discount(self, rate: float) -> float:
-        return 1.0 if self.case.schema.neighboring is Neighboring.REPLACE_ONE else 1 - rate
+        return 1.0 if self._replaced else 1 - rate
 
     def _surplus(self, rate: float) -> float:
-        return rate if self.case.schema.neighboring is Neighboring.REPLACE_ONE else 0.0
-
-    def _likelier(self, one: Counter[Any], other: Counter[Any], rate: float) -> list[Any]:
-        return [o for o in one | other if (one[o] + 0.5) * self._discount(rate) > other[o] + 0.5]
+        return rate if self._replaced else 0.0
 
 
 def _hypergeometric(both: int, a: int, b: int, runs: int) -> float:

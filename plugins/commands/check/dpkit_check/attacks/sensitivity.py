@@ -1,4 +1,4 @@
-"""Attacks on declared sensitivities: tables between which one record moves scores further."""
+"""Attacks on declared sensitivities: a search for neighbors between which scores move further."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ ITERATE_EVALUATIONS, ITERATE_SIZES = 200, (2, 3, 8, 16)
 
 @attack("privacy", kinds=("scorer",))
 def check_sensitivity_add_remove(make: Factory[Scorer], trial: Trial) -> Evidence:
-    """No table is found where adding a record moves scores further than declared, per score or in range.
+    """No added record found moves scores further than declared, each score or their range.
 
-    If this fails: the message holds two datasets to compute by hand. Usual causes: a scale, mean or number of
-    records taken from the data; clipping that is computed and not used (the datasets leave the schema's
-    bounds); ties; a constant column that ceases to be one.
+    If this fails: the message gives two datasets to compute by hand. Usual causes: a scale, mean or number of
+    records read from the data; clipped values computed but not used (the datasets exceed the schema's
+    bounds); ties; a constant column that becomes non-constant.
     """
     return _climbed(make, trial, ADD_REMOVE)
 
 
 @attack("privacy", kinds=("scorer",))
 def check_sensitivity_replace_one(make: Factory[Scorer], trial: Trial) -> Evidence:
-    """No table is found where replacing a record moves scores further than declared, per score or in range.
+    """No replaced record found moves scores further than declared, each score or their range.
 
     If this fails: a replacement removes one record and adds another, so its sensitivity is up to twice that
     of adding. Return ``2 * linf`` for this relation or raise ``Unsuitable``.
@@ -75,14 +75,14 @@ def check_sensitivity_replace_one(make: Factory[Scorer], trial: Trial) -> Eviden
 
 @attack("privacy", kinds=("scorer",))
 def check_sensitivity_in_corners(make: Factory[Scorer], trial: Trial) -> Evidence:
-    """Nor is one found in the corners of what may be asked for, with a few pairs of tables in each.
+    """The sensitivity also holds in corner cases, with a few pairs of tables in each.
 
-    One column, more than a hundred, bounds for some, categories alone; every round to the seventh, after
-    prefixes of several kinds; up to a thousand records, on both sides of where scores begin to behave
-    otherwise; records alike in all columns; and every option at other values.
+    One column, more than a hundred, bounds for some, only categories; every round up to the seventh, after
+    several kinds of earlier picks; up to a thousand records, on both sides of where scores start to behave
+    differently; records equal in all columns; and every option at other values.
 
-    If this fails: the sensitivity that was proved is not that of this corner. The message holds the schema's
-    bounds, the round and two datasets.
+    If this fails: the proof does not cover this case. The message gives the schema's bounds, the round and
+    two datasets.
     """
     rng = np.random.default_rng(trial.seed)
     worst, evaluations, named = None, 0, ""
@@ -107,15 +107,15 @@ def check_sensitivity_in_corners(make: Factory[Scorer], trial: Trial) -> Evidenc
         if worst is None or found.ratio > worst:
             worst, named = found.ratio, name
     if worst is None:
-        raise NotApplicable("the scorer calls every corner unsuitable")
+        raise NotApplicable("the scorer rejects every corner as unsuitable")
     return Evidence(f"{worst:.3f} of the sensitivity reached ({named})", evaluations)
 
 
 @attack("privacy", kinds=("scorer",), thorough_only=True)
 def check_sensitivity_in_larger_tables(make: Factory[Scorer], trial: Trial) -> Evidence:
-    """Nor is one found among tables of a dozen columns and hundreds of records.
+    """The sensitivity also holds for tables of a dozen columns and hundreds of records.
 
-    If this fails: something that small tables do not have matters, such as batches, a limit on the number of
+    If this fails: look for what matters only in large tables, such as batches, a limit on the number of
     pairs, or a sum whose rounding grows.
     """
     scorer = scorer_of_tables(make)
@@ -130,19 +130,19 @@ def check_sensitivity_in_larger_tables(make: Factory[Scorer], trial: Trial) -> E
         evaluations, ratio = evaluations + found.evaluations, max(ratio, found.ratio)
         _require_kept(case, (), found, trial.seed, evaluations)
     if not evaluations:
-        raise NotApplicable(f"the scorer calls the tables unsuitable: {reasons[0]}")
+        raise NotApplicable(f"the scorer rejects these tables as unsuitable: {reasons[0]}")
     return Evidence(f"{ratio:.3f} of the sensitivity reached", evaluations)
 
 
 @attack("privacy", kinds=("scorer",))
 def check_scores_of_iterates_keep_their_sensitivity(make: Factory[Scorer], trial: Trial) -> Evidence:
-    """No table and no iterate are found for which one record moves scores of it further than declared.
+    """No iterate and table found let one record move the iterate's scores further than declared.
 
-    Tried are both relations, both losses, gradients and clipped residuals, iterates at and inside the ball,
-    with and without coefficients; *none* is among the scores, at 0.
+    Both relations, both losses, gradients and clipped residuals, iterates on the boundary of the ball and
+    inside, with and without coefficients; the score 0 of *none* is included.
 
-    If this fails: the message holds two datasets to compute by hand. Usual causes: the printed sensitivity of
-    the screening rule, which forgets the root of the number of records; a radius left out; a product bounded
+    If this fails: the message gives two datasets to compute by hand. Usual causes: the published sensitivity
+    of the screening rule, which omits the root of the number of records; a missing radius; a product bounded
     by the product of two changes.
     """
     worst: SensitivityAttack | None = None
@@ -152,7 +152,7 @@ def check_scores_of_iterates_keep_their_sensitivity(make: Factory[Scorer], trial
         facts, declared = case.facts, case.sensitivity()
         require(
             type(declared) is Sensitivity and declared.neighboring is facts.neighboring,
-            f"sensitivity is {declared!r}; it must be one for {facts.neighboring.value}",
+            f"sensitivity is {declared!r}; it must be a Sensitivity for {facts.neighboring.value}",
         )
         for weights, intercept in case.weights(rng):
 
@@ -219,7 +219,7 @@ def search(
     known = case.sensitivity(selected) if declared is None else declared
     require(
         getattr(known, "neighboring", None) is case.schema.neighboring,
-        f"sensitivity is {known!r}; it must hold for {case.schema.neighboring.value}",
+        f"sensitivity is {known!r}; it must be a Sensitivity for {case.schema.neighboring.value}",
     )
     left = [j for j in range(len(case.schema.features)) if j not in selected]
 
@@ -338,7 +338,7 @@ def _growing(schema: Schema, rng: np.random.Generator) -> list[Pair]:
 
 
 def _jumps(case: ScorerCase, rng: np.random.Generator) -> list[Pair]:
-    """Return pairs of consecutive sizes between which scores move most, or otherwise than before."""
+    """Return pairs of consecutive sizes between which scores move most, or start to move differently."""
     population = case.population
 
     def scores(n: int, table: Matrix) -> Vector:

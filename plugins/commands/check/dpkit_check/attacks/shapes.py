@@ -1,4 +1,4 @@
-"""Attacks on the shape of what is returned: finite, for the right columns, and the same for all data."""
+"""Attacks on the shape of results: finite, for the right columns, and the same for all data."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ STATES = 10
 
 @attack("numerical", kinds=("scorer",))
 def check_scores_are_finite_vectors(make: Factory[Scorer], trial: Trial) -> Evidence:
-    """Scores are d finite float64 numbers for every table: ties, constants, two records, the largest numbers.
+    """Scores are d finite float64 numbers for every table: ties, constants, two records, huge numbers.
 
-    If this fails: guard the division or logarithm that the message's table breaks (0 is the usual score of a
-    constant column), and clip before anything is multiplied: products of large numbers overflow. A score that
-    is not finite ends the release, so a record's values decide whether there is one.
+    If this fails: guard the division or logarithm that fails on the table in the message (0 is the usual
+    score of a constant column), and clip before multiplying: products of large numbers overflow. A score that
+    is not finite aborts the release, so a single record would decide whether there is one.
     """
     samples = 0
     for case in scorings(make):
@@ -46,9 +46,11 @@ def check_scores_are_finite_vectors(make: Factory[Scorer], trial: Trial) -> Evid
                 samples += 1
                 found = (type(scores), getattr(scores, "dtype", None), np.shape(scores))
                 wanted = (np.ndarray, np.dtype(np.float64), (features,))
-                require(found == wanted, f"scores have type, dtype and shape {found}; must be {wanted}")
+                require(found == wanted, f"scores have type, dtype and shape {found}; they must be {wanted}")
                 if not np.isfinite(scores).all():
-                    raise CheckFailed(f"scores are {scores} on X = {data.X}, y = {data.y}")
+                    raise CheckFailed(
+                        f"scores are {scores} on X = {data.X}, y = {data.y}; all must be finite"
+                    )
     return Evidence(number_of(samples, "score vector"), samples)
 
 
@@ -61,7 +63,7 @@ def _largest(schema: Schema) -> Iterator[Dataset]:
 
 @attack("numerical", kinds=("scorer",))
 def check_scores_follow_the_features(make: Factory[Scorer], trial: Trial) -> Evidence:
-    """Exchanging two columns exchanges their scores and nothing else.
+    """Permuting the columns permutes the scores and changes nothing else.
 
     If this fails: the score of a feature depends on its position. Look for an index that is off by one, a
     column that is treated specially, or options that are not matched to columns by name.
@@ -97,7 +99,7 @@ def _require_same_places(scores: Matrix, again: Matrix, turned: Sequence[str], n
     for table, feature in np.argwhere(differ):
         raise CheckFailed(
             f"on table {table} of {len(scores)}, the score of {turned[feature]} is {scores[table, feature]} "
-            f"where the columns come in the order {', '.join(names)}, and {again[table, feature]} in the "
+            f"with the columns in the order {', '.join(names)}, and {again[table, feature]} in the "
             f"order {', '.join(turned)}; all scores are {scores[table]} and {again[table]}. Features whose "
             "scores are equal on all tables, in one of the orders, were not compared"
         )
@@ -105,10 +107,10 @@ def _require_same_places(scores: Matrix, again: Matrix, turned: Sequence[str], n
 
 @attack("numerical", kinds=("scorer",))
 def check_scores_of_iterates_are_finite(make: Factory[Scorer], trial: Trial) -> Evidence:
-    """Every iterate gets d finite scores, the same when asked again, and is not changed.
+    """Every iterate gets d finite scores, the same on a second call, and is not changed.
 
-    If this fails: guard divisions and roots that are 0 for an iterate without coefficients, or below 0 by
-    rounding at the minimizer.
+    If this fails: guard divisions by 0, for an iterate without coefficients, and roots of numbers that
+    rounding makes negative at the minimizer.
     """
     rng = np.random.default_rng(trial.seed)
     samples = 0
@@ -123,9 +125,13 @@ def check_scores_of_iterates_are_finite(make: Factory[Scorer], trial: Trial) -> 
                 samples += 1
                 require(
                     np.shape(scores) == (case.components or facts.features,) and np.isfinite(scores).all(),
-                    f"scores are {scores} of an iterate of {number_of(facts.features, 'feature')}",
+                    f"the scores of an iterate are {scores}; it must have "
+                    f"{case.components or facts.features} finite numbers",
                 )
-                require(np.array_equal(scores, case.scores(state)), "two answers differ")
+                require(
+                    np.array_equal(scores, case.scores(state)),
+                    "two calls on one iterate return different scores",
+                )
                 require(
                     np.array_equal(kept[0], state.gradient) and np.array_equal(kept[1], state.weights),
                     "the scorer changed the iterate",
@@ -135,11 +141,11 @@ def check_scores_of_iterates_are_finite(make: Factory[Scorer], trial: Trial) -> 
 
 @attack("numerical", kinds=("scorer",))
 def check_scores_are_read_off_any_noise(make: Factory[Scorer], trial: Trial) -> Evidence:
-    """Whatever noise makes of its components, a scorer reads d finite scores off them, the same each time.
+    """From components with any noise, a scorer reads d finite scores, the same on every call.
 
-    Between two questions the scorer is shown another iterate, whose private numbers change no answer.
+    Between two calls the scorer gets another iterate, whose private numbers must change no score.
 
-    If this fails: clamp what noise moves below 0 before a root is taken, and keep nothing of an iterate.
+    If this fails: clamp noisy values at 0 before taking a root, and keep no state from an iterate.
     """
     rng = np.random.default_rng(trial.seed)
     samples = 0
@@ -157,13 +163,16 @@ def check_scores_are_read_off_any_noise(make: Factory[Scorer], trial: Trial) -> 
                 samples += 1
                 require(
                     np.shape(scores) == (facts.features,) and np.isfinite(scores).all(),
-                    f"scores of {number_of(facts.features, 'feature')} are {scores}, read off {kept}",
+                    f"read the scores {scores} from {kept}; it must be {facts.features} finite numbers",
                 )
                 case.scores(_private(state, rng))  # which nothing may be read off
-                require(np.array_equal(scores, case.read(noisy, size, state)), "two answers differ")
+                require(
+                    np.array_equal(scores, case.read(noisy, size, state)),
+                    "two calls on one release return different scores",
+                )
                 require(np.array_equal(noisy, kept), "the scorer changed the components")
     if not samples:
-        raise NotApplicable("it reads no scores off components")
+        raise NotApplicable("it reads no scores from noisy components")
     return Evidence(f"{number_of(samples, 'release')} of components", samples)
 
 
@@ -178,9 +187,9 @@ def _private(state: Iterate, rng: np.random.Generator) -> Iterate:
 
 @attack("numerical", kinds=("selector",))
 def check_only_candidates_are_picked(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """Every pick is a candidate, and no feature is picked twice, also where excluded features score highest.
+    """Every pick is a candidate, and none is picked twice, even if excluded features score highest.
 
-    If this fails: give features that are not ``scores.candidates`` no chance at all, rather than a low score.
+    If this fails: exclude features that are not ``scores.candidates``, rather than give them a low score.
     """
     runs = 0
     for case in itertools.chain(selections(make), edges(make, BUDGETS[-1:])):
@@ -194,12 +203,12 @@ def check_only_candidates_are_picked(make: Factory[TopKSelector], trial: Trial) 
 
 @attack("numerical", kinds=("regressor",))
 def check_models_have_one_shape(make: Factory[Regressor], trial: Trial) -> Evidence:
-    """Models are for the given columns, have one shape, predict finite numbers and can be written as JSON.
+    """Models are for the given columns, have one shape, predict finite numbers, and can be written as JSON.
 
-    Extreme tables are among those fitted: values far outside the bounds, constants, two records.
+    Tables include extreme ones: values far outside the bounds, constants, two records.
 
-    If this fails: return a default model, or a ``Refusal`` under a private test, where there is nothing to
-    fit; clip what comes in and what goes out.
+    If this fails: return a default model, or a ``Refusal`` by a private test, if there is nothing to fit;
+    clip inputs and outputs.
     """
     models = 0
     shapes: dict[int, set[int]] = {}
@@ -208,30 +217,36 @@ def check_models_have_one_shape(make: Factory[Regressor], trial: Trial) -> Evide
             if isinstance(outcome, Refusal):
                 continue
             models += 1
-            require(outcome.features == data.names, f"a model for {outcome.features}, not {data.names}")
+            require(
+                outcome.features == data.names,
+                f"the model is for {outcome.features}; the data have {data.names}",
+            )
             prediction = outcome.predict(np.clip(data.X, -10, 10))
             classes = case.schema.target.classes
             named = getattr(outcome, "classes", ())
-            require(classes == named, f"a model of classes {named}, where the schema has {classes}")
+            require(classes == named, f"the model has the classes {named}; the schema has {classes}")
             shape = (*data.y.shape, *([len(classes)] if classes else []))
             if np.shape(prediction) != shape or not np.isfinite(prediction).all():
-                raise CheckFailed(f"predictions are {prediction} for {number_of(len(data.y), 'record')}")
+                raise CheckFailed(f"the predictions for {number_of(len(data.y), 'record')} are {prediction}")
             numbers = released_numbers(outcome)
             found = shapes.setdefault(id(case), set())
             found.add(0 if numbers is None else len(numbers))
-            require(len(found) <= 1, f"released models hold {sorted(found)} numbers, depending on the data")
+            require(
+                len(found) <= 1,
+                f"models have {sorted(found)} numbers, depending on the data; all must have the same shape",
+            )
     return Evidence(number_of(models, "model"), models)
 
 
 @attack("numerical", kinds=("regressor",))
 def check_extreme_tables_are_fitted(make: Factory[Regressor], trial: Trial) -> Evidence:
-    """Tables at the edge of what a schema allows give a finite model or a refusal, with the planned draws.
+    """Tables at the edge of a schema give a finite model or a refusal, with the planned draws.
 
-    Tried are the fewest records that there may be, constant columns, equal columns, every value at a bound of
-    the schema or far beyond it, and the largest numbers of all; fitted with a single column, too.
+    The fewest possible records, constant columns, equal columns, every value at a bound or far beyond it, and
+    the largest numbers; also fitted with a single column.
 
-    If this fails: solve by a method that needs no inverse (``lstsq``, ``eigh``, a ridge), clip by the
-    schema's bounds before anything is squared, and guard every division by a private number.
+    If this fails: solve by a method that needs no inverse (``lstsq``, ``eigh``, a ridge), clip to the
+    schema's bounds before squaring, and guard every division by a private number.
     """
     models = tried = 0
     # The larger budget of each schema, under which fewer fits are refused.
@@ -253,12 +268,15 @@ def _fitted_to_extreme(case: RegressorCase, data: Dataset, answers: Answers, nam
         return False
     require(
         len(made) == draws(case.plan),
-        f"{number_of(len(made), 'draw')} of {draws(case.plan)} on a table with {name} ({case.name})",
+        f"a fit to a table with {name} made {number_of(len(made), 'draw')}; {draws(case.plan)} were planned "
+        f"({case.name})",
     )
     with np.errstate(all="ignore"):
         prediction = outcome.predict(np.clip(data.X, -10, 10))
     if outcome.features != data.names or not np.isfinite(prediction).all():
-        raise CheckFailed(f"a model for {outcome.features} predicts {prediction} on a table with {name}")
+        raise CheckFailed(
+            f"the model for {outcome.features}, fitted to a table with {name}, predicts {prediction}"
+        )
     return True
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from dpkit_check.cases.parts import accountants, installed, kind_of
 from dpkit_check.cases.plans import EDGES, NO_BUDGET, claiming, offered
 from dpkit_check.cases.regressors import RegressorCase, regressions, served
-from dpkit_check.cases.scenes import Pair, replayed
+from dpkit_check.cases.scenes import Case, Pair, replayed
 from dpkit_check.cases.scorers import PICKS, ScorerCase, scorings
 from dpkit_check.cases.selectors import SelectorCase, edges, selections
 from dpkit_check.instrument import Answers
@@ -31,7 +31,7 @@ from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.protocols import Accountant
 from dpkit_core.release.release import Release
 
-_CASES: Mapping[str, Callable[[Any, dict[str, Any]], tuple[Any, Pair]]] = {
+_CASES: Mapping[str, Callable[[Any, dict[str, Any]], tuple[Case, Pair]]] = {
     "scorer": ScorerCase.of,
     "selector": SelectorCase.of,
     "regressor": RegressorCase.of,
@@ -63,8 +63,8 @@ def releases(make: Factory[Any], trial: Trial) -> Callable[[Randomness], Any]:
     kind = kind_of(make)
     if kind == "scorer":
         scoring = next(scorings(make))
-        if scoring.plan is None or not scoring.plan.events:
-            raise NotApplicable("the scorer releases nothing of its own, so it draws no noise")
+        if not scoring.plan.events:
+            raise NotApplicable("the scorer plans no release, so it draws no noise")
         data = next(scoring.tables(trial))
         return lambda randomness: tuple(scoring.run(data, randomness)[0](()).tolist())
     if kind == "selector":

@@ -63,7 +63,7 @@ class IterateCase:
         return self.part.components(self.facts) if isinstance(self.part, Reading) else 0
 
     def read(self, noisy: Vector, deviation: float, iterate: Iterate) -> Vector:
-        """Return the scores that it reads off noisy components of an iterate, of which it is told no more."""
+        """Return the scores that it reads from noisy components and public facts of an iterate."""
         reader = self.part.prepare(public(iterate), StagePlan(()), self._meter)
         scores: Vector = reader.read(noisy, deviation)
         return scores
@@ -97,7 +97,7 @@ def iterate_scorings(make: Factory[Scorer]) -> Iterator[IterateCase]:
                 else:
                     yield case
 
-    return offered(asked(), "the scorer calls all iterates of the kit unsuitable")
+    return offered(asked(), "the scorer rejects all iterates of the kit as unsuitable")
 
 
 def reference_state(data: Dataset, weights: Vector, intercept: float, facts: Iterates) -> Iterate:
@@ -166,5 +166,8 @@ def iterating(make: Factory[Regressor]) -> Iterator[IteratingCase]:
                 plan = regressor.plan(request)
             except REFUSALS:
                 continue
-            require(facts.after and facts.after[-1] <= draws(plan), f"{facts.after} is beyond the plan")
+            require(
+                facts.after and facts.after[-1] <= draws(plan),
+                f"iterates are declared after {facts.after} draws, but {draws(plan)} are planned",
+            )
             yield IteratingCase(regressor, schema, plan, facts)

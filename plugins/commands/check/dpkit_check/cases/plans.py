@@ -60,14 +60,14 @@ def claiming(cases: Iterable[P]) -> Iterator[P]:
         raise NotApplicable(f"{UNCLAIMED}, and its certificate says why: {reason}")
 
 
-def denial(plan: StagePlan | None) -> str:
+def denial(plan: StagePlan) -> str:
     """Return why ``plan`` claims no privacy; nothing where it claims it."""
-    events = (e for event in (plan.events if plan else ()) for e in walk(event))
+    events = (e for event in plan.events for e in walk(event))
     return next((e.reason for e in events if isinstance(e, NonPrivate)), "")
 
 
 def failure_allowed(plan: StagePlan) -> bool:
-    """Return whether an event of ``plan`` has a delta of its own, with which its promise may fail."""
+    """Return whether an event of ``plan`` has its own delta, a probability that its promise may fail."""
     return any(getattr(e, "delta", 0.0) > 0 for event in plan.events for e in walk(event))
 
 
@@ -102,7 +102,7 @@ def keeping_plan() -> Iterator[None]:
 
 
 def offered(cases: Iterable[T | str], nothing: str) -> Iterator[T]:
-    """Yield the cases, of which some are reasons why there is none instead.
+    """Yield the cases, and collect those that are reasons why there is none.
 
     Raises
     ------

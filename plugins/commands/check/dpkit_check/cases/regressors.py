@@ -140,14 +140,13 @@ class RegressorCase:
         if isinstance(outcome, Refusal):
             require(
                 outcome.code in self.plan.refusals,
-                f"refused for {outcome.code!r}, which is none of the plan's reasons "
-                f"{sorted(self.plan.refusals)}",
+                f"refused with {outcome.code!r}; the plan's refusals are {sorted(self.plan.refusals)}",
             )
             return outcome, meter.draws
         try:
             return leave(outcome), meter.draws
         except (InvalidRelease, AttributeError) as error:
-            raise CheckFailed(f"a model that cannot leave: {error}") from error
+            raise CheckFailed(f"the model cannot be released: {error}") from error
 
     def _arriving(self, batches: Batches, meter: Any) -> Iterator[Dataset]:
         for rows in batches:
@@ -181,7 +180,7 @@ class RegressorCase:
         )
 
     def samples(self, pair: Pair, runs: int, seed: int = 0, *, apart: bool = True) -> tuple[Matrix, Matrix]:
-        """Return so many runs on each of two tables, by seeds from ``seed`` on, which they may share.
+        """Return ``runs`` runs on each of two tables, with seeds from ``seed`` on, which they may share.
 
         Both are as wide as the wider: only refusals on one side leave the other narrow.
         """
@@ -294,7 +293,7 @@ def regressions(
                     if schema is worlds[0]:
                         yield from _filtered(make, case)
 
-    return offered(asked(), "the regressor calls every request of the kit unsuitable")
+    return offered(asked(), "the regressor rejects every request of the kit as unsuitable")
 
 
 def every_regression(make: Factory[Regressor]) -> Iterator[RegressorCase]:
@@ -321,7 +320,7 @@ def every_regression(make: Factory[Regressor]) -> Iterator[RegressorCase]:
                 if isinstance(case, RegressorCase) and case.affordable(1):
                     yield attrs.evolve(case, sizes=(5, 20), columns=columns)
     if not found:
-        raise NotApplicable("the regressor calls every request of the kit unsuitable")
+        raise NotApplicable("the regressor rejects every request of the kit as unsuitable")
 
 
 def _first_served(make: Factory[Regressor], budget: Budget, neighboring: Neighboring) -> list[Schema]:
@@ -395,14 +394,14 @@ def fitted(make: Factory[Regressor], trial: Trial) -> tuple[tuple[RegressorCase,
     )
 
 
-# Records of each batch, of which some have none: how many come in each is private.
+# Records of each batch; some are empty, as the size of a batch is private.
 STREAM_SIZES = {3: ((5, 9, 4), (6, 0, 7), (0, 12, 3)), 2: ((1, 30), (8, 0))}
 
 
 def streams(make: Factory[Any]) -> Iterator[RegressorCase]:
     """Yield plans for batches, by the larger budget; of one schema where a fit takes long."""
     if BATCHES not in forms_of(make()):
-        raise NotApplicable("it learns from one table, not from batches")
+        raise NotApplicable("it fits a single table, not batches")
 
     def asked() -> Iterator[RegressorCase | str]:
         for neighboring in Neighboring:
@@ -412,4 +411,4 @@ def streams(make: Factory[Any]) -> Iterator[RegressorCase]:
                 if any(isinstance(case, RegressorCase) and draws(case.plan) > EASY_DRAWS for case in cases):
                     break  # one schema takes so long that it has to do
 
-    return offered(asked(), "the regressor calls every stream of the kit unsuitable")
+    return offered(asked(), "the regressor rejects every stream of the kit as unsuitable")

@@ -2,8 +2,8 @@
 
 A *case* is one plan of a part; a *world* is what the part is run on, such as a table, a stream of batches, or
 the scores of all rounds. A function that judges a case on a pair of worlds is decorated by ``judged``: then
-what it fails on is kept as plain data, the *scene*, by which whoever has the part sees that one failure
-again, in a second and without the search that found it.
+what it fails on is kept as plain data, the *scene*, with which anyone who has the part can reproduce that one
+failure, in a second and without the search that found it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from dpkit_check.cases.parts import accountants
 from dpkit_check.climb import side_by_side
-from dpkit_check.instrument import Answers
+from dpkit_check.instrument import Answers, Transcript
 from dpkit_check.trial import CheckFailed, Evidence
 from dpkit_check.worlds import Population
 from dpkit_core.data.dataset import Dataset
@@ -27,7 +27,7 @@ from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import Draw
 from dpkit_core.pipeline.parts import option_fields
 from dpkit_core.privacy.budget import Neighboring
-from dpkit_core.protocols import Accountant, StagePlan
+from dpkit_core.protocols import Accountant, Request, SelectionRequest, StagePlan
 from dpkit_core.text import number_of
 
 
@@ -59,13 +59,16 @@ class Case(Protocol):
     def name(self) -> str:
         """What it was asked for, in words."""
 
-    def run(self, world: World, by: Answers | Randomness) -> tuple[Any, tuple[Draw, ...]]:
+    def run(self, world: World, by: Answers | Randomness, /) -> tuple[Any, tuple[Draw, ...]]:
         """Return what left a run, and the draws made."""
 
-    def beside(self, pair: Pair) -> str:
+    def ask(self, world: World, transcript: Transcript, /) -> object:
+        """Keep what a run asks; what it makes of the answers is another matter."""
+
+    def beside(self, pair: Pair, /) -> str:
         """Return two worlds in words."""
 
-    def document(self, pair: Pair) -> Document | None:
+    def document(self, pair: Pair, /) -> Document | None:
         """Return the case and two worlds as plain data; None where an option cannot be."""
 
 
@@ -83,7 +86,7 @@ def judged(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         _JUDGES.update(dict.fromkeys(names, judge))
 
         @functools.wraps(judge)
-        def kept(case: Any, pair: Pair, *, samples: int = 0, **facts: Any) -> Any:
+        def kept(case: Case, pair: Pair, *, samples: int = 0, **facts: Any) -> Any:
             try:
                 return judge(case, pair, **facts)
             except CheckFailed as failure:
@@ -97,7 +100,7 @@ def judged(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return decorate
 
 
-def replayed(case: Any, pair: Pair, scene: Mapping[str, Any], facts: Mapping[str, Any]) -> Evidence:
+def replayed(case: Case, pair: Pair, scene: Mapping[str, Any], facts: Mapping[str, Any]) -> Evidence:
     """Return what a scene shows of a case now; raise ``CheckFailed`` where it shows the failure again."""
     name = str(scene.get("again"))
     if name not in _JUDGES:
@@ -117,7 +120,7 @@ def documented(part: Any, **facts: Any) -> Document | None:
     return {"options": found, **facts} if plain else None
 
 
-def asked_for(request: Any) -> Document:
+def asked_for(request: Request | SelectionRequest) -> Document:
     """Return the budget and the accountant of a request as plain data."""
     budget = [request.budget.epsilon, request.budget.delta]
     return {"budget": budget, "accountant": type(request.accountant).__name__}
@@ -143,7 +146,9 @@ def tables_of(facts: dict[str, Any], schema: Schema) -> tuple[Dataset, Dataset]:
     return first, second
 
 
-def beside_tables(pair: tuple[Dataset, Dataset]) -> str:
-    """Return two tables in words, side by side."""
+def beside_tables(pair: Pair) -> str:
+    """Return two tables in words, and side by side if one record is all that they differ in."""
     first, second = pair
-    return f"neighbors with {first.records} and {number_of(second.records, 'record')}:\n{side_by_side(*pair)}"
+    sizes = f"{first.records} and {number_of(second.records, 'record')}"
+    neighbors = side_by_side(first, second)
+    return f"neighbors with {sizes}:\n{neighbors}" if neighbors else f"tables with {sizes}"

@@ -29,7 +29,7 @@ from dpkit_core.plugins.kinds import Planning
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.protocols import Request, Scorer, StagePlan
 
-# How many features a scorer is told are to be picked.
+# How many features are to be picked, by default.
 PICKS = 2
 
 
@@ -42,14 +42,13 @@ class ScorerCase:
     picks: int = PICKS
 
     @functools.cached_property
-    def plan(self) -> StagePlan | None:
-        """What it releases before it scores; None where it asks for nothing."""
+    def plan(self) -> StagePlan:
+        """What it releases before it scores, if it plans that at all."""
         if not isinstance(self.part, Planning):
-            return None
+            return StagePlan(())
         accountant = ReferenceAccountant(self.schema.neighboring)
         k = min(self.picks, len(self.schema.features))
-        plan = self.part.plan(Request(self.schema, k, Budget(1.0, 1e-6), accountant))
-        return plan if plan.events or plan.settings is not None else None
+        return self.part.plan(Request(self.schema, k, Budget(1.0, 1e-6), accountant))
 
     @property
     def population(self) -> Population:
@@ -66,7 +65,7 @@ class ScorerCase:
         declared = self.part.sensitivity(self.schema, len(selected))
         require(
             getattr(declared, "neighboring", None) is self.schema.neighboring,
-            f"sensitivity is {declared!r}; it must hold for {self.schema.neighboring.value}",
+            f"sensitivity is {declared!r}; it must be a Sensitivity for {self.schema.neighboring.value}",
         )
         return declared
 
@@ -79,7 +78,7 @@ class ScorerCase:
         return ""
 
     def scoring(self, data: Any, seed: int = 0) -> Callable[[Sequence[int]], Vector]:
-        """Return what scores a table, with the same release of its own for every table."""
+        """Return what scores a table, after the same release for every table."""
         scores: Callable[[Sequence[int]], Vector] = self.run(data, Blind(seed))[0]
         return scores
 
@@ -87,11 +86,10 @@ class ScorerCase:
         self, data: Any, by: Answers | Randomness, *, finish: bool = False
     ) -> tuple[Any, tuple[Draw, ...]]:
         """Return what scores a table after the release of the scorer's own, and the draws made."""
-        plan = self.plan or StagePlan(())
-        meter = opened(by, plan, self.schema.neighboring)
+        meter = opened(by, self.plan, self.schema.neighboring)
         meter.arrive(data.records)
         with keeping_plan():
-            scored = self.part.prepare(data, plan, meter.window)
+            scored = self.part.prepare(data, self.plan, meter.window)
             if finish:
                 meter.finish()
         return scored, meter.draws
@@ -115,7 +113,7 @@ class ScorerCase:
             yield population.dataset(population.table(rng, int(rng.integers(2, 20))))
 
     def table(self, records: int, seed: int) -> Dataset:
-        """Return a table of so many records."""
+        """Return a table with ``records`` records."""
         return self.population.dataset(self.population.table(np.random.default_rng(seed), records))
 
     beside = staticmethod(beside_tables)
@@ -136,7 +134,7 @@ def scorer_of_tables(make: Factory[Scorer]) -> Scorer:
     """Return the scorer, if it scores tables; raise ``NotApplicable`` where it scores iterates alone."""
     scorer: Scorer = make()
     if not set(forms_of(scorer)) & set(FORMS):
-        raise NotApplicable("it scores the iterates of a regressor, and no tables")
+        raise NotApplicable("it scores iterates of a regressor, not tables")
     return scorer
 
 
@@ -151,11 +149,11 @@ def scorings(make: Factory[Scorer], *relations: Neighboring) -> Iterator[ScorerC
                 case = ScorerCase(scorer, schema)
                 yield case.served() or case
 
-    return offered(asked(), "the scorer calls every schema of the kit unsuitable")
+    return offered(asked(), "the scorer rejects every schema of the kit as unsuitable")
 
 
 def releasing(make: Factory[Scorer]) -> Iterator[ScorerCase]:
-    """Yield the scorer, also with other options, and each schema for which it plans a release of its own.
+    """Yield the scorer, also with other options, and each schema for which it plans a release.
 
     How many features are going to be picked follows in turn, for one after another.
     """

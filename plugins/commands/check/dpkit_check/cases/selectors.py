@@ -91,7 +91,7 @@ class SelectorCase:
     def run(
         self, values: ScoreSets, by: Answers | Randomness, before: Callable[[int], None] | None = None
     ) -> tuple[tuple[int, ...], tuple[Draw, ...]]:
-        """Return what is picked over all rounds, and the draws made; ``before`` is told of each round.
+        """Return the picks of all rounds and the draws made; ``before`` is called before each round.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class SelectorCase:
             if not len(set(chosen)) == len(chosen) == round_.picks or not inside:
                 raise CheckFailed(
                     f"round {round_.index} returned {chosen}; it must return {round_.picks} distinct indices "
-                    f"among the candidates {np.flatnonzero(candidates).tolist()}"
+                    f"from the candidates {np.flatnonzero(candidates).tolist()}"
                 )
             candidates[chosen] = False
             picked += chosen
@@ -125,6 +125,7 @@ class SelectorCase:
         """Return what is picked over all rounds."""
         return self.run(values, by)[0]
 
+    released = selected
     ask = run
 
     def law(self, values: ScoreSets) -> dict[tuple[int, ...], float]:
@@ -141,12 +142,12 @@ class SelectorCase:
         return True
 
     def sample(self, values: ScoreSets, runs: int, seed: int | Sequence[int]) -> list[tuple[int, ...]]:
-        """Return what so many runs pick."""
+        """Return the picks of ``runs`` runs."""
         answers = Answers(seed)
         return [self.selected(values, answers) for _ in range(runs)]
 
     def samples(self, pair: Pair, runs: int, seed: Sequence[int]) -> list[list[tuple[int, ...]]]:
-        """Return what so many runs on each of two scores pick."""
+        """Return the picks of ``runs`` runs on each of two scores."""
         return [self.sample(values, runs, [*seed, s]) for s, values in enumerate(pair)]
 
     @property
@@ -247,7 +248,7 @@ def selections(
             )
             yield _selection(make, maker, features, picks, sensitivities, budget)
 
-    return offered(asked(), "the selector calls every request of the kit unsuitable")
+    return offered(asked(), "the selector rejects every request of the kit as unsuitable")
 
 
 def edges(
@@ -256,7 +257,7 @@ def edges(
     relations: Sequence[Neighboring] = (ADD_REMOVE,),
     shapes: Sequence[tuple[int, tuple[int, ...]]] = NARROW_SHAPES,
 ) -> Iterator[SelectorCase]:
-    """Yield the plans for other requests, if there are any: nobody has to serve them."""
+    """Yield the plans for other requests, if any: parts need not serve them."""
     with suppress(NotApplicable):
         yield from selections(make, relations, budgets, shapes)
 
@@ -338,7 +339,8 @@ class ThresholdCase(SelectorCase):
                 require(
                     len(set(chosen)) == len(chosen)
                     and set(chosen) <= set(np.flatnonzero(candidates).tolist()),
-                    f"returned {chosen} of the candidates {np.flatnonzero(candidates).tolist()}",
+                    f"returned {chosen}; it must return distinct indices from the candidates "
+                    f"{np.flatnonzero(candidates).tolist()}",
                 )
             meter.finish()
         return np.array(counts), meter.draws
@@ -361,4 +363,4 @@ def thresholds(make: Factory[TopKSelector]) -> Iterator[ThresholdCase]:
             yield ThresholdCase(selector, request, selector.plan(request))
             found = True
     if not found:
-        raise NotApplicable("it has no threshold, or calls every request of the kit unsuitable")
+        raise NotApplicable("it has no threshold, or rejects every request of the kit as unsuitable")

@@ -1,4 +1,4 @@
-"""The losses, a module each: which fits a target, and what trees learn under it."""
+"""The losses, one module each: which loss fits a target, and what trees learn under it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LOSSES = ("squared", "logistic", "softmax", "poisson")
 
-#: Of the losses with one sum of trees: what they learn from the errors of the start or the line.
+#: For losses with one sum of trees: the objective, from the errors of the start or the line.
 OBJECTIVES: Mapping[str, Callable[[Vector, Start, BoostedTreesSettings, Meter], Objective]] = {
     "squared": squared.objective,
     "logistic": logistic.objective,
@@ -25,12 +25,12 @@ OBJECTIVES: Mapping[str, Callable[[Vector, Start, BoostedTreesSettings, Meter], 
 
 
 def loss_for(target: Column, loss: str) -> str:
-    """Return the loss that fits a target, for ``auto`` the one of its kind.
+    """Return the loss for a target, by the kind of the target for ``auto``.
 
     Raises
     ------
     Unsuitable
-        If the loss that was chosen does not fit.
+        If the chosen loss does not fit the target.
     """
     if loss == "auto":
         by_kind = "softmax" if target.classes else "logistic"
@@ -50,7 +50,7 @@ def loss_for(target: Column, loss: str) -> str:
     if loss == "poisson" and target.lower is not None and float(target.lower) < 0:
         raise Unsuitable(
             f"poisson loss is for counts, which are 0 or more, and target {target.name!r} has lower = "
-            f"{float(target.lower):g}; declare it with lower = 0 in the schema, if it is never below, or "
+            f"{float(target.lower):g}; declare it with lower = 0 in the schema, if it is never negative, or "
             'leave the loss at "auto"'
         )
     return loss

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class LogisticResiduals:
-    """Residuals of logistic loss: label less probability, from -1 to 1."""
+    """Residuals of logistic loss: label minus probability, from -1 to 1."""
 
     labels: Vector
     scores: Vector
 
     def whole(self) -> Integers:
         """Return the clipped residuals in steps."""
-        with np.errstate(over="ignore"):  # no warning may tell of a record
+        with np.errstate(over="ignore"):  # a warning would disclose a record
             residuals = self.labels - 1 / (1 + np.exp(-self.scores))
         return np.trunc(np.clip(residuals * STEPS, -STEPS, STEPS))
 
@@ -38,7 +38,7 @@ class LogisticResiduals:
 
 
 def objective(errors: Vector, start: Start, settings: BoostedTreesSettings, meter: Meter) -> Objective:
-    """Return what trees learn; nothing is released, since residuals are from -1 to 1 as they are."""
+    """Return the objective; nothing is released, since residuals are from -1 to 1 already."""
     share = min(max((1 + start.mean) / 2, 1 / start.records), 1 - 1 / start.records)
     initial = math.log(share / (1 - share))
     return Objective(

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
     from dpkit_core import Integers, Matrix
 
-#: The curvature of a loss of probabilities that a leaf is divided by, at least.
+#: The least curvature of a probability loss by which leaves are divided.
 LEAST_CURVATURE = 0.1
 
 
 class Residuals(Protocol):
-    """What is left to be explained, record by record; changed by each tree."""
+    """The residual of each record; changed by each tree."""
 
     def whole(self) -> Integers:
-        """Return the clipped residuals in steps, shape (n,), or K x n of K classes."""
+        """Return the clipped residuals in steps, shape (n,), or (K, n) for K classes."""
         ...
 
     def move(self, values: Matrix, leaves: npt.NDArray[np.uint8]) -> None:
@@ -30,12 +30,12 @@ class Residuals(Protocol):
 
 @attrs.frozen(eq=False)
 class Objective:
-    """What a loss makes of the released start: what trees learn, and how their sum becomes a prediction.
+    """What trees learn from a released start, and how their sum becomes a prediction.
 
     Attributes
     ----------
     residuals
-        Of the records, in steps; private.
+        Residuals of the records, in steps; private.
     initial
         The score that trees are added to, in the units of the model.
     unit
@@ -43,9 +43,9 @@ class Objective:
     link
         How a score becomes a prediction.
     curvature
-        Of the loss at the start, which leaves are divided by.
+        Curvature of the loss at the start, by which leaves are divided.
     signal
-        By what the number of records is multiplied where the rule looks at it.
+        Factor of the number of records in the rule.
     """
 
     residuals: Residuals

@@ -1,17 +1,16 @@
 r"""Poisson loss, for counts.
 
-The sum of trees is the logarithm of the expected count; counts below 0 are taken for 0, and steps 1 to 3 are
-those of ``boosted_trees``, without a line. The start is the logarithm of the released mean m, which is taken
-to be no less than a deviation of its noise. Residuals are y - min(exp(F), h), h the upper end of the target's
-interval, so that the exponential is bounded by what is public or released. The clip is that of step 4, or the
-smallest that cuts off no more than m / 10 of a count, on average over the records, if that is larger: where
-most counts are 0, four fifths of the residuals are within m, and clipped there, all other counts would be
-taken for little more than 0. So the histogram has the residuals above 0 and the others apart. What a cut-off
-is said to be by noise alone, one deviation, is not believed. Residuals are whole multiples of g / 2^15,
-towards zero. A leaf's value is that of step 5 divided by m: a Newton step, with the curvature exp(F) of the
-start. The signal, by which the rule decides, is multiplied by m / g where that is below 1, since that is what
-residuals and the noise on them are measured by. Predictions are min(exp(F), h), and no less than the
-interval's lower end.
+The sum of trees is the logarithm of the expected count; counts below 0 are treated as 0, and steps 1 to 3 are
+those of ``boosted_trees``, without a line. The start is the logarithm of the released mean m, at least one
+standard deviation of its noise. Residuals are y - min(exp(F), h), with h the upper end of the target's
+interval, so that the exponential is bounded by a public or released number. The clip is that of step 4, or,
+if larger, the smallest that cuts off at most m / 10 of a count, on average over the records: if most counts
+are 0, four fifths of the residuals are within m, and clipped there, all other counts would be treated as
+little more than 0. So the histogram separates residuals above 0 from the others. One standard deviation of
+the noise is subtracted from the estimated cut-off. Residuals are whole multiples of g / 2^15, towards zero. A
+leaf's value is that of step 5 divided by m: a Newton step, with the curvature exp(F) of the start. The signal
+in the rule is multiplied by m / g if that is below 1, the ratio of residuals to the noise on them.
+Predictions are min(exp(F), h), and at least the interval's lower end.
 """
 
 from __future__ import annotations
@@ -33,26 +32,26 @@ if TYPE_CHECKING:
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
     from dpkit_regressor_boosted_trees.start import Start
 
-#: How much may be cut off of counts above the clip, in units of their mean, and how many deviations of the
-#: noise on what is cut off are not believed.
+#: The largest mean cut-off of counts, in units of their mean, and how many standard deviations of its noise
+#: are subtracted from the estimate.
 CUT_OFF = 0.1
 DOUBTED = 1.0
 
 
 @attrs.frozen(eq=False)
 class PoissonResiduals:
-    """Residuals of Poisson loss: counts less what is expected of them, the exponential of a score.
+    """Residuals of Poisson loss: counts minus expected counts, the exponentials of scores.
 
     Attributes
     ----------
     counts
-        In units of half the width of the target's interval.
+        Counts in units of half the width of the target's interval.
     scores
         Logarithms of expected counts in these units.
     clip
         Largest residual, in these units.
     largest
-        The logarithm of the largest count that is expected of any record.
+        The logarithm of the largest expected count.
     """
 
     counts: Vector
@@ -62,7 +61,7 @@ class PoissonResiduals:
 
     def whole(self) -> Integers:
         """Return the clipped residuals in steps."""
-        with np.errstate(under="ignore"):  # no warning may tell of a record
+        with np.errstate(under="ignore"):  # a warning would disclose a record
             residuals = self.counts - np.exp(np.minimum(self.scores, self.largest))
         return np.trunc(np.clip(residuals * (STEPS / self.clip), -STEPS, STEPS))
 
@@ -72,11 +71,11 @@ class PoissonResiduals:
 
 
 def objective(errors: Vector, start: Start, settings: BoostedTreesSettings, meter: Meter) -> Objective:
-    """Return what trees learn, after the release of the clip; ``errors`` are those of the start."""
+    """Return the objective, after the release of the clip; ``errors`` are those of the start."""
     # Counts in units of half the interval: z and what zero is below the center.
     zero = start.target.center / start.target.width
     largest = zero + 1
-    # A mean as small as its noise may be none.
+    # A mean as small as its noise may be 0.
     expected = min(max(start.mean + zero, settings.mean_deviation / start.records), largest)
     clip = _clip(errors, start.records, expected, settings, meter)
     scores = np.full(errors.size, math.log(expected))
@@ -97,7 +96,7 @@ def _clip(
     """Return the clip of residuals of counts, from a noisy histogram of their lengths by their signs."""
     sides = [histogram(np.abs(errors[side]), CLIPS) for side in (errors > 0, errors <= 0)]
     above, below = noisy(np.array(sides), "clip", settings, meter)
-    # What each clip would cut off of a residual in each cell, which is taken for the middle of it.
+    # What each clip would cut off a residual in the middle of each cell.
     middles = np.append(CLIPS[0], np.sqrt(CLIPS[1:] * CLIPS[:-1]))
     cut = np.maximum(middles - CLIPS[:, np.newaxis], 0.0)
     noise = settings.multiplier("clip") * settings.histogram_sensitivity * np.linalg.norm(cut, axis=1)

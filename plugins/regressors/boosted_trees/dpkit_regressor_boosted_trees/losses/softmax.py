@@ -1,12 +1,12 @@
 r"""Softmax loss, for a target of K > 2 classes; predictions are probabilities.
 
-There is a sum of trees for each class, over the same splits, and probabilities p_k in proportion to their
+There is a sum of trees for each class, over the same splits, and probabilities p_k are proportional to their
 exponentials. Instead of step 2 (``boosted_trees``), the records of each class and of none are counted once;
-steps 3 and 4 are left out. The residuals of a record are e - p, with e_k = 1 for its class and else 0,
-towards zero in whole multiples of 2^-15. S has a row of K sums for each leaf; the mean of each row, which
-predictions do not depend on, is taken from it. The value is that of step 5, divided by p_k (1 - p_k) of the
-start, at least 1/10, and times (K - 1) / K: the step of LogitBoost (Friedman, Hastie and Tibshirani 2000),
-for K = 2 that of the logistic loss.
+steps 3 and 4 are omitted. The residuals of a record are e - p, with e_k = 1 for its class and 0 otherwise,
+truncated to whole multiples of 2^-15. S has a row of K sums for each leaf; the mean of each row, on which
+predictions do not depend, is subtracted. The value is that of step 5, divided by p_k (1 - p_k) of the start,
+at least 1/10, and times (K - 1) / K: the step of LogitBoost (Friedman, Hastie and Tibshirani 2000), for K = 2
+that of the logistic loss.
 """
 
 from __future__ import annotations
@@ -31,26 +31,25 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class SoftmaxResiduals:
-    """Residuals of softmax loss: for each class, whether it is the record's, less its probability; K x n."""
+    """Residuals of softmax loss: the indicator of each class minus its probability; K x n."""
 
     labels: npt.NDArray[np.bool_]
     scores: Matrix
 
     @classmethod
     def of(cls, y: Vector, start: Vector) -> SoftmaxResiduals:
-        """Return the residuals of places of classes, from 1, where each class starts with a score."""
+        """Return the residuals for class numbers ``y``, from 1, at the initial score of each class."""
         labels = y == np.arange(1, start.size + 1)[:, np.newaxis]
         return cls(labels, np.repeat(start[:, np.newaxis], y.size, axis=1))
 
     def whole(self) -> Integers:
         """Return the clipped residuals in steps."""
-        with np.errstate(under="ignore"):  # no warning may tell of a record
+        with np.errstate(under="ignore"):  # a warning would disclose a record
             odds = np.exp(self.scores - self.scores.max(axis=0))
-        # Class by class: NumPy adds up a lone column in another order than many side by side, and a record's
-        # probabilities must not depend on whether there are others.
+        # Class by class: NumPy adds up a single column in another order than several, and a record's
+        # probabilities must not depend on other records.
         odds /= functools.reduce(np.add, odds)
-        steps: Integers = np.trunc((self.labels - odds) * STEPS)
-        return steps
+        return np.trunc((self.labels - odds) * STEPS)
 
     def move(self, values: Matrix, leaves: npt.NDArray[np.uint8]) -> None:
         """Add the values of leaves to the predictions."""
@@ -59,7 +58,7 @@ class SoftmaxResiduals:
 
 
 def class_shares(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> tuple[float, Vector]:
-    """Return how many records there are, and the share of each class among them, as released."""
+    """Return the noisy number of records, and the noisy share of each class."""
 
     def count(block: Block) -> Integers:
         return np.bincount(block.y.astype(np.int64), minlength=settings.classes + 1)

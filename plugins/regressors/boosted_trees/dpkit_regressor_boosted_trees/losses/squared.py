@@ -44,7 +44,7 @@ class SquaredResiduals:
 
 
 def objective(errors: Vector, start: Start, settings: BoostedTreesSettings, meter: Meter) -> Objective:
-    """Return what trees learn, after the release of the clip.
+    """Return the objective, after the release of the clip.
 
     ``errors`` are those of the start or of the line, in half widths of the interval.
     """

@@ -1,0 +1,254 @@
+"""What is wrong with a composition: every reason at once, a sentence each, before any data is touched.
+
+``of_parts``, ``of_relation`` and ``of_k`` say what is wrong with the parts as they were put together,
+``of_records`` with what a certificate would say of them, ``of_events`` and ``of_turns`` with what they plan.
+All of it follows from public facts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from dpkit_core.data.schema import Schema
+from dpkit_core.errors import DpkitError, InvalidOption
+from dpkit_core.mechanisms.picks import Pick
+from dpkit_core.noise.sampler import check_range, gaussian_grid, laplace_grid
+from dpkit_core.noise.selection import SMALLEST_EPSILON
+from dpkit_core.pipeline.parts import BATCHES, ITERATES, Assembly, Component, Part, Stage, forms_of
+from dpkit_core.plugins.kinds import Iterating
+from dpkit_core.plugins.registry import Registry
+from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
+from dpkit_core.privacy.events import (
+    Event,
+    ExponentialMechanism,
+    Filtered,
+    Gaussian,
+    Laplace,
+    NonPrivate,
+    PermuteAndFlip,
+    expand,
+    is_exact,
+    unstated,
+    walk,
+)
+from dpkit_core.protocols import Accountant, Iterates, keeps_accounts
+from dpkit_core.release.consistency import other_picks
+from dpkit_core.text import number_of
+
+SMALLEST_BUDGET = 1e-100  # epsilon: stages get parts of it, whose squares float64 must hold
+
+
+def of_parts(
+    assembly: Assembly, schema: Schema, budget: Budget, select_share: float, batches: int
+) -> Iterator[str]:
+    """Yield what is wrong with parts that come together, whatever they plan."""
+    scorer, selector, regressor = assembly.scorer, assembly.selector, assembly.regressor
+    if scorer and not selector:
+        yield f"{scorer} has no selector to release its scores; add a selector"
+    if selector and not scorer:
+        yield f"{selector} has no scores to select by; add a scorer"
+    if scorer and not assembly.forms and ITERATES in forms_of(scorer.instance):
+        yield _without_iterates(scorer, regressor)
+    if not (selector or regressor):
+        yield "nothing would be released; add a regressor, or a scorer and a selector"
+    if batches < 1:
+        yield f"batches is {batches}; there must be at least 1"
+    if batches > 1 and selector:
+        yield f"{selector} selects features when not all batches are there; leave it out, or give one table"
+    if batches > 1 and regressor and BATCHES not in forms_of(regressor.instance):
+        yield (
+            f"{regressor} learns from one table, not from {batches} batches; give one table, or a regressor "
+            "for streams, such as sgbdt"
+        )
+    if not SMALLEST_BUDGET <= budget.epsilon <= 1 / SMALLEST_BUDGET:
+        yield (
+            f"epsilon is {budget.epsilon}; no noise is drawn for less than {SMALLEST_BUDGET} or more than "
+            f"{1 / SMALLEST_BUDGET}"
+        )
+    if selector and regressor and not 0 < select_share < 1:
+        yield f"select_share is {select_share}; it must be above 0 and below 1"
+    target = schema.target
+    for part, remedy in (
+        (scorer, "all features, without a selection"),
+        (regressor, "a regressor that learns classes, such as boosted_trees"),
+    ):
+        if target.classes and part and not getattr(type(part.instance), "takes_classes", False):
+            yield (
+                f"{part} knows numbers and targets of two categories, and target {target.name!r} has "
+                f"{len(target.classes)}; name the one to be predicted by positive = "
+                f'"{target.classes[-1]}" in the schema, or take {remedy}'
+            )
+
+
+def of_relation(accountant: Part[Accountant] | None, relation: Neighboring) -> Iterator[str]:
+    """Yield what is wrong with the relation of an accountant that was given."""
+    if accountant is not None and (its := accountant.instance.neighboring) is not relation:
+        yield (
+            f"neighboring relation differs: {accountant}: {its.value}; schema: {relation.value}. Build the "
+            "accountant with the schema's relation"
+        )
+
+
+def of_k(assembly: Assembly, k: int | None, most: int) -> Iterator[str]:
+    """Yield what is wrong with a number of features to select, ``most`` being how many there are."""
+    if k is None:
+        return
+    if not 1 <= k <= most:
+        yield f"k is {k}, the schema has {number_of(most, 'feature')}; k must be from 1 to {most}"
+    if (iteration := assembly.iteration) is not None and k != most:
+        yield (
+            f"k is {k}, but {iteration.scorer} drops features from the iterates of {iteration.regressor}, "
+            "and how many are left is up to the data; leave k out"
+        )
+    elif assembly.selector is None and k != most:
+        yield f"k is {k}, but nothing selects features; add a scorer and a selector, or leave k out"
+
+
+def of_records(parts: Iterable[Part[Component]], known: int | None) -> Iterator[str]:
+    """Yield what no certificate could say of the parts, ``known`` being how many records there are."""
+    for part in parts:
+        try:
+            _ = part.record
+        except InvalidOption as error:
+            yield str(error)
+        most = part.most_records
+        if known is not None and most is not None and known > most:
+            yield (
+                f"{part}: the schema says records = {known}, its proof is for {most} at most; draw a sample "
+                "by a rule that does not depend on the data"
+            )
+
+
+def of_events(
+    stages: Iterable[Stage], accountant: Part[Accountant], schema: Schema, k: int, *, iterating: bool
+) -> Iterator[str]:
+    """Yield what is wrong with the events that the parts plan."""
+    for stage in stages:
+        part, events = stage.part, stage.plan.events
+        picking = stage.name == "selection" and not iterating
+        # Picks that no verifier would take for k of these features.
+        if picking and (problem := other_picks(events, len(schema.features), k)) is not None:
+            yield f"{part} plans a selection in which {problem}"
+        if not all(map(is_exact, events)):
+            yield f"{part} plans events of classes that are not the core's"
+            continue
+        if not events and stage.name != "scoring":  # scores stay inside
+            yield (
+                f"{part} plans no event, so nothing would show what it releases; a release without privacy "
+                "must be planned as NonPrivate"
+            )
+        scores = stage.rounds[0].scores if picking else None
+        for event in events:  # the first that is wrong with one says enough
+            yield from itertools.islice(_of_event(event, stage, accountant, schema, scores), 1)
+
+
+def of_turns(stages: Iterable[Stage], facts: Iterates | None) -> Iterator[str]:
+    """Yield why the events of a regressor and a selector that take turns could not be put in order."""
+    by_name = {stage.name: stage for stage in stages}
+    if facts is None or not {"selection", "regression"} <= by_name.keys():
+        return
+    selection, regression = by_name["selection"], by_name["regression"]
+    picks, steps = len(selection.plan.events), sum(1 for _ in expand(regression.plan.events))
+    if picks != len(facts.after):
+        yield (
+            f"{selection.part} plans {number_of(picks, 'event')} for "
+            f"{number_of(len(facts.after), 'iterate')}; it must plan one for each"
+        )
+    if any(isinstance(event, Filtered) for stage in by_name.values() for event in stage.plan.events):
+        yield "a loop of parts that take turns has no filter; use another accountant"
+    if facts.after[-1] > steps:
+        yield (
+            f"{regression.part} hands an iterate over after {number_of(facts.after[-1], 'event')} and plans "
+            f"{steps}"
+        )
+
+
+def other_sensitivity(event: Event, scores: Sequence[Sensitivity]) -> float | None:
+    """Return the sensitivity of a selection that is not one of the scores' that it selects from."""
+    declared = [sensitivity.range for sensitivity in scores]
+    others = (pick.sensitivity for pick in _picks(event) if pick.sensitivity not in declared)
+    return next(others, None) if declared else None
+
+
+def _without_iterates(scorer: Part[Component], regressor: Part[Component] | None) -> str:
+    """Return why a scorer of iterates cannot be used, and which installed regressors have iterates."""
+    registry, names = Registry(), []
+    for ref in registry.refs("regressors"):
+        try:
+            if issubclass(registry.load(ref), Iterating):
+                names.append(ref.name)
+        except DpkitError:
+            continue  # told whoever asks for it
+    who = f"{regressor} shows none" if regressor else "there is no regressor"
+    return (
+        f"{scorer} scores the iterates of a regressor, and {who}; use one that has iterates: "
+        f"{', '.join(names) or 'none is installed'}"
+    )
+
+
+def _of_event(
+    event: Event, stage: Stage, accountant: Part[Accountant], schema: Schema, scores: int | None
+) -> Iterator[str]:
+    """Yield what is wrong with an event; ``scores`` is among how many a pick must be, if that is known."""
+    part, relation = stage.part, schema.neighboring
+    if event.neighboring is not relation:
+        yield (
+            f"neighboring relation differs: {part} plans {event} for {event.neighboring.value}; schema: "
+            f"{relation.value}"
+        )
+    if any(isinstance(inner, Filtered) for inner in walk(event)):
+        if not isinstance(event, Filtered):
+            yield (
+                f"{part} plans a filter inside another event, so that its rounds could not be told; plan it "
+                "on its own"
+            )
+        if not keeps_accounts(accountant.instance):
+            yield f"{part} plans a filter, for which {accountant} keeps no accounts; use individual_filter"
+    if (fact := unstated(event)) is not None:
+        yield f"{part} plans {fact}, so that nothing could be compared with it"
+    if (other := other_sensitivity(event, [each.sensitivity for each in stage.rounds])) is not None:
+        yield (
+            f"{part} plans a selection for range sensitivity {other:g}, which is none that the scorer "
+            f"declares: {', '.join(f'{each.sensitivity.range:g}' for each in stage.rounds)}"
+        )
+    for pick in _picks(event) if scores is not None else ():
+        if pick.candidates != scores:
+            yield (
+                f"{part} plans a selection among {pick.candidates} candidates, and is offered {scores} "
+                "scores; say so by the candidates of the event"
+            )
+    for inner in walk(event):
+        try:
+            _require_drawable(inner)
+        except (ValueError, OverflowError) as error:  # would otherwise show after it is paid
+            yield (f"{part} plans noise that cannot be drawn ({error}); give another budget or select fewer")
+    private = not any(isinstance(inner, NonPrivate) for inner in walk(event))
+    if private and not accountant.instance.supports(event):
+        yield f"{accountant} cannot account for {event} of {part}"
+
+
+def _picks(event: Event) -> Iterator[Pick]:
+    return (inner for inner in walk(event) if isinstance(inner, Pick))
+
+
+def _require_drawable(event: Event) -> None:
+    match event:
+        case ExponentialMechanism() | PermuteAndFlip() if event.epsilon < SMALLEST_EPSILON:
+            raise ValueError(
+                f"a selection at epsilon {event.epsilon:.2g} is below {SMALLEST_EPSILON:.2g}, where the "
+                "rounding of its noise is no longer covered"
+            )
+        case ExponentialMechanism() | PermuteAndFlip() if event.sensitivity is not None:
+            check_range("scale of the noise", event.sensitivity / event.epsilon)
+        case Laplace() if event.sensitivity is not None:
+            laplace_grid(event.sensitivity, event.noise_multiplier, _size(event))
+        case Gaussian() if event.sensitivity is not None:
+            gaussian_grid(event.sensitivity, event.noise_multiplier, _size(event))
+        case _:
+            pass
+
+
+def _size(event: Laplace | Gaussian) -> int:
+    return max(math.prod(event.shape or ()), 1)

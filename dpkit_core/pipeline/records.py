@@ -1,0 +1,91 @@
+"""Whether records are what a plan was made for: checked while nothing is spent yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from dpkit_core.data.dataset import AnyDataset
+from dpkit_core.data.features import Feature
+from dpkit_core.data.schema import Schema
+from dpkit_core.errors import InvalidData
+from dpkit_core.pipeline.plan import Plan, Records
+from dpkit_core.text import number_of
+
+
+def batches_for(plan: Plan, data: Records) -> tuple[AnyDataset, ...]:
+    """Return what the plan is to be run on, batch by batch; a single one where it is not for a stream.
+
+    Raises
+    ------
+    InvalidData
+        If the data are not what the plan was made for.
+    """
+    given: object = (data,) if isinstance(data, AnyDataset) else data
+    if not isinstance(given, Sequence) or not all(isinstance(batch, AnyDataset) for batch in given):
+        raise InvalidData(
+            f"the data are of type {type(data).__name__}; make them a dataset of the plan's schema with "
+            "Dataset.from_arrays, or for a stream a list of such datasets"
+        )
+    if len(given) != plan.batches:
+        raise InvalidData(
+            f"{len(given)} batches of data are given, the plan is for {plan.batches}; plan with batches = "
+            f"{len(given)}, or give as many as planned"
+        )
+    for batch in given:
+        _require_same_facts(plan.schema, batch)
+        if batch.form not in plan.assembly.forms:
+            raise InvalidData(
+                f"the data are {batch.form}; {plan.assembly.scorer} accepts "
+                f"{', '.join(plan.assembly.forms)} data only. Load them densely, or choose a scorer that "
+                "accepts them"
+            )
+    _require_number(plan, sum(batch.records for batch in given))
+    return tuple(given)
+
+
+def _require_same_facts(schema: Schema, data: AnyDataset) -> None:
+    """Raise unless what a part reads from ``data`` is what it was planned for."""
+    names = [feature.name for feature in schema.features]
+    if list(data.names) != names or data.target != schema.target.name:
+        raise InvalidData(
+            f"the dataset has features {', '.join(data.names)} and target {data.target}; the plan was "
+            f"made for {', '.join(names)} and {schema.target.name}. Make the plan from the dataset's schema"
+        )
+    outcome = data.outcome or Feature(data.target, data.target)
+    called = [*names, f"target {data.target}"]
+    planned, given = (*schema.features, schema.outcome), (*data.features, outcome)
+    for name, mine, its in zip(called, planned, given, strict=True):
+        if attrs.evolve(mine, bounds=None) != attrs.evolve(its, bounds=None):
+            raise InvalidData(
+                f"the dataset was made with another rule for {name} than the plan: another kind of column, "
+                "another positive category, or another way with missing values. Make the plan from the "
+                "dataset's schema"
+            )
+    bounds = [*(feature.bounds for feature in schema.features), schema.target.bounds]
+    theirs = [*(feature.bounds for feature in data.features), data.target_bounds]
+    for name, planned_for, made_with in zip([*names, data.target], bounds, theirs, strict=True):
+        if planned_for != made_with:
+            raise InvalidData(
+                f"the dataset was made with bounds {made_with} of {name}, the plan with {planned_for}. Make "
+                "the plan from the dataset's schema"
+            )
+
+
+def _require_number(plan: Plan, records: int) -> None:
+    """Raise unless the plan, and the proofs of all its parts, are for so many records."""
+    known, most = plan.schema.records, plan.most_records
+    if known is not None and records != known:
+        raise InvalidData(
+            f"the dataset has {number_of(records, 'record')} but the plan's schema says records = {known}; "
+            "correct the schema, or use the table it describes"
+        )
+    if records < 1 and plan.batches == 1:
+        raise InvalidData("the dataset has no records; give a table with records")
+    if most is not None and records > most:
+        part = next(part for part in plan.parts if part.most_records == most)
+        raise InvalidData(
+            f"the dataset has {number_of(records, 'record')}; the proof of {part} is for {most} at most, so "
+            "draw a sample by a rule that does not depend on the data"
+        )
