@@ -12,7 +12,7 @@ from dpkit_check import ReferenceAccountant
 from dpkit_check.instrument import Answers, opened
 from dpkit_check.worlds import box
 from dpkit_regressor_frank_wolfe import FrankWolfeRegressor
-from dpkit_regressor_frank_wolfe.frank_wolfe import ScaledColumns, Gram
+from dpkit_regressor_frank_wolfe.frank_wolfe import Gram, ScaledColumns
 from scipy import sparse
 
 from dpkit_core import Budget, Dataset, Neighboring, Request, SparseDataset
