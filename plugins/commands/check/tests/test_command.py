@@ -49,6 +49,7 @@ def liar(folder):
     return "liar.py"
 
 
+@pytest.mark.slow
 def test_an_honest_part_passes(dpkit, honest):
     result = dpkit("check", honest)
     assert result.exit_code == 0, result.output

@@ -140,6 +140,7 @@ def test_every_check_says_what_it_is_and_what_to_do(kind):
         assert shares <= FALSE_ALARM * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_a_failure_is_reported_with_its_remedy():
     report = run_checks(Raises)
     failed = result(report, "check_scores_are_finite_vectors")

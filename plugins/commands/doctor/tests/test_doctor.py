@@ -235,6 +235,7 @@ def test_an_observer_is_loaded_as_a_run_would_load_it(target, status, detail, si
     assert detail in diagnosis.detail
 
 
+@pytest.mark.slow
 def test_an_observer_that_is_left_out_is_said_to_be(site, monkeypatch):
     points = {"dpkit.hooks": {"guard": "guard:Guard"}}
     site.install("zoo-guard", entry_points=points, modules={"guard": OBSERVER})
@@ -243,6 +244,7 @@ def test_an_observer_that_is_left_out_is_said_to_be(site, monkeypatch):
     assert diagnosis.detail == "left out by DPKIT_DISABLE_PLUGINS; imports no large library"
 
 
+@pytest.mark.slow
 def test_observers_may_have_one_name(site):
     for name in ("zoo-a", "zoo-b"):
         module = name.replace("-", "_")
@@ -264,6 +266,7 @@ def test_observers_may_have_one_name(site):
         ("tool:gone", "broken", "looking up gone"),
     ],
 )
+@pytest.mark.slow
 def test_a_command_is_made_as_the_command_line_would_make_it(target, status, detail, site):
     site.install("zoo-tool", entry_points={"dpkit.commands": {"tool": target}}, modules={"tool": COMMAND})
     (diagnosis,) = examine(others(), slow=60)

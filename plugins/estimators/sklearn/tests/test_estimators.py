@@ -327,6 +327,7 @@ def test_an_exhausted_budget_is_seen_through_error_score(table, payer):
     assert len(charges(ledger)) == 4
 
 
+@pytest.mark.slow
 def test_of_a_categorical_target_trees_predict_the_probability(table):
     X, y = table
     bounded = tuple(Column(name, lower=-4, upper=4) for name in NAMES)
