@@ -97,7 +97,8 @@ UNSEEN = {
     r"|certificate/events/.*(proof|reason)|certificate/schema/assertions.*",
     "values": r"selected.*|model.*",
     "what was charged": r"certificate/witness.*|signature.*",
-    "public facts": r"certificate/schema/(columns|records|records_about|unit/column).*|certificate/budget/epsilon",
+    "public facts": r"certificate/schema/(columns|records|records_about|unit/column).*"
+    r"|certificate/budget/epsilon",
     "settings of the plan": r"certificate/plan.*",
     "events": r"certificate/events(/(events|event|\d+))*(/(stage|type))?"
     r"|certificate/events/.*(sensitivity|sensitivities|shape|candidates|parts|rounds|delta|orders|divergences).*"
