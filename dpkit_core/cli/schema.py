@@ -143,7 +143,8 @@ def _unit(names: Sequence[str]) -> str:
 
     sentence = (
         f"{' and '.join(map(repr, names))}: no feature, because the name seems to say who or what a record "
-        "is of. Decide whom the release protects: if one of them may have several records, uncomment the table."
+        "is of. Decide whom the release protects: if one of them may have several records, uncomment the "
+        "table."
     )
     spelled = [to_toml({"": name}).partition(" = ")[2].rstrip() for name in names]
     lines = textwrap.wrap(sentence, 106, break_long_words=False, break_on_hyphens=False)
