@@ -338,9 +338,6 @@ def test_an_exhausted_budget_is_seen_through_error_score(table, payer):
     assert len(charges(ledger)) == 4
 
 
-<<<<<<< HEAD
-@pytest.mark.slow
-=======
 @pytest.fixture
 def of_patients():
     """Return a schema with a unit, and whose each record is."""
@@ -393,7 +390,7 @@ def test_units_go_through_pipelines_and_cross_validation(table, of_patients):
         assert charged_for_patients(grid.fit(X, y, **routed).best_estimator_[-1])
 
 
->>>>>>> qsk
+@pytest.mark.slow
 def test_of_a_categorical_target_trees_predict_the_probability(table):
     X, y = table
     bounded = tuple(Column(name, lower=-4, upper=4) for name in NAMES)
