@@ -114,7 +114,8 @@ def identifying(names: Iterable[str]) -> list[str]:
     >>> identifying(["visit_id", "age", "Patient ID", "patient_age", "household_size", "userid"])
     ['Patient ID', 'userid', 'visit_id']
     """
-    people, things = [], []
+    people: list[str] = []
+    things: list[str] = []
     for name in names:
         words = {word.casefold() for word in _WORD.findall(name)}
         glued = any(word.endswith("id") and word.removesuffix("id") in _PEOPLE for word in words)
