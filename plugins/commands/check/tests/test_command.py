@@ -107,7 +107,7 @@ def test_a_file_that_is_no_witness_is_refused(dpkit, folder):
 def test_a_report_page_is_written(dpkit, honest, folder):
     assert dpkit("check", honest, "--report", "out.html").exit_code == 0
     page = (folder / "out.html").read_text()
-    for words in ("check_sensitivity_add_remove", "proves no privacy", "$"):
+    for words in ("check_sensitivity_add_remove", "does not prove privacy", "$"):
         assert (words in page) is (words != "$")
 
 

@@ -162,7 +162,7 @@ def test_scores_are_read_off_what_was_released():
     (check,) = (c for c in checks_for("selector") if c.name == "check_scores_are_read_off_releases")
     trial = trial_for("selector")
     check.run(GaussianThresholdSelector, trial)
-    with pytest.raises(CheckFailed, match="the deviation is"):
+    with pytest.raises(CheckFailed, match="the planned event has"):
         check.run(ReadsTheScores, trial)
 
 
