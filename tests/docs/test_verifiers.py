@@ -118,10 +118,10 @@ def walk(document, step=1, first=0):
     kinds = [re.compile(pattern) for pattern in UNSEEN.values()]
     if document["certificate"]["epsilon"] is None:  # nothing is added up
         kinds.append(re.compile("certificate/events/.*"))
-    negligible = {
+    negligible = {  # where a millionth is less than a billionth of the total
         "/".join(map(str, path))
         for path, value in places(document["certificate"]["events"], ("certificate", "events"))
-        if path[-1] == "epsilon" and value < 1e-9
+        if (path[-1] == "epsilon" and value < 1e-9) or (path[-1] == "noise_multiplier" and value > 1e3)
     }
     for what in confirmed:
         path = what.rpartition(": ")[0]
