@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 
 from dpkit_core.privacy.events import ApproxDP, PureDP
 from dpkit_core.privacy.events import Sequence as EventSequence
 from zoo.rows import lie
-from zoo.twins import Occupied, Products, Sorted, repeats
+from zoo.twins import Means, Occupied, Products, Sorted, repeats
+
+
+@lie("plans_keep_the_budget", "default")
+class ChargedAsOne(Means):
+    """The accountant of a person's records is asked what one of them costs."""
+
+    def plan(self, request, /):
+        accountant = getattr(request.accountant, "inner", request.accountant)
+        return super().plan(attrs.evolve(request, accountant=accountant))
 
 
 @lie("records_of_one_person_are_covered", "default")
@@ -26,7 +36,7 @@ class CopiesInTwoSets(Sorted):
         return super().inside(data, side) | (repeats(data) > 2)
 
 
-@lie("records_of_one_person_are_covered", "default")
+@lie("events_of_a_sequence_are_steps", "default")
 class PairByPair(Occupied):
     """Noise and a leak of new values, which hold pair by pair, are told as two steps."""
 

@@ -39,6 +39,7 @@ WITH_TABLES = {
     "check_batches_are_disjoint",
     "check_picks_follow_from_answers",
     "check_records_of_one_person_are_covered",
+    "check_events_of_a_sequence_are_steps",
 }
 
 #: Found by the law of lists between two scores, which a witness holds; chances in tails have none.

@@ -1056,7 +1056,7 @@ class Threshold:
 
 @honest
 class Occupied(Means):
-    """The level of the bins that are occupied and have a large noisy count: a stable histogram."""
+    """The highest bin of the target that is occupied and has a large noisy count: a stable histogram."""
 
     proof: ClassVar[str] = "a new bin is released with chance leak; counts of the others have Laplace noise"
     reference: ClassVar[str] = "Korolova, Kenthapadi, Mishra and Ntoulas 2009, Releasing Search Queries"
@@ -1069,7 +1069,7 @@ class Occupied(Means):
             raise Unsuitable("a histogram of occupied bins alone needs a delta")
         most = request.schema.records_of_a_unit
         epsilon = 0.999 * request.budget.epsilon / most
-        event, leak = self.claimed(epsilon, request.budget.delta / most, request)
+        event, leak = self.claimed(epsilon, 0.999 * request.budget.delta / most, request)
         scale = Fraction(16 / epsilon).limit_denominator(2**20) + Fraction(1, 2**10)
         # Discrete Laplace noise is k or more with probability q^k / (1 + q), q = exp(-1 / scale).
         tail = math.ceil(-float(scale) * math.log(leak * (1 + math.exp(-1 / scale)))) + 1
@@ -1087,8 +1087,8 @@ class Occupied(Means):
         counts = np.bincount(np.minimum((v + 1) * 2, 3).astype(np.int64), minlength=4)
         with meter.custom(settings.event, proof=self.proof, arithmetic=WHOLE) as sampler:
             noisy = 16 * counts + sampler.discrete_laplace(settings.scale, 4)
-        kept = np.where((counts > 0) & (noisy >= settings.least), noisy / 16, 0.0)
-        return constant(data, float(kept @ np.array([-1.0, -0.5, 0.5, 1.0])) / (float(kept.sum()) + 64))
+        kept = np.flatnonzero((counts > 0) & (noisy >= settings.least))
+        return constant(data, float(kept.max(initial=-1) + 1) / 2 - 1)
 
 
 @attrs.frozen

@@ -212,6 +212,7 @@ class Population:
 
     def __init__(self, schema: Schema, *, beyond: bool = True) -> None:
         # Tables are as parts see them: what is kept of each unit is chosen already.
+        self._unit = schema.unit
         self.schema = schema = attrs.evolve(schema, unit=None)
         self._beyond = beyond
         self._columns = (*schema.columns, as_number(schema.target))
@@ -448,11 +449,11 @@ class Population:
         X, y = table[:, :-1], table[:, -1]
         fits = table.dtype == np.float64 and X.shape[1] == len(self._features) and len(table)
         if not (self._plain and fits and np.isfinite(table).all()):
-            return Dataset.from_arrays(X, y, self.schema)
+            return attrs.evolve(Dataset.from_arrays(X, y, self.schema), unit=self._unit)
         # The same without asking again what is known of all tables of this schema; thousands go through here.
         X.flags.writeable = y.flags.writeable = False
         target = self.schema.target
-        return Dataset(X, y, self._features, target.name, target.bounds, self._outcome)
+        return Dataset(X, y, self._features, target.name, target.bounds, self._outcome, self._unit)
 
     def datasets(self, pair: Pair) -> tuple[Dataset, Dataset]:
         """Return both datasets of ``pair``."""

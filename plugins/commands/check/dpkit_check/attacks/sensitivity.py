@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from dpkit_check.cases.iterates import IterateCase, iterate_scorings, reference_state
+from dpkit_check.cases.iterates import IterateCase, iterate_scorings
 from dpkit_check.cases.plans import ADD_REMOVE, denial
 from dpkit_check.cases.scenes import judged
 from dpkit_check.cases.scorers import ScorerCase, scorer_of_tables, scorings
@@ -155,12 +155,8 @@ def check_scores_of_iterates_keep_their_sensitivity(make: Factory[Scorer], trial
             f"sensitivity is {declared!r}; it must be a Sensitivity for {facts.neighboring.value}",
         )
         for weights, intercept in case.weights(rng):
-
-            def scores(data: Dataset, at: tuple[Vector, float] = (weights, intercept)) -> Vector:
-                return np.append(case.scores(reference_state(data, *at, case.facts)), 0.0)  # noqa: B023 - at once
-
             found = attack_sensitivity(
-                scores,
+                partial(case.scores_at, weights, intercept),
                 declared,
                 case.schema,
                 evaluations=ITERATE_EVALUATIONS * trial.effort,
