@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from dpkit_check.attacks.draws import covered
-from dpkit_check.attacks.outcomes import audited, followed, refutable, shift
+from dpkit_check.attacks.outcomes import audit_worst, audited, followed, refutable, shift
 from dpkit_check.attacks.sensitivity import moved, search
+from dpkit_check.audit import Audit
 from dpkit_check.cases.iterates import iterate_scorings
 from dpkit_check.cases.parts import each_variant, kind_of
 from dpkit_check.cases.plans import ADD_REMOVE, claiming, denial, failure_allowed
@@ -27,8 +28,8 @@ from dpkit_core.pipeline.parts import FORMS, forms_of
 from dpkit_core.privacy.budget import Budget, Sensitivity
 from dpkit_core.protocols import Regressor, Scorer, TopKSelector
 
-# Pairs for each plan: each kind of records at each place once.
-PAIRS = 15
+# Pairs for each plan: each kind of records at each place once; where fits take long, at one place.
+PAIRS, FEWER = 15, 5
 # Evaluations of the search for the record of which copies are tried.
 SEARCHED = 40
 # For mechanisms of a part's own that may fail: runs on each of two tables, and a budget that they can refute.
@@ -60,28 +61,42 @@ def check_records_of_one_person_are_covered(make: Factory[Any], trial: Trial) ->
     return Evidence(f"{worst:.3f} of what {PERSON.most_records} records may move reached", samples)
 
 
-@attack("privacy", kinds=("regressor",), statistical=True)
-def check_events_of_a_sequence_are_steps(make: Factory[Regressor], trial: Trial) -> Evidence:
+@attack("privacy", kinds=("selector", "regressor"), statistical=True)
+def check_events_of_a_sequence_are_steps(make: Factory[Any], trial: Trial) -> Evidence:
     """Many runs with and without a person who is unlike all others do not refute a budget for four records.
 
-    Of mechanisms of the part's own that may fail, where the values under the noise are not seen.
+    Of mechanisms of the part's own, where neither laws nor values under the noise are seen; of fits, where an
+    event may fail.
 
     If this fails: a claim about a whole release was written as several events. An event in a sequence is a
     step: covered for all neighbors, given what was released before it. Write the whole as one event.
     """
-    # On one schema: it takes long.
-    case = served(make, of_persons(box(2, ADD_REMOVE)), AUDIT_BUDGET)
+    rng = np.random.default_rng(trial.seed)
+    finding = _of_picks(make, rng, trial) if kind_of(make) == "selector" else _of_fits(make, rng, trial)
+    return Evidence(finding.describe(), finding.samples, 1 - trial.error)
+
+
+def _of_picks(make: Factory[TopKSelector], rng: np.random.Generator, trial: Trial) -> Audit:
+    """Return what many runs prove on the scores that strain a budget for four records most."""
+    case = claimed_selection(make, *SHAPES[0], most_records=PERSON.most_records)
+    if case is None or case.enumerable:
+        raise NotApplicable("it makes no claim for several records, or its picks have exact laws")
+    return audit_worst([case], rng, trial)
+
+
+def _of_fits(make: Factory[Regressor], rng: np.random.Generator, trial: Trial) -> Audit:
+    """Return what many runs prove on the pair, of those with a person alone, that moves the model most."""
+    case = served(make, of_persons(box(2, ADD_REMOVE)), AUDIT_BUDGET)  # on one schema: it takes long
     if isinstance(case, str) or not failure_allowed(case.plan) or denial(case.plan):
         raise NotApplicable("it plans no event for several records that may fail")
-    # Of the fifteen kinds and places, those of a person alone.
-    starts = [*case.population.person_pairs(np.random.default_rng(trial.seed), case.most_records, 2 * PAIRS)]
-    pairs = [case.population.datasets(pair) for pair in starts[1::5]]
+    starts = [*case.population.person_pairs(rng, case.most_records, 2 * PAIRS)][1::5]
+    pairs = [*map(case.population.datasets, starts)]
     runs = case.affordable(AUDITED) * trial.effort
     if followed(case, pairs[0], seed=trial.seed) or not refutable(case, runs, trial.error):
         raise NotApplicable("what it releases follows from values that are seen, or runs would prove nothing")
     worst = max(pairs, key=lambda pair: shift(case, pair))
-    finding = audited(case, worst, runs=runs, error=trial.level(), seed=2000, samples=runs)
-    return Evidence(finding.describe(), runs, 1 - trial.error)
+    finding: Audit = audited(case, worst, runs=runs, error=trial.level(), seed=2000, samples=runs)
+    return finding
 
 
 def _scores(make: Factory[Scorer], trial: Trial) -> tuple[float, int]:
@@ -149,13 +164,11 @@ def _picks(make: Factory[TopKSelector], trial: Trial) -> tuple[float, int]:
     for variant in each_variant(make):
         for (features, picks), moves in zip(SHAPES, MOVES, strict=False):
             case = claimed_selection(variant, features, picks, moves, most_records=m)
-            if case is None:
+            if case is None or not case.enumerable:
                 continue
-            enumerable = case.enumerable
             for pair in (*case.duels(), *case.neighbors(rng, SCORE_PAIRS * trial.effort)):
                 samples += 1
-                reached = _law_kept(case, pair, samples=samples) if enumerable else covered(case, pair)
-                worst = max(worst, reached)
+                worst = max(worst, _law_kept(case, pair, samples=samples))
     return worst, samples
 
 
@@ -177,7 +190,7 @@ def _fits(make: Factory[Regressor], trial: Trial) -> tuple[float, int]:
     rng = np.random.default_rng(trial.seed)
     worst, samples = 0.0, 0
     for case in claiming(personal(make)):
-        count = max(3, case.affordable(PAIRS)) * trial.effort
+        count = max(FEWER, case.affordable(PAIRS)) * trial.effort
         for tables in case.population.person_pairs(rng, case.most_records, count):
             samples += 1
             worst = max(worst, covered(case, case.population.datasets(tables), samples=samples))
