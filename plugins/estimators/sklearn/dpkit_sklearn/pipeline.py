@@ -169,6 +169,11 @@ class PipelineEstimator(BaseEstimator):
         copy._fits = self._fits
         return copy
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what other processes are sent: each counts its own fits."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_fits"}
+
     def _table(self, X: Any, y: Any, units: Any = None) -> tuple[Dataset, Schema]:
         """Return the records, checked, and what is public about them."""
         if y is not None and not hasattr(y, "dtype"):

@@ -3,14 +3,17 @@
 import numpy as np
 import pandas as pd
 import pytest
-from dpkit_sklearn import ExactScore, PrivateClassifier
+from dpkit_sklearn import ExactScore, PrivateClassifier, UnpaidFits
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dpkit_core import Account, Budget, Column, Ledger, Schema, verify
 from dpkit_core.errors import InvalidOption
 
-pytestmark = pytest.mark.filterwarnings(f"ignore::{ExactScore.__module__}.{ExactScore.__name__}")
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::{warning.__module__}.{warning.__name__}")
+    for warning in (ExactScore, UnpaidFits)
+]
 
 NOISE = "two fits of one table differ by their noise, and there is no seed to set"
 NAMES = ["a", "b", "c", "d"]
