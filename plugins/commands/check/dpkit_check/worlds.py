@@ -401,7 +401,8 @@ class Population:
         corners = self.corners()
         for number, size in zip(range(count), itertools.cycle(PERSON_AMONG), strict=False):
             others = [self.record(rng) for _ in range(size)]
-            one, two, *rest = (corners[i] for i in rng.permutation(len(corners)))
+            one, *rest = (corners[i] for i in rng.permutation(len(corners)))
+            two = rest.pop(int(np.argmax([(other != one).sum() for other in rest])))  # as unlike as any
             match number % 5:
                 case 0:
                     own = [one] * most

@@ -69,7 +69,7 @@ def test_pairs_of_a_person_differ_in_all_records_of_that_person():
         alone += len(np.unique(others, axis=0)) == 1 and others[0].tolist() not in rows.tolist()
         places.add("first" if pair.row == 0 else "last" if pair.row == len(others) else "between")
         assert all(data.unit == PERSON for data in population.datasets(pair))
-    assert own == {1, 2, 4}
+    assert own >= {1, 2, 4}
     assert alone == 6
     assert places == {"first", "last", "between"}
 
