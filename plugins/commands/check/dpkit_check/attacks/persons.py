@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpkit_check.attacks.draws import covered
+from dpkit_check.attacks.laws import exact_epsilon
 from dpkit_check.attacks.outcomes import audit_worst, audited, followed, refutable, shift
 from dpkit_check.attacks.sensitivity import moved, search
 from dpkit_check.audit import Audit
@@ -16,12 +17,10 @@ from dpkit_check.cases.iterates import iterate_scorings
 from dpkit_check.cases.parts import each_variant, kind_of
 from dpkit_check.cases.plans import ADD_REMOVE, claiming, denial, failure_allowed
 from dpkit_check.cases.regressors import personal, served
-from dpkit_check.cases.scenes import Pair as Worlds
-from dpkit_check.cases.scenes import judged, rows_of
+from dpkit_check.cases.scenes import rows_of
 from dpkit_check.cases.scorers import ScorerCase, scorer_of_tables
-from dpkit_check.cases.selectors import MOVES, SHAPES, SelectorCase, claimed_selection
+from dpkit_check.cases.selectors import MOVES, SHAPES, claimed_selection
 from dpkit_check.climb import attack_sensitivity
-from dpkit_check.laws import hockey_stick, max_log_ratio
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack
 from dpkit_check.worlds import PERSON, Pair, Population, box, classified, of_persons, schemas, takes_classes
 from dpkit_core.pipeline.parts import FORMS, forms_of
@@ -168,22 +167,8 @@ def _picks(make: Factory[TopKSelector], trial: Trial) -> tuple[float, int]:
                 continue
             for pair in (*case.duels(), *case.neighbors(rng, SCORE_PAIRS * trial.effort)):
                 samples += 1
-                worst = max(worst, _law_kept(case, pair, samples=samples))
+                worst = max(worst, exact_epsilon(case, pair, samples=samples))
     return worst, samples
-
-
-@judged("law_of_persons_again")
-def _law_kept(case: SelectorCase, pair: Worlds) -> float:
-    """Return which share of the budget the exact laws of picks need; fail if above 1."""
-    budget = case.request.budget
-    first, second = (case.law(values) for values in pair)
-    exceeded = hockey_stick(first, second, budget.epsilon)
-    if exceeded > budget.delta + 1e-9:
-        raise CheckFailed(
-            f"the picks have delta {exceeded:.6g} at epsilon {budget.epsilon:g}, and the budget "
-            f"{budget.delta:g}, between {case.beside(pair)} ({case.name})"
-        )
-    return min(1.0, max_log_ratio(first, second) / budget.epsilon)
 
 
 def _fits(make: Factory[Regressor], trial: Trial) -> tuple[float, int]:
