@@ -56,7 +56,7 @@ def levels(make, kind):
     ("make", "kind", "tests"),
     [
         pytest.param(OneshotLaplaceSelector, "selector", 4, id="laplace"),
-        pytest.param(GaussianThresholdSelector, "selector", 5, id="threshold", marks=pytest.mark.slow),
+        pytest.param(GaussianThresholdSelector, "selector", 4, id="threshold", marks=pytest.mark.slow),
         pytest.param(OwnMechanism, "regressor", 2, id="regressor"),
     ],
 )

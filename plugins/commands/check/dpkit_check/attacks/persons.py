@@ -15,7 +15,7 @@ from dpkit_check.attacks.sensitivity import moved, search
 from dpkit_check.audit import Audit
 from dpkit_check.cases.iterates import iterate_scorings
 from dpkit_check.cases.parts import each_variant, kind_of
-from dpkit_check.cases.plans import ADD_REMOVE, claiming, denial, failure_allowed
+from dpkit_check.cases.plans import ADD_REMOVE, claiming, denial, draws, failure_allowed
 from dpkit_check.cases.regressors import personal, served
 from dpkit_check.cases.scenes import rows_of
 from dpkit_check.cases.scorers import ScorerCase, scorer_of_tables
@@ -78,16 +78,16 @@ def check_events_of_a_sequence_are_steps(make: Factory[Any], trial: Trial) -> Ev
 def _of_picks(make: Factory[TopKSelector], rng: np.random.Generator, trial: Trial) -> Audit:
     """Return what many runs prove on the scores that strain a budget for four records most."""
     case = claimed_selection(make, *SHAPES[0], most_records=PERSON.most_records)
-    if case is None or case.enumerable:
-        raise NotApplicable("it makes no claim for several records, or its picks have exact laws")
+    if case is None or draws(case.plan) < 2 or case.enumerable:
+        raise NotApplicable("it plans no sequence for several records, or its picks have exact laws")
     return audit_worst([case], rng, trial)
 
 
 def _of_fits(make: Factory[Regressor], rng: np.random.Generator, trial: Trial) -> Audit:
     """Return what many runs prove on the pair, of those with a person alone, that moves the model most."""
     case = served(make, of_persons(box(2, ADD_REMOVE)), AUDIT_BUDGET)  # on one schema: it takes long
-    if isinstance(case, str) or not failure_allowed(case.plan) or denial(case.plan):
-        raise NotApplicable("it plans no event for several records that may fail")
+    if isinstance(case, str) or draws(case.plan) < 2 or not failure_allowed(case.plan) or denial(case.plan):
+        raise NotApplicable("it plans no sequence for several records in which an event may fail")
     starts = [*case.population.person_pairs(rng, case.most_records, 2 * PAIRS)][1::5]
     pairs = [*map(case.population.datasets, starts)]
     runs = case.affordable(AUDITED) * trial.effort
