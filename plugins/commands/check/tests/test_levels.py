@@ -55,7 +55,7 @@ def levels(make, kind):
 @pytest.mark.parametrize(
     ("make", "kind", "tests"),
     [
-        pytest.param(OneshotLaplaceSelector, "selector", 4, id="laplace"),
+        pytest.param(OneshotLaplaceSelector, "selector", 3, id="laplace"),
         pytest.param(GaussianThresholdSelector, "selector", 4, id="threshold", marks=pytest.mark.slow),
         pytest.param(OwnMechanism, "regressor", 2, id="regressor"),
     ],
