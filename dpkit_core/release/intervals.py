@@ -109,8 +109,9 @@ class Intervals:
 
         weak = (
             "Where nothing can be told, noise hides what tells the features apart, first of all "
-            f"{self.least}: narrower public bounds of it, more records, a larger epsilon or fewer features would "
-            "tell more.",
+            f"{self.least}. Narrower public bounds of it, more records, a larger epsilon or fewer features "
+            "would tell more; of features that add up to a constant, as all categories of a column do, leave "
+            "one out.",
         )
         return (
             f"Intervals of {100 * self.level:g}% for the line that predicts {self.target}, clipped to its "
@@ -265,7 +266,7 @@ class Solution:
         root: Matrix = np.eye(len(w))
         for _ in range(ROUNDS):
             beta = start + across @ np.linalg.lstsq(np.linalg.solve(root, A), np.linalg.solve(root, r))[0]
-            root = np.linalg.cholesky(self._covariance(beta))
+            root = np.linalg.cholesky(self._covariance(beta)).astype(np.float64)
         return float(np.linalg.norm(np.linalg.solve(root, h - G @ beta)))
 
     def _covariance(self, beta: Vector) -> Matrix:

@@ -109,7 +109,7 @@ def test_of_features_that_add_up_to_a_constant_nothing_can_be_told():
     X[:, 1] = CENTERS[1] + WIDTHS[1] * (X[:, 0] - CENTERS[0]) / WIDTHS[0]
     intervals = intervals_of(model_of((X, y), 5.0, rng), "y")
     assert [row[1] for row in intervals.rows] == ["cannot be told"] * 3
-    assert f"first of all {intervals.least};" in " ".join(intervals.sentences)
+    assert f"first of all {intervals.least}." in " ".join(intervals.sentences)
 
 
 @pytest.mark.parametrize("model", [None, LinearModel(("a",), (1.0,))])
