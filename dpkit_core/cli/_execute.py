@@ -32,6 +32,7 @@ from dpkit_core.pipeline.plan import (
     reading_lines,
     stage_rows,
     title,
+    unit_lines,
     warning_lines,
 )
 from dpkit_core.pipeline.planfile import forecast_document, plan_document
@@ -180,6 +181,7 @@ def _show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str]) -> 
         lines = [
             *reading_lines(plan),
             budget_line(plan),
+            *unit_lines(plan),
             *accountant_lines(plan),
             *forecast_lines(plan),
             *warning_lines(plan),

@@ -218,6 +218,7 @@ def plan_in_words(plan: Plan) -> str:
                     *missing_lines(plan),
                     *stages,
                     budget_line(plan),
+                    *unit_lines(plan),
                     *accountant_lines(plan),
                     *forecast_lines(plan),
                     *warning_lines(plan),
@@ -262,6 +263,7 @@ def plan_as_html(plan: Plan) -> str:
         *reading_lines(plan),
         *missing_lines(plan),
         budget_line(plan),
+        *unit_lines(plan),
         *accountant_lines(plan),
         *forecast_lines(plan),
         *warning_lines(plan),
@@ -305,9 +307,16 @@ def _alone(plan: Plan, stage: Stage) -> str:
 def protected(schema: Schema) -> str:
     """Return whom a guarantee is about."""
     if (unit := schema.unit) is None:
-        return f"for {schema.neighboring.value} neighbors"
+        return f"for one record ({schema.neighboring.value})"
     kept = number_of(unit.most_records, "record")
     return f"for tables that differ in all records of one {unit}, of which at most {kept} are kept"
+
+
+def unit_lines(plan: Plan) -> list[str]:
+    """Return what to do where a guarantee about one record is not enough."""
+    if plan.schema.unit is not None or plan.epsilon is None:
+        return []
+    return ["If a person may have several records, name the unit in the schema: [unit]."]
 
 
 def budget_line(plan: Plan) -> str:

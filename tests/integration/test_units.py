@@ -167,3 +167,18 @@ def test_an_attacker_learns_no_more_of_a_person_of_fifty_records_than_was_claime
     # Without the truncation, all fifty count.
     everything = attrs.evolve(attacked(50, 150), unit=schema_of(1).unit)
     assert loss_shown(means(one, everything, 2000), nobody, 25) > 6
+
+
+def test_a_plan_says_whom_it_protects():
+    schema = Schema.numeric(["a"], "y", bounds={"a": (0, 1), "y": (0, 1)})
+    pipeline, budget = compose(regressor="mean"), Budget(1.0)
+    of_records = " ".join(str(pipeline.plan(schema, budget)).split())
+    assert "for one record (add-remove)" in of_records
+    assert "If a person may have several records, name the unit in the schema" in of_records
+    of_patients = " ".join(
+        str(pipeline.plan(attrs.evolve(schema, unit=Unit(("patient",), 4)), budget)).split()
+    )
+    assert "all records of one 'patient', of which at most 4 records are kept" in of_patients
+    assert "name the unit" not in of_patients
+    exact = compose(regressor="ols").plan(schema, budget)  # which protects nobody
+    assert "name the unit" not in " ".join(str(exact).split())
