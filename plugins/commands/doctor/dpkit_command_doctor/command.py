@@ -21,7 +21,7 @@ def doctor(
     ] = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Load each installed part, source, observer and command in its own process, and print a line about it."""
+    """Load each installed part, source, observer and command in its own process, and print a line on it."""
     import json
 
     from dpkit_command_doctor.examine import examine
