@@ -64,7 +64,7 @@ class FactOptions:
         list[str] | None,
         typer.Option(
             metavar="A,B,C",
-            help="Use only these columns; all others by default. Repeatable.",
+            help="Use only these columns; by default, all but the target. Repeatable.",
         ),
     ] = None
     schema: Annotated[
@@ -236,7 +236,7 @@ def compose(
 ) -> None:
     """Compose parts, plan what each will spend, run the plan on DATA, and certify the release.
 
-    If you name no part and no recipe, dpkit takes the recipe that suits the public facts, and the plan says
+    If you name no part and no recipe, dpkit picks the recipe that suits the public facts, and the plan says
     which and why. The plan is checked before the data is used.
 
     Exit codes: 0 done; 2 wrong use or bad data, nothing is spent; 3 the mechanism refused, and the budget is

@@ -42,7 +42,7 @@ def run(
 ) -> None:
     """Run a saved PLAN on DATA.
 
-    The installed parts plan again; if their events are not those of the file, nothing runs.
+    The installed parts make the plan again; if its events are not those in the file, nothing runs.
 
     Exit codes as for compose.
     """

@@ -109,6 +109,8 @@ def test_events_are_as_specified_and_none_is_left_out():
             json.dumps(event_to_json(kind(**{field: some_value(kind, field) for field in fields})))
         )
         assert set(full) == {"type", *fields}
+        alone = Draft202012Validator({"$defs": DEFINED, **DEFINED[name]})
+        assert [error.message for error in alone.iter_errors(full)] == []
         assert validator.is_valid(full), name
         for key in DEFINED[name]["required"]:
             assert not validator.is_valid({k: v for k, v in full.items() if k != key}), (name, key)
