@@ -405,7 +405,10 @@ class Repeated:
 
 @attrs.frozen
 class Sequence:
-    """Several events, each chosen with knowledge of the results before it."""
+    """Several steps, each chosen with knowledge of the results before it, and covered whatever they are.
+
+    So a claim about a whole, which holds for the parts of a mechanism together, is one event and no sequence.
+    """
 
     events: tuple[Event, ...] = attrs.field(converter=frozen_tuple)
 

@@ -7,6 +7,7 @@ import math
 import attrs
 import numpy as np
 import pytest
+from dpkit_check import ReferenceRegressor
 from scipy.stats import beta
 
 from dpkit_core import Budget, Dataset, Schema, compose, verify
@@ -106,6 +107,22 @@ def test_the_data_and_the_plan_are_for_the_same_units():
         planned({"regressor": "mean"}, 1).run(data)
     with pytest.raises(InvalidData, match="the plan for single records"):
         planned({"regressor": "mean"}, None).run(data)
+
+
+def test_parts_are_given_records_and_not_told_whose_they_are():
+    given = []
+
+    class Listening(ReferenceRegressor):
+        def fit(self, data, plan, meter, /):
+            given.append(data)
+            return super().fit(data, plan, meter)
+
+    X = np.zeros((10, 3))
+    data = Dataset.from_arrays(X, X[:, 0], schema_of(4), units=np.arange(10))
+    assert len(data.whose) == 10
+    compose(regressor=attrs.frozen(Listening)()).plan(schema_of(4), BUDGET).run(data)
+    assert [seen.whose.size for seen in given] == [0]
+    assert given[0].unit == data.unit
 
 
 def test_a_stream_of_batches_protects_no_units():
