@@ -225,7 +225,9 @@ def features_of(schema):
             require(
                 column["kind"] != "categorical" or column.get("categories"), f"{name} lists no categories"
             )
-            if column["kind"] == "categorical":
+            if "buckets" in column:
+                names += [f"{name}#{bucket}" for bucket in range(column["buckets"])]
+            elif column["kind"] == "categorical":
                 names += [f"{name}={category}" for category in column["categories"]]
             else:
                 names.append(name)
@@ -234,6 +236,7 @@ def features_of(schema):
                 names.append(f"{name} is missing")
     column = columns[target]
     if column["kind"] == "categorical":
+        require("buckets" not in column, "the target is hashed")
         require("positive" in column or len(column.get("categories", ())) >= 2, "the target has one class")
     require(column.get("missing") != "indicator", "the target has an indicator")
     require("yeo_johnson" not in column or {"lower", "upper"} <= set(column), "the target has no bounds")
@@ -244,7 +247,7 @@ def features_of(schema):
 
 
 def check_column(name, column):
-    categories = column.get("categories", ())
+    categories = () if "buckets" in column else column.get("categories", ())
     require(column.get("positive", next(iter(categories), None)) in (*categories, None), f"{name}: positive")
     number = datetime.date.fromisoformat if column["kind"] == "date" else float
     try:

@@ -119,5 +119,7 @@ def _brief(column: Column) -> str:
     ]
     if column.categories:
         facts.append(number_of(len(column.categories), "category", "categories"))
+    if column.buckets is not None:
+        facts.append(f"{column.buckets} buckets")
     facts += [] if column.rule is None else [column.rule]
     return ", ".join(facts)
