@@ -56,7 +56,7 @@ nitpick_ignore = [
 nitpick_ignore_regex = [
     (
         r"py:.*",
-        r"(attrs?|collections|contextlib|cryptography|datetime|fractions|hypothesis|importlib|np|npt|numpy|pa|pathlib|pluggy|pyarrow|sklearn|sparse|typer|typing)\..*",
+        r"(attrs?|collections|contextlib|cryptography|datetime|fractions|hypothesis|importlib|np|npt|numpy|pa|pathlib|pluggy|pyarrow|sklearn|sparse|typer|types|typing)\..*",
     ),
 ]
 

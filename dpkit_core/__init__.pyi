@@ -11,6 +11,7 @@ from .data.dataset import StreamedDataset as StreamedDataset
 from .data.features import Feature as Feature
 from .data.schema import Column as Column
 from .data.schema import Schema as Schema
+from .data.schema import Unit as Unit
 from .data.source import ReadOptions as ReadOptions
 from .data.source import Source as Source
 from .data.sums import Block as Block

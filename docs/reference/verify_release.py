@@ -240,10 +240,17 @@ def features_of(schema):
         require("positive" in column or len(column.get("categories", ())) >= 2, "the target has one class")
     require(column.get("missing") != "indicator", "the target has an indicator")
     require("yeo_johnson" not in column or {"lower", "upper"} <= set(column), "the target has no bounds")
+    if "unit" in schema:
+        check_unit(schema["unit"]["column"], columns)
     if "records_about" in schema:
         digits = str(schema["records_about"])
         require(digits == digits[0].ljust(len(digits), "0"), "records_about is no order of magnitude")
     return names
+
+
+def check_unit(column, columns):
+    names = [column] if isinstance(column, str) else column
+    require(not set(names) & set(columns), "a column of the unit is a feature or the target")
 
 
 def check_column(name, column):
@@ -412,6 +419,7 @@ def check_run(release, features):
     require(outcome == ("regressor" in roles), "a regressor is listed exactly where it had an outcome")
     require(roles == RUNS[2] or not {"select_share", "iterates"} & set(plan), "the plan is of other parts")
     require("batches" not in plan or "selector" not in roles, "the plan is for a table, and for batches")
+    require("batches" not in plan or "unit" not in certificate["schema"], "a unit may be in several batches")
     events = [event for event in certificate["events"] if event["stage"] == "selection"]
     k = len(release["selected"])
     if "selector" not in roles:
@@ -499,16 +507,54 @@ def check_total(certificate):
         return
     sampled = [e for event in certificate["events"] for e in walk(event) if e["type"] == "PoissonSampled"]
     require(not sampled or certificate["neighboring"] == "add-remove", "sampling is for add-remove")
-    everything, delta = {"type": "Sequence", "events": certificate["events"]}, certificate["delta"]
+    most = certificate["schema"].get("unit", {"most_records": 1})["most_records"]
+    events = [grouped(event, most) for event in certificate["events"]]
+    everything, delta = {"type": "Sequence", "events": events}, certificate["delta"]
     if name == "basic":
         epsilon, spent = pair(everything)
         epsilon = epsilon if spent <= delta else math.inf
     elif name == "tight":
-        epsilon = tight(certificate["events"], delta)
+        epsilon = tight(events, delta)
     else:
         epsilon = converted(everything, delta, orders)
     sentence = f"the events compose to epsilon {epsilon:.9g}, and {certificate['epsilon']:.9g} is claimed"
     require(abs(epsilon - certificate["epsilon"]) <= TOLERANCE * certificate["epsilon"], sentence)
+
+
+def grouped(event, m):
+    """Return a bound on an event for m records at once, those of a unit; ``dpkit_core.privacy.units``."""
+    kind = event["type"]
+    if m == 1:
+        return event
+    if kind in NOISE:
+        keys = {"noise_multiplier", "noise_multipliers"} & set(event)
+        return event | {key: divided(event[key], m) for key in keys}
+    if kind == "Laplace":
+        return event | {"noise_multiplier": event["noise_multiplier"] / m}
+    if kind in (*PICKS, "PureDP", "ApproxDP"):
+        epsilon, delta = pair(event)
+        if delta:
+            delta *= math.expm1(m * epsilon) / math.expm1(epsilon)
+            require(delta < 1, f"the delta of {m} records together is 1 or more")
+        return event | {"epsilon": plus(0.0, m, epsilon), "delta": delta}
+    if kind == "PoissonSampled":
+        rate = 1 if event["rate"] == 1 else -math.expm1(m * math.log1p(-event["rate"]))
+        return event | {"rate": rate, "event": grouped(event["event"], m)}
+    if kind in ("Repeated", "Filtered"):
+        return event | {"event": grouped(event["event"], m)}
+    if kind == "Sequence":
+        return event | {"events": [grouped(inner, m) for inner in event["events"]]}
+    require(kind == "Disjoint", f"no {kind} is known for {m} records together")
+    inside = list(mechanisms(event["event"]))
+    if all(mechanism == "noise" for mechanism, *_ in inside):
+        joint = sum(count / multiplier**2 for _, multiplier, count in inside) ** -0.5
+        return {"type": "Gaussian", "noise_multiplier": joint / m}
+    epsilon, delta = pair(event["event"])
+    return grouped({"type": "ApproxDP" if delta else "PureDP", "epsilon": epsilon, "delta": delta}, m)
+
+
+def divided(multipliers, m):
+    return [each / m for each in multipliers] if isinstance(multipliers, list) else multipliers / m
 
 
 def own_home(name):

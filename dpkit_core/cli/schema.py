@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,6 +51,11 @@ _BLANKS_OF_TARGET = {
     ),
     "date": ('# lower = "2000-01-01"', '# upper = "2000-01-01"', '# missing = "drop"'),
 }
+
+_UNIT = """\
+# [unit]
+# column = {column}
+# most_records = 1  # how many of each are used: chosen without the data, and the noise grows with it"""
 
 
 @grouped
@@ -99,8 +105,10 @@ def schema(
 
 def draft(source: Source, target: str | None, guessed: Mapping[str, Guess]) -> str:
     """Return a schema file with names and kinds filled in and everything else left blank."""
+    from dpkit_core.data.encode import can_identify
     from dpkit_core.data.fields import find
-    from dpkit_core.data.guess import LOOKED_AT
+    from dpkit_core.data.guess import LOOKED_AT, identifying
+    from dpkit_core.data.source import is_untyped
     from dpkit_core.files.documents import to_toml
     from dpkit_core.privacy.budget import Neighboring
 
@@ -119,9 +127,28 @@ def draft(source: Source, target: str | None, guessed: Mapping[str, Guess]) -> s
         named,
         "# records_about = 50000  # roughly how many, as one digit and zeros, and only if that is public",
     ]
+    could = [field.name for field in source.fields if is_untyped(field) or can_identify(field.type)]
+    whose = identifying(name for name in could if name != target)
+    if whose:
+        lines += ["", _unit(whose)]
     for field in source.fields:
-        lines += _entry(field, guessed.get(field.name), is_target=field.name == target)
+        if field.name not in whose:
+            lines += _entry(field, guessed.get(field.name), is_target=field.name == target)
     return "\n".join(lines) + "\n"
+
+
+def _unit(names: Sequence[str]) -> str:
+    """Return the lines that ask whom the release protects."""
+    from dpkit_core.files.documents import to_toml
+
+    sentence = (
+        f"{' and '.join(map(repr, names))}: no feature, because the name seems to say who or what a record "
+        "is of. Decide whom the release protects: if one of them may have several records, uncomment the "
+        "table."
+    )
+    spelled = [to_toml({"": name}).partition(" = ")[2].rstrip() for name in names]
+    lines = textwrap.wrap(sentence, 106, break_long_words=False, break_on_hyphens=False)
+    return "\n".join([*(f"# {line}" for line in lines), _UNIT.format(column="  # or ".join(spelled))])
 
 
 def _entry(field: pa.Field, guess: Guess | None, *, is_target: bool) -> Iterator[str]:

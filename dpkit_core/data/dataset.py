@@ -255,6 +255,11 @@ class Dataset:
     the shapes agree with ``features``, and there is at least one record: this is checked here, before
     anything is spent.
 
+    Attributes
+    ----------
+    whose
+        The unit of each record, as a number, of a schema with a unit; as private as the records.
+
     Raises
     ------
     InvalidData
@@ -270,6 +275,7 @@ class Dataset:
     target_bounds: tuple[float, float] | None = None
     outcome: Feature | None = None
     unit: Unit | None = None
+    whose: Integers = attrs.field(default=NOBODY, repr=False)
 
     @classmethod
     def from_arrays(
@@ -320,10 +326,13 @@ class Dataset:
         _require_finite(block.X, [feature.name for feature in features])
         _require_finite(block.y[:, np.newaxis], [schema.target.name])
         if members is not None:
-            block = _only(members.only(whole).kept(contents(block.X, block.y)), block)
+            members = members.only(whole)
+            keep = members.kept(contents(block.X, block.y))
+            members, block = members.only(keep), _only(keep, block)
         block = _transformed(block, features, outcome)
         X, y = _read_only(block.X), _read_only(block.y)
-        return cls(X, y, features, schema.target.name, schema.target.bounds, outcome, schema.unit)
+        whose = NOBODY if members is None else members.codes
+        return cls(X, y, features, schema.target.name, schema.target.bounds, outcome, schema.unit, whose)
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema, *, batch: bool = False) -> Dataset:

@@ -49,6 +49,15 @@ _CURRENCIES = frozenset(
     ("AUD", "CAD", "CHF", "CNY", "CZK", "DKK", "EUR", "GBP", "INR", "JPY", "NOK", "PLN", "SEK", "USD")
 )
 
+# The words of a name, also of patientID.
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+")
+_PEOPLE = frozenset(
+    ("client", "customer", "employee", "household", "individual", "member", "participant", "patient",
+     "person", "pupil", "respondent", "student", "subject", "user")
+)  # fmt: skip
+_NUMBERED = frozenset(("id", "ids", "uid", "uuid", "guid", "mrn", "pseudonym", "ssn"))
+_BESIDE = frozenset(("code", "hash", "key", "name", "no", "nr", "number"))
+
 
 @attrs.frozen
 class Guess:
@@ -97,6 +106,23 @@ def guesses(source: Source, defaults: Written = Written()) -> dict[str, Guess]:
             texts = batch.column(name).unique().to_pylist()
             distinct[name].update(text.strip() for text in texts if text is not None)
     return {name: guess(texts, defaults) for name, texts in distinct.items()}
+
+
+def identifying(names: Iterable[str]) -> list[str]:
+    """Return the names that seem to say who or what a record is of, those of people first.
+
+    >>> identifying(["visit_id", "age", "Patient ID", "patient_age", "household_size", "userid"])
+    ['Patient ID', 'userid', 'visit_id']
+    """
+    people: list[str] = []
+    things: list[str] = []
+    for name in names:
+        words = {word.casefold() for word in _WORD.findall(name)}
+        glued = any(word.endswith("id") and word.removesuffix("id") in _PEOPLE for word in words)
+        numbered, of_people = bool(words & _NUMBERED), bool(words & _PEOPLE) or glued
+        if numbered or glued or (of_people and words <= _PEOPLE | _BESIDE):
+            (people if of_people else things).append(name)
+    return people + things
 
 
 def guess(texts: Iterable[str], defaults: Written = Written()) -> Guess:

@@ -302,7 +302,7 @@ def _alone(plan: Plan, stage: Stage) -> str:
     return rounded_up(alone, 4)
 
 
-def _protected(schema: Schema) -> str:
+def protected(schema: Schema) -> str:
     """Return whom a guarantee is about."""
     if (unit := schema.unit) is None:
         return f"for {schema.neighboring.value} neighbors"
@@ -318,6 +318,6 @@ def budget_line(plan: Plan) -> str:
         return f"Together: not private, because {'; '.join(plan.reasons)}. Budget: {allowed}."
     return (
         f"Together, composed jointly: epsilon {rounded_up(plan.epsilon, 6)} at delta {delta}, by "
-        f"accountant {plan.accountant.name}, {_protected(plan.schema)}. "
+        f"accountant {plan.accountant.name}, {protected(plan.schema)}. "
         f"Allowed: {allowed}."
     )

@@ -267,6 +267,8 @@ def picks(spent: Iterable[tuple[float, int]]) -> float:
         probit = float(scipy.special.ndtri(scipy.special.expit(math.sqrt(largest))))
         return min(4 * probit * probit, most * largest) * (1 + 2.0**-40)
     knee = largest / (4 * (most - 1))
+    if not knee:  # the second w alone, where the first underflows
+        return most * (largest + rest) * (1 + 2.0**-40)
     integral = most * min(rest, knee) + max(rest - knee, 0.0)
     if rest > knee:
         integral += largest / 4 * math.log(rest / knee)

@@ -69,7 +69,7 @@ from dpkit_core.privacy.events import (
 )
 
 
-def grouped(event: Event, m: int) -> Event:  # noqa: PLR0911, PLR0912 - one case a kind
+def grouped(event: Event, m: int) -> Event:
     """Return an event that bounds ``event`` between tables of which one has up to ``m`` records more.
 
     Multipliers are rounded down, epsilons, deltas and rates up. What the event says of its sensitivity is m
@@ -81,10 +81,17 @@ def grouped(event: Event, m: int) -> Event:  # noqa: PLR0911, PLR0912 - one case
     Raises
     ------
     UnsupportedEvent
-        If no bound is proved for it.
+        If no bound is proved for it, or none that a float64 holds.
     """
     if m == 1:
         return event
+    try:
+        return _grouped(event, m)
+    except (ValueError, OverflowError) as error:  # of an event in a file, of which numbers are anything
+        raise UnsupportedEvent(f"no bound for {m} records of a unit can be written: {error}") from error
+
+
+def _grouped(event: Event, m: int) -> Event:  # noqa: PLR0911 - one case a kind
     match event:
         case Laplace() | Gaussian():
             multiplier = _part(event.noise_multiplier, m)

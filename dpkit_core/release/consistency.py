@@ -160,6 +160,11 @@ def _run(release: Release) -> Iterator[str]:
             f"the plan is for {given['batches']} batches, but a selector is listed, which needs a single "
             "table"
         )
+    if "batches" in given and certificate.schema.unit is not None:
+        yield (
+            f"the plan is for {given['batches']} batches, in several of which a unit, "
+            f"{certificate.schema.unit}, may have records"
+        )
     if "selector" in roles:
         yield from _selection(release)
     else:

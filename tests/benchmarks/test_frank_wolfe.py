@@ -12,7 +12,7 @@ from dpkit_check import ReferenceAccountant
 from dpkit_check.instrument import Answers, opened
 from dpkit_check.worlds import box
 from dpkit_regressor_frank_wolfe import FrankWolfeRegressor
-from dpkit_regressor_frank_wolfe.frank_wolfe import Columns, Gram
+from dpkit_regressor_frank_wolfe.frank_wolfe import GramDescent, ScaledColumns
 from scipy import sparse
 
 from dpkit_core import Budget, Dataset, Neighboring, Request, SparseDataset
@@ -46,7 +46,7 @@ def plan_of(regressor, schema):
 
 
 def test_a_step_by_the_gram_matrix(benchmark, dense):
-    descent = Gram.of(Columns.of(dense, [Fences(0.0, 1.0)] * D), Fences(0.0, 1.0))
+    descent = GramDescent.of(ScaledColumns.of(dense, [Fences(0.0, 1.0)] * D), Fences(0.0, 1.0))
     rng = np.random.default_rng(1)
 
     def step():
@@ -59,9 +59,9 @@ def test_a_step_by_the_gram_matrix(benchmark, dense):
 
 def test_a_step_by_the_gram_matrix_with_its_draw(benchmark, dense, monkeypatch):
     regressor, schema = FrankWolfeRegressor(rounds=T, form="gram"), box(D, Neighboring.ADD_OR_REMOVE_ONE)
-    plan, columns = plan_of(regressor, schema), Columns.of(dense, [Fences(0.0, 1.0)] * D)
-    made = Gram.of(columns, Fences(0.0, 1.0))
-    monkeypatch.setattr(Gram, "of", lambda *_: Gram(made.columns, made.b, made.whole))
+    plan, columns = plan_of(regressor, schema), ScaledColumns.of(dense, [Fences(0.0, 1.0)] * D)
+    made = GramDescent.of(columns, Fences(0.0, 1.0))
+    monkeypatch.setattr(GramDescent, "of", lambda *_: GramDescent(made.columns, made.b, made.whole))
 
     def steps():
         meter = opened(Answers(0), plan, schema.neighboring)
@@ -94,7 +94,7 @@ def test_a_million_sparse_columns(benchmark):
     y = rng.uniform(-1, 1, 10**5)
     schema = box(MANY, Neighboring.ADD_OR_REMOVE_ONE)
     data = SparseDataset.from_arrays(X, y, schema)
-    columns_of = Columns.of(data, [Fences(0.0, 1.0)] * MANY)
+    columns_of = ScaledColumns.of(data, [Fences(0.0, 1.0)] * MANY)
     regressor = FrankWolfeRegressor(rounds=5)
     plan = plan_of(regressor, schema)
     settings = plan.settings

@@ -151,7 +151,7 @@ def test_a_dry_run_foretells_of_which_columns_a_missing_value_is_refused(dpkit, 
     assert dpkit("ledger", "create", "ledger.db", "--schema", "holes.toml", *account).exit_code == 0
     refused = dpkit(*command, "--ledger", "ledger.db", "--account", "mine")
     assert refused.exit_code == 2
-    assert "column 'b' has missing (NaN) values; say in the schema" in refused.stderr
+    assert "column 'b' has missing (NaN) values; set a rule for them in the schema" in refused.stderr
     assert not (folder / "release.json").exists()
     shown = json.loads(dpkit("ledger", "show", "ledger.db", "--format", "json").stdout)
     assert [entry["kind"] for entry in shown["entries"]] == ["account"]

@@ -5,8 +5,10 @@ import tomllib
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from dpkit_core import Schema
+from dpkit_core.data.columns import Unit
 from dpkit_core.errors import InvalidSchema
 
 GERMAN = """\
@@ -30,7 +32,6 @@ def test_a_german_export_is_drafted_as_it_is_written(dpkit, export):
         "neighboring": "add-remove",
         "target": "wieder da",
         "columns": {
-            "Patient ID": {"kind": "categorical"},
             "aufgenommen": {"kind": "date", "format": "%d.%m.%Y"},
             "Kosten": {"kind": "numeric", "symbol": "€", "decimal": ",", "thousands": "."},
             "Alter": {"kind": "numeric"},
@@ -40,7 +41,41 @@ def test_a_german_export_is_drafted_as_it_is_written(dpkit, export):
     }
     for value in ("4.011", "17.04", "nein", "47", "001"):
         assert value not in result.stdout
-    assert "leading 0 are taken to be codes" in result.stdout
+
+
+def test_numbers_with_leading_zeros_are_drafted_as_codes(dpkit, folder):
+    (folder / "t.csv").write_text("district,y\n001,2\n002,3\n")
+    text = dpkit("schema", "t.csv").stdout
+    assert "leading 0 are taken to be codes" in text
+    assert tomllib.loads(text)["columns"]["district"] == {"kind": "categorical"}
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_draft_asks_whom_the_release_protects(dpkit, folder, form):
+    table = pa.table(
+        {"visit_id": [1, 2], "Patient ID": ["a", "b"], "patient_age": [3, 4], "user": [0.5, 1.5]}
+    )
+    if form == "csv":
+        table = table.drop_columns("user")
+        csv.write_csv(table, folder / "t.csv")
+    else:
+        pq.write_table(table, folder / "t.parquet")
+    text = dpkit("schema", f"t.{form}", "--target", "patient_age").stdout
+    assert "Decide whom the release protects" in " ".join(text.replace("# ", "").split())
+    drafted = tomllib.loads(text)
+    assert "unit" not in drafted
+    assert list(drafted["columns"]) == ["patient_age", *["user"][: form == "parquet"]]  # no unit is 0.5
+    told = tomllib.loads(text.replace("# [unit]", "[unit]").replace("# column", "column"))
+    assert told["unit"] == {"column": "Patient ID"}
+    assert '# or "visit_id"' in text
+    assert "most_records = 1" in text
+
+
+def test_a_draft_asks_nothing_where_no_name_is_that_of_a_person(dpkit, folder):
+    (folder / "t.csv").write_text("width,household_size,y\n1,2,3\n")
+    text = dpkit("schema", "t.csv", "--target", "y").stdout
+    assert "[unit]" not in text
+    assert list(tomllib.loads(text)["columns"]) == ["width", "household_size", "y"]
 
 
 def test_a_draft_says_what_was_looked_at(dpkit, export, folder):
@@ -73,13 +108,16 @@ def test_a_draft_with_all_its_comments_taken_away_is_a_schema(dpkit, export):
     told = told.replace('# upper = "2000-01-01"', '# upper = "2010-01-01"')
     told = told.replace('["...", "..."]', '["no", "yes"]')
     lines = [
-        line[2:] if line.startswith("# ") and " = " in line.partition("  #")[0] else line
+        line[2:]
+        if line.startswith("# ") and (" = " in line.partition("  #")[0] or "[unit]" in line)
+        else line
         for line in told.splitlines()
     ]
     schema = Schema.from_document(tomllib.loads("\n".join(lines)))
     assert schema.records_about == 50_000
     assert schema.target.missing == "drop"
-    assert schema.columns[1].format == "%d.%m.%Y"
+    assert schema.columns[0].format == "%d.%m.%Y"
+    assert schema.unit == Unit(("Patient ID",), 1)
 
 
 def test_what_can_be_read_in_two_ways_is_left_to_a_person(dpkit, folder):

@@ -150,6 +150,7 @@ def test_whichever_call_fails_the_exit_code_tells_and_no_release_is_lost(dpkit, 
 
 @pytest.mark.usefixtures("waiting")
 @pytest.mark.parametrize("force", [pytest.param((), marks=pytest.mark.slow), ("--force",)])
+@pytest.mark.slow
 def test_of_two_writers_the_second_one_spends_nothing(start, folder, force):
     if force:
         (folder / "release.json").write_text("older")
@@ -207,9 +208,9 @@ def test_a_run_that_is_stopped_counts_as_spent_and_leaves_nothing_half(start, fo
 
 @pytest.mark.slow
 def test_no_moment_of_ctrl_c_gives_a_traceback_or_half_a_file(start, folder):
-    for step in range(40):
+    for step in range(20):
         process = start(*compose("--force"))
-        time.sleep(0.03 * step)
+        time.sleep(0.06 * step)
         process.send_signal(signal.SIGINT)
         _, told = process.communicate()
         if process.returncode == -signal.SIGINT or "init_import_site" in told:
@@ -236,6 +237,7 @@ def test_a_full_disk_is_found_before_anything_is_spent(start, folder):
 @pytest.mark.parametrize(
     "redirection", [*(pytest.param(r, marks=pytest.mark.slow) for r in (">&-", ">&- 2>&-")), "<&- >&- 2>&-"]
 )
+@pytest.mark.slow
 def test_closed_streams_do_not_matter(start, folder, redirection):
     process = start(*compose(), before=f"exec {redirection};")
     process.communicate()
@@ -296,6 +298,7 @@ def test_an_output_that_is_a_device_is_refused(dpkit, folder):
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("format", ["table", "json"])
+@pytest.mark.slow
 def test_a_release_on_standard_output_is_alone_there(start, folder, format):
     process = start(*compose("--output", "-", "--format", format))
     output, told = process.communicate()
@@ -315,6 +318,7 @@ def test_a_saved_plan_releases_to_standard_output_what_it_would_write(dpkit, fol
 @pytest.mark.first(1)
 @pytest.mark.usefixtures("waiting")
 @pytest.mark.parametrize("redirection", [">&-", "> /dev/null"])
+@pytest.mark.slow
 def test_nothing_is_spent_where_standard_output_leads_nowhere(start, folder, redirection):
     words = compose("--output", "-", "--force", "--regressor", "waiting")  # would wait forever, were it run
     process = start(*words, before=f"exec {redirection};")

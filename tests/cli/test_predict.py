@@ -149,6 +149,7 @@ def test_a_record_that_cannot_be_read_leaves_no_file_of_predictions(dpkit, chanc
     assert {path.name for path in chances.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_predictions_go_from_standard_input_to_standard_output(dpkit, chances):
     command = [sys.executable, "-c", "from dpkit_core.cli import main; main()"]
     arguments = ["predict", "release.json", "-", "--keep", "end", "--as", "likely", "-o", "-"]
@@ -159,6 +160,7 @@ def test_predictions_go_from_standard_input_to_standard_output(dpkit, chances):
     assert not (chances / "-").exists()
 
 
+@pytest.mark.slow
 def test_predicting_does_not_import_pandas(dpkit, chances):
     code = (
         "import sys; sys.argv = ['dpkit', *sys.argv[1:]]\nfrom dpkit_core.cli import main\n"

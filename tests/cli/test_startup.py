@@ -118,6 +118,7 @@ def test_a_list_that_nobody_reads_ends_quietly(command):
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_run_on_arrays_does_not_import_pyarrow():
     code = """
 import sys

@@ -171,5 +171,5 @@ def test_scores_after_somebody_elses_release_cannot_be_compared():
                 return super().prepare(data, plan, meter)
 
     (check,) = (c for c in checks_for("scorer") if c.name == "check_sensitivity_add_remove")
-    with pytest.raises(NotApplicable, match=r"drawn by somebody 1\.0"):
+    with pytest.raises(NotApplicable, match=r"somebody 1\.0 draws the noise"):
         check.run(Counts, trial_for("scorer"))

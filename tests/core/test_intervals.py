@@ -46,6 +46,7 @@ def test_without_noise_they_are_those_of_least_squares():
     assert intervals.names == ("a", "b", "(intercept)")
 
 
+@pytest.mark.slow
 def test_the_covariance_of_the_noise_is_the_one_that_is_derived():
     rng, s, beta = np.random.default_rng(1), 0.7, np.array([0.5, -2.0, 1.0])
     drawn = []

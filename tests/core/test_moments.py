@@ -137,6 +137,7 @@ def test_replacing_a_record_moves_the_second_moment_by_its_sensitivity_and_no_mo
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize(("relation", "factor"), [(AR, 1.0), (RO, math.sqrt(2.0))])
+@pytest.mark.slow
 def test_noise_is_symmetric_with_half_the_variance_off_the_diagonal(relation, factor):
     # 3000 matrices of 2 diagonal and 1 other entry; relative standard errors of the deviations are 0.9% and
     # 1.3%, four of them a false alarm below 1e-4.

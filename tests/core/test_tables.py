@@ -401,6 +401,7 @@ def test_the_schema_of_a_folder_lies_beside_it(folder, monkeypatch):
     assert Facts().about(open_source(folder), print) == schema_of(Column("a"))
 
 
+@pytest.mark.slow
 def test_reading_a_table_does_not_import_pandas(write):
     # pyarrow imports it on the way to NumPy, where it is installed, and that takes a second.
     import subprocess

@@ -182,7 +182,10 @@ def fresh_copy(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_contributor_gets_on_by_the_commands_of_contributing_alone(fresh_copy: Path) -> None:
+def test_a_newcomer_gets_on_by_the_commands_of_the_readme_and_contributing_alone(fresh_copy: Path) -> None:
+    first = next(block.code for block in blocks(README) if block.code.startswith(SETUP))
+    run(first, fresh_copy, environment())
+    assert (fresh_copy / "release.json").is_file()
     commands = [block.code for block in blocks(CONTRIBUTING) if block.language == "sh"]
     assert commands.count(TESTS) == 1
     for command in commands:
@@ -190,13 +193,6 @@ def test_a_contributor_gets_on_by_the_commands_of_contributing_alone(fresh_copy:
             run(command, fresh_copy, environment())
     listed = run("uv run dpkit list selectors", fresh_copy, environment())
     assert "\n  mine " in listed
-
-
-@pytest.mark.slow
-def test_the_first_command_of_the_readme_sets_up_a_fresh_copy(fresh_copy: Path) -> None:
-    command = next(block.code for block in blocks(README) if block.code.startswith(SETUP))
-    run(command, fresh_copy, environment())
-    assert (fresh_copy / "release.json").is_file()
 
 
 def test_git_ignores_what_the_commands_of_the_readme_write_into_a_clone() -> None:

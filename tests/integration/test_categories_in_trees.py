@@ -11,6 +11,7 @@ LEVELS, NUMBERS = 64, 2
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("regressor", ["sgbdt", "boosted_trees"])
+@pytest.mark.slow
 def test_categories_have_the_root_of_their_number_of_questions(regressor: str) -> None:
     rng = np.random.default_rng(0)
     numbers = rng.random((200, NUMBERS))

@@ -390,7 +390,7 @@ def test_no_loop_betrays_more_than_its_certificate_says(
         regressor = FrankWolfeRegressor(rounds=4, every=2, loss=loss, residual_clip=1.0)
     plan = loop(selector, regressor=regressor).plan(schema, Budget(2.0, 1e-2), select_share=0.5)
     suspects = find_suspects(plan, sizes=(2, 5))
-    found = audit_composition(plan, suspects, samples=1000)
+    found = audit_composition(plan, suspects, samples=500)
     assert not found.finding.violated, found.finding.describe()
 
 

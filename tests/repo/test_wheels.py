@@ -1,4 +1,4 @@
-"""Each plugin works from its wheel alone, beside the core's, in a plain virtual environment filled by pip."""
+"""Each plugin works from its wheel alone, beside the core's, in a plain virtual environment."""
 
 import json
 import shutil
@@ -36,28 +36,22 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def install(folder: Path, wheels: Path, *names: str, extras: tuple[str, ...] = ()) -> Path:
+def by_uv(scripts: Path) -> tuple[str | Path, ...]:
+    return ("uv", "pip", "install", "--python", scripts / "python")
+
+
+def install(folder: Path, wheels: Path, *names: str, extras: tuple[str, ...] = (), pip: bool = False) -> Path:
     """Return the scripts of a new virtual environment with the wheels of these distributions.
 
-    pip installs the wheels and whatever they need beyond the core's dependencies. Those come first, by uv,
-    which has them in its cache: pip alone took a minute for each environment.
+    The core's dependencies come first. Then uv, or pip, installs the wheels and whatever they need beyond.
     """
-    venv.create(folder, with_pip=True)
+    venv.create(folder, with_pip=pip)
     wanted = [word for extra in extras for word in ("--extra", extra)]
-    command(
-        "uv",
-        "pip",
-        "install",
-        "-q",
-        "--python",
-        folder / "bin/python",
-        "-r",
-        ROOT / "pyproject.toml",
-        *wanted,
-    )
+    command(*by_uv(folder / "bin"), "-q", "-r", ROOT / "pyproject.toml", *wanted)
     chosen = [wheel for name in names for wheel in wheels.glob(f"{name.replace('-', '_')}-[0-9]*.whl")]
     assert len(chosen) == len(names)
-    command(folder / "bin/python", "-m", "pip", "install", "-q", "--find-links", wheels, *chosen)
+    installer = (folder / "bin/python", "-m", "pip", "install") if pip else by_uv(folder / "bin")
+    command(*installer, "-q", "--find-links", wheels, *chosen)
     return folder / "bin"
 
 
@@ -105,7 +99,7 @@ def test_the_command_of_an_extra_comes_with_it(wheels: Path, tmp_path: Path) -> 
 @pytest.mark.slow
 def test_all_wheels_together_make_a_release(wheels: Path, tmp_path: Path) -> None:
     scripts = install(
-        tmp_path / "venv", wheels, *(wheel.name.split("-")[0] for wheel in wheels.glob("*.whl"))
+        tmp_path / "venv", wheels, *(wheel.name.split("-")[0] for wheel in wheels.glob("*.whl")), pip=True
     )
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 4))
@@ -144,7 +138,7 @@ def published(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
         command("uv", "build", "--wheel", "--out-dir", folder / "dist", folder / f"dpkit-{role}-own")
     # And what reads the table that they are tried on.
     made = [*sorted((folder / "dist").glob("*.whl")), *wheels.glob("dpkit_source_npz-*.whl")]
-    command(scripts / "python", "-m", "pip", "install", "-q", *made)
+    command(*by_uv(scripts), "-q", *made)
     return folder, scripts
 
 

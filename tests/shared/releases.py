@@ -21,8 +21,10 @@ from dpkit_core import (
     Schema,
     compose,
 )
+from dpkit_core.data.columns import Unit
 from dpkit_core.privacy import events
 from dpkit_core.privacy.filters import filter_for
+from dpkit_core.privacy.units import grouped
 from dpkit_core.release.certificate import StageEvent
 from dpkit_core.release.verify import TOTALS
 
@@ -30,10 +32,11 @@ ADDED, REPLACED = Neighboring
 BUDGET = Budget(4.0, 1e-5)
 SEED = 7
 BOX = Schema.numeric("ab", "z", {"a": (0, 1), "b": (0, 1), "z": (0, 1)})
+VISITS = attrs.evolve(BOX, unit=Unit(("hospital", "patient"), 3))
 
 
 def corpus() -> dict[str, Any]:
-    """Return name -> release as plain data; each is written by a run, but for ``events`` and ``sums``."""
+    """Return name -> release as plain data; runs wrote all but ``events``, ``sums`` and ``groups``."""
     made = {
         "table": _table(),
         "witness": _paid_in("gdp"),
@@ -49,6 +52,8 @@ def corpus() -> dict[str, Any]:
         "events": _with(_line(), "rdp", EVERY, orders=[2.5, 8.0, 32.0]),
         "sums": _with(_line(), "basic", PAIRS),
         "refused": _refused(),
+        "units": _run(VISITS, regressor="adassp", accountant="tight", paid_by=_payer(VISITS)),
+        "groups": _with(_run(VISITS, regressor="mean"), "rdp", GROUPED),
     }
     documents = {name: json.loads(release.to_json()) for name, release in made.items()}
     documents["events"]["signature"] = {"algorithm": "Ed25519", "key": "0" * 64, "value": "f" * 128}
@@ -58,7 +63,9 @@ def corpus() -> dict[str, Any]:
 def _uniform(schema: Schema, records: int = 300) -> Dataset:
     rng = np.random.default_rng(SEED)
     d = len(schema.features)
-    return Dataset.from_arrays(rng.uniform(size=(records, d)), rng.uniform(size=records), schema)
+    people = {name: rng.integers(0, 99, records) for name in schema.unit.columns} if schema.unit else None
+    X, y = rng.uniform(size=(records, d)), rng.uniform(size=records)
+    return Dataset.from_arrays(X, y, schema, units=people)
 
 
 def _run(
@@ -194,6 +201,12 @@ EVERY: tuple[events.Event, ...] = (
     events.Sequence((_NOISE, events.Laplace(2000.0, sensitivity=1.0, shape=()))),
 )
 
+GROUPED = (
+    *(event for event in EVERY if not isinstance(event, events.Renyi)),
+    events.Disjoint(events.Repeated(_NOISE, 2), 4),
+    events.Disjoint(events.ApproxDP(0.01, 1e-9, proof="somewhere"), 2),
+)
+
 
 def _with(release: Release, accountant: str, listed: tuple[events.Event, ...], **options: Any) -> Release:
     """Return a wholly consistent lie: the release with other events and what they compose to."""
@@ -201,10 +214,11 @@ def _with(release: Release, accountant: str, listed: tuple[events.Event, ...], *
     home = f"dpkit-accountant-{accountant}"
     part = attrs.evolve(certificate.parts[-1], name=accountant, distribution=home, options=options)
     total = functools.partial(TOTALS[accountant], **options)
+    charged = [grouped(event, certificate.schema.records_of_a_unit) for event in listed]
     facts = {
         "events": tuple(StageEvent("regression", event) for event in listed),
         "accountant": accountant,
         "parts": (*certificate.parts[:-1], part),
-        "epsilon": total(listed, certificate.neighboring, certificate.delta),
+        "epsilon": total(charged, certificate.neighboring, certificate.delta),
     }
     return attrs.evolve(release, certificate=attrs.evolve(certificate, **facts))

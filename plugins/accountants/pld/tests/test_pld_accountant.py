@@ -176,6 +176,7 @@ def test_order_and_grouping_of_events_do_not_matter(events, data):
 
 @given(events=st.lists(SOME, min_size=1, max_size=3), log_delta=st.floats(-22.0, -1.0))
 @settings(max_examples=25, deadline=None)
+@pytest.mark.slow
 def test_delta_and_epsilon_are_inverse(events, log_delta):
     spent = FRESH.compose(Sequence(events), 3)
     delta = math.exp(log_delta)

@@ -306,6 +306,7 @@ DELTAS = (0.0, 1e-12, 1e-9, 1e-6, 1e-4, 1e-2, 0.3)
 
 @given(events=st.lists(EVENTS, min_size=1, max_size=5), count=st.sampled_from([1, 3, 20, 200]))
 @settings(max_examples=60, deadline=None)
+@pytest.mark.slow
 def test_the_total_is_never_above_renyi_divergences(events, count):
     ours = FRESH.compose(Sequence(events), count)
     theirs = RdpAccountant().compose(Sequence(events), count)
@@ -375,6 +376,7 @@ def test_order_and_grouping_of_events_do_not_matter(events, data):
 
 @given(events=st.lists(EVENTS, min_size=1, max_size=4), more=EVENTS)
 @settings(max_examples=60, deadline=None)
+@pytest.mark.slow
 def test_every_event_costs_and_every_delta_helps(events, more):
     spent = FRESH.compose(Sequence(events))
     after = spent.compose(more)
@@ -553,6 +555,7 @@ def test_a_count_below_one_is_refused():
     count=st.sampled_from([1, 7, 10**6]),
 )
 @settings(max_examples=200, deadline=None)
+@pytest.mark.slow
 def test_no_parameter_breaks_the_arithmetic(kinds, exponent, count):
     """Warnings are errors here, so an overflow or an invalid operation would fail this."""
     spent = FRESH

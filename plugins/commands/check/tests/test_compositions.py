@@ -135,14 +135,14 @@ def test_claims_under_replace_one_are_tried_too(noise: float, violated: bool) ->
 )
 def test_a_scorer_that_moves_twice_as_far_as_declared_is_refuted(declared: float, violated: bool) -> None:
     plan = planned(2.0, features=2, scorer=Sums(declared), selector=PeelSelector())
-    outcome = audited(plan, 20_000)
+    outcome = audited(plan, 5000)
     assert outcome.finding.violated is violated
 
 
 @pytest.mark.slow
 def test_one_stage_that_lies_is_found_in_the_composition() -> None:
     parts: dict[str, Any] = {"scorer": Sums(), "selector": PeelSelector(), "regressor": Total(noise=0.5)}
-    outcome = audited(planned(2.0, features=2, **parts), 8000)
+    outcome = audited(planned(2.0, features=2, **parts), 3000)
     assert outcome.finding.violated
 
 

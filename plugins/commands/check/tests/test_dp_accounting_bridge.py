@@ -100,6 +100,7 @@ def test_a_missing_library_is_named_with_its_remedy(monkeypatch):
         to_dp_accounting(Laplace(1.0))
 
 
+@pytest.mark.slow
 def test_importing_the_bridge_does_not_import_the_library():
     program = "import sys, dpkit_check.dp_accounting; print('dp_accounting' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -126,6 +126,7 @@ def tried(make, seed=0):
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("make", [Sampled, OwnNoise], ids=lambda c: c.__name__)
+@pytest.mark.slow
 def test_a_poisson_sample_passes(make):
     assert tried(make).samples > 1000
 
@@ -149,6 +150,7 @@ def test_what_is_no_poisson_sample_is_found(make):
         tried(make)
 
 
+@pytest.mark.slow
 def test_coins_that_two_events_share_are_found():
     with pytest.raises(CheckFailed, match="events 1 and 2 are charged as samples with independent coins"):
         tried(OneCoinForBoth)

@@ -208,7 +208,7 @@ def test_a_saved_plan_is_paid_for_as_well_and_a_job_runs_once(dpkit, opened, fol
     [
         (("--account", "diamonds"), "--account is given without --ledger"),
         (("--charge", "x"), "--charge is given without --ledger"),
-        (("--ledger", "ledger.db"), "Give --account: diamonds"),
+        (("--ledger", "ledger.db"), "Give --account diamonds"),
         (("--ledger", "ledger.db", "--account", "other"), "has no account 'other'; it has diamonds"),
         (("--ledger", "none.db", "--account", "diamonds"), "there is no ledger"),
         (("--ledger", "diamonds.csv", "--account", "diamonds"), "is not a ledger, or is damaged"),
@@ -259,5 +259,5 @@ def test_the_rules_of_a_site_bind_the_command_line(dpkit, opened, folder, monkey
     path.write_text(f'[ledger]\nurl = "{folder / "ledger.db"}"\n')
     free = dpkit(*RUN)
     assert free.exit_code == 2
-    assert "Give --account: diamonds" in words(free)
+    assert "Give --account diamonds" in words(free)
     assert dpkit(*RUN, "--account", "diamonds").exit_code == 0

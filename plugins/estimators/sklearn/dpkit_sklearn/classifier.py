@@ -121,13 +121,16 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         self.ledger = ledger
         self.options = options
 
-    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, units: Any = None, **fit_params: Any) -> Self:
         """Plan, pay and run.
 
         Parameters
         ----------
         X, y
             The private records and their labels.
+        units
+            Of a schema with a unit: whose each record is, one entry a record; by default the unit's columns
+            of a table ``X``. Pipelines and searches pass it by metadata routing (``set_fit_request``).
         fit_params
             None is accepted; ``sample_weight`` is refused with the reason.
 
@@ -138,7 +141,7 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         DpkitError
             As ``Pipeline.plan`` and ``Plan.run``.
         """
-        self._release(X, y, fit_params)
+        self._release(X, y, units, fit_params)
         self.classes_ = self._known_classes(y)
         return self
 

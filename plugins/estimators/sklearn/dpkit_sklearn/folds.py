@@ -34,6 +34,20 @@ same weights exceeds the largest of their components. Under add/remove, D is the
 records, all training tables of D and D' have one unless all n are in one fold: k^(1 - n) <= 2^-99 for n >=
 100. For replace-one, both are refused alike.
 
+*Units.* Where the schema has a unit, each unit draws one fold, for all its records, and D' is D with all
+records of one unit u more, of which m are kept at most. Couple the folds of all other units, and fix that of
+u. What is kept of other units is the same, so
+
+1. training tables: the one outside the fold of u is the same in D and D'. The other k - 1 differ by up to m
+   records, so each fit costs its events for m records at once (``dpkit_core.privacy.units``). A coin for each
+   record would leave records of u in all k tables, and cost k times that.
+2. scores: u adds up to m gains to each, so that all rise by at most m: the selection for m records at once.
+
+A training table of D, which has U units, is empty if all are in one fold: k^(1 - U) <= 2^-99 for U >= 100.
+With n kept records U may be n / m, rounded up: the bound is k^(1 - n / m) then, which n = 100 does not make
+small (.016 at k = 2, m = 16, and 1 at m = 100); 100 m records would. So units are counted, not records. The
+event of 2^-99 is in the sequence of events about a record, and is charged m-fold like the rest.
+
 *What this does not cover.* Folds of equal size, or by position, or by a shuffle: removing one record would
 change the folds of others under add/remove. Nor is the cost that of k fits, as for cross-validation without
 knowledge of the folds.
@@ -72,11 +86,14 @@ from dpkit_core import (
     fixed_scores,
 )
 from dpkit_core.arrays import Booleans, Integers
+from dpkit_core.data.columns import Unit
 from dpkit_core.errors import CannotCompose, InvalidData
 from dpkit_core.pipeline.choose import default_accountant, unknown_to
 from dpkit_core.pipeline.parts import Part, make_part
+from dpkit_core.pipeline.plan import protected
 from dpkit_core.privacy.budget import Budget, rounded_up
 from dpkit_core.privacy.events import ApproxDP, Event, priced
+from dpkit_core.privacy.units import grouped
 from dpkit_core.release.certificate import StageEvent, Witness
 
 PROOF = "dpkit_sklearn.folds"
@@ -84,7 +101,7 @@ PROOF = "dpkit_sklearn.folds"
 #: A gain is a whole number of these, so that sums of up to 2^37 records are exact in float64.
 STEPS = 2**16
 
-#: The number of records from which on the bound on an empty training table is proved.
+#: The number of records, or of units, from which on the bound on an empty training table is proved.
 LEAST_RECORDS = 100
 EMPTY = 2.0**-99
 
@@ -93,6 +110,8 @@ NO_EPSILON = 1e-12
 
 FOLDS = "the folds are drawn record by record, and who is in which is not published"
 ENOUGH = f"that the table has {LEAST_RECORDS} records or more is public"
+FOLDS_BY_UNIT = "the folds are drawn by {}, with all its records in one, and in which is not published"
+ENOUGH_UNITS = f"that the table has complete records of {LEAST_RECORDS} different {{}} or more is public"
 
 
 @attrs.frozen
@@ -203,15 +222,17 @@ class SearchPlan:
         selector, epsilon = comparison
         names = [f"candidate {c}" for c in range(len(candidates))]
         compared = compose(scorer=TotalGain(), selector=selector, accountant=accountant).plan(
-            gains_schema(names, schema.neighboring), Budget(epsilon), k=1
+            gains_schema(names, schema.neighboring, schema.unit), Budget(epsilon), k=1
         )
         if delta is None:
-            delta = (folds - 1) * sum(plan.budget.delta for plan in fits) + EMPTY
+            # A geometric sum whose ratio is 1 + 1e-12: twice the number of its terms is ample.
+            empty = EMPTY if schema.records_of_a_unit == 1 else 2 * schema.records_of_a_unit * EMPTY
+            delta = (folds - 1) * sum(plan.budget.delta for plan in fits) + empty
         plan = cls(candidates, fits, refits, folds, compared, compared.accountant, schema, delta, 0.0)
-        events = [item.event for item in plan.events]
+        events = plan.charged
         part: Part[Accountant]
         if accountant is None:
-            last = [item.event for refit in refits for item in refit.events]
+            last = [event for refit in refits for event in plan.charged_for(refit)]
             part = default_accountant([*events, *last], schema.neighboring)
         else:
             part = make_part("accountant", accountant, {"neighboring": schema.neighboring})
@@ -223,8 +244,17 @@ class SearchPlan:
             raise CannotCompose(what, [f"there is no finite epsilon at delta {delta}; allow a larger delta"])
         return attrs.evolve(plan, epsilon=total)
 
+    @property
+    def charged(self) -> list[Event]:
+        """The events of fits and comparison, each for all records of a unit at once."""
+        return [grouped(item.event, self.schema.records_of_a_unit) for item in self.events]
+
+    def charged_for(self, plan: Plan) -> list[Event]:
+        """Return the events of another run on the same table, likewise."""
+        return [grouped(item.event, self.schema.records_of_a_unit) for item in plan.events]
+
     def total_of(self, events: list[Event], delta: float) -> float:
-        """Return epsilon at ``delta`` of all events together."""
+        """Return epsilon at ``delta`` of all these events together, as ``charged`` has them."""
         accountant = self.accountant.instance
         for event in events:
             accountant = accountant.compose(priced(event))
@@ -232,7 +262,10 @@ class SearchPlan:
 
     @property
     def events(self) -> tuple[StageEvent, ...]:
-        """What one record pays for: all fits but one of each candidate, and the comparison."""
+        """What one record pays for: all fits but one of each candidate, and the comparison.
+
+        Of a unit, each is charged for its records together.
+        """
         each = [
             StageEvent(f"fits of candidate {c}", item.event)
             for c, plan in enumerate(self.fits)
@@ -254,10 +287,10 @@ class SearchPlan:
         low ones. Unless all plans are equal, the last fit is accounted as a mechanism of the largest epsilon
         and the largest delta of all.
         """
-        events = [item.event for item in self.events]
+        events = self.charged
         last = max((plan.budget.delta for plan in self.refits), default=0.0)
         delta = self.delta + last
-        refits = [[item.event for item in plan.events] for plan in self.refits] or [[]]
+        refits = [self.charged_for(plan) for plan in self.refits] or [[]]
         if all(refit == refits[0] for refit in refits):
             return Budget(self.total_of([*events, *refits[0]], delta), delta)
         largest = max(math.inf if plan.epsilon is None else plan.epsilon for plan in self.refits)
@@ -269,9 +302,11 @@ class SearchPlan:
 
     def __str__(self) -> str:
         fits, last = len(self.fits), self.together
+        unit = self.schema.unit
+        whose = "Each record is" if unit is None else f"The records of one {unit} are"
+        once = "is compared once" if unit is None else "are compared once"
         lines = [
-            f"Each record is in {self.folds - 1} of {self.folds} fits of each of {fits} candidates, and is "
-            "compared once.",
+            f"{whose} in {self.folds - 1} of {self.folds} fits of each of {fits} candidates, and {once}.",
             *(
                 f"Candidate {c}, {shown(params)}: epsilon {rounded_up(plan.epsilon or 0.0, 4)}, delta "
                 f"{rounded_up(plan.budget.delta, 3)} for one fit."
@@ -279,7 +314,7 @@ class SearchPlan:
             ),
             f"Comparison: epsilon {rounded_up(self.comparison.epsilon or 0.0, 4)}.",
             f"Together: epsilon {rounded_up(self.epsilon, 6)} at delta {rounded_up(self.delta, 3)}, by "
-            f"accountant {self.accountant.name}, for {self.schema.neighboring.value} neighbors.",
+            f"accountant {self.accountant.name}, {protected(self.schema)}.",
         ]
         if self.refits:
             lines.append(
@@ -303,8 +338,12 @@ class SearchPlan:
         theirs = [release.certificate for release in releases]
         reasons = [reason for each in theirs for reason in each.reasons]
         parts = [record for plan in plans for record in plan.records if record.role != "accountant"]
-        added = self.schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE
         assumptions = [sentence for plan in plans for sentence in plan.assumptions]
+        if (unit := self.schema.unit) is not None:
+            assumptions += [FOLDS_BY_UNIT.format(unit), ENOUGH_UNITS.format(unit)]
+        else:
+            added = self.schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE
+            assumptions += [FOLDS, *([ENOUGH] if added else [])]
         return Certificate(
             private=not reasons,
             reasons=tuple(dict.fromkeys(reasons)),
@@ -314,7 +353,7 @@ class SearchPlan:
             accountant=self.accountant.name,
             events=self.events,
             parts=(*(part for i, part in enumerate(parts) if part not in parts[:i]), self.accountant.record),
-            assumptions=tuple(dict.fromkeys([*assumptions, FOLDS, *([ENOUGH] if added else [])])),
+            assumptions=tuple(dict.fromkeys(assumptions)),
             randomness=theirs[0].randomness if theirs else "",
             arithmetic=tuple(dict.fromkeys(word for each in theirs for word in each.arithmetic)),
             schema=self.schema,
@@ -330,10 +369,10 @@ def shown(params: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in params.items()) or "as it is"
 
 
-def gains_schema(names: list[str], relation: Neighboring) -> Schema:
+def gains_schema(names: list[str], relation: Neighboring, unit: Unit | None = None) -> Schema:
     """Return the schema of a table of gains: one column per candidate, from 0 to 1, and no target."""
     columns = [Column(name, lower=0.0, upper=1.0) for name in names]
-    return Schema(tuple(columns), Column("nothing", lower=0.0, upper=1.0), relation)
+    return Schema(tuple(columns), Column("nothing", lower=0.0, upper=1.0), relation, unit=unit)
 
 
 def fold_schema(schema: Schema) -> Schema:
@@ -341,25 +380,44 @@ def fold_schema(schema: Schema) -> Schema:
     return attrs.evolve(schema, records=None)
 
 
-def drawn_folds(records: int, folds: int, randomness: Randomness) -> Integers:
-    """Return the fold of each record, drawn independently of all others and of the data.
+def folds_of(data: Dataset, folds: int, randomness: Randomness) -> Integers:
+    """Return the fold of each record: one draw for each unit, or for each record without one.
 
     Raises
     ------
     InvalidData
-        If there are fewer records than the proof requires.
+        If there are fewer of them than the proof requires.
     """
-    if records < LEAST_RECORDS:
+    if data.unit is None:
+        return drawn_folds(data.records, folds, randomness)
+    units, whose = np.unique(data.whose, return_inverse=True)
+    of_units = drawn_folds(len(units), folds, randomness, f"complete records of fewer than {{}} {data.unit}")
+    found: Integers = of_units[whose]
+    return found
+
+
+def drawn_folds(
+    number: int, folds: int, randomness: Randomness, too_few: str = "fewer than {} records"
+) -> Integers:
+    """Return the fold of each of ``number``, drawn independently of all others and of the data.
+
+    Raises
+    ------
+    InvalidData
+        If there are fewer than the proof requires.
+    """
+    if number < LEAST_RECORDS:
         raise InvalidData(
-            f"the table has fewer than {LEAST_RECORDS} records, the least for which folds are proved; fit "
+            f"the table has {too_few.format(LEAST_RECORDS)}, the least for which folds are proved; fit "
             "one model without a search"
         )
-    return Sampler(randomness.stream("folds")).integers(folds, size=records)
+    return Sampler(randomness.stream("folds")).integers(folds, size=number)
 
 
 def rows(data: Dataset, keep: Booleans) -> Dataset:
     """Return some records."""
-    return attrs.evolve(data, X=data.X[keep], y=data.y[keep])
+    whose = data.whose if data.unit is None else data.whose[keep]
+    return attrs.evolve(data, X=data.X[keep], y=data.y[keep], whose=whose)
 
 
 def gains(release: Release, data: Dataset, bound: float) -> Vector:
@@ -400,5 +458,7 @@ def compare(plan: SearchPlan, table: Matrix, randomness: Randomness | None = Non
     randomness
         As ``Plan.run`` takes it.
     """
-    data = Dataset.from_arrays(table, np.zeros(len(table)), plan.comparison.schema)
-    return plan.comparison.run(data, randomness=randomness)
+    schema = plan.comparison.schema
+    data = Dataset.from_arrays(table, np.zeros(len(table)), attrs.evolve(schema, unit=None))
+    # The rows are those of records that are kept, so no unit has more than are allowed.
+    return plan.comparison.run(attrs.evolve(data, unit=schema.unit), randomness=randomness)

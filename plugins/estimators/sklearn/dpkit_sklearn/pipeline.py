@@ -134,17 +134,17 @@ class PipelineEstimator(BaseEstimator):
         unused = (name for name in TARGETS if name not in names)
         return Schema.numeric(names, target=called if isinstance(called, str) else next(unused, TARGETS[0]))
 
-    def _release(self, X: Any, y: Any, fit_params: Mapping[str, Any]) -> Self:
+    def _release(self, X: Any, y: Any, units: Any, fit_params: Mapping[str, Any]) -> Self:
         """Check the records, run the plan on them, and keep the release."""
         _require_none(fit_params)
         payer = self._payer()
-        data, schema = self._table(X, y)
+        data, schema = self._table(X, y, units)
         release = self._plan(schema).run(data, paid_by=payer)
         self.release_ = release
         self.certificate_ = release.certificate
         return self
 
-    def _table(self, X: Any, y: Any) -> tuple[Dataset, Schema]:
+    def _table(self, X: Any, y: Any, units: Any = None) -> tuple[Dataset, Schema]:
         """Return the records, checked, and what is public about them."""
         if y is not None and not hasattr(y, "dtype"):
             # A list: NumPy's common type of all entries would let one record change what the others mean.
@@ -163,7 +163,7 @@ class PipelineEstimator(BaseEstimator):
                 records, target = validate_data(self, X, y, dtype=np.float64, y_numeric=numeric)
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         schema = self._schema([name if isinstance(name, str) else f"x{name}" for name in names], y)
-        return Dataset.from_arrays(records, self._target(target), schema), schema
+        return Dataset.from_arrays(records, self._target(target), schema, units=units), schema
 
     def _target(self, y: Any) -> Any:
         """Return the target in the form that a dataset takes."""
@@ -266,7 +266,7 @@ def _require_none(fit_params: Mapping[str, Any]) -> None:
         )
     unknown = sorted(set(fit_params) - {"sample_weight"})
     if unknown:
-        raise TypeError(f"fit() has no parameter {unknown[0]!r}; it takes X and y")
+        raise TypeError(f"fit() has no parameter {unknown[0]!r}; it takes X, y and units")
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

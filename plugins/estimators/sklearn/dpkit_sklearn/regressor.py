@@ -92,13 +92,16 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
         self.ledger = ledger
         self.options = options
 
-    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, units: Any = None, **fit_params: Any) -> Self:
         """Plan, pay and run.
 
         Parameters
         ----------
         X, y
             The private records and their targets.
+        units
+            Of a schema with a unit: whose each record is, one entry a record; by default the unit's columns
+            of a table ``X``. Pipelines and searches pass it by metadata routing (``set_fit_request``).
         fit_params
             None is accepted; ``sample_weight`` is refused with the reason.
 
@@ -107,7 +110,7 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
         DpkitError
             As ``Pipeline.plan`` and ``Plan.run``.
         """
-        return self._release(X, y, fit_params)
+        return self._release(X, y, units, fit_params)
 
     def predict(self, X: Any) -> Vector:
         """Return one prediction per record, from the release alone.

@@ -23,7 +23,7 @@ from dpkit_core.pipeline.policy import Policy
 from dpkit_core.privacy.filters import Claim, add
 from dpkit_core.release.signing import unsigned
 from dpkit_sklearn.classifier import PrivateClassifier
-from dpkit_sklearn.folds import SearchPlan, compare, drawn_folds, fold_schema, gains, rows, shown
+from dpkit_sklearn.folds import SearchPlan, compare, fold_schema, folds_of, gains, rows, shown
 from dpkit_sklearn.pipeline import ModelEstimator
 from dpkit_sklearn.regressor import PrivateRegressor
 
@@ -37,7 +37,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     ``GridSearchCV`` with a private estimator costs k fits for each candidate, and its scores are exact. Here
     records are divided into folds at random, each record pays for the k - 1 fits of each candidate that it is
     in, and candidates are compared by one private selection on bounded gains, without publishing any score.
-    ``plan`` shows the cost; the proof is in ``dpkit_sklearn.folds``.
+    ``plan`` shows the cost; the proof is in ``dpkit_sklearn.folds``. Where the schema has a unit, folds are
+    drawn by unit.
 
     Fits and comparison are one charge with one certificate, ``certificate_``. The last fit is another charge,
     with the certificate ``best_estimator_.certificate_``. Before anything is spent, the account must have
@@ -137,27 +138,29 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         return self._plan(self._base().plan(X, y).schema)
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, units: Any = None) -> Self:
         """Plan, pay, fit every candidate in every fold, compare, and fit the best on all records.
 
         Parameters
         ----------
         X, y
             The private records and their targets.
+        units
+            As for ``PrivateRegressor.fit``. All records of one unit are in one fold.
 
         Raises
         ------
         OverBudget
             If the account cannot pay for both search and last fit; nothing is spent.
         InvalidData
-            If there are fewer than 100 records; nothing is spent.
+            If there are fewer than 100 records, or units with a complete record; nothing is spent.
         DpkitError
             As ``Pipeline.plan`` and ``Plan.run``.
         """
         base = self._base()
-        data, schema = base._table(X, y)
+        data, schema = base._table(X, y, units)
         plan, bound = self._plan(schema), self._bound(schema)
-        folds = drawn_folds(data.records, plan.folds, Randomness.from_os())
+        folds = folds_of(data, plan.folds, Randomness.from_os())
         reservation = self._reserve(plan)
         try:
             releases, index = _searched(plan, data, folds, bound)
@@ -172,7 +175,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.n_features_in_ = base.n_features_in_
         if self.refit:
             best = self._candidate(self.best_params_).set_params(ledger=_of_last_fit(self.ledger))
-            self.best_estimator_ = best.fit(X, y)
+            self.best_estimator_ = best.fit(X, y, units=units)
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -274,8 +277,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         payer = self._base().set_params(ledger=self.ledger)._payer()
         if payer is None:
             return None
-        events = tuple(item.event for item in plan.events)
-        claim = Claim(plan.epsilon, plan.delta, events, plan.schema.neighboring)
+        claim = Claim(plan.epsilon, plan.delta, tuple(plan.charged), plan.schema.neighboring)
         about = {
             "search": f"{len(plan.fits)} candidates, {plan.folds} folds",
             "accountant": plan.accountant.name,

@@ -85,13 +85,16 @@ class PrivateSelectKBest(SelectorMixin, PipelineEstimator):
         self.ledger = ledger
         self.options = options
 
-    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, units: Any = None, **fit_params: Any) -> Self:
         """Plan, pay and run.
 
         Parameters
         ----------
         X, y
             The private records and their targets.
+        units
+            Of a schema with a unit: whose each record is, one entry a record; by default the unit's columns
+            of a table ``X``. Pipelines and searches pass it by metadata routing (``set_fit_request``).
         fit_params
             None is accepted; ``sample_weight`` is refused with the reason.
 
@@ -102,7 +105,7 @@ class PrivateSelectKBest(SelectorMixin, PipelineEstimator):
         """
         if self.schema is not None:
             _require_numeric(self._schema((), y))
-        return self._release(X, y, fit_params)
+        return self._release(X, y, units, fit_params)
 
     def _get_support_mask(self) -> npt.NDArray[np.bool_]:
         check_is_fitted(self, "release_")

@@ -2,22 +2,33 @@
 
 import pickle
 
+import attrs
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import sklearn
 from dpkit_scorer_kendall import KendallScorer
-from dpkit_sklearn import ExactScore, PrivateRegressor, PrivateSelectKBest
+from dpkit_sklearn import ExactScore, PrivateClassifier, PrivateRegressor, PrivateSelectKBest
 from dpkit_sklearn.pipeline import PipelineEstimator
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dpkit_core import Account, Budget, Column, Ledger, Schema, verify
-from dpkit_core.errors import CannotCompose, InvalidOption, InvalidRelease, InvalidSchema, OverBudget
+from dpkit_core.data.columns import Unit
+from dpkit_core.errors import (
+    CannotCompose,
+    InvalidData,
+    InvalidOption,
+    InvalidRelease,
+    InvalidSchema,
+    OverBudget,
+)
 
 pytestmark = pytest.mark.filterwarnings(f"ignore::{ExactScore.__module__}.{ExactScore.__name__}")
 
@@ -327,6 +338,59 @@ def test_an_exhausted_budget_is_seen_through_error_score(table, payer):
     assert len(charges(ledger)) == 4
 
 
+@pytest.fixture
+def of_patients():
+    """Return a schema with a unit, and whose each record is."""
+    columns = tuple(Column(name, lower=-3.0, upper=3.0) for name in NAMES)
+    schema = Schema(columns, Column("y", lower=-9.0, upper=9.0), unit=Unit(("patient",), 4))
+    return schema, np.random.default_rng(6).integers(0, 900, 3000)
+
+
+def charged_for_patients(model):
+    words = str(model.certificate_)
+    return "adding or removing all records of one 'patient'" in words and verify(model.release_).confirmed
+
+
+def test_units_are_a_parameter_of_fit_or_a_column_of_the_table(table, of_patients):
+    (X, y), (schema, ids) = table, of_patients
+    model = PrivateRegressor(schema=schema, regressor="adassp")
+    assert charged_for_patients(clone(model).fit(X, y, units=ids))
+    framed = clone(model).fit(pd.DataFrame(X, columns=NAMES).assign(patient=ids), y)
+    assert charged_for_patients(framed)
+    assert framed.predict(pd.DataFrame(X, columns=NAMES)).shape == (3000,)  # nobody is asked who they are
+    assert charged_for_patients(PrivateSelectKBest(schema=schema, k=2).fit(X, y, units=ids))
+    with pytest.raises(InvalidData, match="say whose each record is"):
+        clone(model).fit(X, y)
+    with pytest.raises(InvalidData, match="give one for each"):
+        clone(model).fit(X, y, units=ids[1:])
+    with pytest.raises(InvalidData, match="the schema protects single records"):
+        PrivateRegressor(regressor="adassp").fit(X, y, units=ids)
+
+
+def test_classes_of_patients(table, of_patients):
+    (X, y), (schema, ids) = table, of_patients
+    schema = attrs.evolve(schema, target=Column("y", "categorical", categories=("no", "yes")))
+    model = PrivateClassifier(schema=schema, options={"regressor": {"trees": 10}})
+    assert charged_for_patients(model.fit(X, np.where(y > 0, "yes", "no"), units=ids))
+
+
+def test_units_go_through_pipelines_and_cross_validation(table, of_patients):
+    (X, y), (schema, ids) = table, of_patients
+    model = PrivateRegressor(schema=schema, regressor="adassp")
+    assert charged_for_patients(
+        make_pipeline(FunctionTransformer(), model).fit(X, y, privateregressor__units=ids)[-1]
+    )
+    with sklearn.config_context(enable_metadata_routing=True):
+        asking = clone(model).set_fit_request(units=True)
+        pipeline = make_pipeline(FunctionTransformer(), asking)
+        assert charged_for_patients(pipeline.fit(X, y, units=ids)[-1])
+        routed = {"units": ids, "groups": ids}
+        assert len(cross_val_score(pipeline, X, y, cv=GroupKFold(3), params=routed)) == 3
+        grid = GridSearchCV(pipeline, {"privateregressor__epsilon": [1.0, 2.0]}, cv=GroupKFold(2))
+        assert charged_for_patients(grid.fit(X, y, **routed).best_estimator_[-1])
+
+
+@pytest.mark.slow
 def test_of_a_categorical_target_trees_predict_the_probability(table):
     X, y = table
     bounded = tuple(Column(name, lower=-4, upper=4) for name in NAMES)

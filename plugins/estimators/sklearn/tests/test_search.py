@@ -11,7 +11,16 @@ from dpkit_check import run_checks
 from dpkit_check.audit import clopper_pearson
 from dpkit_command_ledger.audit import audit
 from dpkit_sklearn import ExactScore, PrivateClassifier, PrivateRegressor, PrivateSearchCV
-from dpkit_sklearn.folds import EMPTY, LEAST_RECORDS, SearchPlan, TotalGain, drawn_folds, gains, gains_schema
+from dpkit_sklearn.folds import (
+    EMPTY,
+    LEAST_RECORDS,
+    SearchPlan,
+    TotalGain,
+    drawn_folds,
+    folds_of,
+    gains,
+    gains_schema,
+)
 from dpkit_sklearn.search import _searched
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
@@ -30,6 +39,7 @@ from dpkit_core import (
     StagePlan,
     verify,
 )
+from dpkit_core.data.columns import Unit
 from dpkit_core.errors import (
     AgainstPolicy,
     AlreadyCharged,
@@ -74,7 +84,7 @@ DEPARTURES = {
 )
 def test_scikit_learn_finds_what_it_expects_of_a_search(estimator, check, monkeypatch):
     # Its tables have thirty records, where 100 are asked for, lest a random fold be all of them.
-    monkeypatch.setattr("dpkit_sklearn.search.drawn_folds", lambda n, folds, _: np.arange(n) % folds)
+    monkeypatch.setattr("dpkit_sklearn.folds.drawn_folds", lambda n, folds, _: np.arange(n) % folds)
     check(estimator)
 
 
@@ -305,6 +315,141 @@ def test_the_kit_finds_nothing_against_the_scores():
     reason = "its module makes estimators of scikit-learn, and is imported by nobody else"
     report = run_checks(TotalGain, expected_failures={"check_import_is_cheap": reason})
     assert report.ok, str(report)
+
+
+# Where the unit is a person of several records
+
+
+def of_patients(most):
+    return attrs.evolve(SCHEMA, unit=Unit(("patient",), most))
+
+
+@pytest.fixture(scope="module")
+def visits():
+    """Records of 150 patients, of whom some have one and some have many."""
+    rng = np.random.default_rng(4)
+    ids = np.r_[np.arange(150), rng.integers(0, 30, 450)]
+    X = rng.uniform(-1, 1, size=(600, 2))
+    return X, 3 * X[:, 0] + 0.1 * rng.normal(size=600), ids
+
+
+@pytest.mark.parametrize("most", [1, 4, 16])
+def test_all_records_of_a_unit_are_in_one_fold(visits, most):
+    X, y, ids = visits
+    data = Dataset.from_arrays(X, y, of_patients(most), units=ids)
+    assert len(data.whose) == data.records
+    folds = folds_of(data, 5, Randomness.from_seed(2))
+    of = dict(zip(X[:, 0], ids, strict=True))
+    patients = np.array([of[value] for value in data.X[:, 0]])
+    assert len(set(patients)) == 150
+    assert all(len(set(folds[patients == patient])) == 1 for patient in set(patients))
+    assert len(set(folds)) == 5
+    more = Dataset.from_arrays(
+        np.vstack([X, X[:3] / 2]), np.r_[y, y[:3]], of_patients(most), units=np.r_[ids, [999, 999, 999]]
+    )
+    assert np.array_equal(folds_of(more, 5, Randomness.from_seed(2))[: data.records], folds)
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_no_fit_but_the_paid_ones_sees_any_record_of_a_unit(visits, most):
+    X, y, ids = visits
+    schema = of_patients(most)
+    plan = PrivateSearchCV(mean(schema=schema), {"epsilon": [0.5, 0.25]}, cv=4, accountant="basic").plan()
+    spies = (Spy(), Spy())
+    data = Dataset.from_arrays(X, y, schema, units=ids)
+    _searched(attrs.evolve(plan, fits=spies), data, folds_of(data, 4, Randomness.from_seed(1)), 1.0)
+    of = dict(zip(X[:, 0], ids, strict=True))
+    for spy in spies:
+        seen = [{of[value] for value in values} for values in spy.seen]
+        assert {sum(patient in each for each in seen) for patient in range(150)} == {3}
+
+
+def test_folds_by_record_would_show_a_unit_to_every_fit(visits):
+    X, y, ids = visits
+    data = Dataset.from_arrays(X, y, of_patients(16), units=ids)
+    folds = drawn_folds(data.records, 4, Randomness.from_seed(1))
+    assert max(len(set(folds[data.whose == patient])) for patient in set(data.whose)) == 4
+
+
+@pytest.mark.parametrize("most", [2, 4, 16])
+def test_a_unit_pays_for_all_of_its_records(most, accounts):
+    """The total is that of one record at m-fold noise, and every event of it is charged m-fold."""
+    search = PrivateSearchCV(mean(), {"epsilon": [0.5, 0.25]}, cv=3, compare_epsilon=0.75, accountant="basic")
+    one, many = (clone(search).set_params(estimator__schema=s).plan() for s in (SCHEMA, of_patients(most)))
+    assert many.epsilon == pytest.approx(one.epsilon, rel=1e-6)
+    for alone, together in zip(one.events, many.events, strict=True):
+        if alone.stage != "folds":
+            assert together.event.pair()[0] == pytest.approx(alone.event.pair()[0] / most)
+    dropped = many.total_of([item.event for item in many.events], many.delta)
+    assert dropped == pytest.approx(many.epsilon / most, rel=1e-6)
+    assert many.delta <= 2 * most * EMPTY
+    assert "The records of one 'patient' are in 2 of 3 fits" in str(many)
+    assert f"of which at most {most} records are kept" in " ".join(str(many).split())
+    assert many.together.epsilon == pytest.approx(many.epsilon + 0.5, rel=1e-6)
+
+
+def test_a_search_over_units_is_paid_by_their_account(visits, accounts):
+    X, y, ids = visits
+    schema = of_patients(4)
+    search = PrivateSearchCV(
+        mean(schema=schema), {"epsilon": [1.0, 0.5]}, cv=3, accountant="basic", ledger=accounts(9.0, schema)
+    )
+    frame = pd.DataFrame({"patient": ids, "b": X[:, 1], "a": X[:, 0]})
+    search.fit(frame, y)
+    first, last = reserved(search.ledger)
+    assert first.facts["epsilon"] == search.plan_.epsilon == search.certificate_.epsilon
+    assert last.facts["epsilon"] == search.best_params_["epsilon"]
+    assert verify(search.release_).confirmed
+    assert "different 'patient' or more is public" in " ".join(str(search.certificate_).split())
+    tampered = attrs.evolve(search.certificate_, schema=of_patients(8))
+    assert not verify(attrs.evolve(search.release_, certificate=tampered)).confirmed
+    other = clone(search).set_params(ledger=None).fit(X, y, units=ids)
+    assert other.predict(X).shape == (600,)
+
+
+def test_last_fits_that_differ_are_charged_once_for_a_unit():
+    grid = {"epsilon": [0.5, 0.25]}
+    search = PrivateSearchCV(mean(), grid, cv=2, accountant="basic")
+    one, four = (clone(search).set_params(estimator__schema=s).plan() for s in (SCHEMA, of_patients(4)))
+    assert four.together.epsilon == pytest.approx(one.together.epsilon, rel=1e-6)
+
+
+def chance_of_an_empty_training_table(units, folds):
+    return folds ** (1.0 - units)
+
+
+@pytest.mark.parametrize("folds", [2, 5, 10])
+@pytest.mark.parametrize("most", [1, 4, 16, 100])
+def test_an_empty_training_table_is_as_rare_as_charged_whatever_a_unit_has(folds, most):
+    """By units, 100 are enough; as many records may be those of few units."""
+    assert chance_of_an_empty_training_table(LEAST_RECORDS, folds) <= EMPTY
+    assert chance_of_an_empty_training_table(math.ceil(LEAST_RECORDS * most / most), folds) <= EMPTY
+    by_records = chance_of_an_empty_training_table(math.ceil(LEAST_RECORDS / most), folds)
+    assert (by_records <= EMPTY) == (most == 1)
+    charged = [
+        item.event
+        for item in PrivateSearchCV(mean(schema=of_patients(most)), {}, cv=folds).plan().events
+        if item.stage == "folds"
+    ]
+    assert [event.delta for event in charged] == [EMPTY]
+
+
+def test_the_chance_of_an_empty_training_table_is_that_of_units():
+    """With one coin for each of 3 units of 16 records, a quarter of the draws leave a table empty."""
+    runs = 2000
+    coins = drawn_folds(3 * runs, 2, Randomness.from_seed(3)).reshape(runs, 3)
+    empty = np.mean([len(set(row)) == 1 for row in coins])
+    assert empty == pytest.approx(chance_of_an_empty_training_table(3, 2), abs=0.05)
+
+
+@pytest.mark.parametrize("most", [1, 4, 16])
+def test_too_few_units_are_refused_however_many_records_they_have(visits, most, accounts):
+    X, y, ids = visits
+    schema = of_patients(most)
+    search = PrivateSearchCV(mean(schema=schema), {}, ledger=accounts(9.0, schema))
+    with pytest.raises(InvalidData, match="complete records of fewer than 100 'patient', the least"):
+        search.fit(X, y, units=ids % 99)
+    assert not reserved(search.ledger)
 
 
 # Who pays

@@ -131,7 +131,7 @@ def test_a_table_that_is_no_ledger_is_refused(server):
     schema = server.schema()
     with server.connection("ledgers", schema=schema) as connection:
         connection.execute("CREATE TABLE dpkit_entry (sequence INTEGER)")
-    with pytest.raises(InvalidLedger, match="is no ledger"):
+    with pytest.raises(InvalidLedger, match="is not a ledger"):
         Ledger.open(server.url(schema=schema))
 
 

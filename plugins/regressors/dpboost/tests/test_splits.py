@@ -81,6 +81,7 @@ def test_the_extremes_of_one_term_are_those_of_the_proof():
     assert up == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_a_draw_has_the_law_of_the_exponential_mechanism(monkeypatch):
     monkeypatch.setattr(splits, "POSITIONS", 8)
     rng = np.random.default_rng(2)

@@ -56,7 +56,7 @@ ALL = (
 @pytest.mark.slow  # private fences of four columns, in each of many fits
 @parametrize_with_checks(
     [
-        FrankWolfeRegressor,
+        partial(FrankWolfeRegressor, rounds=6),
         partial(FrankWolfeRegressor, rounds=6, form="gram"),
     ]
 )

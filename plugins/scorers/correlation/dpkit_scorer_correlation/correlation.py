@@ -81,7 +81,9 @@ class CorrelationScorer:
         and scales by the largest deviations of the private data. Its claim that scores then have sensitivity
         1 is false, so it is for comparison only: it emits ``NonPrivate`` and needs no bounds.
 
-    Notes ----- *Sensitivity, add/remove.* A record adds one product of magnitude at most 1 to each sum, and
+    Notes
+    -----
+    *Sensitivity, add/remove.* A record adds one product of magnitude at most 1 to each sum, and
     ``||s + p| - |s|| <= |p|``. A record at the ends of all windows attains it, and one score may rise while
     another falls, so each score moves by up to 1 and the difference of two by up to 2.
 

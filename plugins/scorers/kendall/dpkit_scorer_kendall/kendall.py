@@ -38,7 +38,9 @@ class KendallScorer:
         y)|``, so that a relevant column that resembles a selected one does not score below pure noise.
         ``none``: no penalty, hence the same scores in all rounds.
 
-    Notes ----- *Sensitivity, add/remove.* Let a record join n others, with T = C - D before it joins and K
+    Notes
+    -----
+    *Sensitivity, add/remove.* Let a record join n others, with T = C - D before it joins and K
     its own concordant minus discordant pairs, so that t = T / (n - 1) and t' = (T + K) / n, hence
 
         t' - t = K / n - t / n,   |K| <= n,   |t| <= n / 2.

@@ -90,7 +90,9 @@ class LassoVotesScorer:
     salt
         Selects the partition by content, under add/remove.
 
-    Notes ----- *Intercept.* A column of ones is fitted and penalized like a feature but gets no vote
+    Notes
+    -----
+    *Intercept.* A column of ones is fitted and penalized like a feature but gets no vote
     (DPKendall, section 4.2), so none of the budget is spent on it.
 
     *Sensitivity, add/remove.* A record that joins changes one group (``dpkit_scorer_lasso_votes.groups``), so

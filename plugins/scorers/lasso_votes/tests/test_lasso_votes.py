@@ -339,7 +339,7 @@ def test_only_a_private_number_of_records_that_is_needed_is_released():
 
 def test_scores_without_a_plan_are_refused():
     data = Dataset.from_arrays([[0.0], [1.0]], [0.0, 1.0], schema(1))
-    with pytest.raises(TypeError, match="a plan of its own"):
+    with pytest.raises(TypeError, match="only run its own plan"):
         LassoVotesScorer(models=2, votes=2).prepare(data, StagePlan(()), None)
 
 

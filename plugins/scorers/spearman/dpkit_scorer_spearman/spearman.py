@@ -38,7 +38,9 @@ class SpearmanScorer:
         largest, but never more than the score itself, so that no feature falls below 0. ``none``: no penalty,
         hence the same scores in all rounds.
 
-    Notes ----- *What a record adds.* Let a record join n others, and let e_i in {-1, 0, 1} say whether it is
+    Notes
+    -----
+    *What a record adds.* Let a record join n others, and let e_i in {-1, 0, 1} say whether it is
     above, equal to or below record i in u, and f_i the same in v. It adds e_i to the centered rank a_i of
     record i and has centered rank -sum e itself, so P rises by
 

@@ -30,6 +30,7 @@ ROUNDING = 1e-6
 
 
 @parametrize_with_checks([SpearmanScorer])
+@pytest.mark.slow
 def test_conforms(check: Callable[[], None]) -> None:
     check()
 

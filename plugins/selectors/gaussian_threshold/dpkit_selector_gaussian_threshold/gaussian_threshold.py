@@ -43,7 +43,9 @@ class GaussianThresholdSelector:
 
     Events: for each round ``Gaussian(noise_multiplier)``.
 
-    Notes ----- *Half the range is enough for a ranking.* From D to D' all scores move by amounts within an
+    Notes
+    -----
+    *Half the range is enough for a ranking.* From D to D' all scores move by amounts within an
     interval of length R that lies within [-linf, linf]. Ranks do not change if all noisy scores are shifted
     together, so D' may be compared with D after shifting all scores back by the middle of the interval: each
     then differs by at most R / 2, and the vectors by sqrt(d) R / 2. A threshold on the noisy scores is not

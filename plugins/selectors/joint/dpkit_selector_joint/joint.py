@@ -48,7 +48,9 @@ class JointSelector:
 
     Events: for each round one ``ExponentialMechanism(epsilon)`` for the whole sequence.
 
-    Notes ----- *Sensitivity.* From D to D' all scores move by amounts within an interval of length R, hence
+    Notes
+    -----
+    *Sensitivity.* From D to D' all scores move by amounts within an interval of length R, hence
     so does each c_(i), so their differences and the maximum move by at most R in either direction. The
     utilities of two sequences may move by R in opposite directions: one misses a position whose score rises,
     another fills a position with a feature that rises. For counts, R is 1 under add/remove and 2 under

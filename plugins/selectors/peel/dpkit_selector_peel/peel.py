@@ -33,7 +33,9 @@ class PeelSelector:
         Whether to draw noise for every candidate, even if fewer draws would give the same distribution. The
         running time then does not depend on the scores.
 
-    Notes ----- *Privacy of a pick.* If no two scores move more than R apart, the log odds of any two
+    Notes
+    -----
+    *Privacy of a pick.* If no two scores move more than R apart, the log odds of any two
     candidates change by at most e, whichever candidates are left, so the privacy loss of a pick stays within
     an interval of length e that contains 0. This bounded range (Durfee and Rogers 2019) makes a pick e-DP,
     with a Renyi divergence below that of an arbitrary e-DP mechanism: a quarter of it for small e (Dong,

@@ -196,6 +196,7 @@ def one_after_the_other(stage_plan, meter):
 
 
 @pytest.mark.parametrize("select", [both_at_once, one_after_the_other])
+@pytest.mark.slow
 def test_sequences_have_the_law_of_exponential_mechanisms_in_turn(select):
     # Pearson's statistic of 20 cells has 19 degrees of freedom: above 64.6 by chance with probability 7e-7.
     # Noise of half the scale, that is, of twice the epsilon, makes it some hundreds.

@@ -32,7 +32,9 @@ class PermuteAndFlipSelector:
         Whether to draw noise for every candidate, even if fewer draws would give the same distribution. The
         running time then does not depend on the scores.
 
-    Notes ----- *Privacy.* P(noise > v) falls by a factor of at most exp(s) when v rises by s. Given all other
+    Notes
+    -----
+    *Privacy.* P(noise > v) falls by a factor of at most exp(s) when v rises by s. Given all other
     noise, a candidate wins if its own noise exceeds a threshold that moves by at most e between neighbors, so
     each pick is e-DP. Unlike that of the exponential mechanism, its privacy loss may range over an interval
     longer than e: for two candidates, of length e + log(2 - exp(-e)). So picks compose as pure mechanisms do;

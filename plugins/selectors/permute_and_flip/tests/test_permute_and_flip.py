@@ -46,6 +46,7 @@ def law_of_pairs(scaled):
     return law
 
 
+@pytest.mark.slow
 def test_picks_are_permute_and_flip_in_turn():
     values = np.array([3.0, 1.0, 3.0, -2.0, 0.5])
     selector, runs = PermuteAndFlipSelector(), 4000

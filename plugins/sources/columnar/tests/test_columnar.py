@@ -461,6 +461,7 @@ def test_an_address_that_leads_nowhere_is_told(read, address, words):
 # How it is read
 
 
+@pytest.mark.slow
 def test_neither_pandas_nor_the_slow_parts_of_pyarrow_are_imported(write):
     code = f"""
 import sys

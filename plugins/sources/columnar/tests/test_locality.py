@@ -110,6 +110,7 @@ class TypedOverAllFolders:
 
 
 @pytest.mark.parametrize("silent", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_keys_that_are_typed_over_all_folders_are_found_out(folders, silent):
     with pytest.raises(CheckFailed, match="differently together than alone"):
         check_source(lambda rows: TypedOverAllFolders(folders(rows)), ROWS, ordered=False, silent=silent)

@@ -161,6 +161,7 @@ def values(rows):
 
 
 @pytest.mark.parametrize("tables", [5, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_duckdb(tmp_path, tables):
     written = itertools.count()
 
@@ -178,6 +179,7 @@ def test_duckdb(tmp_path, tables):
 
 
 @pytest.mark.parametrize("tables", [5, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_postgresql(server, tables, monkeypatch):
     monkeypatch.setenv("PGPASSWORD", "c4n4ry")
     names = itertools.count()

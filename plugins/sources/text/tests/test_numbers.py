@@ -101,6 +101,7 @@ each_way = pytest.mark.parametrize(
 
 
 @each_way
+@pytest.mark.slow
 def test_parsed_numbers_are_those_of_the_rule(written):
     rng = random.Random(1)
     short = (map("".join, itertools.product(SHORT, repeat=length)) for length in range(3))

@@ -191,6 +191,7 @@ def test_a_header_is_read_without_the_records(table):
 @pytest.mark.first(2)
 @pytest.mark.parametrize("before", [0, 2**21 - 1000, 2**20 + 7])
 @pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.slow
 def test_a_line_has_up_to_16_mib_wherever_it_is_cut(table, before, more):
     filled = b"1\n" * (before // 2)
     path = table(b"a\n" + filled + b"x" * (2**24 + more) + b"\n2\n")
@@ -262,6 +263,7 @@ for _ in range(2):
 
 
 @pytest.mark.parametrize("where", ["-", "/dev/stdin"])
+@pytest.mark.slow
 def test_standard_input_is_held_and_read_again(where):
     if not os.path.exists("/dev/stdin"):
         pytest.skip("this system has no /dev/stdin")
