@@ -33,6 +33,7 @@ from dpkit_core.privacy.events import (
     Renyi,
     Repeated,
     Sequence,
+    StableHistogram,
 )
 
 #: Outcomes of a product before similar ones are put together.
@@ -172,6 +173,9 @@ def law_of(event: Event) -> Product:  # noqa: PLR0911, PLR0912 - one case for ea
                 np.append(told * response.present, (event.delta, 0.0)),
                 np.append(told * response.absent, (0.0, event.delta)),
             )
+        case StableHistogram():
+            passed = coin(event.leak, 0.0)  # a value that only one dataset has
+            return Product(passed.present, passed.absent, event.noise_multiplier**-2)
         case PermuteAndFlip():
             return coin(0.5, math.exp(-event.epsilon) / 2)
         case ExponentialMechanism():
