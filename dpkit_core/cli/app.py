@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 import dpkit_core
-from dpkit_core.cli._process import Stopped
+from dpkit_core.commands.process import Stopped
 from dpkit_core.cli.compose import COMPOSE_EXAMPLES, compose
 from dpkit_core.cli.list import list_parts
 from dpkit_core.cli.predict import predict

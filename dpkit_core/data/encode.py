@@ -365,16 +365,19 @@ def places(entries: pa.Array, name: str, written: Written = Written()) -> Vector
     return _each_category(entries, name, written, place_of)
 
 
-def buckets(count: int) -> _Reader:
-    """Return what reads a column as the bucket of each entry, from 1; -1 if it is missing.
+def labels(known: dict[str, int]) -> _Reader:
+    """Return what reads a column as the place of each entry's text in ``known``, -1 if it is missing.
 
-    The bucket is that of the entry's text (``features.bucket_of``). Of a number, also one that a text holds,
-    the text is the shortest that reads back, as Python writes it, a whole one without point; of a date, that
-    of ISO 8601. So an entry has one bucket whatever type and file it comes from.
+    Texts that are not known are added. Of a number, also one that a text holds, the text is the shortest that
+    reads back, as Python writes it, a whole one without point; of a date, that of ISO 8601. So an entry has
+    one text whatever type and file it comes from.
     """
 
+    def place(text: str) -> float:
+        return known.setdefault(text, len(known))
+
     def of_number(number: float) -> float:
-        return -1.0 if math.isnan(number) else 1.0 + bucket_of(_spelled(number), count)
+        return -1.0 if math.isnan(number) else place(_spelled(number))
 
     @_unwrapped
     def read(entries: pa.Array, name: str, written: Written = Written()) -> Vector:
@@ -382,14 +385,29 @@ def buckets(count: int) -> _Reader:
             distinct, at = np.unique(numbers(entries, name, written), return_inverse=True)
             return np.array([of_number(number) for number in distinct.tolist()])[at]
 
-        def bucket(text: str) -> float:
+        def of_text(text: str) -> float:
             try:
                 number = number_of(text, written)
             except ValueError:
                 number = math.nan
-            return 1.0 + bucket_of(text, count) if math.isnan(number) else of_number(number)
+            return place(text) if math.isnan(number) else of_number(number)
 
-        return _each_category(entries, name, written, bucket)
+        return _each_category(entries, name, written, of_text)
+
+    return read
+
+
+def buckets(count: int) -> _Reader:
+    """Return what reads a column as the bucket of each entry, from 1; -1 if it is missing.
+
+    The bucket is that of the entry's text (``features.bucket_of``), which is that of ``labels``.
+    """
+
+    def read(entries: pa.Array, name: str, written: Written = Written()) -> Vector:
+        known: dict[str, int] = {}
+        places = labels(known)(entries, name, written)
+        bucket = np.array([*(1.0 + bucket_of(text, count) for text in known), -1.0])
+        return bucket[places.astype(np.intp)]  # that of a missing one is the last
 
     return read
 

@@ -93,6 +93,7 @@ def some_value(kind, field):
         "reason": "none",
         "rate": 0.5,
         "delta": 1e-6,
+        "leak": 1e-6,
         "epsilon": 0.5,
         "rounds": 4,
     }

@@ -103,7 +103,7 @@ class Product:
         if self.precision:
             mu = math.sqrt(self.precision)
             gains = self.present * scipy.special.ndtr(mu / 2 - left / mu)
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 losses = self.present * np.exp(
                     np.minimum(left + scipy.special.log_ndtr(-mu / 2 - left / mu), 700)
                 )

@@ -12,8 +12,8 @@ from typing import Any
 import attrs
 import typer
 
-from dpkit_core.cli._outputs import Outputs, StandardOutput
-from dpkit_core.cli._process import undisturbed, unheard
+from dpkit_core.commands.outputs import Outputs, StandardOutput
+from dpkit_core.commands.process import undisturbed, unheard
 from dpkit_core.commands import render
 from dpkit_core.commands.options import Format, aside, keys, note, print_json, until_nobody_reads
 from dpkit_core.errors import Interrupted, ReleaseNotShown, ReleaseNotWritten
