@@ -38,9 +38,10 @@ def elements(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
     """Yield the mechanisms that make up ``count`` times ``event``, each with how often it happens.
 
     In as few kinds as there are: noise on groups of coordinates is a Gaussian of the joint multiplier,
-    permute-and-flip is pure, and pure and approximate events on a sample are one approximate event, by the
-    sum of their epsilons and of their deltas. A histogram is a Gaussian and a leak. Fields that say nothing about privacy are dropped, so that
-    mechanisms of the same privacy are equal. Any other event is yielded as it is.
+    permute-and-flip is pure, a stable histogram is a Gaussian and a leak, and pure and approximate events on
+    a sample are one approximate event, by the sum of their epsilons and of their deltas. Fields that say
+    nothing about privacy are dropped, so that mechanisms of the same privacy are equal. Any other event is
+    yielded as it is.
 
     >>> list(elements(Sequence((PermuteAndFlip(0.5), Repeated(PureDP(0.5), 2))), 3))  # doctest: +ELLIPSIS
     [(PureDP(epsilon=0.5, ...), 3), (PureDP(epsilon=0.5, ...), 6)]
