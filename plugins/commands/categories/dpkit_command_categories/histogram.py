@@ -184,7 +184,7 @@ def threshold(sigma: int, leak: float, most: int) -> int:
     The largest over t = 1, ..., most of 1 / sqrt(t) and the quantile of the noise at leak / t, rounded up.
 
     >>> round(threshold(4 * UNIT, 1e-7, 1) / UNIT, 1), round(threshold(4 * UNIT, 1e-7, 16) / UNIT, 1)
-    (21.8, 23.1)
+    (21.8, 23.0)
     """
     values = np.arange(1, most + 1)
     margins = sigma * -scipy.special.ndtri(leak / values)
