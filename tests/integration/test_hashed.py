@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from dpkit_core.release.verify import verify
 
 ROOT = Path(__file__).parents[2]
 CITIES = ["Bonn", "Köln", "", "53113", "Bonn", "São Paulo", "1.50", "NA"]
-DOCUMENT = {
+DOCUMENT: dict[str, Any] = {
     "neighboring": "add-remove",
     "target": "rent",
     "columns": {

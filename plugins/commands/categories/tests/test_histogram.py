@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dpkit_command_categories import histogram
 from dpkit_command_categories.entries import UNIT, Entries, share
 from dpkit_command_categories.histogram import FINEST, CommonValues, ListingSettings, threshold
 from dpkit_command_categories.listed import Categories, Listed
@@ -20,7 +21,6 @@ from hypothesis import strategies as st
 from dpkit_core import Budget, Column, Neighboring, Randomness, Release, Schema, Unit, compose, open_source
 from dpkit_core.errors import CannotCompose, InvalidData, InvalidRelease, InvalidSchema
 from dpkit_core.noise.sampler import Sampler
-from dpkit_core.pipeline.parts import Part
 from dpkit_core.privacy import profiles
 from dpkit_core.privacy.events import Gaussian, StableHistogram
 from dpkit_core.privacy.units import grouped
@@ -274,7 +274,7 @@ def test_a_seeded_run_is_not_private_and_repeats():
     assert not one.certificate.private
 
 
-def test_what_cannot_be_planned_is_refused_with_the_reason():
+def test_what_cannot_be_planned_is_refused_with_the_reason(monkeypatch):
     with pytest.raises(CannotCompose, match="a delta above 0"):
         plan_of(schema(), Budget(1.0, 0.0))
     with pytest.raises(CannotCompose, match="does not support StableHistogram"):
@@ -283,8 +283,9 @@ def test_what_cannot_be_planned_is_refused_with_the_reason():
         plan_of(Schema((Column("c", categories=("a",)),), Column("y")), BUDGET)
     with pytest.raises(InvalidSchema, match="is numeric"):
         plan_of(Schema((Column("c"),), Column("y")), BUDGET)
+    monkeypatch.setattr(histogram, "COARSEST", 2**22)
     with pytest.raises(CannotCompose, match="more noise than"):
-        plan_of(schema(), Budget(4e-10, 2e-10))
+        plan_of(schema(), BUDGET)
 
 
 def test_other_data_are_refused_and_entries_are_for_nothing_else():
@@ -308,9 +309,9 @@ def test_the_forecast_says_how_many_must_have_a_value():
 
 
 def test_a_part_of_one_form_of_its_own_is_run_on_that_alone():
-    part = Part("regressor", CommonValues(), "x", "", "")
-    assert part.instance.forms == ("entries",)
-    assert not plan_of(schema(), BUDGET).reads_numbers
+    plan = plan_of(schema(), BUDGET)
+    assert plan.assembly.forms == CommonValues.forms == ("entries",)
+    assert not plan.reads_numbers
 
 
 @pytest.mark.parametrize(
