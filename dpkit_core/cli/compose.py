@@ -242,8 +242,8 @@ def compose(
     Exit codes: 0 done; 2 wrong use or bad data, nothing is spent; 3 the mechanism refused, and the budget is
     spent; 4 a part failed or an observer vetoed the release, and the budget is spent.
     """
-    from dpkit_core.cli._execute import execute
-    from dpkit_core.cli._outputs import outputs
+    from dpkit_core.commands.execute import execute
+    from dpkit_core.commands.outputs import outputs
     from dpkit_core.pipeline.request import propose
 
     if not data and not (writing.dry_run and facts.schema):

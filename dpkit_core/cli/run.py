@@ -46,8 +46,8 @@ def run(
 
     Exit codes as for compose.
     """
-    from dpkit_core.cli._execute import execute
-    from dpkit_core.cli._outputs import outputs
+    from dpkit_core.commands.execute import execute
+    from dpkit_core.commands.outputs import outputs
     from dpkit_core.pipeline.request import agreed_in
 
     paid_by = ledger.payer()

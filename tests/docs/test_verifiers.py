@@ -251,6 +251,8 @@ def some_events():
         "pure of many kinds": [pure(0.1), pure(0.2), laplace(9.0)],
         "more than are followed": [events.Repeated(pure(0.01), 5000)],
         "leaks": [events.ApproxDP(0.1, 1e-7), g(3.0)],
+        "a list": [events.StableHistogram(9.0, 1e-7), events.Repeated(x(0.1), 8)],
+        "lists": [events.Repeated(events.StableHistogram(9.0, 1e-7), 3)],
         "a sample": [events.PoissonSampled(0.3, events.Repeated(pure(0.2), 3)), events.Disjoint(g(2.0), 4)],
         "groups": [events.NonSphericalGaussian((3.0, 4.0)), events.PermuteAndFlip(0.2)],
     }
