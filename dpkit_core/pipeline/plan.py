@@ -16,7 +16,7 @@ from dpkit_core.ledger.ledger import Payer
 from dpkit_core.mechanisms.calibration import total
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.forecasts import StageForecast, forecasts_of
-from dpkit_core.pipeline.parts import Assembly, Component, Part, Stage
+from dpkit_core.pipeline.parts import FORMS, Assembly, Component, Part, Stage
 from dpkit_core.pipeline.units import for_units
 from dpkit_core.privacy.budget import Budget, rounded_up, vacuous
 from dpkit_core.privacy.events import NonPrivate, events_in_short, walk
@@ -82,6 +82,11 @@ class Plan:
     def events(self) -> tuple[StageEvent, ...]:
         """Every event in order."""
         return tuple(StageEvent(stage.name, e) for stage in self.stages for e in stage.plan.events)
+
+    @property
+    def reads_numbers(self) -> bool:
+        """Whether it is run on features and target; else on a form of data of its regressor's own."""
+        return not set(FORMS).isdisjoint(self.assembly.forms)
 
     @property
     def most_records(self) -> int | None:
@@ -198,6 +203,8 @@ def title(plan: Plan) -> str:
             f"{number_of(plan.iterates.features, 'feature')}"
         )
     features = number_of(every := len(plan.schema.features), "feature")
+    if not plan.reads_numbers:
+        return f"Plan: {plan.assembly} on {some_of([column.name for column in plan.schema.columns])}"
     if plan.assembly.selection is None:
         return f"Plan: {plan.assembly} on {'all ' if every > 1 else ''}{features}"
     return f"Plan: {plan.assembly}, k = {plan.k} of {features}"
@@ -235,7 +242,7 @@ def reading_lines(plan: Plan) -> list[str]:
 
 def missing_lines(plan: Plan) -> list[str]:
     """Return which columns may lack nothing, as a table that lacks it will be refused."""
-    columns = plan.schema.without_rule
+    columns = plan.schema.without_rule if plan.reads_numbers else ()
     if not columns:
         return []
     return [

@@ -37,8 +37,8 @@ def batches_for(plan: Plan, data: Records) -> tuple[AnyDataset, ...]:
         _require_same_facts(plan.schema, batch)
         if batch.form not in plan.assembly.forms:
             raise InvalidData(
-                f"the data are {batch.form}; {plan.assembly.scorer} accepts "
-                f"{', '.join(plan.assembly.forms)} data only. Load them densely, or choose a scorer that "
+                f"the data are {batch.form}; {plan.assembly.scorer or plan.assembly.regressor} accepts "
+                f"{', '.join(plan.assembly.forms)} data only. Load them so, or choose a part that "
                 "accepts them"
             )
     _require_number(plan, sum(batch.records for batch in given))

@@ -1,6 +1,6 @@
 """Published privacy claims that are false, written small, each with a corrected twin."""
 
-from . import iterates, laws, mechanisms, parts, persons, sensitivities, sums, trees
+from . import iterates, laws, lists, mechanisms, parts, persons, sensitivities, sums, trees
 
 PUBLISHED = (
     *sensitivities.ROWS,
@@ -11,6 +11,7 @@ PUBLISHED = (
     *iterates.ROWS,
     *trees.ROWS,
     *persons.ROWS,
+    *lists.ROWS,
 )
 
 
