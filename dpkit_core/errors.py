@@ -113,6 +113,10 @@ class OverBudget(Declined):
     """A run that its account cannot pay for: nothing is charged."""
 
 
+class LikelyWasted(Declined):
+    """A run of which the plan warns that its budget would be wasted, unless told to go on."""
+
+
 class AgainstPolicy(Declined):
     """A run that a rule of the site forbids."""
 

@@ -10,6 +10,7 @@ import attrs
 import typer
 
 from dpkit_core.commands.options import (
+    AnywayOption,
     ForceOption,
     Format,
     FormatOption,
@@ -197,6 +198,7 @@ class WritingOptions:
     ] = False
     output: OutputOption = Path("release.json")
     force: ForceOption = False
+    anyway: AnywayOption = False
     report: Annotated[
         Path | None,
         typer.Option(
@@ -255,7 +257,15 @@ def compose(
     with outputs(release, plan=writing.save, page=page, force=writing.force, inputs=inputs) as files:
         with aside():
             agreed = propose(wanted, note)
-        execute(agreed, files, seed=privacy.seed, format=format, paid_by=paid_by, sign=ledger.sign)
+        execute(
+            agreed,
+            files,
+            seed=privacy.seed,
+            format=format,
+            paid_by=paid_by,
+            sign=ledger.sign,
+            anyway=writing.anyway,
+        )
 
 
 def _request(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dpkit_core.commands.options import (
+    AnywayOption,
     ForceOption,
     Format,
     FormatOption,
@@ -38,6 +39,7 @@ def run(
     seed: SeedOption = None,
     output: OutputOption = Path("release.json"),
     force: ForceOption = False,
+    anyway: AnywayOption = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Run a saved PLAN on DATA.
@@ -54,4 +56,4 @@ def run(
     with outputs(output, force=force, inputs=(plan, *data)) as files:
         with aside():
             agreed = agreed_in(plan, data, reading=reading.read_options(), report=note)
-        execute(agreed, files, seed=seed, format=format, paid_by=paid_by, sign=ledger.sign)
+        execute(agreed, files, seed=seed, format=format, paid_by=paid_by, sign=ledger.sign, anyway=anyway)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from dpkit_core.commands import render
 from dpkit_core.commands.options import Format, aside, keys, note, print_json, until_nobody_reads
 from dpkit_core.commands.outputs import Outputs, StandardOutput
 from dpkit_core.commands.process import undisturbed, unheard
-from dpkit_core.errors import Interrupted, ReleaseNotShown, ReleaseNotWritten
+from dpkit_core.errors import Interrupted, LikelyWasted, ReleaseNotShown, ReleaseNotWritten
 from dpkit_core.files.writing import Output
 from dpkit_core.ledger.ledger import Payer
 from dpkit_core.noise.randomness import Randomness
@@ -54,12 +55,13 @@ def execute(
     format: Format,
     paid_by: Payer | None = None,
     sign: Path | None = None,
+    anyway: bool = False,
     afterwards: Callable[[Release], None] = lambda release: None,
 ) -> None:
     """Print the plan; run it unless this is a dry run; exit with 3 if it is refused.
 
-    ``sign`` is where the key is that signs what is written, and ``afterwards`` is called with it before it is
-    shown.
+    Where the plan warns, a person at a terminal is asked whether to go on, unless ``anyway``. ``sign`` is
+    where the key is that signs what is written, and ``afterwards`` is called with it before it is shown.
     """
     with agreed:
         # Unusable data is detected before anything is printed or written.
@@ -70,6 +72,8 @@ def execute(
         _show_agreed(agreed, paid_by, format=format, dry_run=records is None)
         if records is None or files.release is None:
             return
+        if agreed.plan.warnings and not anyway:
+            _ask_whether_to_go_on(agreed.plan)
         signer = None if sign is None else keys("--sign").SigningKey.read(sign)
         release = _released(agreed.plan, records, files.release, seed=seed, paid_by=paid_by, signer=signer)
     if not files.to_standard_output:
@@ -90,6 +94,16 @@ def execute(
         ) from error
     if release.refusal is not None:
         raise typer.Exit(REFUSED)
+
+
+def _ask_whether_to_go_on(plan: Plan) -> None:
+    """Raise ``LikelyWasted`` unless a person says that a plan with warnings is to be run."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise LikelyWasted(
+            f"the plan warns: {'; '.join(plan.warnings)}. Nothing is spent. Give --anyway to run it as it is"
+        )
+    if not typer.confirm("The plan warns. Spend the budget anyway?", err=True):
+        raise LikelyWasted("nothing is spent")
 
 
 def _released(

@@ -83,6 +83,14 @@ ForceOption = Annotated[
         rich_help_panel="Writing",
     ),
 ]
+AnywayOption = Annotated[
+    bool,
+    typer.Option(
+        "--anyway",
+        help="Run even if the plan warns, for instance that the budget would be wasted. Else a person at a "
+        "terminal is asked, and any other run stops before anything is spent.",
+    ),
+]
 SeedOption = Annotated[
     int | None,
     typer.Option(

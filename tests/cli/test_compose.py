@@ -4,6 +4,11 @@ import csv
 import gzip
 import io
 import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +43,39 @@ def test_a_release_is_printed_written_and_verifiable(dpkit, folder):
     for word in (", ".join(release.selected), "(intercept)", "Private: adding or removing one record"):
         assert word in printed
     assert "wrote release.json" in result.stderr
+
+
+WASTED = ("--epsilon", "5000", "--delta", "0")
+
+
+def test_a_plan_that_warns_stops_before_anything_is_spent(dpkit, folder):
+    wasted = ("compose", "diamonds.csv", "--schema", "facts.toml", *FULL, *WASTED)
+    result = dpkit(*wasted)
+    assert result.exit_code == 2
+    assert "Nothing is spent. Give --anyway to run it as it is" in " ".join(result.stderr.split())
+    assert not (folder / "release.json").exists()
+    assert dpkit(*wasted, "--dry-run").exit_code == 0
+    assert dpkit(*wasted, "--save", "plan.toml", "--anyway").exit_code == 0
+    assert dpkit("run", "plan.toml", "diamonds.csv", "-o", "again.json").exit_code == 2
+    assert dpkit("run", "plan.toml", "diamonds.csv", "-o", "again.json", "--anyway").exit_code == 0
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n", 2), ("y", 0)])
+def test_at_a_terminal_a_plan_that_warns_is_asked_about(folder, answer, code):
+    outer, inner = os.openpty()
+    program = Path(sys.executable).parent / "dpkit"
+    asked = ("compose", "diamonds.csv", "--schema", "facts.toml", "--regressor", "mean", *WASTED)
+    with subprocess.Popen([program, *asked], stdin=inner, stdout=subprocess.DEVNULL, stderr=inner) as run:
+        os.close(inner)
+        os.write(outer, f"{answer}\n".encode())
+        said = b""
+        with suppress(OSError):  # of a terminal that the program has left
+            while some := os.read(outer, 2**16):
+                said += some
+    os.close(outer)
+    assert run.returncode == code
+    assert b"Spend the budget anyway?" in said
+    assert (folder / "release.json").exists() == (code == 0)
 
 
 def test_json_is_the_release_and_nothing_else_is_on_standard_output(dpkit, folder):

@@ -9,6 +9,7 @@ import attrs
 import typer
 
 from dpkit_core.commands.options import (
+    AnywayOption,
     ForceOption,
     Format,
     FormatOption,
@@ -64,6 +65,7 @@ class FilesOptions:
         typer.Option(metavar="FILE", help="Where to write the schema with the categories filled in."),
     ] = Path("found.schema.toml")
     force: ForceOption = False
+    anyway: AnywayOption = False
 
 
 @grouped
@@ -135,5 +137,6 @@ def categories(
             format=format,
             paid_by=paid_by,
             sign=ledger.sign,
+            anyway=files.anyway,
             afterwards=fill,
         )

@@ -8,6 +8,7 @@ from dpkit_sklearn.export import as_estimator as as_estimator
 from dpkit_sklearn.folds import SearchPlan as SearchPlan
 from dpkit_sklearn.notices import ExactScore as ExactScore
 from dpkit_sklearn.notices import ExactStep as ExactStep
+from dpkit_sklearn.notices import PlannedWaste as PlannedWaste
 from dpkit_sklearn.notices import RefusedFit as RefusedFit
 from dpkit_sklearn.notices import UnpaidFits as UnpaidFits
 from dpkit_sklearn.onnx_export import as_onnx as as_onnx
@@ -18,6 +19,7 @@ from dpkit_sklearn.select_k_best import PrivateSelectKBest as PrivateSelectKBest
 __all__ = [
     "ExactScore",
     "ExactStep",
+    "PlannedWaste",
     "PrivateClassifier",
     "PrivateRegressor",
     "PrivateSearchCV",

@@ -10,6 +10,8 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
+from dpkit_core import Plan
+
 
 class ExactScore(UserWarning):
     """A score computed from records without noise: a release that no certificate covers."""
@@ -17,6 +19,10 @@ class ExactScore(UserWarning):
 
 class ExactStep(UserWarning):
     """A step of a pipeline that learns from records without noise, before a step that is private."""
+
+
+class PlannedWaste(UserWarning):
+    """A fit whose plan warns, for instance that its budget would be wasted."""
 
 
 class RefusedFit(UserWarning):
@@ -49,6 +55,12 @@ def warn_of_exact_steps(estimator: object) -> None:
             ExactStep,
             stacklevel=4,
         )
+
+
+def warn_of_waste(plan: Plan) -> None:
+    """Warn of what a plan warns of."""
+    for warning in plan.warnings:
+        warnings.warn(warning, PlannedWaste, stacklevel=4)
 
 
 def warn_of_unpaid_fits(estimator: Any, fits: int) -> None:

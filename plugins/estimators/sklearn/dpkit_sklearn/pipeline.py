@@ -29,7 +29,7 @@ from dpkit_core.ledger.ledger import Payer
 from dpkit_core.pipeline.choose import recommend
 from dpkit_core.pipeline.parts import option_fields
 from dpkit_core.pipeline.recipes import find_recipe
-from dpkit_sklearn.notices import RefusedFit, warn_of_exact_steps, warn_of_unpaid_fits
+from dpkit_sklearn.notices import RefusedFit, warn_of_exact_steps, warn_of_unpaid_fits, warn_of_waste
 
 #: The default name of the target; the second if a feature has the first.
 TARGETS = ("y", "target")
@@ -152,7 +152,9 @@ class PipelineEstimator(BaseEstimator):
         payer = self._payer()
         data, schema = self._table(X, y, units)
         warn_of_exact_steps(self)
-        release = self._plan(schema).run(data, paid_by=payer)
+        plan = self._plan(schema)
+        warn_of_waste(plan)
+        release = plan.run(data, paid_by=payer)
         if payer is None and self._fits is not None:
             self._fits.append(1)
             if len(self._fits) > 1:
