@@ -45,7 +45,7 @@ def test_a_release_is_printed_written_and_verifiable(dpkit, folder):
     assert "wrote release.json" in result.stderr
 
 
-WASTED = ("--epsilon", "5000", "--delta", "0")
+WASTED = ("--epsilon", "5000", "--delta", "1e-6")
 
 
 def test_a_plan_that_warns_stops_before_anything_is_spent(dpkit, folder):

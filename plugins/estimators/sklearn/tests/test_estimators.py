@@ -277,7 +277,7 @@ def test_what_is_recommended_is_what_the_command_line_recommends(records_about, 
 
 def test_attributes_of_a_line(table):
     X, y = table
-    model = PrivateRegressor(regressor="winsorized_least_squares", epsilon=100.0).fit(X, y)
+    model = PrivateRegressor(regressor="winsorized_least_squares", epsilon=8.0).fit(X, y)
     assert model.coef_.tolist() == [model.release_.coefficients()[f"x{j}"] for j in range(4)]
     inner = np.zeros((1, 4))
     assert np.isclose(model.predict(inner)[0], model.intercept_)
