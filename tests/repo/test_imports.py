@@ -39,6 +39,7 @@ ALLOWED = {
     # Estimators, which nobody imports who does not use scikit-learn.
     ("classifier.py", "sklearn"),
     ("export.py", "sklearn"),
+    ("notices.py", "sklearn"),
     ("pipeline.py", "sklearn"),
     ("regressor.py", "sklearn"),
     ("search.py", "sklearn"),

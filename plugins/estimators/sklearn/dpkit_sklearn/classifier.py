@@ -13,10 +13,11 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from dpkit_core import Accountant, Column, Matrix, Regressor, Schema, Scorer, TopKSelector
+from dpkit_core import Accountant, Column, Matrix, Plan, Regressor, Schema, Scorer, TopKSelector, Vector
 from dpkit_core.errors import InvalidOption
 from dpkit_core.ledger.ledger import Payer
-from dpkit_sklearn.pipeline import ModelEstimator, warn_of_exact_score
+from dpkit_sklearn.notices import warn_of_exact_score
+from dpkit_sklearn.pipeline import RECOMMENDED, ModelEstimator
 
 Labels = npt.NDArray[Any]
 
@@ -48,8 +49,8 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
     scorer, selector
         Parts, or their names; both or neither. Without them the model uses every feature.
     regressor
-        A part that predicts probabilities, or its name: ``boosted_trees``, or for two classes ``sgbdt`` with
-        ``regressor__loss="logistic"``.
+        A part that learns classes, or its name: ``boosted_trees``, which is also what is recommended by
+        default, or for two classes one with ``regressor__loss="logistic"``, such as ``sgbdt``.
     accountant
         A name, or an accountant for the schema's relation; by default ``tight`` if it supports every event of
         the plan, else ``rdp``.
@@ -71,6 +72,9 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
     options
         Options of parts given by name, role -> option -> value; also as parameters such as
         ``regressor__trees``.
+    on_refusal
+        ``"warn"``: a fit whose private test says no ends without a model, with a ``RefusedFit``.
+        ``"raise"``: with an ``InvalidRelease``. Its budget is spent in both cases.
 
     Attributes
     ----------
@@ -78,6 +82,8 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         The classes, in the order of the columns of ``predict_proba``; of two, the second is the positive one.
     release_, certificate_
         The release, and its certificate.
+    coef_, intercept_, feature_importances_
+        As of ``PrivateRegressor``, where the model has them.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -97,7 +103,7 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         *,
         scorer: Scorer | str | None = None,
         selector: TopKSelector | str | None = None,
-        regressor: Regressor | str = "boosted_trees",
+        regressor: Regressor | str = RECOMMENDED,
         accountant: Accountant | str | None = None,
         k: int | None = None,
         epsilon: float = 1.0,
@@ -107,6 +113,7 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         classes: Sequence[Any] | str | None = None,
         ledger: Payer | None = None,
         options: Mapping[str, Mapping[str, Any]] | None = None,
+        on_refusal: str = "warn",
     ) -> None:
         self.scorer = scorer
         self.selector = selector
@@ -120,6 +127,7 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         self.classes = classes
         self.ledger = ledger
         self.options = options
+        self.on_refusal = on_refusal
 
     def fit(self, X: Any, y: Any, *, units: Any = None, **fit_params: Any) -> Self:
         """Plan, pay and run.
@@ -159,6 +167,16 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         positive = np.clip(predicted, 0.0, 1.0)
         return np.column_stack([1 - positive, positive])
 
+    def predict_log_proba(self, X: Any) -> Matrix:
+        """Return the logarithm of each class's probability, shape (n, classes)."""
+        return np.log(self.predict_proba(X))
+
+    def decision_function(self, X: Any) -> Vector | Matrix:
+        """Return the log-odds of the positive class, shape (n,); of several classes the log-probabilities."""
+        logs = self.predict_log_proba(X)
+        odds: Vector | Matrix = logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+        return odds
+
     def predict(self, X: Any) -> Labels:
         """Return the more probable class of each record."""
         probabilities = self.predict_proba(X)
@@ -179,6 +197,17 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # on the small tables of scikit-learn's checks
         return tags
+
+    def _plan(self, schema: Schema) -> Plan:
+        plan = super()._plan(schema)
+        part = plan.assembly.regressor
+        if part is not None and not _learns_classes(part.instance):
+            raise InvalidOption(
+                f"regressor {part.name} fits numbers to 0 and 1, and its predictions are no probabilities; "
+                "use boosted_trees, for two classes also a part with loss = 'logistic', such as sgbdt, or "
+                "PrivateRegressor"
+            )
+        return plan
 
     def _schema(self, names: Sequence[str], y: Any) -> Schema:
         schema = super()._schema(names, y)
@@ -224,6 +253,10 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         for i, label in enumerate(np.asarray(y).tolist()):
             target[i] = by_text.get(str(label), by_number.get(_number(label), _NONE))
         return target
+
+
+def _learns_classes(part: Any) -> bool:
+    return getattr(type(part), "takes_classes", False) or getattr(part, "loss", None) == "logistic"
 
 
 def _number(label: Any) -> float | None:

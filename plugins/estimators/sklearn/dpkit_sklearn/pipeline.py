@@ -19,21 +19,23 @@ from typing import Any, ClassVar, Self
 import attrs
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, _clone_parametrized
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from dpkit_core import Budget, Dataset, Matrix, Plan, Registry, Release, Schema, Vector, compose
 from dpkit_core.data.source import is_frame
-from dpkit_core.errors import DpkitError, InvalidOption
+from dpkit_core.errors import DpkitError, InvalidOption, InvalidRelease
 from dpkit_core.ledger.ledger import Payer
+from dpkit_core.pipeline.choose import recommend
 from dpkit_core.pipeline.parts import option_fields
+from dpkit_core.pipeline.recipes import find_recipe
+from dpkit_sklearn.notices import RefusedFit, warn_of_exact_steps, warn_of_unpaid_fits
 
 #: The default name of the target; the second if a feature has the first.
 TARGETS = ("y", "target")
 
-
-class ExactScore(UserWarning):
-    """A score computed from records without noise: a release that no certificate covers."""
+#: The regressor that dpkit recommends for the public facts, as ``dpkit compose`` without parts.
+RECOMMENDED = "recommended"
 
 
 class PipelineEstimator(BaseEstimator):
@@ -51,6 +53,9 @@ class PipelineEstimator(BaseEstimator):
     schema: Any
     ledger: Any
     options: Mapping[str, Mapping[str, Any]] | None
+
+    #: An entry for each fit of an estimator and its copies that no ledger paid for; None without copies.
+    _fits: list[int] | None = None
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters, and with ``deep`` also ``role__option`` for each option of each part."""
@@ -89,6 +94,7 @@ class PipelineEstimator(BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} has no parameter {role}__{option}; "
                 + (f"{role} {part!r} has {', '.join(known) or 'no options'}" if part else "nor such a part")
+                + ("; name a regressor to set its options" if part == RECOMMENDED else "")
             )
         if isinstance(part, str):
             options = _mapping(self.options)
@@ -113,10 +119,16 @@ class PipelineEstimator(BaseEstimator):
         return self._plan(self._schema(() if X is None else _names(X), y))
 
     def _plan(self, schema: Schema) -> Plan:
-        parts = {role: getattr(self, role) for role in self._roles}
-        return compose(**parts, options=self.options).plan(
+        budget = Budget(epsilon=self.epsilon, delta=self.delta)
+        parts, options = {role: getattr(self, role) for role in self._roles}, self.options
+        if parts.get("regressor") == RECOMMENDED:
+            selecting = parts["selector"] is not None
+            recipe = find_recipe(recommend(schema, budget, selecting=selecting).recipe)
+            parts["regressor"] = recipe.parts["regressor"]
+            options = recipe.revised({}, self.options or {}).options
+        return compose(**parts, options=options).plan(
             schema,
-            Budget(epsilon=self.epsilon, delta=self.delta),
+            budget,
             k=self.k,
             **({"select_share": self.select_share} if hasattr(self, "select_share") else {}),
         )
@@ -139,10 +151,28 @@ class PipelineEstimator(BaseEstimator):
         _require_none(fit_params)
         payer = self._payer()
         data, schema = self._table(X, y, units)
+        warn_of_exact_steps(self)
         release = self._plan(schema).run(data, paid_by=payer)
+        if payer is None and self._fits is not None:
+            self._fits.append(1)
+            if len(self._fits) > 1:
+                warn_of_unpaid_fits(self, len(self._fits))
         self.release_ = release
         self.certificate_ = release.certificate
         return self
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an unfitted copy; the copies of an estimator know together how many fits nobody paid for."""
+        if self._fits is None:
+            self._fits = []
+        copy: Self = _clone_parametrized(self)
+        copy._fits = self._fits
+        return copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what other processes are sent: each counts its own fits."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_fits"}
 
     def _table(self, X: Any, y: Any, units: Any = None) -> tuple[Dataset, Schema]:
         """Return the records, checked, and what is public about them."""
@@ -190,7 +220,63 @@ class PipelineEstimator(BaseEstimator):
 
 
 class ModelEstimator(PipelineEstimator):
-    """An estimator whose run ends with a model."""
+    """An estimator whose run ends with a model, or with a refusal."""
+
+    on_refusal: str
+
+    def _release(self, X: Any, y: Any, units: Any, fit_params: Mapping[str, Any]) -> Self:
+        if self.on_refusal not in ("warn", "raise"):
+            raise InvalidOption(f"on_refusal is {self.on_refusal!r}; give 'warn' or 'raise'")
+        super()._release(X, y, units, fit_params)
+        refusal = self.release_.refusal
+        if refusal is not None:
+            said = f"the fit has spent its budget and has no model: {refusal}"
+            if self.on_refusal == "raise":
+                raise InvalidRelease(said)
+            warnings.warn(said, RefusedFit, stacklevel=3)
+        return self
+
+    @property
+    def coef_(self) -> Vector:
+        """The coefficients of a linear model per unit of each feature, where nothing is clipped.
+
+        Shape (features of the schema,), encoded; 0 for a feature that was not selected.
+        """
+        line = self._line()
+        return self._of_features(line.features, line.slopes)
+
+    @property
+    def intercept_(self) -> float:
+        """The value of the line where every feature is 0."""
+        return float(self._line().level)
+
+    @property
+    def feature_importances_(self) -> Vector:
+        """How much each feature alone moves what the model says, scaled to a sum of 1, for models of trees.
+
+        Shape (features of the schema,), encoded; 0 for a feature that was not selected.
+        """
+        model = self._model()
+        moved = getattr(model, "importances", None)
+        if moved is None:
+            raise AttributeError(f"{_kind(model)} has no feature importances; see coef_")
+        shares = self._of_features(model.features, [moved[name] for name in model.features])
+        return shares / (shares.sum() or 1.0)
+
+    def _model(self) -> Any:
+        check_is_fitted(self, "release_")
+        return self.release_.model
+
+    def _line(self) -> Any:
+        model = self._model()
+        if not hasattr(model, "slopes"):
+            raise AttributeError(f"{_kind(model)} has no coefficients")
+        return model
+
+    def _of_features(self, names: tuple[str, ...], values: Sequence[float]) -> Vector:
+        every = np.zeros(len(self.certificate_.schema.features))
+        every[positions(self.release_, names)] = values
+        return every
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return the features that the model may use, in the order of their release."""
@@ -206,16 +292,6 @@ class ModelEstimator(PipelineEstimator):
         return release.predict(records)
 
 
-def warn_of_exact_score() -> None:
-    """Warn that a score is about to be computed from records without noise."""
-    warnings.warn(
-        "the score is computed from the records without noise, and no certificate covers it; "
-        "show it to others only if these records are public",
-        ExactScore,
-        stacklevel=3,
-    )
-
-
 def positions(release: Release, names: tuple[str, ...]) -> list[int]:
     """Return the indices of ``names`` among the features of a release's schema."""
     known = {feature.name: j for j, feature in enumerate(release.certificate.schema.features)}
@@ -225,6 +301,10 @@ def positions(release: Release, names: tuple[str, ...]) -> list[int]:
 def columns_of(X: Matrix, release: Release, names: tuple[str, ...]) -> Matrix:
     """Return some columns of a matrix of all features."""
     return X[:, positions(release, names)]
+
+
+def _kind(model: Any) -> str:
+    return "a refused fit" if model is None else f"a model of kind {model.to_document()['kind']!r}"
 
 
 def _names(X: Any) -> list[str]:
@@ -245,17 +325,18 @@ def _require_numbers(X: Any) -> None:
 
 @contextmanager
 def _advised() -> Iterator[None]:
-    """Add to scikit-learn's advice to impute missing values what imputing would release."""
+    """Replace scikit-learn's advice to impute missing values, because that would release them."""
     try:
         yield
     except ValueError as error:
-        if "NaN" in str(error):
-            error.add_note(
-                "An imputer reads exact statistics off the records, which no certificate covers. Use a "
-                "schema instead, whose columns say how to treat missing values: missing = 'drop', "
-                "'constant' or 'indicator'."
-            )
-        raise
+        what = str(error).split("\n", 1)[0]
+        if "NaN" not in what:
+            raise
+        raise ValueError(
+            f"{what} Without a schema nothing says how to read a missing value: give one, with missing = "
+            "'drop', 'constant' or 'indicator' for the column. An imputer would read exact statistics off "
+            "the records, which no certificate covers"
+        ) from None
 
 
 def _require_none(fit_params: Mapping[str, Any]) -> None:

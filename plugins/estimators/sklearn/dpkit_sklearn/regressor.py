@@ -10,7 +10,8 @@ from sklearn.base import RegressorMixin
 
 from dpkit_core import Accountant, Regressor, Schema, Scorer, TopKSelector, Vector
 from dpkit_core.ledger.ledger import Payer
-from dpkit_sklearn.pipeline import ModelEstimator, warn_of_exact_score
+from dpkit_sklearn.notices import warn_of_exact_score
+from dpkit_sklearn.pipeline import RECOMMENDED, ModelEstimator
 
 
 class PrivateRegressor(RegressorMixin, ModelEstimator):
@@ -26,7 +27,7 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
     scorer, selector
         Parts, or their names; both or neither. Without them the model uses every feature.
     regressor
-        A part, or its name.
+        A part, or its name; by default what dpkit recommends for the public facts, as ``dpkit compose`` does.
     accountant
         A name, or an accountant for the schema's relation; by default ``tight`` if it supports every event of
         the plan, else ``rdp``.
@@ -44,6 +45,9 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
     options
         Options of parts given by name, role -> option -> value; also as parameters such as
         ``regressor__feature_norm``.
+    on_refusal
+        ``"warn"``: a fit whose private test says no ends without a model, with a ``RefusedFit``.
+        ``"raise"``: with an ``InvalidRelease``. Its budget is spent in both cases.
 
     Attributes
     ----------
@@ -51,6 +55,10 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
         The release: selected features, model, certificate.
     certificate_
         The certificate of ``release_``.
+    coef_, intercept_
+        Of a linear model: the line where nothing is clipped, in the order of the schema's features.
+    feature_importances_
+        Of trees: how much each feature alone moves the prediction, in the same order.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -70,7 +78,7 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
         *,
         scorer: Scorer | str | None = None,
         selector: TopKSelector | str | None = None,
-        regressor: Regressor | str = "winsorized_least_squares",
+        regressor: Regressor | str = RECOMMENDED,
         accountant: Accountant | str | None = None,
         k: int | None = None,
         epsilon: float = 1.0,
@@ -79,6 +87,7 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
         schema: Schema | Path | str | None = None,
         ledger: Payer | None = None,
         options: Mapping[str, Mapping[str, Any]] | None = None,
+        on_refusal: str = "warn",
     ) -> None:
         self.scorer = scorer
         self.selector = selector
@@ -91,6 +100,7 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
         self.schema = schema
         self.ledger = ledger
         self.options = options
+        self.on_refusal = on_refusal
 
     def fit(self, X: Any, y: Any, *, units: Any = None, **fit_params: Any) -> Self:
         """Plan, pay and run.

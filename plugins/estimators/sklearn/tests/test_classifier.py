@@ -3,14 +3,17 @@
 import numpy as np
 import pandas as pd
 import pytest
-from dpkit_sklearn import ExactScore, PrivateClassifier
+from dpkit_sklearn import ExactScore, PrivateClassifier, UnpaidFits
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dpkit_core import Account, Budget, Column, Ledger, Schema, verify
 from dpkit_core.errors import InvalidOption
 
-pytestmark = pytest.mark.filterwarnings(f"ignore::{ExactScore.__module__}.{ExactScore.__name__}")
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::{warning.__module__}.{warning.__name__}")
+    for warning in (ExactScore, UnpaidFits)
+]
 
 NOISE = "two fits of one table differ by their noise, and there is no seed to set"
 NAMES = ["a", "b", "c", "d"]
@@ -167,3 +170,31 @@ def test_one_record_does_not_change_what_the_labels_of_others_mean(classes, labe
     after, _ = model._table(X, frame([*labels, other]))
     assert before.y.any()
     assert after.y.tolist() == [*before.y.tolist(), 0.0]
+
+
+def test_log_odds_have_the_sign_of_the_predicted_class(sold):
+    X, y = sold
+    model = PrivateClassifier(classes=["no", "yes"], **QUICK).fit(X, y)
+    odds, probabilities = model.decision_function(X), model.predict_proba(X)
+    assert np.array_equal(np.where(odds > 0, "yes", "no"), model.predict(X))
+    assert np.allclose(odds, np.log(probabilities[:, 1] / probabilities[:, 0]))
+    assert np.allclose(model.predict_log_proba(X), np.log(probabilities))
+
+
+@pytest.mark.parametrize(
+    ("regressor", "options", "learns"),
+    [
+        ("boosted_trees", {}, True),
+        ("sgbdt", {"loss": "logistic"}, True),
+        ("sgbdt", {}, False),
+        ("winsorized_least_squares", {}, False),
+        ("ols", {}, False),
+    ],
+)
+def test_only_parts_that_learn_classes_classify(sold, regressor, options, learns):
+    model = PrivateClassifier(classes=["no", "yes"], regressor=regressor, options={"regressor": options})
+    if learns:
+        assert model.plan(sold[0]).epsilon <= 1
+        return
+    with pytest.raises(InvalidOption, match="no probabilities; use boosted_trees"):
+        model.plan(sold[0])

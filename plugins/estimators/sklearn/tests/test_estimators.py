@@ -1,6 +1,8 @@
 """The estimators keep scikit-learn's contract, and a fit is a private run whoever calls it."""
 
 import pickle
+import warnings
+from contextlib import suppress
 
 import attrs
 import numpy as np
@@ -10,13 +12,23 @@ import pyarrow as pa
 import pytest
 import sklearn
 from dpkit_scorer_kendall import KendallScorer
-from dpkit_sklearn import ExactScore, PrivateClassifier, PrivateRegressor, PrivateSelectKBest
+from dpkit_sklearn import (
+    ExactScore,
+    ExactStep,
+    PrivateClassifier,
+    PrivateRegressor,
+    PrivateSelectKBest,
+    RefusedFit,
+    UnpaidFits,
+)
 from dpkit_sklearn.pipeline import PipelineEstimator
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dpkit_core import Account, Budget, Column, Ledger, Schema, verify
@@ -29,8 +41,12 @@ from dpkit_core.errors import (
     InvalidSchema,
     OverBudget,
 )
+from dpkit_core.pipeline.request import Facts, Request, propose
 
-pytestmark = pytest.mark.filterwarnings(f"ignore::{ExactScore.__module__}.{ExactScore.__name__}")
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::{warning.__module__}.{warning.__name__}")
+    for warning in (ExactScore, UnpaidFits)
+]
 
 # scikit-learn's tables have thirty records; this part never refuses, whatever their number.
 NEVER_REFUSES = {"regressor": "adassp", "options": {"regressor": {"feature_norm": 5.0, "label_norm": 20.0}}}
@@ -102,17 +118,13 @@ def charges(payer):
 def test_a_fit_is_a_private_run_of_what_the_parameters_say(table):
     X, y = table
     # An epsilon at which the two relevant features lead by some twenty times the scale of the noise.
-    model = PrivateRegressor(scorer="kendall", selector="peel", k=2, epsilon=8.0, delta=1e-5).fit(X, y)
+    parts = {"scorer": "kendall", "selector": "peel", "regressor": "winsorized_least_squares"}
+    model = PrivateRegressor(**parts, k=2, epsilon=8.0, delta=1e-5).fit(X, y)
     assert verify(model.release_).private
     assert model.certificate_.budget == Budget(8.0, 1e-5)
     assert set(model.get_feature_names_out()) == {"x0", "x2"}
     roles = {part.role: part.name for part in model.certificate_.parts}
-    assert roles == {
-        "scorer": "kendall",
-        "selector": "peel",
-        "regressor": "winsorized_least_squares",
-        "accountant": "tight",
-    }
+    assert roles == {**parts, "accountant": "tight"}
     expected = model.release_.predict(X[:, [int(name[1]) for name in model.release_.model.features]])
     assert np.array_equal(model.predict(X), expected)
     assert np.corrcoef(model.predict(X), y)[0, 1] > 0.9
@@ -235,12 +247,106 @@ def test_sample_weight_is_refused_with_the_reason(estimator, table, payer):
 
 
 def test_a_refusal_is_charged_and_predicts_nothing(table, payer):
-    ledger = payer(3.0)
-    model = PrivateRegressor(epsilon=0.01, ledger=ledger, schema=SCHEMA).fit(table[0][:20], table[1][:20])
+    ledger, (X, y) = payer(3.0), (table[0][:20], table[1][:20])
+    model = PrivateRegressor(regressor="winsorized_least_squares", epsilon=0.01, ledger=ledger, schema=SCHEMA)
+    with pytest.warns(RefusedFit, match="spent its budget and has no model"):
+        model.fit(X, y)
     assert model.release_.refusal
-    assert len(charges(ledger)) == 1
+    assert not hasattr(model, "coef_")
     with pytest.raises(InvalidRelease, match="no model to predict with"):
-        model.predict(table[0])
+        model.predict(X)
+    with pytest.raises(InvalidRelease, match="spent its budget and has no model"):
+        clone(model).set_params(on_refusal="raise").fit(X, y)
+    assert len(charges(ledger)) == 2
+    with pytest.raises(InvalidOption, match="give 'warn' or 'raise'"):
+        clone(model).set_params(on_refusal="ignore").fit(X, y)
+    assert len(charges(ledger)) == 2
+
+
+@pytest.mark.parametrize(
+    ("records_about", "name"), [(None, "boosted_trees"), (50, "winsorized_least_squares")]
+)
+def test_what_is_recommended_is_what_the_command_line_recommends(records_about, name):
+    schema = attrs.evolve(SCHEMA, records_about=records_about)
+    recommended = propose(Request(Facts(schema), Budget(1.0, 1e-6))).plan.assembly
+    assert PrivateRegressor(schema=schema).plan().assembly.regressor.name == name
+    assert recommended.regressor.name == name
+    with pytest.raises(ValueError, match="name a regressor to set its options"):
+        PrivateRegressor().set_params(regressor__trees=10)
+
+
+def test_attributes_of_a_line(table):
+    X, y = table
+    model = PrivateRegressor(regressor="winsorized_least_squares", epsilon=100.0).fit(X, y)
+    assert model.coef_.tolist() == [model.release_.coefficients()[f"x{j}"] for j in range(4)]
+    inner = np.zeros((1, 4))
+    assert np.isclose(model.predict(inner)[0], model.intercept_)
+    slope = (model.predict(inner + np.array([0.1, 0, 0, 0])) - model.predict(inner))[0] / 0.1
+    assert np.isclose(slope, model.coef_[0])
+    assert not hasattr(model, "feature_importances_")
+    chosen = PrivateRegressor(
+        scorer="kendall", selector="peel", k=2, regressor="winsorized_least_squares", epsilon=20.0
+    )
+    assert np.flatnonzero(chosen.fit(X, y).coef_).tolist() == [0, 2]
+
+
+def test_attributes_of_trees(table):
+    model = PrivateRegressor(regressor="boosted_trees", epsilon=8.0).fit(*table)
+    assert np.isclose(model.feature_importances_.sum(), 1)
+    moved = model.release_.model.importances
+    assert model.feature_importances_.argmax() == list(moved).index(max(moved, key=moved.get))
+    assert not hasattr(model, "coef_")
+    assert not hasattr(PrivateRegressor(), "feature_importances_")
+
+
+@pytest.mark.parametrize(
+    ("step", "learns"),
+    [
+        (StandardScaler(), True),
+        (ColumnTransformer([("scaled", StandardScaler(), [0])], remainder="passthrough"), True),
+        (make_union(FunctionTransformer(), SimpleImputer()), True),
+        (make_pipeline(FunctionTransformer(), StandardScaler()), True),
+        (FunctionTransformer(), False),
+        ("passthrough", False),
+        (ColumnTransformer([("same", "passthrough", [0, 1])]), False),
+    ],
+)
+@pytest.mark.parametrize("nested", [False, True], ids=["flat", "nested"])
+def test_a_step_that_learns_from_the_records_is_warned_about(step, learns, nested, table):
+    last = PrivateRegressor(regressor="mean", schema=None)
+    pipeline = make_pipeline(step, make_pipeline(FunctionTransformer(), last) if nested else last)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with suppress(CannotCompose):  # the mean needs bounds; what is asked here comes before
+            pipeline.fit(*table)
+    assert [one.category for one in caught] == [ExactStep] * learns
+
+
+def test_steps_before_a_selector_count_and_the_selector_does_not(table):
+    selector, model = PrivateSelectKBest(k=2), PrivateRegressor(regressor="winsorized_least_squares")
+    with pytest.warns(ExactStep, match=r"^StandardScaler learned .* before PrivateSelectKBest"):
+        make_pipeline(StandardScaler(), selector).fit(*table)
+    make_pipeline(selector, model).fit(*table)  # a warning would be an error
+    encoded = make_pipeline(OneHotEncoder(categories=[["no", "yes"]], sparse_output=False), model)
+    encoded.fit(np.where(table[0][:, :1] > 0, "yes", "no"), table[1])
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_search_without_a_ledger_says_how_many_fits_it_has_made(table):
+    model = PrivateRegressor(regressor="winsorized_least_squares", epsilon=0.5)
+    with pytest.warns(UnpaidFits) as caught:
+        GridSearchCV(model, {"regressor__fence_share": [0.2, 0.4]}, cv=3).fit(*table)
+    said = [str(one.message) for one in caught if one.category is UnpaidFits]
+    assert [text.split(" of ")[0] for text in said] == [f"fit {i}" for i in range(2, 8)]
+    assert "up to epsilon 3.5 and delta 7e-06" in said[-1]
+
+
+def test_fits_that_a_ledger_pays_for_are_not_warned_about(table, payer):
+    model = PrivateRegressor(regressor="winsorized_least_squares", ledger=payer(9.0), schema=SCHEMA)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnpaidFits)
+        for copy in (clone(model), clone(model)):
+            copy.fit(*table)
 
 
 def test_an_estimator_that_is_not_fitted_says_so(table):
@@ -320,7 +426,8 @@ def test_a_ledger_in_memory_does_not_go_to_other_processes(table):
 @pytest.mark.slow
 def test_a_search_is_charged_for_each_fold_and_the_refit(table, payer):
     ledger = payer(10.0)
-    model = PrivateRegressor(ledger=ledger, schema=SCHEMA, epsilon=1.0)
+    line = "winsorized_least_squares"
+    model = PrivateRegressor(regressor=line, ledger=ledger, schema=SCHEMA, epsilon=1.0)
     search = GridSearchCV(model, {"regressor__fence_share": [0.2, 0.4]}, cv=3).fit(*table)
     assert len(charges(ledger)) == 2 * 3 + 1
     assert search.best_estimator_.certificate_.private
@@ -403,7 +510,9 @@ def test_of_a_categorical_target_trees_predict_the_probability(table):
     assert np.mean((predicted > 0.5) == (y > 0)) > 0.8
 
 
-def test_advice_to_impute_comes_with_what_that_would_release():
+def test_missing_values_without_a_schema_are_answered_by_dpkits_own_advice():
     with pytest.raises(ValueError, match="contains NaN") as caught:
         PrivateRegressor(regressor="mean").fit([[np.nan], [1.0]], [0.0, 1.0])
-    assert "no certificate covers" in " ".join(caught.value.__notes__)
+    assert "missing = 'drop'" in str(caught.value)
+    assert "no certificate covers" in str(caught.value)
+    assert "HistGradientBoosting" not in str(caught.value)

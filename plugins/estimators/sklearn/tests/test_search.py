@@ -10,7 +10,7 @@ import pytest
 from dpkit_check import run_checks
 from dpkit_check.audit import clopper_pearson
 from dpkit_command_ledger.audit import audit
-from dpkit_sklearn import ExactScore, PrivateClassifier, PrivateRegressor, PrivateSearchCV
+from dpkit_sklearn import ExactScore, PrivateClassifier, PrivateRegressor, PrivateSearchCV, UnpaidFits
 from dpkit_sklearn.folds import (
     EMPTY,
     LEAST_RECORDS,
@@ -68,6 +68,7 @@ DEPARTURES = {
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(f"ignore::{ExactScore.__module__}.{ExactScore.__name__}")
+@pytest.mark.filterwarnings(f"ignore::{UnpaidFits.__module__}.{UnpaidFits.__name__}")
 @parametrize_with_checks(
     [
         PrivateSearchCV(
