@@ -14,7 +14,6 @@ from dpkit_core import (
     Randomness,
     Registry,
     Schema,
-    SparseDataset,
     StreamedDataset,
     Sum,
     compose,
@@ -108,7 +107,11 @@ def table(loss):
     X = rng.normal(size=(600, 3))
     y = X[:, 0] + 0.1 * rng.normal(size=600)
     # Classes and categories are small whole numbers, which are everywhere.
-    by_loss = {"logistic": (y > 0) + 0.0, "softmax": np.array(["low", "mid", "high"])[np.digitize(y, [-0.5, 0.5])], "poisson": np.abs(y)}
+    by_loss = {
+        "logistic": (y > 0) + 0.0,
+        "softmax": np.array(["low", "mid", "high"])[np.digitize(y, [-0.5, 0.5])],
+        "poisson": np.abs(y),
+    }
     return X, by_loss.get(loss, y)
 
 
