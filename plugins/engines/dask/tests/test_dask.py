@@ -3,8 +3,9 @@
 import os
 import signal
 import threading
-from pathlib import Path
 
+import dask
+import dask.dataframe
 import distributed
 import numpy as np
 import pandas as pd
@@ -26,6 +27,12 @@ N = 1500
 def cluster():
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as started:
         yield started
+
+
+@pytest.fixture
+def impatient():
+    with dask.config.set({"distributed.comm.timeouts.connect": "3s"}):
+        yield
 
 
 @pytest.fixture
@@ -60,15 +67,16 @@ def in_memory(folder, schema):
 
 
 CASES = {
+    "boosted_trees": {"trees": 30},
     "mean": {},
     "adassp": {},
     "boosted_adassp": {"rounds": 4},
     "winsorized_least_squares": {"refits": 3},
     "frank_wolfe": {"rounds": 3},
-    "boosted_trees": {"trees": 30},
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("regressor", CASES)
 def test_a_release_is_the_one_of_memory(regressor, engine, folder):
     schema = schema_of()
@@ -79,6 +87,7 @@ def test_a_release_is_the_one_of_memory(regressor, engine, folder):
         assert document(plan, data) == document(plan, in_memory(folder, schema))
 
 
+@pytest.mark.slow
 def test_a_selection_is_the_one_of_memory(engine, folder):
     schema = schema_of()
     pipeline = compose(scorer="correlation", selector="peel", regressor="boosted_trees")
@@ -87,12 +96,28 @@ def test_a_selection_is_the_one_of_memory(engine, folder):
         assert document(plan, data) == document(plan, in_memory(folder, schema))
 
 
+@pytest.mark.slow
+def test_a_dask_dataframe_is_a_table(engine, folder):
+    schema = schema_of()
+    plan = compose(regressor="mean").plan(schema, Budget(3.0, 1e-6))
+    frame = dask.dataframe.from_pandas(pq.read_table(folder).to_pandas(), npartitions=3)
+    with engine.open(frame, schema) as data:
+        assert len(data.parts) == 3
+        assert document(plan, data) == document(plan, in_memory(folder, schema))
+
+
+@pytest.mark.slow
 def test_columns_without_bounds_and_missing_values_are_those_of_memory(engine, folder):
     table = pq.read_table(folder / "1.parquet").to_pandas()
     table.loc[::7, "b"] = np.nan
     table.loc[::5, "a"] = np.nan
     table.to_parquet(folder / "1.parquet")
-    columns = [Column("a", missing="indicator"), Column("b", missing="drop"), Column("c"), Column("d")]
+    columns = [
+        Column("a", missing="indicator", fill=0.0),
+        Column("b", missing="drop"),
+        Column("c"),
+        Column("d"),
+    ]
     schema = Schema(columns, Column("y"))
     plan = compose(regressor="boosted_trees", options={"regressor": {"trees": 20}}).plan(
         schema, Budget(3.0, 1e-6)
@@ -103,8 +128,7 @@ def test_columns_without_bounds_and_missing_values_are_those_of_memory(engine, f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", [0, 1, 7])
-def test_a_worker_that_is_killed_changes_no_byte(after, folder, monkeypatch):
+def test_a_worker_that_is_killed_changes_no_byte(folder, monkeypatch):
     """Killed as a tree is asked for, while its state is nowhere else."""
     schema = schema_of()
     plan = compose(regressor="boosted_trees", options={"regressor": {"trees": 25}}).plan(
@@ -118,7 +142,7 @@ def test_a_worker_that_is_killed_changes_no_byte(after, folder, monkeypatch):
 
         def counted(self, which, what, first):
             asked.append(first)
-            if len(asked) == 3 + after:
+            if len(asked) == 4:
                 os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
             answered = ordinary(self, which, what, first)
             again.extend(share for share in answered if share is None)
@@ -131,18 +155,19 @@ def test_a_worker_that_is_killed_changes_no_byte(after, folder, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_cluster_that_is_lost_fails_the_run_by_itself(folder):
+def test_a_cluster_that_is_lost_fails_the_run_by_itself(folder, impatient):
     schema = schema_of()
     plan = compose(regressor="boosted_trees", options={"regressor": {"trees": 1000}}).plan(
         schema, Budget(3.0, 1e-6)
     )
     cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None)
-    with pytest.raises(EngineFailed, match="the engine that has the records failed while regressor"):
-        with DaskEngine(cluster.scheduler_address).open(folder, schema) as data:
-            threading.Timer(2.0, cluster.close).start()
+    with DaskEngine(cluster.scheduler_address).open(folder, schema) as data:
+        threading.Timer(2.0, cluster.close).start()
+        with pytest.raises(EngineFailed, match="the engine that has the records failed while regressor"):
             plan.run(data, randomness=Randomness.from_seed(5))
 
 
+@pytest.mark.slow
 def test_states_are_made_again_from_the_list_of_changes(engine, folder):
     schema = schema_of()
     with engine.open(folder, schema) as data:
@@ -188,6 +213,7 @@ def test_a_question_that_comes_twice_has_one_answer(folder):
     assert records._HELD == {}
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_the_first_part_is_told_without_its_values(engine, folder):
     table = pq.read_table(folder / "3.parquet").to_pandas()
     table.loc[5, "c"] = np.inf
@@ -196,6 +222,7 @@ def test_what_is_wrong_with_the_first_part_is_told_without_its_values(engine, fo
         pass
 
 
+@pytest.mark.slow
 def test_parts_that_need_the_records_in_one_place_are_refused_before_anything_is_spent(engine, folder):
     schema = schema_of()
     with engine.open(folder, schema) as data:
@@ -207,18 +234,21 @@ def test_parts_that_need_the_records_in_one_place_are_refused_before_anything_is
             data.dense()
 
 
+@pytest.mark.slow
 def test_a_unit_is_refused(engine, folder):
     schema = Schema([Column("b")], Column("y"), unit=Unit("a", most_records=2))
     with pytest.raises(Unsuitable, match="may be in several"), engine.open(folder, schema):
         pass
 
 
+@pytest.mark.slow
 def test_a_table_that_others_cannot_open_is_refused(engine):
-    table = pd.DataFrame(dict.fromkeys([*FEATURES, "y"], [1.0]))
+    table = pd.DataFrame({name: [1.0] for name in [*FEATURES, "y"]})
     with pytest.raises(InvalidData, match="cannot be read in parts"), engine.open(table, schema_of()):
         pass
 
 
+@pytest.mark.slow
 def test_a_part_that_changes_is_noticed(engine, folder):
     schema = schema_of()
     with engine.open(folder, schema) as data:
@@ -231,10 +261,10 @@ def len_of(block):
     return np.array(len(block))
 
 
-def test_a_cluster_that_is_not_there_is_said_to_be():
-    with pytest.raises(EngineFailed, match="does not answer"):
-        with DaskEngine("tcp://127.0.0.1:9").open(Path("docs/data/diamonds.parquet"), schema_of()):
-            pass
+def test_a_cluster_that_is_not_there_is_said_to_be(impatient):
+    nowhere = DaskEngine("tcp://127.0.0.1:9").open("docs/data/diamonds.parquet", schema_of())
+    with pytest.raises(EngineFailed, match="does not answer"), nowhere:
+        pass
 
 
 def test_it_is_found_by_its_name():
