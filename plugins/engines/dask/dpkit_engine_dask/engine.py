@@ -96,7 +96,7 @@ class DaskEngine:
                 yield client
             return
         with answers():
-            cluster = _DASK.LocalCluster(n_workers=self.workers, threads_per_worker=1, dashboard_address=None)
+            cluster = _DASK.LocalCluster(n_workers=self.workers, threads_per_worker=1, dashboard_address=":0")
         with cluster, _DASK.Client(cluster, set_as_default=False) as client:
             yield client
 

@@ -25,7 +25,7 @@ N = 1500
 
 @pytest.fixture(scope="module")
 def cluster():
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as started:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as started:
         yield started
 
 
@@ -138,7 +138,7 @@ def test_a_worker_that_is_killed_changes_no_byte(folder, monkeypatch):
     asked, again = [], []
     ordinary = records.KeptThere._asked
 
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
 
         def counted(self, which, what, first):
             asked.append(first)
@@ -160,7 +160,7 @@ def test_a_cluster_that_is_lost_fails_the_run_by_itself(folder, impatient):
     plan = compose(regressor="boosted_trees", options={"regressor": {"trees": 1000}}).plan(
         schema, Budget(3.0, 1e-6)
     )
-    cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None)
+    cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0")
     with DaskEngine(cluster.scheduler_address).open(folder, schema) as data:
         threading.Timer(2.0, cluster.close).start()
         with pytest.raises(EngineFailed, match="the engine that has the records failed while regressor"):
