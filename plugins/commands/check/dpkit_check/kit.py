@@ -22,6 +22,7 @@ from dpkit_check.attacks import (
     forms,
     laws,
     outcomes,
+    persons,
     samples,
     sensitivity,
     shapes,
@@ -214,6 +215,7 @@ _ATTACKS = (
     answers,
     samples,
     outcomes,
+    persons,
     digits,
     budget,
 )

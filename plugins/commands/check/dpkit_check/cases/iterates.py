@@ -57,6 +57,10 @@ class IterateCase:
         scores: Vector = self.part.prepare(iterate, StagePlan(()), self._meter)(())
         return scores
 
+    def scores_at(self, weights: Vector, intercept: float, data: Dataset) -> Vector:
+        """Return the scores of a table's iterate at some weights, and the 0 of *none*."""
+        return np.append(self.scores(reference_state(data, weights, intercept, self.facts)), 0.0)
+
     @property
     def components(self) -> int:
         """How many components it reads its scores off; 0 where it reads none."""
