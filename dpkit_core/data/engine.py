@@ -14,6 +14,7 @@ A share is as private as the records. An engine is trusted as this process is, a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -31,6 +32,16 @@ class Elsewhere(AnyDataset, Protocol):
     def engine(self) -> str:
         """The name of the engine that has them."""
         ...
+
+
+def trusted(batches: Sequence[AnyDataset]) -> tuple[str, ...]:
+    """Return what a certificate assumes about where the records were; a sentence for each engine."""
+    engines = dict.fromkeys(batch.engine for batch in batches if isinstance(batch, Elsewhere))
+    return tuple(
+        f"those who run {engine}, where the records were, and the network to it are trusted as the process "
+        "is that drew the noise"
+        for engine in engines
+    )
 
 
 class Engine(Protocol):

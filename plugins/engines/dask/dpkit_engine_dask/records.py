@@ -24,8 +24,9 @@ from distributed import KilledWorker
 from distributed.comm.core import CommClosedError
 
 from dpkit_core import Dataset
+from dpkit_core.data.source import tried
 from dpkit_core.data.sums import State, Sum, total
-from dpkit_core.errors import EngineFailed, InvalidData
+from dpkit_core.errors import DpkitError, EngineFailed, InvalidData
 
 if TYPE_CHECKING:
     from dpkit_core import Block, Feature, Integers, Kept, Schema
@@ -46,15 +47,26 @@ Share = tuple[int, "Integers"]
 Part = Dataset | InvalidData
 
 
+#: What the client raises when workers or the scheduler are gone.
+GONE = (KilledWorker, CommClosedError, CancelledError, FutureCancelledError, OSError)
+
+
 @contextmanager
 def answers() -> Iterator[None]:
     """Report that a cluster does not answer as a failure of the engine."""
     try:
         yield
-    except (KilledWorker, CommClosedError, CancelledError, FutureCancelledError, OSError) as error:
-        raise EngineFailed(
+    except GONE as error:
+        raise _explained(error) from error
+
+
+def _explained(error: BaseException) -> DpkitError:
+    """Return what happened, without the words of a library that may quote records."""
+    if isinstance(error, GONE):
+        return EngineFailed(
             f"the Dask cluster does not answer ({type(error).__name__}); see what became of its workers"
-        ) from error
+        )
+    return InvalidData(f"a part of the table cannot be read: computing it raised {type(error).__name__}")
 
 
 def read_source(source: Source, schema: Schema) -> Part:
@@ -104,8 +116,8 @@ class DaskDataset:
         InvalidData
             If the records of a part are not what the schema says: what is wrong with the first such part.
         """
-        with answers():
-            found = client.gather([client.submit(_records, part, pure=False) for part in parts])
+        asked = [client.submit(_records, part, pure=False) for part in parts]
+        found: list[int | InvalidData] = tried(lambda: client.gather(asked), _explained)
         sizes = []
         for size in found:
             if isinstance(size, InvalidData):

@@ -15,6 +15,7 @@ import pytest
 from dpkit_engine_dask import DaskEngine, records
 
 from dpkit_core import Budget, Column, Dataset, Randomness, Schema, Unit, compose, open_source
+from dpkit_core.data.engine import Elsewhere
 from dpkit_core.errors import EngineFailed, InvalidData, Unsuitable
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource
@@ -59,7 +60,13 @@ def schema_of(bounds=(-3.0, 4.0)):
 
 
 def document(plan, data):
-    return plan.run(data, randomness=Randomness.from_seed(5)).to_document()
+    """Return the release without what it assumes of the cluster."""
+    released = plan.run(data, randomness=Randomness.from_seed(5)).to_document()
+    assumed = released["certificate"]["assumptions"]
+    trusted = [sentence for sentence in assumed if sentence.startswith("those who run dask")]
+    assert len(trusted) == isinstance(data, Elsewhere)
+    released["certificate"]["assumptions"] = [each for each in assumed if each not in trusted]
+    return released
 
 
 def in_memory(folder, schema):
@@ -104,6 +111,22 @@ def test_a_dask_dataframe_is_a_table(engine, folder):
     with engine.open(frame, schema) as data:
         assert len(data.parts) == 3
         assert document(plan, data) == document(plan, in_memory(folder, schema))
+
+
+@pytest.mark.slow
+def test_what_computes_a_dask_dataframe_is_not_quoted(engine):
+    frame = dask.dataframe.from_map(broken, range(2), meta=pd.DataFrame({"y": [1.0]}))
+    with (
+        pytest.raises(InvalidData, match="computing it raised KeyError") as caught,
+        engine.open(frame, schema_of()),
+    ):
+        pass
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def broken(number):
+    raise KeyError("secret")
 
 
 @pytest.mark.slow
