@@ -118,8 +118,7 @@ class Intervals:
             "released bounds, best from these features, clipped to theirs, over the population of the "
             "records. They count the noise and the sampling of records, and cost no budget.",
             "They take residuals to be independent and of equal variance: where these spread with a feature, "
-            "its interval held the truth in 68 to 80 of 100 tables, not in 95. They say nothing of features "
-            "that were not selected.",
+            "its interval holds the truth less often. They say nothing of features that were not selected.",
             *(() if np.isfinite(self.bounds).all() else weak),
         )
 
