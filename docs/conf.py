@@ -48,6 +48,9 @@ nitpick_ignore = [
     # The types of a part, and of the settings of its plan.
     ("py:class", "dpkit_core.pipeline.parts.C_co"),
     ("py:class", "dpkit_core.protocols.S"),
+    # What is kept of records is whatever a part likes.
+    ("py:class", "dpkit_core.data.sums.State"),
+    ("py:class", "State"),
     # What a forecast and a tree are told or made of, without a page of their own.
     ("py:class", "dpkit_core.pipeline.forecasts.StageForecast"),
     ("py:class", "Outcome"),  # a literal

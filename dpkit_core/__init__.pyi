@@ -9,6 +9,7 @@ from .data.dataset import Dataset as Dataset
 from .data.dataset import SparseDataset as SparseDataset
 from .data.dataset import StreamedDataset as StreamedDataset
 from .data.features import Feature as Feature
+from .data.kept import Kept as Kept
 from .data.schema import Column as Column
 from .data.schema import Schema as Schema
 from .data.schema import Unit as Unit

@@ -167,6 +167,10 @@ class PartFailed(BudgetSpent):
     """A part that raised while it ran. Whether it does may depend on the data, so the run is charged."""
 
 
+class EngineFailed(BudgetSpent):
+    """An engine that lost the records while a part asked for sums over them."""
+
+
 class ReleaseNotWritten(BudgetSpent):
     """A release that is paid for and could not be written to its file."""
 

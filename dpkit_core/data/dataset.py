@@ -12,6 +12,7 @@ import contextlib
 import numbers
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import attrs
@@ -21,21 +22,22 @@ import numpy.typing as npt
 from dpkit_core.arrays import Booleans, Integers, Matrix, Vector
 from dpkit_core.data.features import Feature, Written, wanted
 from dpkit_core.data.fields import numbered
+from dpkit_core.data.kept import Kept, KeptHere, rows_kept
 from dpkit_core.data.matching import require_columns
 from dpkit_core.data.rules import complete, filled, transformed
 from dpkit_core.data.schema import Schema, Unit
 from dpkit_core.data.source import is_frame
 from dpkit_core.data.sums import (
     Block,
-    MappedRecords,
     SparseBlock,
+    State,
     Sum,
-    Summable,
+    pieces,
     regrouped,
-    rows_of,
+    shares,
     total,
 )
-from dpkit_core.data.units import Hashes, Kept, Roster, contents, contents_of_sparse
+from dpkit_core.data.units import Hashes, Roster, Truncation, contents, contents_of_sparse
 from dpkit_core.errors import InvalidData
 from dpkit_core.text import some_of
 
@@ -92,23 +94,14 @@ class AnyDataset(Protocol):
         """How many records there are; private, unless the schema gives it."""
         ...
 
-    def sum(self, what: Sum, /) -> Integers:
+    def sum(self, what: Sum[Block], /) -> Integers:
         """Return the total over all records, exactly: int64, or Python's whole numbers where need be."""
         ...
 
-    def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
-        """Return the records with other features: ``rows`` makes ``columns`` of them from each block.
+    def keep(self, make: Callable[[Block], State], /) -> Kept[State]:
+        """Keep something of each record for later sums, where the records are.
 
-        For statistics that are computed repeatedly. Each row is a function of its record; a dataset in memory
-        keeps the rows, other forms compute them again for each sum.
-        """
-        ...
-
-    def blocks(self, rows: int, /) -> Iterator[Block]:
-        """Yield all records, at most ``rows`` at a time, always in the same order.
-
-        For parts that keep a little of each record. What they keep is as private as the records, and takes
-        memory that grows with their number.
+        ``make`` returns what is kept of the records of a block: of each, a function of that record.
         """
         ...
 
@@ -172,19 +165,8 @@ class Members:
 
     def kept(self, contents: Hashes) -> Booleans:
         """Return which records are kept."""
-        kept = Kept(self.codes, contents, self.roster.hashes(), self.most)
-        return kept.in_a_pass()(self.codes, contents)
-
-
-def _sum(data: AnyDataset, what: Sum, /) -> Integers:
-    """Return the total over all records, exactly, by one pass over the columns in use."""
-    blocks = data.blocks(what.records_at_once(len(data.features)))
-    return total(what, data.records, ((len(block), what.of(block)) for block in blocks))
-
-
-def _mapped(data: AnyDataset, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
-    """Return the records with ``columns`` other features, made anew for each sum."""
-    return MappedRecords(data, rows)
+        truncation = Truncation(self.codes, contents, self.roster.hashes(), self.most)
+        return truncation.in_a_pass()(self.codes, contents)
 
 
 def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
@@ -418,20 +400,18 @@ class Dataset:
         """How many records there are."""
         return len(self.y)
 
-    sum = _sum
+    def sum(self, what: Sum[Block], /) -> Integers:
+        """Return the total over all records, exactly."""
+        blocks = self._blocks(what.records_at_once(len(self.features)))
+        return total(what, self.records, shares(what.of, blocks))
 
-    def map(self, rows: Callable[[Block], Matrix], columns: int, /) -> Summable:
-        """Return the records with ``columns`` other features, computed once and kept."""
-        blocks = self.blocks(rows_of(columns + self.X.shape[1]))
-        mapped = _gathered(
-            (Block(rows(block), block.y) for block in blocks), np.empty((self.records, columns))
-        )
-        features = tuple(Feature(f"{j}", f"{j}") for j in range(columns))
-        return attrs.evolve(self, X=_read_only(mapped.X), features=features)
+    def keep(self, make: Callable[[Block], State], /) -> Kept[State]:
+        """Keep something of each record, in memory from now on."""
+        blocks = partial(self._blocks, rows_kept(len(self.features)))
+        return KeptHere.of(blocks, make, self.records, held=True)
 
-    def blocks(self, rows: int) -> Iterator[Block]:
-        """Yield all records, at most ``rows`` at a time."""
-        return regrouped([Block(self.X, self.y)], rows)
+    def _blocks(self, rows: int) -> Iterator[Block]:
+        return pieces(Block(self.X, self.y), rows)
 
     def select(self, indices: Sequence[int], /) -> Dataset:
         """Return the dataset with only these feature columns, in this order."""
@@ -512,28 +492,26 @@ class SparseDataset:
         """How many records there are."""
         return len(self.y)
 
-    def sum(self, what: Sum, /) -> Integers:
+    def sum(self, what: Sum[Block], /) -> Integers:
         """Return the total over all records, exactly; dense blocks are made where zeros cannot be skipped."""
-        if (of := what.of_sparse) is None:
-            return _sum(self, what)
-        pieces = self._pieces(what.most_records)
-        return total(what, self.records, ((len(piece), of(piece)) for piece in pieces))
+        if (of := what.of_sparse) is not None:
+            return total(what, self.records, shares(of, self._sparse_blocks(what.most_records)))
+        blocks = self._blocks(what.records_at_once(len(self.features)))
+        return total(what, self.records, shares(what.of, blocks))
 
-    map = _mapped
+    def keep(self, make: Callable[[Block], State], /) -> Kept[State]:
+        """Keep something of each record, made from dense blocks anew at each sum, until it is changed."""
+        blocks = partial(self._blocks, rows_kept(len(self.features)))
+        return KeptHere.of(blocks, make, self.records, held=False)
 
-    def blocks(self, rows: int) -> Iterator[Block]:
-        """Yield all records, at most ``rows`` at a time, which are dense for that time."""
-        for piece in self._pieces(rows):
+    def _blocks(self, rows: int) -> Iterator[Block]:
+        for piece in self._sparse_blocks(rows):
             yield Block(np.asarray(piece.X.toarray(order="C"), dtype=np.float64), piece.y)
 
-    def _pieces(self, rows: int) -> Iterator[SparseBlock]:
-        if self.records <= rows:
-            yield SparseBlock(self.X, self.y)
-            return
-        by_row = self.X.tocsr()
-        for start in range(0, self.records, rows):
-            piece = slice(start, start + rows)
-            yield SparseBlock(by_row[piece], self.y[piece])
+    def _sparse_blocks(self, rows: int) -> Iterator[SparseBlock]:
+        if self.records <= rows:  # in the format that they have
+            return iter([SparseBlock(self.X, self.y)])
+        return pieces(SparseBlock(self.X.tocsr(), self.y), rows)
 
     def select(self, indices: Sequence[int], /) -> SparseDataset:
         """Return the sparse dataset with only these feature columns, in this order."""
@@ -648,20 +626,20 @@ class StreamedDataset:
                 members.append(codes)
                 hashes.append(contents(block.X, block.y))
         _require_rows(records)
-        kept: Kept | None = None
+        truncation: Truncation | None = None
         if schema.unit is not None:
             everyone = np.concatenate(members), np.concatenate(hashes)
-            kept = Kept(*everyone, roster.hashes(), schema.unit.most_records)
-            records = kept.records
+            truncation = Truncation(*everyone, roster.hashes(), schema.unit.most_records)
+            records = truncation.records
             members.clear()
             hashes.clear()
 
         def of_units(features: tuple[Feature, ...]) -> Iterator[Block]:
-            if kept is None:
+            if truncation is None:
                 yield from (block for block, _ in read(features))
                 return
             # Which records are kept depends on all columns, and on nothing that an earlier pass saw of them.
-            keeps = kept.in_a_pass()
+            keeps = truncation.in_a_pass()
             columns = [schema.features.index(feature) for feature in features]
             for block, codes in read(schema.features):
                 keep = keeps(codes, contents(block.X, block.y))
@@ -687,10 +665,17 @@ class StreamedDataset:
         """The names of the features, in order."""
         return tuple(feature.name for feature in self.features)
 
-    sum, map = _sum, _mapped
+    def sum(self, what: Sum[Block], /) -> Integers:
+        """Return the total over all records, exactly, by one pass over the columns in use."""
+        blocks = self._blocks(what.records_at_once(len(self.features)))
+        return total(what, self.records, shares(what.of, blocks))
 
-    def blocks(self, rows: int) -> Iterator[Block]:
-        """Yield all records, at most ``rows`` at a time, by one pass."""
+    def keep(self, make: Callable[[Block], State], /) -> Kept[State]:
+        """Keep something of each record, made by a pass at each sum, until it is changed."""
+        blocks = partial(self._blocks, rows_kept(len(self.features)))
+        return KeptHere.of(blocks, make, self.records, held=False)
+
+    def _blocks(self, rows: int) -> Iterator[Block]:
         return regrouped(self.read(self.features), rows)
 
     def select(self, indices: Sequence[int], /) -> StreamedDataset:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import mmap
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
@@ -77,6 +77,15 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Release what is held open, such as a snapshot; the source cannot be read afterwards."""
+        ...
+
+
+@runtime_checkable
+class DivisibleSource(Source, Protocol):
+    """A table in parts that other processes can read: they can be pickled, and hold no record."""
+
+    def parts(self) -> Sequence[Source]:
+        """Return sources of the same columns, whose records are those of the table together, in order."""
         ...
 
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 import attrs
 import numpy as np
@@ -60,6 +60,9 @@ class Block:
     def __len__(self) -> int:
         return len(self.y)
 
+    def __getitem__(self, part: slice, /) -> Block:
+        return Block(np.ascontiguousarray(self.X[part]), self.y[part])
+
 
 @attrs.frozen(eq=False)
 class SparseBlock:
@@ -71,6 +74,20 @@ class SparseBlock:
     def __len__(self) -> int:
         return len(self.y)
 
+    def __getitem__(self, part: slice, /) -> SparseBlock:
+        return SparseBlock(self.X[part], self.y[part])
+
+
+class Sliceable(Protocol):
+    """Something of some records, in their order: a slice is the same of some of them."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice, /) -> Self: ...
+
+
+State = TypeVar("State", bound=Sliceable)
+
 
 def rows_of(columns: int, numbers: int = BLOCK) -> int:
     """Return how many records of ``columns`` features and a target hold ``numbers`` numbers, or 1."""
@@ -78,15 +95,15 @@ def rows_of(columns: int, numbers: int = BLOCK) -> int:
 
 
 @attrs.frozen(eq=False)
-class Sum:
-    """What to add up over the records of a dataset.
+class Sum(Generic[State]):
+    """What to add up over the records of a dataset, or over what is kept of them.
 
     Attributes
     ----------
     of
-        Maps a block to the sum over its records, an array of whole numbers (of any type; float64 is exact
-        here) that is additive: each record's share is a function of that record. Blocks have one record at
-        least.
+        Maps a block, or what is kept of one, to the sum over its records, an array of whole numbers (of any
+        type; float64 is exact here) that is additive: each record's share is a function of that record.
+        Blocks have one record at least.
     shape
         Of that array; public.
     bound
@@ -104,7 +121,7 @@ class Sum:
     [2, 3]
     """
 
-    of: Callable[[Block], Integers]
+    of: Callable[[State], Integers]
     shape: tuple[int, ...] = attrs.field(converter=frozen_tuple)
     bound: int = attrs.field(
         validator=[attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(EXACT)]
@@ -121,15 +138,15 @@ class Sum:
         return min(self.most_records, rows_of(columns, max(BLOCK, 4 * math.prod(self.shape))))
 
 
-class Summable(Protocol):
-    """Records that can be added up."""
+class Summable(Protocol[State]):
+    """Records that can be added up, or what is kept of them."""
 
-    def sum(self, what: Sum, /) -> Integers:
+    def sum(self, what: Sum[State], /) -> Integers:
         """Return the total over all records, exactly: int64, or Python's whole numbers where need be."""
         ...
 
 
-def total(what: Sum, records: int, shares: Iterable[tuple[int, Integers]]) -> Integers:
+def total(what: Sum[Any], records: int, shares: Iterable[tuple[int, Integers]]) -> Integers:
     """Return the sum of ``shares``, each with its number of ``records``, exactly.
 
     Raises
@@ -149,7 +166,7 @@ def total(what: Sum, records: int, shares: Iterable[tuple[int, Integers]]) -> In
     return np.zeros(what.shape, dtype=kind) if result is None else result
 
 
-def _whole(share: npt.NDArray[Any], what: Sum, records: int) -> npt.NDArray[np.int64]:
+def _whole(share: npt.NDArray[Any], what: Sum[Any], records: int) -> npt.NDArray[np.int64]:
     limit = what.bound * records
     # A comparison with NaN is false, and so is one with what has no order.
     if share.shape != what.shape or share.dtype.kind not in "biuf":
@@ -167,6 +184,16 @@ def _whole(share: npt.NDArray[Any], what: Sum, records: int) -> npt.NDArray[np.i
     return whole
 
 
+def shares(of: Callable[[State], Integers], states: Iterable[State]) -> Iterator[tuple[int, Integers]]:
+    """Yield how many records each of ``states`` is of, and what they add up to, as for ``total``."""
+    return ((len(state), of(state)) for state in states)
+
+
+def pieces(state: State, rows: int) -> Iterator[State]:
+    """Yield slices of at most ``rows`` records, in order."""
+    return (state[start : start + rows] for start in range(0, len(state), rows))
+
+
 def regrouped(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
     """Yield the records of ``blocks``, in blocks of at most ``rows`` that lie row by row in memory.
 
@@ -176,35 +203,13 @@ def regrouped(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
     for block in blocks:
         held.append(block)
         if sum(map(len, held)) >= rows:
-            yield from _pieces(_joined(held), rows)
+            yield from pieces(_joined(held), rows)
             held = []
     if held:
-        yield from _pieces(_joined(held), rows)
+        yield from pieces(_joined(held), rows)
 
 
 def _joined(blocks: list[Block]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     return Block(np.concatenate([b.X for b in blocks]), np.concatenate([b.y for b in blocks]))
-
-
-def _pieces(block: Block, rows: int) -> Iterator[Block]:
-    for start in range(0, len(block), rows):
-        piece = slice(start, start + rows)
-        yield Block(np.ascontiguousarray(block.X[piece]), block.y[piece])
-
-
-@attrs.frozen(eq=False)
-class MappedRecords:
-    """Records whose features are replaced by a function of each record, computed anew for each sum."""
-
-    data: Summable
-    rows: Callable[[Block], Matrix]
-
-    def sum(self, what: Sum, /) -> Integers:
-        """Return the total over all records, exactly."""
-
-        def of(block: Block) -> Integers:
-            return what.of(Block(self.rows(block), block.y))
-
-        return self.data.sum(Sum(of, what.shape, what.bound))

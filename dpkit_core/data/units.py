@@ -130,8 +130,8 @@ def _mixed(numbers: Hashes) -> Hashes:
     return z ^ (z >> np.uint64(31))
 
 
-class Kept:
-    """Which records are kept: how many of each unit and content.
+class Truncation:
+    """Which records are kept of each unit: how many of each content.
 
     Parameters
     ----------
@@ -145,8 +145,8 @@ class Kept:
     Examples
     --------
     >>> codes, contents = np.array([0, 0, 1]), np.array([7, 7, 7], np.uint64)
-    >>> kept = Kept(codes, contents, np.array([1, 2], np.uint64), most=1)
-    >>> kept.in_a_pass()(codes, contents).tolist()
+    >>> truncation = Truncation(codes, contents, np.array([1, 2], np.uint64), most=1)
+    >>> truncation.in_a_pass()(codes, contents).tolist()
     [True, False, True]
     """
 

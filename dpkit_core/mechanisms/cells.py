@@ -165,7 +165,7 @@ def _of_steps(noise_multiplier: float, steps: int) -> float:
 
 def private_cells(
     meter: Meter,
-    data: Summable,
+    data: Summable[Block],
     columns: Sequence[int | None],
     bounds: Sequence[tuple[float, float] | None],
     *,
@@ -201,11 +201,11 @@ def private_cells(
     noise = noise_multiplier * sensitivity
 
     def released(
-        edges: Sequence[Vector], kept: Sequence[Integers], cells: int, multiplier: float
+        edges: Sequence[Vector], counted: Sequence[Integers], cells: int, multiplier: float
     ) -> list[Vector]:
         counts = np.zeros((planned, cells))
         if columns:
-            counts[: len(columns)] = data.sum(_counts(columns, edges, kept, cells))
+            counts[: len(columns)] = data.sum(_counts(columns, edges, counted, cells))
         noisy = meter.gaussian(counts, sensitivity=sensitivity, noise_multiplier=multiplier)
         return list(noisy[: len(columns)])
 
@@ -288,22 +288,29 @@ def _after(
 
 
 def _counts(
-    columns: Sequence[int | None], edges: Sequence[Vector], kept: Sequence[Integers], cells: int
-) -> Sum:
-    """Return the sum that counts the records in the kept cells of each column."""
+    columns: Sequence[int | None], edges: Sequence[Vector], counted: Sequence[Integers], cells: int
+) -> Sum[Block]:
+    """Return the sum that counts the records in some cells of each column."""
     inner = [column[1:-1] for column in edges]
+    of = functools.partial(_count, columns=columns, inner=inner, counted=counted, cells=cells)
+    return Sum(of, (len(columns), cells), bound=1)
 
-    def count(block: Block) -> Integers:
-        rows = []
-        for column, between, chosen in zip(columns, inner, kept, strict=True):
-            values = block.y if column is None else block.X[:, column]
-            found = np.searchsorted(between, values, side="left")
-            row = np.zeros(cells, dtype=np.int64)
-            row[: chosen.size] = np.bincount(found, minlength=between.size + 1)[chosen]
-            rows.append(row)
-        return np.array(rows, dtype=np.int64)
 
-    return Sum(count, (len(columns), cells), bound=1)
+def _count(
+    block: Block,
+    columns: Sequence[int | None],
+    inner: Sequence[Vector],
+    counted: Sequence[Integers],
+    cells: int,
+) -> Integers:
+    rows = []
+    for column, between, chosen in zip(columns, inner, counted, strict=True):
+        values = block.y if column is None else block.X[:, column]
+        found = np.searchsorted(between, values, side="left")
+        row = np.zeros(cells, dtype=np.int64)
+        row[: chosen.size] = np.bincount(found, minlength=between.size + 1)[chosen]
+        rows.append(row)
+    return np.array(rows, dtype=np.int64)
 
 
 def _between(lower: float, upper: float) -> Vector:

@@ -97,6 +97,7 @@ from __future__ import annotations
 
 import functools
 import math
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import attrs
@@ -222,7 +223,7 @@ def fences_event(epsilon: float, neighboring: Neighboring, columns: int = 1) -> 
 
 def private_fences(
     meter: Meter,
-    data: Summable,
+    data: Summable[Block],
     values: Values,
     *,
     epsilon: float,
@@ -332,7 +333,7 @@ def feature_fences(
         j: private_fences(
             meter,
             data.select([j]),
-            lambda block: block.X[:, 0],
+            _only_feature,
             epsilon=epsilon,
             neighboring=neighboring,
             constant_work=constant_work,
@@ -374,7 +375,7 @@ def target_fences(
     return private_fences(
         meter,
         data.select(()),
-        lambda block: block.y,
+        attrgetter("y"),
         epsilon=epsilon,
         neighboring=neighboring,
         constant_work=constant_work,
@@ -409,8 +410,17 @@ def table_fences(
     return features, target
 
 
+def _only_feature(block: Block) -> Vector:
+    return block.X[:, 0]
+
+
 def _distances(values: Values, center: float) -> Values:
-    return lambda block: np.abs(values(block) - center)
+    return functools.partial(_distances_to, values=values, center=center)
+
+
+def _distances_to(block: Block, values: Values, center: float) -> Vector:
+    distances: Vector = np.abs(values(block) - center)
+    return distances
 
 
 @attrs.frozen(eq=False)
@@ -424,7 +434,7 @@ class _Candidates:
 
 
 def _candidates(
-    data: Summable,
+    data: Summable[Block],
     values: Values,
     center: float,
     spread: float,
@@ -656,19 +666,19 @@ def windows(center: float, spread: float) -> tuple[Vector, Vector, Vector]:
     return np.concatenate(middles), np.concatenate(widths), np.concatenate(prices)
 
 
-def counts_outside(values: Values, middles: Vector, widths: Vector) -> Sum:
+def counts_outside(values: Values, middles: Vector, widths: Vector) -> Sum[Block]:
     """Return the sum that counts the values outside of each window ``middles +- widths``.
 
     One number for each; a record adds 0 or 1 to it. Under add/remove all of them change in one direction.
     """
-    lower, upper = middles - widths, middles + widths
+    outside = functools.partial(_outside, values=values, lower=middles - widths, upper=middles + widths)
+    return Sum(outside, middles.shape, bound=1)
 
-    def count(block: Block) -> Integers:
-        ordered = np.sort(values(block))
-        below = np.searchsorted(ordered, lower, side="left")
-        return below + (ordered.size - np.searchsorted(ordered, upper, side="right"))
 
-    return Sum(count, middles.shape, bound=1)
+def _outside(block: Block, values: Values, lower: Vector, upper: Vector) -> Integers:
+    ordered = np.sort(values(block))
+    below = np.searchsorted(ordered, lower, side="left")
+    return below + (ordered.size - np.searchsorted(ordered, upper, side="right"))
 
 
 def window_scores(outside: Integers, epsilon: float, prices: Vector, neighboring: Neighboring) -> Vector:

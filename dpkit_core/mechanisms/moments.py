@@ -81,7 +81,7 @@ def in_units(values: Matrix) -> Matrix:
 
 
 def sum_of_products(
-    data: Summable, left: Rows, right: Rows | None, shape: tuple[int, int], *, largest: float = 2.0
+    data: Summable[Block], left: Rows, right: Rows | None, shape: tuple[int, int], *, largest: float = 2.0
 ) -> Matrix:
     """Return the sum of u v^T over records, for rows u and v in units, exactly but for one rounding.
 
@@ -105,14 +105,15 @@ def sum_of_products(
     >>> sum_of_products(data, lambda block: block.X, lambda block: block.y[:, np.newaxis], (1, 1))
     array([[1.25]])
     """
-
-    def products(block: Block) -> Integers:
-        u = in_units(left(block))
-        v = u if right is None else in_units(right(block))
-        return u.T @ v
-
+    products = functools.partial(_products, left=left, right=right)
     total = data.sum(Sum(products, shape, bound=math.ceil(largest * UNITS) ** 2))
     return np.asarray(total / UNITS**2, dtype=np.float64)
+
+
+def _products(block: Block, left: Rows, right: Rows | None) -> Integers:
+    u = in_units(left(block))
+    v = u if right is None else in_units(right(block))
+    return u.T @ v
 
 
 def second_moment_sensitivity(norm: float, neighboring: Neighboring) -> float:
@@ -135,7 +136,7 @@ def second_moment_event(
 
 def gaussian_second_moment(
     meter: Meter,
-    data: Summable,
+    data: Summable[Block],
     rows: Rows,
     size: int,
     *,

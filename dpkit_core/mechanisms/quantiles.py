@@ -77,7 +77,7 @@ def reach_event(epsilon: float, neighboring: Neighboring, candidates: int) -> Ex
 
 def private_reach(
     meter: Meter,
-    data: Summable,
+    data: Summable[Block],
     magnitudes: Values,
     candidates: Vector,
     *,
@@ -125,7 +125,7 @@ def quantile_event(
 
 def private_quantile(
     meter: Meter,
-    data: Summable,
+    data: Summable[Block],
     values: Values,
     q: float,
     *,
@@ -169,17 +169,17 @@ def private_quantile(
     return float(grid[select_point(meter, scores, sensitivity, epsilon, constant_work=constant_work)])
 
 
-def counts_around(values: Values, grid: Vector) -> Sum:
+def counts_around(values: Values, grid: Vector) -> Sum[Block]:
     """Return the sum that counts values below each grid point and up to it; the last column counts all."""
+    return Sum(functools.partial(_around, values=values, grid=grid), (2, grid.size + 1), bound=1)
 
-    def count(block: Block) -> Integers:
-        ordered = np.sort(values(block))
-        counts = np.empty((2, grid.size + 1), dtype=np.int64)
-        counts[0, :-1], counts[1, :-1] = _counts_below(ordered, grid), _counts_upto(ordered, grid)
-        counts[:, -1] = ordered.size
-        return counts
 
-    return Sum(count, (2, grid.size + 1), bound=1)
+def _around(block: Block, values: Values, grid: Vector) -> Integers:
+    ordered = np.sort(values(block))
+    counts = np.empty((2, grid.size + 1), dtype=np.int64)
+    counts[0, :-1], counts[1, :-1] = _counts_below(ordered, grid), _counts_upto(ordered, grid)
+    counts[:, -1] = ordered.size
+    return counts
 
 
 def _counts_below(ordered: Vector, grid: Vector) -> Integers:
@@ -199,14 +199,14 @@ def _steps(rises: Integers, size: int) -> Integers:
     return np.repeat(np.arange(rises.size + 1), np.diff(rises, prepend=0, append=size))
 
 
-def counts_beyond(distances: Values, reach: Vector) -> Sum:
+def counts_beyond(distances: Values, reach: Vector) -> Sum[Block]:
     """Return the sum that counts the distances above each ``reach``, which increase."""
+    return Sum(functools.partial(_beyond, distances=distances, reach=reach), reach.shape, bound=1)
 
-    def count(block: Block) -> Integers:
-        ordered = np.sort(distances(block))
-        return ordered.size - np.searchsorted(ordered, reach, side="right")
 
-    return Sum(count, reach.shape, bound=1)
+def _beyond(block: Block, distances: Values, reach: Vector) -> Integers:
+    ordered = np.sort(distances(block))
+    return ordered.size - np.searchsorted(ordered, reach, side="right")
 
 
 def rank_scores(counts: Integers, q: float) -> Vector:

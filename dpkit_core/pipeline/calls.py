@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.arrays import Vector
-from dpkit_core.errors import PartFailed, PlanViolation
+from dpkit_core.errors import BudgetSpent, EngineFailed, PartFailed, PlanViolation
 from dpkit_core.pipeline.confine import at_work, confined, printed
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.pipeline.parts import Component, Part
@@ -29,8 +29,10 @@ def call(part: Part[Component], action: Callable[[], T], meter: StageMeter | Non
     ------
     PlanViolation
         If it broke its plan, whatever it made of the exception.
+    EngineFailed
+        If the engine that has the records did not answer it.
     PartFailed
-        If it raised anything.
+        If it raised anything else.
     """
     # Overflow is silent even where the caller turned warnings into errors: it depends on the data.
     with confined() as sink, at_work() as attempts, np.errstate(all="ignore"):
@@ -40,11 +42,17 @@ def call(part: Part[Component], action: Callable[[], T], meter: StageMeter | Non
             raise KeyboardInterrupt from None  # as itself, without what a part may have put into it
         except BaseException as error:
             if not (attempts or (meter is not None and meter.violated)):
-                failure = PartFailed(
+                failure: BudgetSpent = PartFailed(
                     f"{part} failed while running: nothing is released, and the planned budget counts as "
                     "spent because the failure itself may depend on the data. This is a fault of the "
                     "part: report it to its authors with the traceback of --debug"
                 )
+                if isinstance(error, EngineFailed):
+                    failure = EngineFailed(
+                        f"the engine that has the records failed while {part} was running: nothing is "
+                        "released, and the planned budget counts as spent because the failure itself may "
+                        "depend on the data. See what became of its workers before you run again"
+                    )
                 failure.add_note(f"it raised {type(error).__name__}, and printed: {printed(sink)!r}")
                 raise failure from error
             cause: BaseException | None = error

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import attrs
 
 from dpkit_core.data.dataset import NOBODY, AnyDataset, Dataset
+from dpkit_core.data.engine import Elsewhere
 from dpkit_core.data.features import Feature
 from dpkit_core.data.schema import Schema, Unit
-from dpkit_core.errors import InvalidData
+from dpkit_core.errors import InvalidData, Unsuitable
+from dpkit_core.pipeline.parts import forms_of
 from dpkit_core.pipeline.plan import Plan, Records
 from dpkit_core.text import number_of
 
@@ -35,6 +37,8 @@ def batches_for(plan: Plan, data: Records) -> tuple[AnyDataset, ...]:
         )
     for batch in given:
         _require_same_facts(plan.schema, batch)
+        if isinstance(batch, Elsewhere):
+            _require_sums(plan, batch)
         if batch.form not in plan.assembly.forms:
             raise InvalidData(
                 f"the data are {batch.form}; {plan.assembly.scorer or plan.assembly.regressor} accepts "
@@ -84,6 +88,17 @@ def _require_same_facts(schema: Schema, data: AnyDataset) -> None:
             raise InvalidData(
                 f"the dataset was made with bounds {made_with} of {name}, the plan with {planned_for}. Make "
                 "the plan from the dataset's schema"
+            )
+
+
+def _require_sums(plan: Plan, data: Elsewhere) -> None:
+    """Raise if a part needs the records in one place."""
+    assembly = plan.assembly
+    for part in (assembly.scorer, assembly.regressor):
+        if part is not None and data.form not in forms_of(part.instance):
+            raise Unsuitable(
+                f"{part} needs the records in one place, and {data.engine} adds up where they are; choose a "
+                "part that asks for sums alone, or open the table without an engine"
             )
 
 

@@ -27,6 +27,7 @@ import numpy as np
 from dpkit_core._version import __version__
 from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import AnyDataset, Dataset
+from dpkit_core.data.engine import trusted
 from dpkit_core.errors import (
     Declined,
     DpkitError,
@@ -307,7 +308,7 @@ class _Run:
             accountant=plan.accountant.name,
             events=plan.events,
             parts=plan.records,
-            assumptions=plan.assumptions,
+            assumptions=(*plan.assumptions, *trusted(self.batches)),
             randomness=self._source_of_noise(),
             arithmetic=tuple(dict.fromkeys(arithmetic)),
             schema=plan.schema,

@@ -116,6 +116,7 @@ KINDS = (
     Kind("page", "dpkit.pages"),
     Kind("report", "dpkit.reports"),
     Kind("source", "dpkit.sources"),
+    Kind("engine", "dpkit.engines"),
     Kind("ledger", "dpkit.ledgers"),
     Kind("signer", "dpkit.signers"),
     Kind("remark", "dpkit.remarks"),

@@ -70,15 +70,86 @@ def test_totals_are_the_same_in_every_form_division_and_order(name, numbers, mon
 
 
 @pytest.mark.parametrize("name", SUMS)
-def test_mapped_records_have_the_same_totals_in_every_form(name):
+@pytest.mark.parametrize("numbers", [1, 40, 2**17])
+def test_what_is_kept_has_the_same_totals_in_every_form(name, numbers, monkeypatch):
+    monkeypatch.setattr(module, "BLOCK", numbers)
     X, y = table()
 
     def rows(block):
-        return np.column_stack([block.X[:, :1] * 2, block.X[:, 1:] / 3])
+        return Block(np.column_stack([block.X[:, :1] * 2, block.X[:, 1:] / 3]), block.y)
 
-    expected = Dataset.from_arrays(np.column_stack([X[:, :1] * 2, X[:, 1:] / 3]), y, SCHEMA)
+    def changed(block):
+        return Block(np.maximum(block.X, -1), block.y)
+
+    expected = [rows(Block(X, y)), changed(rows(Block(X, y)))]
+    expected = [Dataset.from_arrays(block.X, y, SCHEMA).sum(SUMS[name]()) for block in expected]
     for data in forms(X, y):
-        assert np.array_equal(data.map(rows, D).sum(SUMS[name]()), expected.sum(SUMS[name]()))
+        kept = data.keep(rows)
+        totals = [kept.sum(SUMS[name]())]
+        kept.change(changed)
+        totals += [kept.sum(SUMS[name]()) for _ in range(2)]
+        assert all(map(np.array_equal, totals, [*expected, expected[1]]))
+
+
+def test_records_are_read_once_for_what_is_changed_and_at_each_sum_for_what_is_not():
+    X, y = table(20)
+    passes = []
+
+    def blocks():
+        passes.append(1)
+        yield X, y
+
+    kept = StreamedDataset.from_blocks(blocks, SCHEMA).keep(lambda block: np.zeros(len(block)))
+    assert len(passes) == 1
+    number = Sum(lambda state: np.array(len(state)), (), bound=1)
+    kept.sum(number)
+    kept.sum(number)
+    assert len(passes) == 3
+    kept.change(lambda state: state + 1)
+    for _ in range(3):
+        kept.sum(number)
+        kept.change(lambda state: state + 1)
+    assert len(passes) == 4
+    assert kept.sum(Sum(lambda state: state.sum(), (), bound=4)) == 4 * 20
+
+
+def test_a_change_that_fails_leaves_what_was_kept(monkeypatch):
+    monkeypatch.setattr(module, "BLOCK", 1)
+    for data in forms(*table(20)):
+        kept = data.keep(lambda block: np.zeros(len(block)))
+        seen = []
+
+        def failing(state, seen=seen):
+            seen.append(state)
+            if len(seen) == 2:
+                raise ValueError("halfway")
+            return state + 1
+
+        with pytest.raises(ValueError, match="halfway"):
+            kept.change(failing)
+        assert kept.sum(Sum(lambda state: state.sum(), (), bound=1)) == 0
+
+
+@pytest.mark.parametrize("rows", [0, 1, 21])
+def test_what_is_kept_has_a_row_for_each_record(rows):
+    data = forms(*table(20))[0]
+    with pytest.raises(PlanViolation, match="another number of rows"):
+        data.keep(lambda block: np.zeros(rows))
+    with pytest.raises(PlanViolation, match="another number of rows"):
+        data.keep(lambda block: block.y).change(lambda state: np.zeros(rows))
+
+
+def test_what_is_kept_is_cut_where_a_sum_of_its_rows_would_not_be_exact():
+    X, y = np.zeros((2**14 + 5, D)), np.zeros(2**14 + 5)
+    sizes = []
+
+    def of(state):
+        sizes.append(len(state))
+        return np.array(len(state) * 2**40, dtype=float)
+
+    total = forms(X, y)[0].keep(lambda block: block.y).sum(Sum(of, (), bound=2**40))
+    assert total == (2**14 + 5) * 2**40
+    assert max(sizes) * 2**40 <= 2**53
 
 
 @given(

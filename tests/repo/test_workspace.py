@@ -14,6 +14,7 @@ FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
 KINDS = {
     "accountants",
     "commands",
+    "engines",
     "estimators",
     "ledgers",
     "models",

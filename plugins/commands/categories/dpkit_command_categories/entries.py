@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NoReturn, Self
 
 import attrs
@@ -14,7 +14,7 @@ from dpkit_core import Block, Feature, Schema, Source, Unit
 from dpkit_core.data.encode import identifiers, labels
 from dpkit_core.data.features import Written, wanted
 from dpkit_core.data.fields import find, numbered, require_identifiers, require_kind
-from dpkit_core.data.units import Hashes, Kept, Roster, hash_of
+from dpkit_core.data.units import Hashes, Roster, Truncation, hash_of
 from dpkit_core.errors import InvalidData
 from dpkit_core.files.documents import flaw_of
 
@@ -114,8 +114,8 @@ class Entries:
         if not len(values):
             return np.zeros(size, np.int64)
         hashes: Hashes = np.array([hash_of((text,)) for text in self.texts[column]], np.uint64)
-        kept = Kept(whose, hashes[values], self.roster.hashes(), self.schema.unit.most_records)
-        counted = kept.in_a_pass()(whose, hashes[values])
+        truncation = Truncation(whose, hashes[values], self.roster.hashes(), self.schema.unit.most_records)
+        counted = truncation.in_a_pass()(whose, hashes[values])
         whose, values = whose[counted], values[counted]
         several, at = np.unique(np.bincount(whose)[whose], return_inverse=True)
         counts = np.zeros(size, np.int64)
@@ -162,11 +162,7 @@ class Entries:
         """Raise: entries are no numbers."""
         raise TypeError("entries are texts, and have no sum")
 
-    def map(self, rows: Callable[[Block], Any], columns: int, /) -> NoReturn:
-        """Raise: entries are no numbers."""
-        raise TypeError("entries are texts, and no rows of numbers")
-
-    def blocks(self, rows: int, /) -> Iterator[Block]:
+    def keep(self, make: Callable[[Block], Any], /) -> NoReturn:
         """Raise: entries are no numbers."""
         raise TypeError("entries are texts, and no blocks of numbers")
 

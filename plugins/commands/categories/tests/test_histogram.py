@@ -117,7 +117,7 @@ def test_tables_that_cannot_be_read_are_refused_before_anything_is_spent():
 
 def test_entries_have_no_numbers():
     data = entries({"city": ["a"]})
-    for asked in (data.dense, lambda: data.sum(None), lambda: data.blocks(1), lambda: data.map(None, 1)):
+    for asked in (data.dense, lambda: data.sum(None), lambda: data.keep(None)):
         with pytest.raises(TypeError):
             asked()
 

@@ -82,7 +82,7 @@ class Sums:
         return np.clip(data.X.toarray(), 0, 1).sum(axis=0)
 
     def _streamed(self, data):
-        return sum(np.clip(block.X, 0, 1).sum(axis=0) for block in data.blocks(10))
+        return sum(np.clip(block.X, 0, 1).sum(axis=0) for block in data.read(data.features))
 
 
 class UnclippedIfSparse(Sums):
@@ -97,7 +97,7 @@ class UnclippedIfSparseAndLong(Sums):
 
 class FirstBlockOnly(Sums):
     def _streamed(self, data):
-        return np.clip(next(data.blocks(10)).X, 0, 1).sum(axis=0)
+        return np.clip(next(data.read(data.features)).X, 0, 1).sum(axis=0)
 
 
 class NotEvenDense(Sums):
@@ -441,7 +441,7 @@ class InEveryForm(Total):
 
     def total(self, data):
         if not self.whole:
-            return sum(np.clip(block.y, -1, 1).sum() for block in data.blocks(1000))
+            return float(np.clip(data.dense().y, -1, 1).sum())
         units = Sum(lambda block: np.trunc(np.clip(block.y, -1, 1) * 2**30).sum(keepdims=True), (1,), 2**30)
         return data.sum(units)[0] / 2**30
 

@@ -66,6 +66,7 @@ import numpy as np
 from dpkit_core import (
     Accountant,
     AnyDataset,
+    Block,
     Certificate,
     Column,
     Dataset,
@@ -80,6 +81,7 @@ from dpkit_core import (
     Scorer,
     Sensitivity,
     StagePlan,
+    Sum,
     Vector,
     __version__,
     compose,
@@ -141,10 +143,12 @@ class TotalGain:
         self, data: AnyDataset, plan: StagePlan, meter: Meter, /
     ) -> Callable[[Sequence[int]], Vector]:
         """Return the sum of each column."""
-        total = np.zeros(len(data.features))
-        for block in data.blocks(2**16):
-            total += np.floor(np.clip(block.X, 0.0, 1.0) * STEPS).sum(axis=0)
-        return fixed_scores(total / STEPS)
+        total = data.sum(Sum(_whole, (len(data.features),), bound=STEPS))
+        return fixed_scores(np.asarray(total / STEPS, dtype=np.float64))
+
+
+def _whole(block: Block) -> Integers:
+    return np.floor(np.clip(block.X, 0.0, 1.0) * STEPS).sum(axis=0)
 
 
 _: type[Scorer] = TotalGain

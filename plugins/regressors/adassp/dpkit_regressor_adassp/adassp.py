@@ -21,6 +21,7 @@ second by rows with t = -1/2 and equal labels.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import ClassVar
 
@@ -141,13 +142,8 @@ class AdasspRegressor:
         B, Y = settings.feature_norm, settings.label_norm
         scaling = PublicScaling.of(data)
         p = len(data.features) + 1
-
-        def row(block: Block) -> Matrix:
-            with np.errstate(over="ignore"):  # a warning would disclose a record; clipping handles infinities
-                label = scaling.labels(block.y) / Y
-            return np.column_stack([clip_rows(scaling.rows(block.X), B) / B, np.clip(label, -1.0, 1.0)])
-
-        sums = sum_of_products(data, row, None, (p + 1, p + 1), largest=1.0)
+        rows = functools.partial(_rows, scaling=scaling, feature_norm=B, label_norm=Y)
+        sums = sum_of_products(data, rows, None, (p + 1, p + 1), largest=1.0)
         sensitivity = statistics_sensitivity(settings.neighboring)
         noisy = meter.gaussian(
             np.append(flatten(sums[:p, :p]), sums[:p, p]),
@@ -165,6 +161,14 @@ class AdasspRegressor:
             scaling.target.width * theta[-1],
             scaling.target.center,
         )
+
+
+def _rows(block: Block, scaling: PublicScaling, feature_norm: float, label_norm: float) -> Matrix:
+    """Return x and y of each record, in one row."""
+    with np.errstate(over="ignore"):  # a warning would disclose a record; clipping handles infinities
+        labels = scaling.labels(block.y) / label_norm
+    rows = clip_rows(scaling.rows(block.X), feature_norm) / feature_norm
+    return np.column_stack([rows, np.clip(labels, -1.0, 1.0)])
 
 
 def statistics_event(noise_multiplier: float, neighboring: Neighboring, coefficients: int) -> Gaussian:

@@ -25,6 +25,7 @@ determines M.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Self
@@ -35,6 +36,7 @@ import numpy as np
 from dpkit_core import (
     AnyDataset,
     Block,
+    Kept,
     Matrix,
     Meter,
     Neighboring,
@@ -42,7 +44,6 @@ from dpkit_core import (
     Request,
     RowClippedLinearModel,
     StagePlan,
-    Summable,
     Vector,
     calibrate_events,
 )
@@ -163,11 +164,8 @@ class BoostedAdasspRegressor:
         settings = plan.settings_as(BoostedAdasspSettings)
         scaling = PublicScaling.of(data)
 
-        def rows(block: Block) -> Matrix:
-            return clip_rows(scaling.rows(block.X), self.feature_norm) / self.feature_norm
-
-        size = len(data.features) + 1
-        theta = self._boost(data.map(rows, size), size, scaling.labels, settings, meter)
+        rows = data.keep(functools.partial(_clipped, scaling=scaling, norm=self.feature_norm))
+        theta = self._boost(rows, len(data.features) + 1, settings, meter)
         return RowClippedLinearModel(
             data.names,
             scaling.centers,
@@ -180,9 +178,8 @@ class BoostedAdasspRegressor:
 
     def _boost(
         self,
-        data: Summable,
+        rows: Kept[Block],
         size: int,
-        labels: Callable[[Vector], Vector],
         settings: BoostedAdasspSettings,
         meter: Meter,
     ) -> Vector:
@@ -190,7 +187,7 @@ class BoostedAdasspRegressor:
         B, G = self.feature_norm, self.gradient_norm
         gram = gaussian_second_moment(
             meter,
-            data,
+            rows,
             _features,
             size,
             norm=1.0,
@@ -201,14 +198,9 @@ class BoostedAdasspRegressor:
         step = ridge_inverse(gram, deviation)
         theta = np.zeros(size)
         for t in range(1, settings.rounds + 1):
-
-            def residuals(block: Block, theta: Vector = theta) -> Matrix:
-                with np.errstate(over="ignore"):
-                    errors = (labels(block.y) - predictions(block.X, B * theta)) / G
-                return np.clip(errors, -1.0, 1.0)[:, np.newaxis]
-
+            residuals = functools.partial(_residuals, coefficients=B * theta, clip=G)
             gradient = meter.gaussian(
-                sum_of_products(data, _features, residuals, (size, 1), largest=1.0)[:, 0],
+                sum_of_products(rows, _features, residuals, (size, 1), largest=1.0)[:, 0],
                 sensitivity=gradient_sensitivity(settings.neighboring),
                 noise_multiplier=settings.gradient_multiplier,
             )
@@ -216,8 +208,19 @@ class BoostedAdasspRegressor:
         return theta
 
 
+def _clipped(block: Block, scaling: PublicScaling, norm: float) -> Block:
+    """Return records as rows of length at most 1, and their labels."""
+    return Block(clip_rows(scaling.rows(block.X), norm) / norm, scaling.labels(block.y))
+
+
 def _features(block: Block) -> Matrix:
     return block.X
+
+
+def _residuals(block: Block, coefficients: Vector, clip: float) -> Matrix:
+    with np.errstate(over="ignore"):
+        errors = (block.y - predictions(block.X, coefficients)) / clip
+    return np.clip(errors, -1.0, 1.0)[:, np.newaxis]
 
 
 def predictions(x: Matrix, theta: Vector) -> Vector:

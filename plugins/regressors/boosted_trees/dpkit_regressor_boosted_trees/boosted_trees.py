@@ -74,7 +74,9 @@ any form, a few times in all; one byte per value and 16 per record are kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import ClassVar
 
 import attrs
@@ -85,12 +87,14 @@ from dpkit_model_trees.drawing import DEEPEST, Trees, feature_weights
 from dpkit_core import (
     AnyDataset,
     Block,
+    Kept,
     Meter,
     Refusal,
     Regressor,
     Request,
     StagePlan,
     Vector,
+    WinsorizedLinearModel,
     calibrate_events,
 )
 from dpkit_core.mechanisms.fences import MISSED_TARGET
@@ -99,17 +103,17 @@ from dpkit_core.privacy.events import Event
 from dpkit_core.validators import positive, whole_number
 from dpkit_regressor_boosted_trees.cells import (
     KnownColumn,
-    encoded,
     known,
     known_columns,
     scaled,
     target_interval,
 )
 from dpkit_regressor_boosted_trees.grow import grow
+from dpkit_regressor_boosted_trees.learning import Learning
 from dpkit_regressor_boosted_trees.line import along, fitted_line
 from dpkit_regressor_boosted_trees.losses import LOSSES, OBJECTIVES, loss_for, softmax
 from dpkit_regressor_boosted_trees.settings import LINE_SHARE, MOST_TREES, BoostedTreesSettings
-from dpkit_regressor_boosted_trees.start import released_start
+from dpkit_regressor_boosted_trees.start import Start, released_start
 
 
 @attrs.frozen
@@ -235,16 +239,12 @@ class BoostedTreesRegressor:
         if settings.line_share:
             found = fitted_line(data, columns, start, ridge=rule.ridge, settings=settings, meter=meter)
             line = found if rule.line else None  # paid for in any case, and sometimes mostly noise
-
-        def error(block: Block) -> Vector:
-            begun = start.mean if line is None else along(line, scaled(block, columns), target)
-            return target.scale(block.y) - begun
-
-        codes, errors = encoded(data, columns, error)
-        objective = OBJECTIVES[settings.loss](errors, start, settings, meter)
+        errors = functools.partial(_errors, start=start, line=line, columns=columns)
+        learning = _kept(data, columns, errors)
+        objective = OBJECTIVES[settings.loss](learning, start, settings, meter)
         trees, values = grow(
-            codes,
-            objective.residuals,
+            learning,
+            objective.loss,
             columns,
             weights=feature_weights(data.features),
             records=start.records,
@@ -269,11 +269,10 @@ def _classifier(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) 
     """Return a sum of trees for each class."""
     columns = known_columns(data, settings, meter)
     records, shares = softmax.class_shares(data, settings, meter)
-    codes, y = encoded(data, columns, lambda block: block.y)
     start = np.log(shares)
     trees, values = grow(
-        codes,
-        softmax.SoftmaxResiduals.of(y, start),
+        _kept(data, columns, attrgetter("y")),
+        softmax.SoftmaxLoss(start),
         columns,
         weights=feature_weights(data.features),
         records=records,
@@ -286,6 +285,21 @@ def _classifier(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) 
     assert outcome is not None  # a schema with classes has an outcome
     splits = _splits(trees, columns)
     return ClassTreesModel(data.names, outcome.classes, "oblivious", splits, values.tolist(), start.tolist())
+
+
+def _kept(
+    data: AnyDataset, columns: Sequence[KnownColumn], errors: Callable[[Block], Vector]
+) -> Kept[Learning]:
+    thresholds = [column.thresholds for column in columns]
+    return data.keep(functools.partial(Learning.of, thresholds=thresholds, errors=errors))
+
+
+def _errors(
+    block: Block, start: Start, line: WinsorizedLinearModel | None, columns: Sequence[KnownColumn]
+) -> Vector:
+    """Return the errors of the start, or of the line, in half widths of the target's interval."""
+    begun = start.mean if line is None else along(line, scaled(block, columns), start.target)
+    return start.target.scale(block.y) - begun
 
 
 def _splits(trees: Trees, columns: Sequence[KnownColumn]) -> list[list[tuple[int, float]]]:

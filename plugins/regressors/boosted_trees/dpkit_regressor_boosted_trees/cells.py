@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
-from dpkit_model_trees.drawing import MOST_THRESHOLDS, Codes, code
+from dpkit_model_trees.drawing import MOST_THRESHOLDS
 
-from dpkit_core.data.sums import rows_of
 from dpkit_core.mechanisms.cells import Cells, counts_sensitivity, private_cells
 from dpkit_core.mechanisms.fences import LEAST_WIDTH, Fences
 from dpkit_core.mechanisms.moments import LARGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from dpkit_core import AnyDataset, Block, Feature, Matrix, Meter, Vector
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
@@ -111,19 +110,3 @@ def scaled(block: Block, columns: Sequence[KnownColumn]) -> Matrix:
     for j, column in enumerate(columns):
         rows[:, j] = column.fences.scale(block.X[:, j])
     return rows
-
-
-def encoded(
-    data: AnyDataset, columns: Sequence[KnownColumn], number: Callable[[Block], Vector]
-) -> tuple[Codes, Vector]:
-    """Return the codes of all records, one byte per value, and one number per record."""
-    codes = np.empty((len(columns), data.records), dtype=np.uint8)
-    numbers = np.empty(data.records)
-    thresholds = [column.thresholds for column in columns]
-    first = 0
-    for block in data.blocks(rows_of(len(columns))):
-        part = slice(first, first + len(block))
-        codes[:, part] = code(block.X, thresholds)
-        numbers[part] = number(block)
-        first += len(block)
-    return codes, numbers

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
-import numpy.typing as npt
-from dpkit_model_trees.drawing import Codes, Trees, draw_trees, leaves_of, level_contrasts
+from dpkit_model_trees.drawing import Trees, draw_trees, level_contrasts
 
-from dpkit_core.mechanisms.sums import group_sums
+from dpkit_core import Sum
+from dpkit_regressor_boosted_trees.learning import Learning
 from dpkit_regressor_boosted_trees.settings import STEPS, BoostedTreesSettings, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpkit_core import Integers, Matrix, Meter, Vector
+    from dpkit_core import Integers, Kept, Matrix, Meter, Vector
     from dpkit_regressor_boosted_trees.cells import KnownColumn
-    from dpkit_regressor_boosted_trees.losses.objective import Residuals
+    from dpkit_regressor_boosted_trees.losses.objective import Loss
 
 #: Largest value of a leaf, in steps.
 LARGEST_LEAF = 2**18
@@ -30,8 +31,8 @@ MEMORY = 0.2
 
 
 def grow(
-    codes: Codes,
-    residuals: Residuals,
+    learning: Kept[Learning],
+    loss: Loss,
     columns: Sequence[KnownColumn],
     *,
     weights: Vector,
@@ -47,37 +48,27 @@ def grow(
     step = rule.travel / settings.trees * leaves / records / curvature
     sizes = [column.thresholds.size for column in columns]
     usefulness = Usefulness.of(sizes, weights)
-    values, grown = np.empty((settings.trees, leaves, *settings.leaf_shape[1:])), []
+    planned, shape = np.zeros(settings.leaf_shape), (leaves, *settings.leaf_shape[1:])
+    leaf_sums = Sum(functools.partial(Learning.leaf_sums, loss=loss, leaves=leaves), shape, bound=STEPS)
+    values, grown = np.empty((settings.trees, *shape)), []
+    learning.change(functools.partial(Learning.begun, loss=loss))
+    value = None
     for first in range(0, settings.trees, RENEWED_EVERY):
         count = min(RENEWED_EVERY, settings.trees - first)
         trees = draw_trees(meter.coins, count, rule.depth, sizes, weights=usefulness.weights)
-        found = leaves_of(codes, trees)
         for t in range(count):
-            sums = _leaf_sums(residuals.whole(), found[t], leaves, settings.leaf_shape)
-            noisy = meter.gaussian(sums, sensitivity=sensitivity, noise_multiplier=multiplier)[:leaves]
+            learning.change(functools.partial(Learning.stepped, loss=loss, last=value, trees=trees, t=t))
+            planned[:leaves] = learning.sum(leaf_sums)  # 0 in planned leaves that do not exist
+            noisy = meter.gaussian(planned, sensitivity=sensitivity, noise_multiplier=multiplier)[:leaves]
             if settings.classes:
                 noisy = noisy - noisy.mean(axis=1, keepdims=True)
             value = np.clip(np.rint(step * noisy), -LARGEST_LEAF, LARGEST_LEAF)
-            residuals.move(value, found[t])
             values[first + t] = value / STEPS
             usefulness.learn(trees, t, noisy / (records * STEPS), noise / (records * STEPS))
         grown.append(trees)
     features = np.concatenate([some.features for some in grown])
     cuts = np.concatenate([some.cuts for some in grown])
     return Trees(features, cuts, rule.depth), values
-
-
-def _leaf_sums(
-    residuals: Integers, found: npt.NDArray[np.uint8], leaves: int, shape: tuple[int, ...]
-) -> Matrix:
-    """Return the sums of residuals in each leaf; 0 in planned leaves that do not exist."""
-    sums = np.zeros(shape)
-    if residuals.ndim == 1:
-        sums[:leaves] = group_sums(residuals, found, leaves)
-    else:
-        for k, of_class in enumerate(residuals):
-            sums[:leaves, k] = group_sums(of_class, found, leaves)
-    return sums
 
 
 @attrs.frozen(eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from dpkit_regressor_boosted_trees.settings import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpkit_core import AnyDataset, Meter
+    from dpkit_core import AnyDataset, Integers, Meter
     from dpkit_core.mechanisms.fences import Fences
     from dpkit_regressor_boosted_trees.cells import KnownColumn
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
@@ -43,23 +44,18 @@ def fitted_line(
     lengths = math.sqrt(max(k, 1)) * RADII
     counts = data.sum(
         Sum(
-            lambda block: histogram(row_lengths(scaled(block, columns)), lengths),
+            functools.partial(_lengths, columns=columns, lengths=lengths),
             (lengths.size + 1,),
             bound=1,
         )
     )
     radius = smallest(lengths, noisy(counts, "radius", settings, meter), (1 - RADIUS_RANK) * start.records)
     weight = FEATURE_WEIGHT / radius
-
-    def rows(block: Block) -> Matrix:
-        features, labels = weight * clip_rows(scaled(block, columns), radius), target.scale(block.y)
-        return np.column_stack([np.ones(len(block)), features, LABEL_WEIGHT * labels])
-
     multiplier = settings.multiplier("matrix")
     moments = gaussian_second_moment(
         meter,
         data,
-        rows,
+        functools.partial(_rows, columns=columns, radius=radius, target=target),
         k + 2,
         norm=NORM,
         noise_multiplier=multiplier,
@@ -76,6 +72,16 @@ def fitted_line(
         target.center + target.width * intercept,
         target.interval,
     )
+
+
+def _lengths(block: Block, columns: Sequence[KnownColumn], lengths: Vector) -> Integers:
+    return histogram(row_lengths(scaled(block, columns)), lengths)
+
+
+def _rows(block: Block, columns: Sequence[KnownColumn], radius: float, target: Fences) -> Matrix:
+    """Return v of each record."""
+    features = FEATURE_WEIGHT / radius * clip_rows(scaled(block, columns), radius)
+    return np.column_stack([np.ones(len(block)), features, LABEL_WEIGHT * target.scale(block.y)])
 
 
 def solve(moments: Matrix, deviation: float, records: float, ridge: float) -> tuple[float, Vector]:

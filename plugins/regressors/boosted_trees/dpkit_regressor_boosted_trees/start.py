@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import attrs
@@ -38,11 +39,7 @@ class Start:
 
 def released_start(data: AnyDataset, target: Fences, settings: BoostedTreesSettings, meter: Meter) -> Start:
     """Return the noisy number of records and their noisy mean target."""
-
-    def count(block: Block) -> Integers:
-        return np.array([len(block) * UNITS, in_units(target.scale(block.y)).sum()])
-
-    sums = data.select(()).sum(Sum(count, (2,), bound=UNITS)) / UNITS
+    sums = data.select(()).sum(Sum(functools.partial(_count, target=target), (2,), bound=UNITS)) / UNITS
     noisy = meter.gaussian(
         np.asarray(sums, dtype=np.float64) * [COUNT_WEIGHT, 1.0],
         sensitivity=settings.start_sensitivity,
@@ -50,3 +47,7 @@ def released_start(data: AnyDataset, target: Fences, settings: BoostedTreesSetti
     )
     records = max(float(noisy[0]) / COUNT_WEIGHT, FEWEST)
     return Start(target, records, float(np.clip(noisy[1] / records, -1.0, 1.0)))
+
+
+def _count(block: Block, target: Fences) -> Integers:
+    return np.array([len(block) * UNITS, in_units(target.scale(block.y)).sum()])

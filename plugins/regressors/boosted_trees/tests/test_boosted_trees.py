@@ -16,10 +16,10 @@ from dpkit_check.trial import CheckFailed, Trial
 from dpkit_model_trees import TreesModel
 from dpkit_regressor_boosted_trees import BoostedTreesRegressor
 from dpkit_regressor_boosted_trees.line import solve
-from dpkit_regressor_boosted_trees.losses.logistic import LogisticResiduals
-from dpkit_regressor_boosted_trees.losses.poisson import PoissonResiduals
-from dpkit_regressor_boosted_trees.losses.softmax import SoftmaxResiduals
-from dpkit_regressor_boosted_trees.losses.squared import SquaredResiduals
+from dpkit_regressor_boosted_trees.losses.logistic import LogisticLoss
+from dpkit_regressor_boosted_trees.losses.poisson import PoissonLoss
+from dpkit_regressor_boosted_trees.losses.softmax import SoftmaxLoss
+from dpkit_regressor_boosted_trees.losses.squared import SquaredLoss
 from dpkit_regressor_boosted_trees.settings import (
     DEPTHS,
     LINE_SHARE,
@@ -195,13 +195,16 @@ def test_sensitivities_of_counts_are_reached_and_never_passed(relation: Neighbor
 @pytest.mark.parametrize("scores", [[-800.0, 0.0, 3.0, 1e4], [0.0, 0.0, 0.0, 0.0]])
 def test_residuals_of_counts_are_what_is_left_of_them_and_clipped(scores: list[float]) -> None:
     """An exponential beyond the largest count is that, and no residual is longer than the clip."""
-    residuals = PoissonResiduals(np.array([3.0, 0.5, 40.0, 2.0]), np.array(scores), 2.0, np.log(7.0))
+    loss, known = PoissonLoss(0.0, 0.0, 1.0, 2.0, 7.0), np.array(scores)
+    targets, start = loss.begin(np.array([3.0, 0.5, 40.0, 2.0]))
+    assert start.tolist() == [0.0] * 4
+    residuals = loss.residuals(targets, known)
     left = np.array([3.0, 0.5, 40.0, 2.0]) - np.minimum(np.exp(np.minimum(scores, 9.0)), 7.0)
     expected = np.clip(left / 2.0, -1, 1) * STEPS
-    assert residuals.whole() == pytest.approx(expected, abs=1)
-    assert np.abs(residuals.whole()).max() == STEPS
-    residuals.move(np.array([0.0, -2.0 * STEPS]), np.array([0, 1, 1, 0], dtype=np.uint8))
-    assert residuals.scores.tolist() == pytest.approx(np.array(scores) - [0, 2, 2, 0])
+    assert residuals == pytest.approx(expected, abs=1)
+    assert np.abs(residuals).max() == STEPS
+    moved = loss.moved(known, np.array([0.0, -2.0 * STEPS]), np.array([0, 1, 1, 0], dtype=np.uint8))
+    assert moved.tolist() == pytest.approx(np.array(scores) - [0, 2, 2, 0])
 
 
 @pytest.mark.slow
@@ -301,8 +304,7 @@ def test_residuals_of_classes_are_as_long_as_said_and_no_longer(relation: Neighb
     certain = 60 * np.eye(k)
     scores = np.hstack([certain, rng.normal(size=(k, 400)) * rng.choice([0.1, 1, 30], 400), np.zeros((k, 1))])
     y = np.concatenate([(np.arange(k) + 1) % k + 1, rng.integers(0, k + 1, 401)])
-    start = SoftmaxResiduals.of(y.astype(float), np.zeros(k))
-    residuals = SoftmaxResiduals(start.labels, scores).whole()
+    residuals = SoftmaxLoss(np.zeros(k)).residuals(y.astype(float), scores)
     assert residuals.shape == (k, k + 401)
     assert (residuals == np.rint(residuals)).all()
     apart = residuals[:, :, np.newaxis] - residuals[:, np.newaxis, :] if relation is RO else residuals
@@ -317,9 +319,9 @@ def test_residuals_of_a_record_do_not_depend_on_whether_there_are_others() -> No
     for _ in range(40):
         odds = np.append(np.ones(2), rng.uniform(0.2, 0.65, 13))
         scores = np.log(np.append(odds, max(8 - odds.sum(), 0.1)))[:, np.newaxis]
-        labels = np.zeros((16, 2), dtype=np.bool_)
-        beside = SoftmaxResiduals(labels, np.repeat(scores, 2, axis=1)).whole()
-        assert SoftmaxResiduals(labels[:, :1], scores).whole()[:, 0].tolist() == beside[:, 0].tolist()
+        loss = SoftmaxLoss(np.zeros(16))
+        beside = loss.residuals(np.zeros(2), np.repeat(scores, 2, axis=1))
+        assert loss.residuals(np.zeros(1), scores)[:, 0].tolist() == beside[:, 0].tolist()
 
 
 @pytest.mark.slow
@@ -491,8 +493,8 @@ def test_a_category_is_predicted_by_its_probability() -> None:
 def test_two_classes_are_learned_as_one_label() -> None:
     """With K = 2, a step of the softmax loss moves log odds as far as one of the logistic loss does."""
     labels, scores = np.array([1.0, 0.0, 1.0]), np.array([0.3, -2.0, 4.0])
-    logistic = LogisticResiduals(labels, scores).whole()
-    both = SoftmaxResiduals(labels == np.array([[0.0], [1.0]]), np.array([np.zeros(3), scores])).whole()
+    logistic = LogisticLoss(0.0, 0.0).residuals(labels, scores)
+    both = SoftmaxLoss(np.zeros(2)).residuals(labels + 1, np.array([np.zeros(3), scores]))
     assert both[1] == pytest.approx(logistic, abs=1)
     assert both[0] == pytest.approx(-logistic, abs=1)
     assert planned(classes(k=3)).settings_as(BoostedTreesSettings).rule(4000.0).travel == pytest.approx(
@@ -616,18 +618,21 @@ def test_the_rule_follows_the_signal() -> None:
 
 
 def test_squared_residuals_stay_whole_numbers() -> None:
-    residuals = SquaredResiduals.of(np.array([0.5, -3.0, 1e300, 2.0**-17]), clip=1.0)
-    assert residuals.whole().tolist() == [STEPS // 2, -STEPS, STEPS, 0]
-    residuals.move(np.array([100.0, -2.0 * STEPS]), np.array([0, 1, 1, 0], dtype=np.uint8))
-    assert residuals.whole().tolist() == [STEPS // 2 - 100, -STEPS, STEPS, -100]
+    loss = SquaredLoss(clip=1.0)
+    targets, scores = loss.begin(np.array([0.5, -3.0, 1e300, 2.0**-17]))
+    assert loss.residuals(targets, scores).tolist() == [STEPS // 2, -STEPS, STEPS, 0]
+    moved = loss.moved(scores, np.array([100.0, -2.0 * STEPS]), np.array([0, 1, 1, 0], dtype=np.uint8))
+    assert loss.residuals(targets, moved).tolist() == [STEPS // 2 - 100, -STEPS, STEPS, -100]
 
 
 def test_logistic_residuals_are_label_less_probability() -> None:
-    residuals = LogisticResiduals(np.array([1.0, 0.0, 1.0]), np.array([0.0, 0.0, -800.0]))
-    with np.errstate(over="ignore"):
-        assert residuals.whole().tolist() == [STEPS // 2, -STEPS // 2, STEPS]
-        residuals.move(np.array([0.0, STEPS * np.log(3.0)]), np.array([0, 1, 1], dtype=np.uint8))
-        assert residuals.whole().tolist()[:2] == [STEPS // 2, -3 * STEPS // 4]
+    loss, scores = LogisticLoss(mean=-0.25, initial=0.5), np.array([0.0, 0.0, -800.0])
+    targets, start = loss.begin(np.array([1.25, -0.75, 1.25]))
+    assert targets.tolist() == [1.0, 0.0, 1.0]
+    assert start.tolist() == [0.5] * 3
+    assert loss.residuals(targets, scores).tolist() == [STEPS // 2, -STEPS // 2, STEPS]
+    moved = loss.moved(scores, np.array([0.0, STEPS * np.log(3.0)]), np.array([0, 1, 1], dtype=np.uint8))
+    assert loss.residuals(targets, moved).tolist()[:2] == [STEPS // 2, -3 * STEPS // 4]
 
 
 def test_without_noise_the_line_is_that_of_least_squares() -> None:

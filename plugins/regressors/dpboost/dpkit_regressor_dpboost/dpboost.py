@@ -31,6 +31,7 @@ adaptively. Add-remove only: a replaced record would be in two trees, and in two
 
 from __future__ import annotations
 
+import functools
 from typing import ClassVar
 
 import attrs
@@ -355,16 +356,17 @@ class DpboostRegressor:
 
 def _initial(data: Dataset, target: Fences, settings: DpboostSettings, meter: Meter) -> tuple[float, float]:
     """Return the noisy number of records and the noisy sum of the target in [-1, 1]."""
-
-    def halves(block: Block) -> Integers:
-        upper = np.trunc((1 + target.scale(block.y)) / 2 * STEPS)
-        return np.array([upper.sum(), (STEPS - upper).sum()])
-
+    halves = functools.partial(_halves, target=target)
     upper, lower = map(int, data.sum(Sum(halves, shape=(2,), bound=STEPS)))
     noisy = meter.laplace(
         [upper / STEPS, lower / STEPS], sensitivity=SENSITIVITY, noise_multiplier=1 / settings.initial_epsilon
     )
     return float(noisy.sum()), float(noisy[0] - noisy[1])
+
+
+def _halves(block: Block, target: Fences) -> Integers:
+    upper = np.trunc((1 + target.scale(block.y)) / 2 * STEPS)
+    return np.array([upper.sum(), (STEPS - upper).sum()])
 
 
 def _owners(

@@ -38,6 +38,7 @@ its vertices. They are the same for all tables; docs/results/screening.md says h
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Protocol, TypeAlias
@@ -506,7 +507,7 @@ class ScaledColumns:
     Sparse records are ``offsets`` plus the stored entries, since 0 is not the middle of all bounds.
     """
 
-    data: Summable
+    data: Summable[Block]
     count: int
     offsets: Vector
 
@@ -521,27 +522,21 @@ class ScaledColumns:
             j = X.indices if X.format == "csr" else np.repeat(np.arange(d), np.diff(X.indptr))
             X.data = _in_units(X.data, centers[j], widths[j]) - offsets[j]
             return cls(attrs.evolve(data, X=X), d, offsets)
-
-        def rows(block: Block) -> Matrix:
-            return _in_units(block.X, centers, widths)
-
-        return cls(data.map(rows, d), d, np.zeros(d))
+        rows = functools.partial(_rows_in_units, centers=centers, widths=widths)
+        return cls(data.keep(rows), d, np.zeros(d))
 
     def total(self, of: Callable[[AnyBlock], Integers], shape: tuple[int, ...]) -> Vector:
         """Return a sum over records of products of whole units, in real units."""
         # Sparse entries are up to 2 away from the offset, so that partial sums are up to 8 times a record's
         # share.
-        what = Sum(of, shape, bound=8 * UNITS**2, of_sparse=of)
+        what = Sum[Block](of, shape, bound=8 * UNITS**2, of_sparse=of)
         return np.asarray(self.data.sum(what) / UNITS**2, dtype=np.float64)
 
-    def products(self, block: AnyBlock, w: Vector) -> Vector:
-        """Return X w of a block, for whole coefficients w whose magnitudes add up to 2^32: exact."""
-        return block.X @ w + float(self.offsets @ w)
 
-    def transposed(self, block: AnyBlock, r: Vector) -> Vector:
-        """Return X'r of a block, for whole r of at most 2^15 in magnitude, and the sum of r: exact."""
-        total = float(r.sum())
-        return np.append(r @ block.X + self.offsets * total, UNITS * total)
+def _transposed(block: AnyBlock, r: Vector, offsets: Vector) -> Vector:
+    """Return X'r of a block, for whole r of at most 2^15 in magnitude, and the sum of r: exact."""
+    total = float(r.sum())
+    return np.append(r @ block.X + offsets * total, UNITS * total)
 
 
 def _in_units(values: Vector, centers: Vector, widths: Vector) -> Vector:
@@ -549,6 +544,10 @@ def _in_units(values: Vector, centers: Vector, widths: Vector) -> Vector:
     with np.errstate(over="ignore"):  # a warning would disclose a record
         units: Vector = np.trunc(UNITS * np.clip((values - centers) / widths, -1.0, 1.0))
     return units
+
+
+def _rows_in_units(block: Block, centers: Vector, widths: Vector) -> Block:
+    return Block(_in_units(block.X, centers, widths), block.y)
 
 
 class Descent(Protocol):
@@ -594,15 +593,15 @@ class ResidualDescent:
         if self._last is not None and np.array_equal(self._last[0], w):
             return self._last[1]
         whole = np.trunc(w * (WEIGHT_UNITS / self.radius))
-        unit = self.radius / (WEIGHT_UNITS * UNITS)
-
-        def share(block: AnyBlock) -> Vector:
-            u = unit * (self.columns.products(block, whole[:-1]) + UNITS * whole[-1])
-            with np.errstate(over="ignore"):
-                residuals = self.residuals(u, self.target.scale(block.y)) / self.clip
-            r = np.trunc(UNITS * np.clip(residuals, -1.0, 1.0))
-            return self.columns.transposed(block, r)
-
+        share = functools.partial(
+            _gradients,
+            whole=whole,
+            unit=self.radius / (WEIGHT_UNITS * UNITS),
+            offsets=self.columns.offsets,
+            target=self.target,
+            residuals=self.residuals,
+            clip=self.clip,
+        )
         gradient = self.clip * self.columns.total(share, (w.size,))
         self._last = (w.copy(), gradient)
         return gradient
@@ -621,6 +620,23 @@ class ResidualDescent:
         )
 
 
+def _gradients(
+    block: AnyBlock,
+    *,
+    whole: Vector,
+    unit: float,
+    offsets: Vector,
+    target: Fences,
+    residuals: Callable[[Vector, Vector], Vector],
+    clip: float,
+) -> Vector:
+    """Return the sum of x clip(r) at whole coefficients, whose magnitudes add up to 2^32: X w is exact."""
+    u = unit * (block.X @ whole[:-1] + float(offsets @ whole[:-1]) + UNITS * whole[-1])
+    with np.errstate(over="ignore"):
+        errors = residuals(u, target.scale(block.y)) / clip
+    return _transposed(block, np.trunc(UNITS * np.clip(errors, -1.0, 1.0)), offsets)
+
+
 class GramDescent:
     """X'Xw - X'y along the iterates, in O(d) per step."""
 
@@ -635,12 +651,10 @@ class GramDescent:
     @classmethod
     def of(cls, columns: ScaledColumns, target: Fences) -> GramDescent:
         """Return the gradient at 0."""
-
-        def labels(block: AnyBlock) -> Vector:
-            return columns.transposed(block, np.trunc(UNITS * target.scale(block.y)))
-
-        p = columns.count + 1
-        gram = _gram(columns) if p <= WHOLE_GRAM else None
+        labels = functools.partial(_labels, target=target, offsets=columns.offsets)
+        p, gram = columns.count + 1, None
+        if p <= WHOLE_GRAM:
+            gram = columns.total(functools.partial(_gram, offsets=columns.offsets), (p, p))
         return cls(columns, columns.total(labels, (p,)), gram)
 
     def column(self, j: int) -> Vector:
@@ -648,7 +662,8 @@ class GramDescent:
         if self.whole is not None:
             return self.whole[j]
         if j not in self.visited:
-            self.visited[j] = _gram_column(self.columns, j)
+            of = functools.partial(_gram_column, j=j, offsets=self.columns.offsets)
+            self.visited[j] = self.columns.total(of, self.b.shape)
         return self.visited[j]
 
     def gradient(self, w: Vector) -> Vector:
@@ -691,53 +706,50 @@ class GramDescent:
     def squares(self) -> Vector:
         """The sum of x_j^2 for each column."""
         if self._squares is None:
-            whole = self.whole
-            self._squares = _squares(self.columns) if whole is None else np.diag(whole).copy()
+            if self.whole is None:
+                of = functools.partial(_squares, offsets=self.columns.offsets)
+                self._squares = self.columns.total(of, self.b.shape)
+            else:
+                self._squares = np.diag(self.whole).copy()
         return self._squares
 
 
-def _gram(columns: ScaledColumns) -> Matrix:
-    """Return X'X, the column of ones included."""
-    a, p = columns.offsets, columns.count + 1
-
-    def of(block: AnyBlock) -> Matrix:
-        sums = np.asarray(block.X.sum(axis=0))
-        if isinstance(block, Block):
-            products = block.X.T @ block.X
-        else:  # (a + stored)'(a + stored)
-            stored = np.asarray((block.X.T @ block.X).toarray())
-            products = stored + np.outer(a, sums) + np.outer(sums, a) + len(block) * np.outer(a, a)
-            sums = sums + len(block) * a
-        gram = np.empty((p, p))
-        gram[:-1, :-1] = products
-        gram[:-1, -1] = gram[-1, :-1] = UNITS * sums
-        gram[-1, -1] = len(block) * float(UNITS) ** 2
-        return gram
-
-    return columns.total(of, (p, p))
+def _labels(block: AnyBlock, target: Fences, offsets: Vector) -> Vector:
+    return _transposed(block, np.trunc(UNITS * target.scale(block.y)), offsets)
 
 
-def _gram_column(columns: ScaledColumns, j: int) -> Vector:
-    def of(block: AnyBlock) -> Vector:
-        if j == columns.count:
-            return columns.transposed(block, np.full(len(block), float(UNITS)))
-        column = block.X[:, j] if isinstance(block, Block) else block.X[:, [j]].toarray()[:, 0]
-        return columns.transposed(block, column + columns.offsets[j])
+def _gram(block: AnyBlock, offsets: Vector) -> Matrix:
+    """Return X'X of a block, the column of ones included."""
+    a, p = offsets, offsets.size + 1
+    sums = np.asarray(block.X.sum(axis=0))
+    if isinstance(block, Block):
+        products = block.X.T @ block.X
+    else:  # (a + stored)'(a + stored)
+        stored = np.asarray((block.X.T @ block.X).toarray())
+        products = stored + np.outer(a, sums) + np.outer(sums, a) + len(block) * np.outer(a, a)
+        sums = sums + len(block) * a
+    gram = np.empty((p, p))
+    gram[:-1, :-1] = products
+    gram[:-1, -1] = gram[-1, :-1] = UNITS * sums
+    gram[-1, -1] = len(block) * float(UNITS) ** 2
+    return gram
 
-    return columns.total(of, (columns.count + 1,))
+
+def _gram_column(block: AnyBlock, j: int, offsets: Vector) -> Vector:
+    if j == offsets.size:
+        return _transposed(block, np.full(len(block), float(UNITS)), offsets)
+    column = block.X[:, j] if isinstance(block, Block) else block.X[:, [j]].toarray()[:, 0]
+    return _transposed(block, column + offsets[j], offsets)
 
 
-def _squares(columns: ScaledColumns) -> Vector:
-    def of(block: AnyBlock) -> Vector:
-        if isinstance(block, Block):
-            squares = np.square(block.X).sum(axis=0)
-        else:
-            a = columns.offsets
-            sums, stored = np.asarray(block.X.sum(axis=0)), np.asarray(block.X.multiply(block.X).sum(axis=0))
-            squares = stored + 2 * a * sums + len(block) * a * a
-        return np.append(squares, len(block) * float(UNITS) ** 2)
-
-    return columns.total(of, (columns.count + 1,))
+def _squares(block: AnyBlock, offsets: Vector) -> Vector:
+    if isinstance(block, Block):
+        squares = np.square(block.X).sum(axis=0)
+    else:
+        a = offsets
+        sums, stored = np.asarray(block.X.sum(axis=0)), np.asarray(block.X.multiply(block.X).sum(axis=0))
+        squares = stored + 2 * a * sums + len(block) * a * a
+    return np.append(squares, len(block) * float(UNITS) ** 2)
 
 
 _: type[Regressor] = FrankWolfeRegressor

@@ -18,6 +18,7 @@ All events are pure, so every accountant supports them.
 
 from __future__ import annotations
 
+import functools
 from typing import ClassVar
 
 import attrs
@@ -143,11 +144,7 @@ class MeanRegressor:
 
 def _sums(data: AnyDataset, fences: Fences, settings: MeanSettings, meter: Meter) -> tuple[float, float]:
     """Return the noisy sum of values in [-1, 1], and the number of records, noisy if it is private."""
-
-    def halves(block: Block) -> Integers:
-        upper = np.trunc((1 + fences.scale(block.y)) / 2 * UNITS)
-        return np.array([upper.sum(), (UNITS - upper).sum()])
-
+    halves = functools.partial(_halves, fences=fences)
     upper, lower = map(int, data.sum(Sum(halves, shape=(2,), bound=UNITS)))
     replaced = settings.neighboring is Neighboring.REPLACE_ONE
     noisy = meter.laplace(
@@ -157,6 +154,11 @@ def _sums(data: AnyDataset, fences: Fences, settings: MeanSettings, meter: Meter
     )
     records = float((upper + lower) // UNITS if replaced else noisy.sum())
     return 2 * float(noisy[0]) - records, records
+
+
+def _halves(block: Block, fences: Fences) -> Integers:
+    upper = np.trunc((1 + fences.scale(block.y)) / 2 * UNITS)
+    return np.array([upper.sum(), (UNITS - upper).sum()])
 
 
 _: type[Regressor] = MeanRegressor

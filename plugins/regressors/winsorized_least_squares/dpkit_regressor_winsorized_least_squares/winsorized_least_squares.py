@@ -90,6 +90,7 @@ defaults of refits were set on synthetic tables alone (decision 0066 under ``doc
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import ClassVar
 
@@ -100,6 +101,7 @@ from dpkit_core import (
     AnyDataset,
     Block,
     Forecast,
+    Kept,
     Matrix,
     Meter,
     Neighboring,
@@ -112,7 +114,6 @@ from dpkit_core import (
     WinsorizedLinearModel,
     calibrate_events,
 )
-from dpkit_core.data.sums import MappedRecords, Summable
 from dpkit_core.mechanisms.fences import (
     MISSED_TARGET,
     Fences,
@@ -410,7 +411,7 @@ class WinsorizedLeastSquaresRegressor:
             return refusal
         line = solve(noisy, deviation, shrinking=bool(settings.refits))
         if settings.refits:
-            line = _refitted(MappedRecords(data, scale.rows), noisy, line, settings, meter)
+            line = _refitted(data.keep(scale.kept), noisy, line, settings, meter)
         return scale.model(data.names, line, noisy, deviation)
 
 
@@ -441,6 +442,10 @@ class Scale:
         """Return the rows (1, 2 z / R, sqrt(2) y) of a block."""
         features = self.weight * clip_rows(_scaled(block, self.fences), self.radius)
         return np.column_stack([np.ones(len(block)), features, LABEL_WEIGHT * self.target.scale(block.y)])
+
+    def kept(self, block: Block) -> Block:
+        """Return the records with these rows as their features."""
+        return Block(self.rows(block), block.y)
 
     def model(
         self, names: tuple[str, ...], line: Vector, noisy: Matrix, deviation: float
@@ -570,7 +575,7 @@ def gradient_sensitivity(neighboring: Neighboring) -> float:
 
 
 def _refitted(
-    records: Summable, noisy: Matrix, line: Vector, settings: WinsorizedSettings, meter: Meter
+    records: Kept[Block], noisy: Matrix, line: Vector, settings: WinsorizedSettings, meter: Meter
 ) -> Vector:
     """Return a line after steps on clipped residuals, preconditioned by the released matrix.
 
@@ -578,15 +583,10 @@ def _refitted(
     slopes, which is returned if they find nothing significant.
     """
     assert settings.refit_multiplier is not None
-
-    def residuals(block: Block, line: Vector) -> Vector:
-        # Along the row, in an order that does not depend on other records.
-        return block.X[:, -1] - np.sum(block.X[:, :-1] * line, axis=1)
-
     clip = private_reach(
         meter,
         records,
-        lambda block: np.abs(residuals(block, line)),
+        functools.partial(_distances, line=line),
         CLIPS,
         price=CLIP_PRICE * settings.whole_epsilon * settings.gradient_noise * math.sqrt(line.size) / 4,
         epsilon=settings.whole_epsilon,
@@ -597,11 +597,8 @@ def _refitted(
     estimates: list[Line] = []
     for step, precision in enumerate(steps):
         start, narrower = estimate.line, clip / math.sqrt(precision)
-
-        def clipped(block: Block, start: Vector = start, narrower: float = narrower) -> Matrix:
-            return np.clip(residuals(block, start) / narrower, -1.0, 1.0)[:, np.newaxis]
-
-        gradient = sum_of_products(records, lambda block: block.X[:, :-1], clipped, (line.size, 1))
+        clipped = functools.partial(_clipped, line=start, clip=narrower)
+        gradient = sum_of_products(records, _features, clipped, (line.size, 1))
         released = meter.gaussian(
             gradient[:, 0], sensitivity=sensitivity, noise_multiplier=settings.refit_multiplier
         )
@@ -614,6 +611,23 @@ def _refitted(
     if after_one.has_certain_level(noise):
         return np.append(after_one.level, np.zeros(after_one.slopes.size))
     return line
+
+
+def _features(block: Block) -> Matrix:
+    return block.X[:, :-1]
+
+
+def _residuals(block: Block, line: Vector) -> Vector:
+    # Along the row, in an order that does not depend on other records.
+    return block.X[:, -1] - np.sum(block.X[:, :-1] * line, axis=1)
+
+
+def _distances(block: Block, line: Vector) -> Vector:
+    return np.abs(_residuals(block, line))
+
+
+def _clipped(block: Block, line: Vector, clip: float) -> Matrix:
+    return np.clip(_residuals(block, line) / clip, -1.0, 1.0)[:, np.newaxis]
 
 
 def precisions(refits: int) -> list[float]:
@@ -701,10 +715,7 @@ class Line:
 
 def _radius(data: AnyDataset, fences: list[Fences], settings: WinsorizedSettings, meter: Meter) -> float:
     """Return a private quantile of the lengths of rows, at least 1/32 of the largest possible length."""
-
-    def lengths(block: Block) -> Vector:
-        return np.sqrt(np.square(_scaled(block, fences)).sum(axis=1))
-
+    lengths = functools.partial(_lengths, fences=fences)
     longest = math.sqrt(len(data.features))
     epsilon, neighboring = settings.whole_epsilon, settings.neighboring
     if settings.refits:
@@ -716,6 +727,10 @@ def _radius(data: AnyDataset, fences: list[Fences], settings: WinsorizedSettings
     return private_quantile(
         meter, data, lengths, RADIUS_RANK, grid=grid, epsilon=epsilon, neighboring=neighboring
     )
+
+
+def _lengths(block: Block, fences: list[Fences]) -> Vector:
+    return np.sqrt(np.square(_scaled(block, fences)).sum(axis=1))
 
 
 _: type[Regressor] = WinsorizedLeastSquaresRegressor

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import ClassVar
 
 import attrs
@@ -23,13 +25,12 @@ from dpkit_core import (
     SparseBlock,
     SparseDataset,
     StagePlan,
-    StreamedDataset,
     Sum,
     Vector,
     calibrate_events,
     fixed_scores,
 )
-from dpkit_core.data.sums import EXACT
+from dpkit_core.data.sums import EXACT, pieces
 from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.quantiles import private_quantile, quantile_event
 from dpkit_core.privacy.events import ExponentialMechanism, NonPrivate
@@ -202,7 +203,7 @@ def _private_median(data: AnyDataset, event: ExponentialMechanism, meter: Meter)
     return private_quantile(
         meter,
         data.select(()),
-        lambda block: block.y,
+        attrgetter("y"),
         1 / 2,
         grid=2 * np.linspace(lower / 2, upper / 2, CENTERS),  # the distance of two numbers may overflow
         epsilon=event.epsilon,
@@ -212,20 +213,20 @@ def _private_median(data: AnyDataset, event: ExponentialMechanism, meter: Meter)
 
 def _summed(data: AnyDataset, features: Windows, target: Windows) -> Vector:
     """Return |sum of u v| for each feature."""
-
-    def dense(block: Block) -> Integers:
-        return dense_products(block.X, features, steps(block))
-
-    def sparse(block: SparseBlock) -> Integers:
-        return sparse_products(block.X, features, steps(block))
-
-    def steps(block: Block | SparseBlock) -> Vector:
-        return target.of(block.y[:, np.newaxis])[:, 0]
-
+    dense = functools.partial(_dense, features=features, target=target)
+    sparse = functools.partial(_sparse, features=features, target=target)
     sums = data.sum(Sum(dense, (len(data.features),), bound=LARGEST_PRODUCT, of_sparse=sparse))
     # Above 2^53 a float64 might be rounded; clamping moves no two numbers further apart.
     magnitudes: Vector = np.minimum(np.abs(sums), EXACT).astype(np.float64)
     return magnitudes / STEPS**2
+
+
+def _dense(block: Block, features: Windows, target: Windows) -> Integers:
+    return dense_products(block.X, features, target.of(block.y[:, np.newaxis])[:, 0])
+
+
+def _sparse(block: SparseBlock, features: Windows, target: Windows) -> Integers:
+    return sparse_products(block.X, features, target.of(block.y[:, np.newaxis])[:, 0])
 
 
 def _windows_of_the_data(data: AnyDataset) -> tuple[Windows, Windows]:
@@ -236,9 +237,9 @@ def _windows_of_the_data(data: AnyDataset) -> tuple[Windows, Windows]:
         low, high = (extreme(axis=0).toarray().ravel() for extreme in (X.min, X.max))
         center = data.y.mean(keepdims=True)
         return _windows(mean, low, high), _windows(center, data.y.min(), data.y.max())
-    blocks = data if isinstance(data, StreamedDataset) else data.dense()
-    rows = max(1, TILE // (len(data.features) + 1))
-    columns = (np.column_stack([block.X, block.y]) for block in blocks.blocks(rows))
+    held = data.dense()
+    blocks = pieces(Block(held.X, held.y), max(1, TILE // (len(data.features) + 1)))
+    columns = (np.column_stack([block.X, block.y]) for block in blocks)
     summaries = [(block.sum(axis=0), block.min(axis=0), block.max(axis=0)) for block in columns]
     totals, lows, highs = (np.array(each) for each in zip(*summaries, strict=True))
     both = _windows(totals.sum(axis=0) / data.records, lows.min(axis=0), highs.max(axis=0))

@@ -86,6 +86,10 @@ class ColumnarSource:
         for file in self._files:
             yield from file.batches(tuple(wanted), rows)
 
+    def parts(self) -> tuple[ColumnarSource, ...]:
+        """Return each file as a source of its own, in order."""
+        return tuple(attrs.evolve(self, files=(file,)) for file in self._files)
+
     def close(self) -> None:
         """Do nothing: between two passes, no file is open."""
 
@@ -98,7 +102,9 @@ class _File:
     own: pa.Schema
     keys: Mapping[str, str | None]
     _files: FileSystem
-    _info: FileInfo
+    _path: str
+    _size: int
+    _changed: int
 
     @classmethod
     def of(cls, files: FileSystem, info: FileInfo, called: str, below: PurePosixPath) -> _File:
@@ -112,7 +118,7 @@ class _File:
         if (twice := next((name for name, times in Counter(names).items() if times > 1), None)) is not None:
             place = "in its folder's name, too" if twice in keys else "twice"
             raise InvalidData(f"{called}: column {twice!r} appears {place}; rename or remove one of them")
-        return cls(called, own, keys, files, info)
+        return cls(called, own, keys, files, info.path, info.size, info.mtime_ns)
 
     @property
     def fields(self) -> pa.Schema:
@@ -146,13 +152,13 @@ class _File:
 
     @contextmanager
     def _unchanged(self) -> Iterator[pa.NativeFile]:
-        now = self._files.get_file_info(self._info.path)
-        if (now.size, now.mtime_ns) != (self._info.size, self._info.mtime_ns):
+        now = self._files.get_file_info(self._path)
+        if (now.size, now.mtime_ns) != (self._size, self._changed):
             raise InvalidData(
                 f"{self.called} was changed or removed after it was opened, and each pass must see the "
                 "same records; run again when no program writes to it"
             )
-        with self._files.open_input_file(self._info.path) as file:
+        with self._files.open_input_file(self._path) as file:
             yield file
 
     def _require_valid(self, batch: pa.RecordBatch) -> None:

@@ -10,14 +10,15 @@ from dpkit_regressor_boosted_trees.losses import logistic, poisson, squared
 from dpkit_regressor_boosted_trees.losses.objective import Objective
 
 if TYPE_CHECKING:
-    from dpkit_core import Column, Meter, Vector
+    from dpkit_core import Column, Kept, Meter
+    from dpkit_regressor_boosted_trees.learning import Learning
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
     from dpkit_regressor_boosted_trees.start import Start
 
 LOSSES = ("squared", "logistic", "softmax", "poisson")
 
 #: For losses with one sum of trees: the objective, from the errors of the start or the line.
-OBJECTIVES: Mapping[str, Callable[[Vector, Start, BoostedTreesSettings, Meter], Objective]] = {
+OBJECTIVES: Mapping[str, Callable[[Kept[Learning], Start, BoostedTreesSettings, Meter], Objective]] = {
     "squared": squared.objective,
     "logistic": logistic.objective,
     "poisson": poisson.objective,

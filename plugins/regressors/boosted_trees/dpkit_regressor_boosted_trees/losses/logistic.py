@@ -14,35 +14,51 @@ from dpkit_regressor_boosted_trees.settings import STEPS
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpkit_core import Integers, Meter, Vector
+    from dpkit_core import Integers, Kept, Matrix, Meter, Vector
+    from dpkit_regressor_boosted_trees.learning import Learning
+    from dpkit_regressor_boosted_trees.losses.objective import Scores
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
     from dpkit_regressor_boosted_trees.start import Start
 
 
-@attrs.frozen(eq=False)
-class LogisticResiduals:
-    """Residuals of logistic loss: label minus probability, from -1 to 1."""
+@attrs.frozen
+class LogisticLoss:
+    """Logistic loss, whose residuals are label minus probability, from -1 to 1.
 
-    labels: Vector
-    scores: Vector
+    Attributes
+    ----------
+    mean
+        That was subtracted from targets of -1 and 1.
+    initial
+        The first score.
+    """
 
-    def whole(self) -> Integers:
+    mean: float
+    initial: float
+
+    def begin(self, errors: Vector) -> tuple[Vector, Scores]:
+        """Return labels, 0 or 1, and scores."""
+        return (errors + self.mean + 1) / 2, np.full(errors.size, self.initial)
+
+    def residuals(self, targets: Vector, scores: Scores) -> Integers:
         """Return the clipped residuals in steps."""
         with np.errstate(over="ignore"):  # a warning would disclose a record
-            residuals = self.labels - 1 / (1 + np.exp(-self.scores))
+            residuals = targets - 1 / (1 + np.exp(-scores))
         return np.trunc(np.clip(residuals * STEPS, -STEPS, STEPS))
 
-    def move(self, values: Vector, leaves: npt.NDArray[np.uint8]) -> None:
-        """Add the values of leaves to the predictions."""
-        np.add(self.scores, (values / STEPS).take(leaves), out=self.scores)
+    def moved(self, scores: Scores, values: Matrix, leaves: npt.NDArray[np.uint8]) -> Scores:
+        """Return the scores with the values of leaves."""
+        return scores + (values / STEPS).take(leaves)
 
 
-def objective(errors: Vector, start: Start, settings: BoostedTreesSettings, meter: Meter) -> Objective:
+def objective(
+    learning: Kept[Learning], start: Start, settings: BoostedTreesSettings, meter: Meter
+) -> Objective:
     """Return the objective; nothing is released, since residuals are from -1 to 1 already."""
     share = min(max((1 + start.mean) / 2, 1 / start.records), 1 - 1 / start.records)
     initial = math.log(share / (1 - share))
     return Objective(
-        LogisticResiduals((errors + start.mean + 1) / 2, np.full(errors.size, initial)),
+        LogisticLoss(start.mean, initial),
         initial=initial,
         unit=1.0,
         link="logistic",

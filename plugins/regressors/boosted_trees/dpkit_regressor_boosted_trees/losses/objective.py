@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import attrs
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     import numpy as np
-    import numpy.typing as npt
 
-    from dpkit_core import Integers, Matrix
+    from dpkit_core import Integers, Matrix, Vector
+
+Scores: TypeAlias = npt.NDArray[Any]
+"""What has been learned of each record, shape (n,), or (K, n) for K classes."""
 
 #: The least curvature of a probability loss by which leaves are divided.
 LEAST_CURVATURE = 0.1
 
 
-class Residuals(Protocol):
-    """The residual of each record; changed by each tree."""
+class Loss(Protocol):
+    """What is left to learn of records, by public and released numbers."""
 
-    def whole(self) -> Integers:
+    def begin(self, errors: Vector) -> tuple[Vector, Scores]:
+        """Return what scores are compared with, and the first scores, from the errors of the start."""
+        ...
+
+    def residuals(self, targets: Vector, scores: Scores) -> Integers:
         """Return the clipped residuals in steps, shape (n,), or (K, n) for K classes."""
         ...
 
-    def move(self, values: Matrix, leaves: npt.NDArray[np.uint8]) -> None:
-        """Add the values of leaves, whole numbers of steps, to the predictions of the records in them."""
+    def moved(self, scores: Scores, values: Matrix, leaves: npt.NDArray[np.uint8]) -> Scores:
+        """Return the scores with the values of leaves, whole numbers of steps, of the records in them."""
         ...
 
 
@@ -34,8 +41,8 @@ class Objective:
 
     Attributes
     ----------
-    residuals
-        Residuals of the records, in steps; private.
+    loss
+        By which they learn.
     initial
         The score that trees are added to, in the units of the model.
     unit
@@ -48,7 +55,7 @@ class Objective:
         Factor of the number of records in the rule.
     """
 
-    residuals: Residuals
+    loss: Loss
     initial: float
     unit: float
     link: str

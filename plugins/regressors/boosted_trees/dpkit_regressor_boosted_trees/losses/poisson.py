@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from dpkit_core import Sum
 from dpkit_regressor_boosted_trees.histograms import histogram, noisy, smallest
 from dpkit_regressor_boosted_trees.losses.objective import Objective
 from dpkit_regressor_boosted_trees.settings import CLIP_RANK, CLIPS, STEPS
@@ -28,7 +29,9 @@ from dpkit_regressor_boosted_trees.settings import CLIP_RANK, CLIPS, STEPS
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpkit_core import Integers, Meter, Vector
+    from dpkit_core import Integers, Kept, Matrix, Meter, Vector
+    from dpkit_regressor_boosted_trees.learning import Learning
+    from dpkit_regressor_boosted_trees.losses.objective import Scores
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
     from dpkit_regressor_boosted_trees.start import Start
 
@@ -38,50 +41,58 @@ CUT_OFF = 0.1
 DOUBTED = 1.0
 
 
-@attrs.frozen(eq=False)
-class PoissonResiduals:
-    """Residuals of Poisson loss: counts minus expected counts, the exponentials of scores.
+@attrs.frozen
+class PoissonLoss:
+    """Poisson loss, whose residuals are counts minus expected counts, the exponentials of scores.
+
+    Counts are in units of half the width of the target's interval.
 
     Attributes
     ----------
-    counts
-        Counts in units of half the width of the target's interval.
-    scores
-        Logarithms of expected counts in these units.
+    mean, zero
+        The released mean, and the count in the middle of the interval.
+    expected
+        The first expected count.
     clip
-        Largest residual, in these units.
+        Largest residual.
     largest
-        The logarithm of the largest expected count.
+        Largest expected count.
     """
 
-    counts: Vector
-    scores: Vector
+    mean: float
+    zero: float
+    expected: float
     clip: float
     largest: float
 
-    def whole(self) -> Integers:
+    def begin(self, errors: Vector) -> tuple[Vector, Scores]:
+        """Return counts, and the logarithms of expected counts."""
+        return errors + self.mean + self.zero, np.full(errors.size, math.log(self.expected))
+
+    def residuals(self, targets: Vector, scores: Scores) -> Integers:
         """Return the clipped residuals in steps."""
         with np.errstate(under="ignore"):  # a warning would disclose a record
-            residuals = self.counts - np.exp(np.minimum(self.scores, self.largest))
+            residuals = targets - np.exp(np.minimum(scores, math.log(self.largest)))
         return np.trunc(np.clip(residuals * (STEPS / self.clip), -STEPS, STEPS))
 
-    def move(self, values: Vector, leaves: npt.NDArray[np.uint8]) -> None:
-        """Add the values of leaves to the predictions."""
-        np.add(self.scores, (values / STEPS).take(leaves), out=self.scores)
+    def moved(self, scores: Scores, values: Matrix, leaves: npt.NDArray[np.uint8]) -> Scores:
+        """Return the scores with the values of leaves."""
+        return scores + (values / STEPS).take(leaves)
 
 
-def objective(errors: Vector, start: Start, settings: BoostedTreesSettings, meter: Meter) -> Objective:
-    """Return the objective, after the release of the clip; ``errors`` are those of the start."""
+def objective(
+    learning: Kept[Learning], start: Start, settings: BoostedTreesSettings, meter: Meter
+) -> Objective:
+    """Return the objective, after the release of the clip; errors are those of the start."""
     # Counts in units of half the interval: z and what zero is below the center.
     zero = start.target.center / start.target.width
     largest = zero + 1
     # A mean as small as its noise may be 0.
     expected = min(max(start.mean + zero, settings.mean_deviation / start.records), largest)
-    clip = _clip(errors, start.records, expected, settings, meter)
-    scores = np.full(errors.size, math.log(expected))
+    clip = _clip(learning, start.records, expected, settings, meter)
     curvature = expected / clip
     return Objective(
-        PoissonResiduals(errors + start.mean + zero, scores, clip, math.log(largest)),
+        PoissonLoss(start.mean, zero, expected, clip, largest),
         initial=math.log(expected) + math.log(start.target.width),
         unit=1.0,
         link="log",
@@ -91,11 +102,15 @@ def objective(errors: Vector, start: Start, settings: BoostedTreesSettings, mete
 
 
 def _clip(
-    errors: Vector, records: float, expected: float, settings: BoostedTreesSettings, meter: Meter
+    learning: Kept[Learning],
+    records: float,
+    expected: float,
+    settings: BoostedTreesSettings,
+    meter: Meter,
 ) -> float:
     """Return the clip of residuals of counts, from a noisy histogram of their lengths by their signs."""
-    sides = [histogram(np.abs(errors[side]), CLIPS) for side in (errors > 0, errors <= 0)]
-    above, below = noisy(np.array(sides), "clip", settings, meter)
+    counts = learning.sum(Sum(_lengths_by_sign, (2, CLIPS.size + 1), bound=1))
+    above, below = noisy(counts, "clip", settings, meter)
     # What each clip would cut off a residual in the middle of each cell.
     middles = np.append(CLIPS[0], np.sqrt(CLIPS[1:] * CLIPS[:-1]))
     cut = np.maximum(middles - CLIPS[:, np.newaxis], 0.0)
@@ -103,3 +118,8 @@ def _clip(
     too_much = cut @ above[:-1] > CUT_OFF * records * expected + DOUBTED * noise
     largest = CLIPS[max(int(too_much.argmax()) - 1, 0)] if too_much.any() else CLIPS[-1]
     return max(float(largest), smallest(CLIPS, above + below, (1 - CLIP_RANK) * records))
+
+
+def _lengths_by_sign(state: Learning) -> Integers:
+    errors = state.targets
+    return np.array([histogram(np.abs(errors[side]), CLIPS) for side in (errors > 0, errors <= 0)])

@@ -26,47 +26,46 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpkit_core import AnyDataset, Matrix, Meter, Vector
+    from dpkit_regressor_boosted_trees.losses.objective import Scores
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
 
 
 @attrs.frozen(eq=False)
-class SoftmaxResiduals:
-    """Residuals of softmax loss: the indicator of each class minus its probability; K x n."""
+class SoftmaxLoss:
+    """Softmax loss, whose residuals are the indicator of each class minus its probability; K x n."""
 
-    labels: npt.NDArray[np.bool_]
-    scores: Matrix
+    start: Vector
 
-    @classmethod
-    def of(cls, y: Vector, start: Vector) -> SoftmaxResiduals:
-        """Return the residuals for class numbers ``y``, from 1, at the initial score of each class."""
-        labels = y == np.arange(1, start.size + 1)[:, np.newaxis]
-        return cls(labels, np.repeat(start[:, np.newaxis], y.size, axis=1))
+    def begin(self, errors: Vector) -> tuple[Vector, Scores]:
+        """Return class numbers, from 1, as they are given, and the initial score of each class."""
+        return errors, np.repeat(self.start[:, np.newaxis], errors.size, axis=1)
 
-    def whole(self) -> Integers:
+    def residuals(self, targets: Vector, scores: Scores) -> Integers:
         """Return the clipped residuals in steps."""
         with np.errstate(under="ignore"):  # a warning would disclose a record
-            odds = np.exp(self.scores - self.scores.max(axis=0))
+            odds = np.exp(scores - scores.max(axis=0))
         # Class by class: NumPy adds up a single column in another order than several, and a record's
         # probabilities must not depend on other records.
         odds /= functools.reduce(np.add, odds)
-        return np.trunc((self.labels - odds) * STEPS)
+        labels = targets == np.arange(1, self.start.size + 1)[:, np.newaxis]
+        return np.trunc((labels - odds) * STEPS)
 
-    def move(self, values: Matrix, leaves: npt.NDArray[np.uint8]) -> None:
-        """Add the values of leaves to the predictions."""
-        for scores, own in zip(self.scores, values.T / STEPS, strict=True):
-            np.add(scores, own.take(leaves), out=scores)
+    def moved(self, scores: Scores, values: Matrix, leaves: npt.NDArray[np.uint8]) -> Scores:
+        """Return the scores with the values of leaves."""
+        return scores + (values.T / STEPS).take(leaves, axis=1)
 
 
 def class_shares(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> tuple[float, Vector]:
     """Return the noisy number of records, and the noisy share of each class."""
-
-    def count(block: Block) -> Integers:
-        return np.bincount(block.y.astype(np.int64), minlength=settings.classes + 1)
-
+    count = functools.partial(_class_counts, classes=settings.classes)
     counted = data.select(()).sum(Sum(count, (settings.classes + 1,), bound=1))
     released = noisy(counted, "start", settings, meter)
     counts = np.maximum(released[1:], 1.0)
     return max(float(released.sum()), FEWEST), counts / counts.sum()
+
+
+def _class_counts(block: Block, classes: int) -> Integers:
+    return np.bincount(block.y.astype(np.int64), minlength=classes + 1)
 
 
 def curvature(shares: Vector) -> Vector:

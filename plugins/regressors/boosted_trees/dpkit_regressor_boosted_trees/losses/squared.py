@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from dpkit_core import Sum
 from dpkit_regressor_boosted_trees.histograms import histogram, noisy, smallest
 from dpkit_regressor_boosted_trees.losses.objective import Objective
 from dpkit_regressor_boosted_trees.settings import CLIP_RANK, CLIPS, STEPS
@@ -14,7 +15,9 @@ from dpkit_regressor_boosted_trees.settings import CLIP_RANK, CLIPS, STEPS
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpkit_core import Integers, Meter, Vector
+    from dpkit_core import Integers, Kept, Matrix, Meter, Vector
+    from dpkit_regressor_boosted_trees.learning import Learning
+    from dpkit_regressor_boosted_trees.losses.objective import Scores
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
     from dpkit_regressor_boosted_trees.start import Start
 
@@ -22,36 +25,37 @@ if TYPE_CHECKING:
 LARGEST_RESIDUAL = 2**29
 
 
-@attrs.frozen(eq=False)
-class SquaredResiduals:
-    """Residuals of squared loss, whole numbers of steps themselves."""
+@attrs.frozen
+class SquaredLoss:
+    """Squared loss, whose scores are residuals themselves: whole numbers of steps of ``clip`` / 2^15."""
 
-    steps: npt.NDArray[np.int32]
+    clip: float
 
-    @classmethod
-    def of(cls, errors: Vector, clip: float) -> SquaredResiduals:
-        """Return residuals in steps of ``clip`` / 2^15, towards zero."""
-        steps = np.clip(errors * (STEPS / clip), -LARGEST_RESIDUAL, LARGEST_RESIDUAL)
-        return cls(steps.astype(np.int32))
+    def begin(self, errors: Vector) -> tuple[Vector, Scores]:
+        """Return residuals in steps, towards zero."""
+        steps = np.clip(errors * (STEPS / self.clip), -LARGEST_RESIDUAL, LARGEST_RESIDUAL)
+        return errors, steps.astype(np.int32)
 
-    def whole(self) -> Integers:
+    def residuals(self, targets: Vector, scores: Scores) -> Integers:
         """Return the clipped residuals in steps."""
-        return np.clip(self.steps, -STEPS, STEPS)
+        return np.clip(scores, -STEPS, STEPS)
 
-    def move(self, values: Vector, leaves: npt.NDArray[np.uint8]) -> None:
-        """Add the values of leaves to the predictions."""
-        np.subtract(self.steps, values.astype(np.int32).take(leaves), out=self.steps)
+    def moved(self, scores: Scores, values: Matrix, leaves: npt.NDArray[np.uint8]) -> Scores:
+        """Return the residuals after the values of leaves."""
+        return scores - values.astype(np.int32).take(leaves)
 
 
-def objective(errors: Vector, start: Start, settings: BoostedTreesSettings, meter: Meter) -> Objective:
+def objective(
+    learning: Kept[Learning], start: Start, settings: BoostedTreesSettings, meter: Meter
+) -> Objective:
     """Return the objective, after the release of the clip.
 
-    ``errors`` are those of the start or of the line, in half widths of the interval.
+    Errors are those of the start or of the line, in half widths of the interval.
     """
-    clip = _clip(errors, start.records, settings, meter)
+    clip = _clip(learning, start.records, settings, meter)
     target = start.target
     return Objective(
-        SquaredResiduals.of(errors, clip),
+        SquaredLoss(clip),
         initial=target.center + target.width * start.mean,
         unit=target.width * clip,
         link="identity",
@@ -59,7 +63,11 @@ def objective(errors: Vector, start: Start, settings: BoostedTreesSettings, mete
     )
 
 
-def _clip(errors: Vector, records: float, settings: BoostedTreesSettings, meter: Meter) -> float:
+def _clip(learning: Kept[Learning], records: float, settings: BoostedTreesSettings, meter: Meter) -> float:
     """Return the clip of residuals, from a noisy histogram."""
-    counts = noisy(histogram(np.abs(errors), CLIPS), "clip", settings, meter)
+    counts = noisy(learning.sum(Sum(_lengths, (CLIPS.size + 1,), bound=1)), "clip", settings, meter)
     return smallest(CLIPS, counts, (1 - CLIP_RANK) * records)
+
+
+def _lengths(state: Learning) -> Integers:
+    return histogram(np.abs(state.targets), CLIPS)

@@ -1,0 +1,62 @@
+"""Records that are elsewhere: an engine adds up where they are, and only sums come here.
+
+An engine is an entry point of the group ``dpkit.engines``: a class whose objects open a table by a schema, as
+a dataset of the form ``streamed`` that answers ``sum``, ``keep`` and ``select``. Functions and releases
+go to the records. Shares come back, arrays of whole numbers, which are checked and added up here
+(``dpkit_core.data.sums.total``). They are whole, so the release is the one that the same records give in
+memory, bit for bit, whatever the division.
+
+A share is as private as the records. An engine is trusted as this process is, and so is the network between.
+
+    [project.entry-points."dpkit.engines"]
+    dask = "dpkit_engine_dask:DaskEngine"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from dpkit_core.data.dataset import AnyDataset
+
+if TYPE_CHECKING:
+    from dpkit_core.data.schema import Schema
+
+
+@runtime_checkable
+class Elsewhere(AnyDataset, Protocol):
+    """A dataset whose records are not in this process: ``dense`` raises ``EngineFailed``."""
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine that has them."""
+        ...
+
+
+def trusted(batches: Sequence[AnyDataset]) -> tuple[str, ...]:
+    """Return what a certificate assumes about where the records were; a sentence for each engine."""
+    engines = dict.fromkeys(batch.engine for batch in batches if isinstance(batch, Elsewhere))
+    return tuple(
+        f"those who run {engine}, where the records were, and the network to it are trusted as the process "
+        "is that drew the noise"
+        for engine in engines
+    )
+
+
+class Engine(Protocol):
+    """Where sums are computed."""
+
+    def open(self, table: Any, schema: Schema, /) -> AbstractContextManager[Elsewhere]:
+        """Return the records of a table, checked where they are, until the end of a ``with`` block.
+
+        Raises
+        ------
+        InvalidData
+            As ``Dataset.from_source``, or if the engine cannot reach such a table.
+        Unsuitable
+            If the schema has a unit: its records may be in several places.
+        EngineFailed
+            If the engine does not answer.
+        """
+        ...

@@ -1,0 +1,103 @@
+r"""What is kept of each record between sums: made where the records are, changed by what was released.
+
+``data.keep(make)`` keeps ``make(block)``, a *state*, of each block of records; ``change`` replaces each state
+by a function of itself; ``sum`` adds up a function of it, as ``data.sum`` does one of records. A part never
+holds a state. So one part serves records in memory, in files, and wherever else it can ask for these three.
+
+*What makes that work.* A state is a function of its records and of the released values that ``make`` and the
+changes hold. One that is lost can be made again from its records and the list of changes, and is the same. So
+nothing writes to a state: what changes it returns another. Each row of a state is a function of its record,
+whichever others are in the block; then the division into blocks affects no sum (``dpkit_core.data.sums``).
+
+*Functions* hold public and released values alone, never records. They may travel to the records, so they can
+be pickled: functions of modules, methods of classes, and ``functools.partial`` of these.
+
+What is kept is as private as the records. In memory it takes space that grows with their number. Records that
+are streamed or sparse are read again for each sum until the first change; from there on, states are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Generic, Protocol
+
+import attrs
+
+from dpkit_core.data import sums
+from dpkit_core.data.sums import Block, State, Sum, Summable, pieces, rows_of, shares, total
+from dpkit_core.errors import PlanViolation
+
+if TYPE_CHECKING:
+    from dpkit_core.arrays import Integers
+
+#: How many times the numbers of a block of a sum are in one of a state: a change by itself costs little.
+BLOCKS = 8
+
+
+def rows_kept(columns: int) -> int:
+    """Return how many records of ``columns`` features a state should be of."""
+    return rows_of(columns, BLOCKS * sums.BLOCK)
+
+
+class Kept(Summable[State], Protocol[State]):
+    """Something kept of each record.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpkit_core import Dataset, Schema
+    >>> data = Dataset.from_arrays([[1.0], [2.0], [3.0]], [5.0, 5.0, 9.0], Schema.numeric(["a"], "y"))
+    >>> errors = data.keep(lambda block: block.y - block.X[:, 0])
+    >>> errors.change(lambda error: np.maximum(error - 3, 0))
+    >>> errors.sum(Sum(lambda error: np.array([error.sum()]), shape=(1,), bound=2**10)).tolist()
+    [4]
+    """
+
+    def change(self, function: Callable[[State], State], /) -> None:
+        """Replace what is kept by a function of it, which is one of each record's."""
+        ...
+
+
+@attrs.define(eq=False)
+class KeptHere(Generic[State]):
+    """What is kept in this process: states of blocks, or how to make them anew at each sum."""
+
+    _records: int
+    _made: Callable[[], Iterator[State]]
+    _states: list[State] | None
+
+    @classmethod
+    def of(
+        cls,
+        blocks: Callable[[], Iterator[Block]],
+        make: Callable[[Block], State],
+        records: int,
+        *,
+        held: bool,
+    ) -> KeptHere[State]:
+        """Return what ``make`` returns of each block: ``held`` from now on, or only once it is changed."""
+
+        def made() -> Iterator[State]:
+            return (_of_as_many(len(block), make(block)) for block in blocks())
+
+        return cls(records, made, list(made()) if held else None)
+
+    def change(self, function: Callable[[State], State], /) -> None:
+        """Replace each state by a function of it; if that fails, all stay as they were."""
+        self._states = [_of_as_many(len(state), function(state)) for state in self._all()]
+
+    def sum(self, what: Sum[State], /) -> Integers:
+        """Return the total of a function of what is kept, exactly."""
+        parts = (part for state in self._all() for part in pieces(state, what.most_records))
+        return total(what, self._records, shares(what.of, parts))
+
+    def _all(self) -> Iterator[State]:
+        return self._made() if self._states is None else iter(self._states)
+
+
+def _of_as_many(records: int, state: State) -> State:
+    if len(state) != records:
+        raise PlanViolation(
+            "what is kept of records has another number of rows than there are records. Nothing is released"
+        )
+    return state

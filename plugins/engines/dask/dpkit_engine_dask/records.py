@@ -1,0 +1,283 @@
+"""Records on the workers of a Dask cluster, and what is kept of them there.
+
+*State.* What is kept of a part of the table is a function of that part and of the list of changes, which are
+released values. The client has the list; a worker has, for each part, the state and how many changes it has
+seen. Each task carries the changes that are new, and a sum. A worker that lacks the state, or an earlier
+change, says so, and is asked again with the function that makes the state and the whole list. A change of a
+state succeeds or leaves it as it was. So a task that is run twice, stolen or retried gives the same share.
+
+*Shares* are whole numbers. The client adds them up in the order of the parts, each once, and draws the noise.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError as FutureCancelledError
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
+
+import attrs
+from distributed import KilledWorker
+from distributed.comm.core import CommClosedError
+
+from dpkit_core import Dataset
+from dpkit_core.data.source import tried
+from dpkit_core.data.sums import State, Sum, total
+from dpkit_core.errors import DpkitError, EngineFailed, InvalidData
+
+if TYPE_CHECKING:
+    from dpkit_core import Block, Feature, Integers, Kept, Schema
+    from dpkit_core.data.columns import Unit
+    from dpkit_core.data.source import Source
+
+#: A client of ``distributed`` and its futures, whose methods have no types.
+Client = Any
+Future = Any
+
+#: What a function has to be to reach a worker, and what it asks for.
+Change = Callable[[Any], Any]
+
+#: How many records a part has, and what they add up to.
+Share = tuple[int, "Integers"]
+
+#: A part of the table, or what is wrong with its records.
+Part = Dataset | InvalidData
+
+
+#: What the client raises when workers or the scheduler are gone.
+GONE = (KilledWorker, CommClosedError, CancelledError, FutureCancelledError, OSError)
+
+
+@contextmanager
+def answers() -> Iterator[None]:
+    """Report that a cluster does not answer as a failure of the engine."""
+    try:
+        yield
+    except GONE as error:
+        raise _explained(error) from error
+
+
+def _explained(error: BaseException) -> DpkitError:
+    """Return what happened, without the words of a library that may quote records."""
+    if isinstance(error, GONE):
+        return EngineFailed(
+            f"the Dask cluster does not answer ({type(error).__name__}); see what became of its workers"
+        )
+    return InvalidData(f"a part of the table cannot be read: computing it raised {type(error).__name__}")
+
+
+def read_source(source: Source, schema: Schema) -> Part:
+    """Return the records of a part; runs on a worker."""
+    try:
+        return Dataset.from_source(source, schema, batch=True)
+    except InvalidData as problem:
+        return InvalidData(str(problem))  # without the frames that read the records
+
+
+def read_frame(frame: Any, schema: Schema) -> Part:
+    """Return the records of a part of a ``dask.dataframe``; runs on a worker."""
+    try:
+        return Dataset.from_frame(frame, schema, batch=True)
+    except InvalidData as problem:
+        return InvalidData(str(problem))
+
+
+def _records(part: Part) -> int | InvalidData:
+    return part.records if isinstance(part, Dataset) else part
+
+
+@attrs.frozen(eq=False)
+class DaskDataset:
+    """The records of a table, in parts, on the workers of a cluster."""
+
+    form: ClassVar[str] = "streamed"
+    engine: ClassVar[str] = "dask"
+
+    client: Client
+    parts: tuple[Future, ...]
+    sizes: tuple[int, ...]
+    columns: tuple[int, ...]
+    features: tuple[Feature, ...]
+    target: str
+    target_bounds: tuple[float, float] | None
+    outcome: Feature | None
+    unit: Unit | None = None
+    session: str = attrs.field(factory=lambda: uuid.uuid4().hex, repr=False)
+
+    @classmethod
+    def of(cls, client: Client, parts: Sequence[Future], schema: Schema) -> DaskDataset:
+        """Return the dataset of parts that are read, once each is checked.
+
+        Raises
+        ------
+        InvalidData
+            If the records of a part are not what the schema says: what is wrong with the first such part.
+        """
+        asked = [client.submit(_records, part, pure=False) for part in parts]
+        found: list[int | InvalidData] = tried(lambda: client.gather(asked), _explained)
+        sizes = []
+        for size in found:
+            if isinstance(size, InvalidData):
+                raise size
+            sizes.append(size)
+        features, target = schema.features, schema.target
+        facts = features, target.name, target.bounds, schema.outcome
+        return cls(client, tuple(parts), tuple(sizes), tuple(range(len(features))), *facts)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features, in order."""
+        return tuple(feature.name for feature in self.features)
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+        return sum(self.sizes)
+
+    def sum(self, what: Sum[Block], /) -> Integers:
+        """Return the total over all records, exactly."""
+        with answers():
+            asked = [self.client.submit(_share, part, self.columns, what, pure=False) for part in self.parts]
+            shares = self.client.gather(asked)
+        return self.total(what, shares)
+
+    def total(self, what: Sum[Any], shares: Sequence[Share]) -> Integers:
+        """Return the sum of the shares of the parts, which are of the records that were checked."""
+        if tuple(records for records, _ in shares) != self.sizes:
+            raise EngineFailed("a part of the table had other records when it was read again")
+        return total(what, self.records, shares)
+
+    def keep(self, make: Callable[[Block], State], /) -> Kept[State]:
+        """Keep something of each record, on the worker that has it."""
+        return KeptThere(self, make)
+
+    def select(self, indices: Sequence[int], /) -> DaskDataset:
+        """Return the same records with only these feature columns, in this order; moves nothing."""
+        columns = tuple(self.columns[i] for i in indices)
+        return attrs.evolve(self, columns=columns, features=tuple(self.features[i] for i in indices))
+
+    def dense(self) -> Dataset:
+        """Raise: the records stay where they are."""
+        raise EngineFailed("a part asked dask for the records themselves; open the table without an engine")
+
+    def forget(self) -> None:
+        """Let workers drop what they keep."""
+        try:
+            with answers():
+                self.client.run(_forget, self.session, on_error="ignore")
+        except EngineFailed:
+            pass  # a cluster that is gone keeps nothing
+
+
+@attrs.define(eq=False)
+class KeptThere(Generic[State]):
+    """What is kept of records on the workers that have them."""
+
+    _data: DaskDataset
+    _make: Callable[[Block], State]
+    _changes: list[Change] = attrs.field(factory=list)
+    _seen: int = 0
+    _number: str = attrs.field(factory=lambda: uuid.uuid4().hex)
+    _owners: list[str | None] | None = None
+
+    def change(self, function: Callable[[State], State], /) -> None:
+        """Replace what is kept by a function of it, with the next sum."""
+        self._changes.append(function)
+
+    def sum(self, what: Sum[State], /) -> Integers:
+        """Return the total of a function of what is kept, exactly."""
+        data = self._data
+        everything = range(len(data.parts))
+        with answers():
+            shares = dict(zip(everything, self._asked(everything, what, self._seen), strict=True))
+            if behind := [i for i, share in shares.items() if share is None]:
+                self._owners = None
+                shares |= dict(zip(behind, self._asked(behind, what, 0), strict=True))
+                self._owners = None
+        self._seen = len(self._changes)
+        return data.total(what, [share for share in shares.values() if share is not None])
+
+    def _asked(self, which: Sequence[int], what: Sum[State], first: int) -> list[Share | None]:
+        """Return the shares of parts, None where a worker has not seen the first changes."""
+        data, client = self._data, self._data.client
+        make = None if first else self._make
+        tasks = [
+            client.submit(
+                _kept_share,
+                data.parts[i],
+                data.columns,
+                (data.session, self._number, i),
+                Question(what, make, first, tuple(self._changes[first:])),
+                pure=False,
+                **self._place(i),
+            )
+            for i in which
+        ]
+        answered: list[Share | None] = client.gather(tasks)
+        return answered
+
+    def _place(self, i: int) -> dict[str, Any]:
+        """Return where the state of a part is likely to be, as ``Client.submit`` takes it."""
+        if self._owners is None:
+            where = self._data.client.who_has(list(self._data.parts))
+            self._owners = [next(iter(where.get(part.key, ())), None) for part in self._data.parts]
+        owner = self._owners[i]
+        return {} if owner is None else {"workers": [owner], "allow_other_workers": True}
+
+
+@attrs.frozen(eq=False)
+class Question:
+    """What a worker is asked about a state: to add up, after the changes from number ``first`` on."""
+
+    what: Sum[Any]
+    make: Callable[[Block], Any] | None
+    first: int
+    changes: tuple[Change, ...]
+
+
+@attrs.define(eq=False)
+class _Held:
+    """The state of a part on this worker, and how many changes it has seen."""
+
+    kept: Kept[Any]
+    seen: int
+    lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+
+_HELD: dict[tuple[str, str, int], _Held] = {}
+
+
+def _read_again(part: Part) -> Dataset:
+    if isinstance(part, InvalidData):
+        raise EngineFailed("a part of the table cannot be read again")
+    return part
+
+
+def _share(part: Part, columns: tuple[int, ...], what: Sum[Block]) -> Share:
+    data = _read_again(part)
+    return data.records, data.select(columns).sum(what)
+
+
+def _kept_share(
+    part: Part, columns: tuple[int, ...], key: tuple[str, str, int], question: Question
+) -> Share | None:
+    """Return the share of a part, or None where the state has to be made and it is not said how."""
+    data = _read_again(part)
+    held, last = _HELD.get(key), question.first + len(question.changes)
+    if held is None or not question.first <= held.seen <= last:
+        if question.make is None:
+            return None
+        held = _HELD[key] = _Held(data.select(columns).keep(question.make), 0)
+    with held.lock:
+        for change in question.changes[held.seen - question.first :]:
+            held.kept.change(change)
+            held.seen += 1
+        return data.records, held.kept.sum(question.what)
+
+
+def _forget(session: str) -> None:
+    for key in [key for key in _HELD if key[0] == session]:
+        del _HELD[key]

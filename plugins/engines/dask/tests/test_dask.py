@@ -1,0 +1,294 @@
+"""On a real cluster: the same release as in memory, whatever happens to workers, or none and a sentence."""
+
+import os
+import signal
+import threading
+
+import dask
+import dask.dataframe
+import distributed
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from dpkit_engine_dask import DaskEngine, records
+
+from dpkit_core import Budget, Column, Dataset, Randomness, Schema, Unit, compose, open_source
+from dpkit_core.data.engine import Elsewhere
+from dpkit_core.errors import EngineFailed, InvalidData, Unsuitable
+from dpkit_core.plugins.registry import load_target
+from dpkit_core.plugins.resources import find_resource
+
+FEATURES = ["a", "b", "c", "d"]
+N = 1500
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as started:
+        yield started
+
+
+@pytest.fixture
+def impatient():
+    with dask.config.set({"distributed.comm.timeouts.connect": "3s"}):
+        yield
+
+
+@pytest.fixture
+def engine(cluster):
+    return DaskEngine(cluster.scheduler_address)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of files of very different sizes, one of them empty."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(N, 4)) * [1, 5, 0.1, 1e3]
+    table = pa.table({"y": X[:, 0] + 0.1 * rng.normal(size=N), **dict(zip(FEATURES, X.T, strict=True))})
+    for i, (start, stop) in enumerate([(0, 1), (1, 700), (700, 700), (700, 1100), (1100, N)]):
+        pq.write_table(table.slice(start, stop - start), tmp_path / f"{i}.parquet")
+    return tmp_path
+
+
+def schema_of(bounds=(-3.0, 4.0)):
+    lower, upper = bounds
+    return Schema(
+        [Column(name, lower=lower, upper=upper) for name in FEATURES], Column("y", lower=lower, upper=upper)
+    )
+
+
+def document(plan, data):
+    """Return the release without what it assumes of the cluster."""
+    released = plan.run(data, randomness=Randomness.from_seed(5)).to_document()
+    assumed = released["certificate"]["assumptions"]
+    trusted = [sentence for sentence in assumed if sentence.startswith("those who run dask")]
+    assert len(trusted) == isinstance(data, Elsewhere)
+    released["certificate"]["assumptions"] = [each for each in assumed if each not in trusted]
+    return released
+
+
+def in_memory(folder, schema):
+    return Dataset.from_source(open_source(folder), schema)
+
+
+CASES = {
+    "boosted_trees": {"trees": 30},
+    "mean": {},
+    "adassp": {},
+    "boosted_adassp": {"rounds": 4},
+    "winsorized_least_squares": {"refits": 3},
+    "frank_wolfe": {"rounds": 3},
+}
+
+
+@pytest.mark.first(1)
+@pytest.mark.parametrize("regressor", CASES)
+def test_a_release_is_the_one_of_memory(regressor, engine, folder):
+    schema = schema_of()
+    pipeline = compose(regressor=regressor, options={"regressor": CASES[regressor]})
+    plan = pipeline.plan(schema, Budget(3.0, 1e-6))
+    with engine.open(folder, schema) as data:
+        assert data.records == N
+        assert document(plan, data) == document(plan, in_memory(folder, schema))
+
+
+@pytest.mark.slow
+def test_a_selection_is_the_one_of_memory(engine, folder):
+    schema = schema_of()
+    pipeline = compose(scorer="correlation", selector="peel", regressor="boosted_trees")
+    plan = pipeline.plan(schema, Budget(6.0, 1e-5), k=2)
+    with engine.open(str(folder), schema) as data:
+        assert document(plan, data) == document(plan, in_memory(folder, schema))
+
+
+@pytest.mark.slow
+def test_a_dask_dataframe_is_a_table(engine, folder):
+    schema = schema_of()
+    plan = compose(regressor="mean").plan(schema, Budget(3.0, 1e-6))
+    frame = dask.dataframe.from_pandas(pq.read_table(folder).to_pandas(), npartitions=3)
+    with engine.open(frame, schema) as data:
+        assert len(data.parts) == 3
+        assert document(plan, data) == document(plan, in_memory(folder, schema))
+
+
+@pytest.mark.slow
+def test_what_computes_a_dask_dataframe_is_not_quoted(engine):
+    frame = dask.dataframe.from_map(broken, range(2), meta=pd.DataFrame({"y": [1.0]}))
+    with (
+        pytest.raises(InvalidData, match="computing it raised KeyError") as caught,
+        engine.open(frame, schema_of()),
+    ):
+        pass
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def broken(number):
+    raise KeyError("secret")
+
+
+@pytest.mark.slow
+def test_columns_without_bounds_and_missing_values_are_those_of_memory(engine, folder):
+    table = pq.read_table(folder / "1.parquet").to_pandas()
+    table.loc[::7, "b"] = np.nan
+    table.loc[::5, "a"] = np.nan
+    table.to_parquet(folder / "1.parquet")
+    columns = [
+        Column("a", missing="indicator", fill=0.0),
+        Column("b", missing="drop"),
+        Column("c"),
+        Column("d"),
+    ]
+    schema = Schema(columns, Column("y"))
+    plan = compose(regressor="boosted_trees", options={"regressor": {"trees": 20}}).plan(
+        schema, Budget(3.0, 1e-6)
+    )
+    with engine.open(folder, schema) as data:
+        assert data.records == N - 100
+        assert document(plan, data) == document(plan, in_memory(folder, schema))
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_changes_no_byte(folder, monkeypatch):
+    """Killed as a tree is asked for, while its state is nowhere else."""
+    schema = schema_of()
+    plan = compose(regressor="boosted_trees", options={"regressor": {"trees": 25}}).plan(
+        schema, Budget(3.0, 1e-6)
+    )
+    expected = document(plan, in_memory(folder, schema))
+    asked, again = [], []
+    ordinary = records.KeptThere._asked
+
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+
+        def counted(self, which, what, first):
+            asked.append(first)
+            if len(asked) == 4:
+                os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+            answered = ordinary(self, which, what, first)
+            again.extend(share for share in answered if share is None)
+            return answered
+
+        monkeypatch.setattr(records.KeptThere, "_asked", counted)
+        with DaskEngine(cluster.scheduler_address).open(folder, schema) as data:
+            assert document(plan, data) == expected
+    assert again  # a part was asked for twice, because its state was gone
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_lost_fails_the_run_by_itself(folder, impatient):
+    schema = schema_of()
+    plan = compose(regressor="boosted_trees", options={"regressor": {"trees": 1000}}).plan(
+        schema, Budget(3.0, 1e-6)
+    )
+    cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0")
+    with DaskEngine(cluster.scheduler_address).open(folder, schema) as data:
+        threading.Timer(2.0, cluster.close).start()
+        with pytest.raises(EngineFailed, match="the engine that has the records failed while regressor"):
+            plan.run(data, randomness=Randomness.from_seed(5))
+
+
+@pytest.mark.slow
+def test_states_are_made_again_from_the_list_of_changes(engine, folder):
+    schema = schema_of()
+    with engine.open(folder, schema) as data:
+        kept = data.keep(targets)
+        for _ in range(3):
+            kept.change(doubled)
+        number = records.Sum(whole, (), bound=2**20)
+        before = kept.sum(number)
+        data.client.run(records._forget, data.session)
+        assert kept.sum(number) == before
+        kept.change(doubled)
+        data.client.run(records._forget, data.session)
+        doubled_once_more = kept.sum(number)
+    y = in_memory(folder, schema).y
+    assert before == np.trunc(8 * y * 2**10).sum()
+    assert doubled_once_more == np.trunc(16 * y * 2**10).sum()
+
+
+def targets(block):
+    return block.y
+
+
+def doubled(state):
+    return 2 * state
+
+
+def whole(state):
+    return np.trunc(state * 2**10).sum()
+
+
+def test_a_question_that_comes_twice_has_one_answer(folder):
+    """As where a task is stolen or retried."""
+    part = in_memory(folder, schema_of())
+    number, key = records.Sum(whole, (), bound=2**20), ("session", "number", 0)
+    first = records.Question(number, targets, 0, (doubled,))
+    later = records.Question(number, None, 1, (doubled, doubled))
+    assert records._kept_share(part, (0,), key, later) is None
+    answers = [records._kept_share(part, (0,), key, question) for question in (first, first, later, later)]
+    records._forget("session")
+    assert [total for _, total in answers] == [
+        np.trunc(factor * part.y * 2**10).sum() for factor in (2, 2, 8, 8)
+    ]
+    assert records._HELD == {}
+
+
+@pytest.mark.slow
+def test_what_is_wrong_with_the_first_part_is_told_without_its_values(engine, folder):
+    table = pq.read_table(folder / "3.parquet").to_pandas()
+    table.loc[5, "c"] = np.inf
+    table.to_parquet(folder / "3.parquet")
+    with pytest.raises(InvalidData, match="column 'c' has infinite values"), engine.open(folder, schema_of()):
+        pass
+
+
+@pytest.mark.slow
+def test_parts_that_need_the_records_in_one_place_are_refused_before_anything_is_spent(engine, folder):
+    schema = schema_of()
+    with engine.open(folder, schema) as data:
+        for pipeline in (compose(regressor="tukey"), compose(regressor="sgbdt")):
+            plan = pipeline.plan(schema, Budget(3.0, 1e-6))
+            with pytest.raises(Unsuitable, match="needs the records in one place, and dask adds up"):
+                plan.run(data)
+        with pytest.raises(EngineFailed, match="the records themselves"):
+            data.dense()
+
+
+@pytest.mark.slow
+def test_a_unit_is_refused(engine, folder):
+    schema = Schema([Column("b")], Column("y"), unit=Unit("a", most_records=2))
+    with pytest.raises(Unsuitable, match="may be in several"), engine.open(folder, schema):
+        pass
+
+
+@pytest.mark.slow
+def test_a_table_that_others_cannot_open_is_refused(engine):
+    table = pd.DataFrame({name: [1.0] for name in [*FEATURES, "y"]})
+    with pytest.raises(InvalidData, match="cannot be read in parts"), engine.open(table, schema_of()):
+        pass
+
+
+@pytest.mark.slow
+def test_a_part_that_changes_is_noticed(engine, folder):
+    schema = schema_of()
+    with engine.open(folder, schema) as data:
+        moved = records.attrs.evolve(data, sizes=(*data.sizes[:-1], data.sizes[-1] + 1))
+        with pytest.raises(EngineFailed, match="other records"):
+            moved.sum(records.Sum(len_of, (), bound=1))
+
+
+def len_of(block):
+    return np.array(len(block))
+
+
+def test_a_cluster_that_is_not_there_is_said_to_be(impatient):
+    nowhere = DaskEngine("tcp://127.0.0.1:9").open("docs/data/diamonds.parquet", schema_of())
+    with pytest.raises(EngineFailed, match="does not answer"), nowhere:
+        pass
+
+
+def test_it_is_found_by_its_name():
+    assert load_target(find_resource("engine", "dask")) is DaskEngine
