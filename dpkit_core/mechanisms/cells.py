@@ -50,15 +50,14 @@ point (Jensen's inequality, since the cube is symmetric). So
 
 Without E, a sure window holds a record, and so do the last four octaves and more of a believed one: it
 reaches less than four octaves, a factor of 8, beyond the largest value in it, by magnitude. (Three empty
-octaves stand out once in 700 times.) So does a range, which is all believed windows together. Later steps
-divide its cells; the window around the first run may reach one cell beyond, an octave at most, and those
-around later runs are within it. A range is never where the noise happened to be largest.
+octaves stand out once in 700 times.) So does a range, which is all believed windows together; and later steps
+only divide its cells. A range is never where the noise happened to be largest.
 
 *Close together.* Dates, prices of one day or 1 000 000 +- 1.5 have all their records in a part of an octave
 that three steps of 16 parts do not resolve. So after each step it is asked whether one or two parts side by
 side, a *run*, hold all records but for twice the deviation of what is compared (and no more than an eighth),
-and are sure. If they do, the next step looks at these alone, with half as much on either side, and divides
-them into 1024 parts; the step after that at the shortest sure run of 2^i of these that holds all records so.
+and are sure. If they do, the next step looks at these alone, with half as much of the range on either side, and
+divides them into 1024 parts; the step after that at the shortest sure run of 2^i of these that holds all records so.
 Where there is no such run, it looks at the same parts again, divided into as few as can be
 told from noise. So a column is resolved to about 2^-20 of its distance from 0, where it needs to be. Cells
 outside then have no weight. Nothing else is counted for this than before: which cells are counted is decided
@@ -102,6 +101,9 @@ UNBOUNDED_STEPS = 3
 LONGEST_WINDOW = 12
 ENDS = (1.5, 2.0, 3.0)
 SIGN = 3.0
+
+#: From where on a window is believed that reaches no farther than others that are sure.
+INSIDE = 4.0
 
 #: The probability that noise alone is believed somewhere, in all columns together.
 FAILURE = 5e-7
@@ -331,22 +333,23 @@ def _after(
     """
     everywhere = np.zeros(cut.edges.size - 1)
     everywhere[cut.places] = counts[: cut.places.size]
+    counted = np.zeros(everywhere.size, dtype=np.bool_)
+    counted[cut.places] = True
     if cut.split is None:
         run = _shortest_run(everywhere, enough, LONGEST_RUN)
         if run is None:
             window = _Window(int(cut.places[0]), int(cut.places[-1]) + 1, enough.told)
         else:
-            # Beyond the window there are whole octaves, of which a run may be hundreds of parts away.
-            window = _Window(*_widened(run, int(cut.places[0]), int(cut.places[-1]) + 1), FINE)
+            window = _Window(*_widened(run, counted), FINE)
         return _within(everywhere, (window.first, window.last), enough.noise), window
     divide, before = (_smoothed if bounded else _shrunk), weights
     shares = divide(everywhere[cut.places].reshape(SPLIT, PARTS), enough.noise)
     weights = _divided(weights, cut.split, shares)
-    believed = np.where(_divided(before, cut.split, np.ones_like(shares)) > 0, everywhere, 0.0)
-    run = None if bounded else _shortest_run(believed, enough, FIRST_RUN)
+    counted &= _divided(before, cut.split, np.ones_like(shares)) > 0
+    run = None if bounded else _shortest_run(np.where(counted, everywhere, 0.0), enough, FIRST_RUN)
     if run is None or _around_zero(cut.edges, run):
         return weights, None
-    return weights, _Window(*_widened(run, 0, everywhere.size), FINE)
+    return weights, _Window(*_widened(run, counted), FINE)
 
 
 def _counts(
@@ -384,12 +387,28 @@ def _ranges(counts: Sequence[Vector], noise: float) -> tuple[list[Vector], list[
         rows = np.vstack([rows, rows.sum(axis=0)])
         deviations = np.append(deviations, noise * math.sqrt(columns))
     believed = _believed(rows, deviations, level(WINDOWS * len(rows)))
+    reaches = _reaches(believed)
+    found = (reaches >= 0).tolist()
+    # Up to where a range reaches, the own one or that of the pool.
+    within = np.where(reaches >= 0, reaches, reaches[-1])[:, np.newaxis]
+    inside = np.where(_outwards() <= within, rows, -np.inf)
+    believed |= _believed(inside, deviations, INSIDE)
     own = [_weights(*row) for row in zip(rows, believed, deviations.tolist(), strict=True)]
     edges = octaves()
     public = np.where((edges[:-1] >= -1) & (edges[1:] <= 1), np.diff(edges), 0.0)
-    pooled = own[-1] if believed[-1].any() else public
-    found = [bool(row.any()) for row in believed[:columns]]
-    return [own[j] if found[j] else pooled for j in range(columns)], found
+    pooled = own[-1] if found[-1] else public
+    return [own[j] if own[j].any() else pooled for j in range(columns)], found[:columns]
+
+
+def _outwards() -> Integers:
+    """Return the number of each octave, from 0 outwards."""
+    zero = (octaves().size - 1) // 2
+    return np.abs(np.arange(2 * zero + 1) - zero)
+
+
+def _reaches(believed: npt.NDArray[np.bool_]) -> Integers:
+    """Return the number of the outermost octave of each row, -1 if there is none."""
+    return np.where(believed, _outwards(), -1).max(axis=1)
 
 
 #: Windows of a column: those of each length and sign, and the cell around 0.
@@ -507,10 +526,14 @@ def _shortest_run(counts: Vector, enough: _Enough, longest: int) -> tuple[int, i
     return None
 
 
-def _widened(run: tuple[int, int], first: int, last: int) -> tuple[int, int]:
-    """Return the run with half as much on either side, from ``first`` to before ``last`` at most."""
-    beside = -(-(run[1] - run[0]) // 2)
-    return max(run[0] - beside, first), min(run[1] + beside, last)
+def _widened(run: tuple[int, int], counted: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """Return the run with half as much on either side, as far as cells were counted: beyond are octaves."""
+    first, last = run
+    beside = -(-(last - first) // 2)
+    for _ in range(beside):
+        first -= int(first > 0 and counted[first - 1])
+        last += int(last < counted.size and counted[last])
+    return first, last
 
 
 def _around_zero(edges: Vector, run: tuple[int, int]) -> bool:
