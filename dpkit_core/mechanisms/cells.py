@@ -21,12 +21,13 @@ is at least z s sqrt(L), with the level z below. It is believed if it is sure an
 for each shorter length, its first and its last octaves have sums of at least t deviations of their noise, t =
 1.5, 2 and 3 for one, two and three octaves and z for more. Of a believed window a sign is kept where its own
 sum is at least 3 deviations. The cell around 0, which reaches nowhere, is kept from 3 s on and sure from z s
-on. All believed windows together are the range of a column; nothing is cut or extended afterwards.
+on. All believed windows together are the range of a column; nothing is cut or extended afterwards. As far
+outwards as it reaches, nothing can be stretched: there windows are believed from z = 4 on.
 
 A column without a sure window has the range of the *pool*, the sums over all columns of the counts, with
 noise s sqrt(c) for c columns: 100 columns that noise drowns one by one show together how large their values
-are. If that has none either, it is [-1, 1], evenly: public, and harmless where it is wrong, since values are
-clipped to it. ``Cells.found`` tells.
+are. Where windows of its own reach 4 within that range, it has these. If the pool has no range either, it is
+[-1, 1], evenly: public, and harmless where it is wrong, since values are clipped to it. ``Cells.found`` tells.
 
 The counts in a range are moved to their mean as far as noise explains their differences (James and Stein
 1961), and what is then within 1.5 s is taken for empty; so are those of the parts of each cell, step by step.
@@ -56,9 +57,9 @@ only divide its cells. A range is never where the noise happened to be largest.
 *Close together.* Dates, prices of one day or 1 000 000 +- 1.5 have all their records in a part of an octave
 that three steps of 16 parts do not resolve. So after each step it is asked whether one or two parts side by
 side, a *run*, hold all records but for twice the deviation of what is compared (and no more than an eighth),
-and are sure. If they do, the next step looks at these alone, with half as much of the range on either side, and
-divides them into 1024 parts; the step after that at the shortest sure run of 2^i of these that holds all records so.
-Where there is no such run, it looks at the same parts again, divided into as few as can be
+and are sure. If they do, the next step looks at these alone, with half as much of the range on either side,
+and divides them into 1024 parts; the step after that at the shortest sure run of 2^i of these that holds all
+records so. Where there is no such run, it looks at the same parts again, divided into as few as can be
 told from noise. So a column is resolved to about 2^-20 of its distance from 0, where it needs to be. Cells
 outside then have no weight. Nothing else is counted for this than before: which cells are counted is decided
 by what was released, their number is that of the plan (1024 in the last two steps, used or not), and a record
