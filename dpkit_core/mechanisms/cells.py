@@ -27,7 +27,7 @@ outwards as it reaches, nothing can be stretched: there windows are believed fro
 A column without a sure window has the range of the *pool*, the sums over all columns of the counts, with
 noise s sqrt(c) for c columns: 100 columns that noise drowns one by one show together how large their values
 are. Where windows of its own reach 4 within that range, it has these. If the pool has no range either, it is
-[-1, 1], evenly: public, and harmless where it is wrong, since values are clipped to it. ``Cells.found`` tells.
+[-1, 1], evenly: public, and harmless where wrong, since values are clipped to it. ``Cells.found`` tells.
 
 The counts in a range are moved to their mean as far as noise explains their differences (James and Stein
 1961), and what is then within 1.5 s is taken for empty; so are those of the parts of each cell, step by step.
