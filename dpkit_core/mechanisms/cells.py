@@ -287,7 +287,7 @@ def level(windows: int) -> float:
     """Return z: noise of deviation s adds z s sqrt(L) to one of ``windows`` of L cells with ``FAILURE`` / 2.
 
     >>> [round(level(3439 * columns), 2) for columns in (1, 12, 102, 1002)]
-    [6.41, 6.79, 7.1, 7.41]
+    [6.42, 6.79, 7.09, 7.4]
     """
     return -NormalDist().inv_cdf(FAILURE / 2 / windows) / (1 - DISCRETE)
 
