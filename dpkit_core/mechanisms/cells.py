@@ -14,20 +14,52 @@ budget. What is split is decided by what was released, how much is split is not:
 columns: sqrt(u) in L2. A replaced record takes 1 from one and adds it to another: sqrt(2 u). Both are
 attained. Counts are sums over records (``dpkit_core.data.sums``), exact and the same in every form of data.
 
-*Estimate.* Post-processing. Most octaves are empty, so what is above 4.5 times the deviation s of
-the noise is believed, and from 3 on what is next to what is believed, or around 0; if none is, the largest
-and what is next to it. Of 200 empty octaves one is above 3 s in every fourth table, and far out it would
-stretch a column a millionfold; 4.5 s are passed in one table of 1500. The parts of those believed are moved
-to the mean of their cell as far as noise explains their differences (James and Stein 1961), and what is then
-within 1.5 s is taken for empty. So a column whose values are close together far from 0 is still resolved, and
-one about which nothing can be said is spread evenly. Of bounded columns, 2 s are added to each count.
+*Ranges.* Post-processing. Most octaves are empty, and the largest noise of 200 may be anywhere. So octaves
+are believed by *windows*: 1 to 12 octaves of the positive values, of the negative ones, or of both signs
+alike. The noise on the sum of a window of L cells has the deviation s sqrt(L). A window is *sure* if its sum
+is at least z s sqrt(L), with the level z below. It is believed if it is sure and both of its ends stand out:
+for each shorter length, its first and its last octaves have sums of at least t deviations of their noise, t =
+1.5, 2 and 3 for one, two and three octaves and z for more. Of a believed window a sign is kept where its own
+sum is at least 3 deviations. The cell around 0, which reaches nowhere, is kept from 3 s on and sure from z s
+on. All believed windows together are the range of a column; nothing is cut or extended afterwards. As far
+outwards as it reaches, nothing can be stretched: there windows are believed from z = 4 on.
+
+A column without a sure window has the range of the *pool*, the sums over all columns of the counts, with
+noise s sqrt(c) for c columns: 100 columns that noise drowns one by one show together how large their values
+are. Where windows of its own reach 4 within that range, it has these. If the pool has no range either, it is
+[-1, 1], evenly: public, and harmless where wrong, since values are clipped to it. ``Cells.found`` tells.
+
+The counts in a range are moved to their mean as far as noise explains their differences (James and Stein
+1961), and what is then within 1.5 s is taken for empty; so are those of the parts of each cell, step by step.
+So a column whose values are close together far from 0 is still resolved, and one about which nothing can be
+said is spread evenly. Of bounded columns, 2 s are added to each count.
+
+*How sure.* Let E be that noise adds z s sqrt(L) or more to a window, or a run (below), of L cells that is
+looked at. The windows are 3439 of each of c columns and of the pool. Runs are chosen by earlier releases, but
+the noise of a step is independent of these: given them, its runs are fixed, and those of all steps of a
+column are fewer than ``RUNS``. With the z of ``level`` for N windows or runs,
+
+    N Q(z (1 - 2^-10)) = ``FAILURE`` / 2,
+
+E has at most the probability ``FAILURE`` in all columns and steps together. Q is the tail of a normal
+variable; 2^-10 is for noise that is a discrete Gaussian, of t >= 2^15 steps of its grid, and larger than s by
+up to 1e-4. For the probability of a point of L coordinates is at most the normal density there (Poisson
+summation of the normalizer), which is at most exp(L / (24 t^2)) times its mean over the unit cube around the
+point (Jensen's inequality, since the cube is symmetric). So
+
+    P(sum >= m) <= exp(L / (24 t^2)) Q((m - L / 2) / (t sqrt(L))),    sqrt(L) / (2 t) < 2^-11 for L <= 512.
+
+Without E, a sure window holds a record, and so do the last four octaves and more of a believed one: it
+reaches less than four octaves, a factor of 8, beyond the largest value in it, by magnitude. (Three empty
+octaves stand out once in 700 times.) So does a range, which is all believed windows together; and later steps
+only divide its cells. A range is never where the noise happened to be largest.
 
 *Close together.* Dates, prices of one day or 1 000 000 +- 1.5 have all their records in a part of an octave
 that three steps of 16 parts do not resolve. So after each step it is asked whether one or two parts side by
-side hold all records but for twice the deviation of what is compared (and no more than an eighth), by counts
-of 6 s and more. If they do, the next step looks at these alone, with half as much on either side, and divides
-them into 1024 parts; the step after that at the shortest run of 2^i of these that holds all records by counts
-of 4.5 s and more. Where there is no such run, it looks at the same parts again, divided into as few as can be
+side, a *run*, hold all records but for twice the deviation of what is compared (and no more than an eighth),
+and are sure. If they do, the next step looks at these alone, with half as much of the range on either side,
+and divides them into 1024 parts; the step after that at the shortest sure run of 2^i of these that holds all
+records so. Where there is no such run, it looks at the same parts again, divided into as few as can be
 told from noise. So a column is resolved to about 2^-20 of its distance from 0, where it needs to be. Cells
 outside then have no weight. Nothing else is counted for this than before: which cells are counted is decided
 by what was released, their number is that of the plan (1024 in the last two steps, used or not), and a record
@@ -39,6 +71,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import attrs
@@ -51,6 +84,8 @@ from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Gaussian
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.protocols import Meter
 
@@ -62,10 +97,26 @@ PARTS = 16
 BOUNDED_STEPS = 1
 UNBOUNDED_STEPS = 3
 
-#: In deviations of the noise: from where on an octave holds records, and one that is next to such, what is
-#: added to each count between bounds, and up to where a part of an octave is empty.
-SURE = 4.5
-BELIEVED = 3.0
+#: The longest window of octaves; how much the first or last octaves of one must stand out, if they are fewer
+#: than are sure by themselves, and each sign, in deviations of the noise.
+LONGEST_WINDOW = 12
+ENDS = (1.5, 2.0, 3.0)
+SIGN = 3.0
+
+#: From where on a window is believed that reaches no farther than others that are sure.
+INSIDE = 4.0
+
+#: The probability that noise alone is believed somewhere, in all columns together.
+FAILURE = 5e-7
+
+#: More than the runs of a column in all steps: below 2500 places for each of ten lengths, twice, and 443 for
+#: two lengths.
+RUNS = 2**16
+
+#: The tails of the noise on its grid are those of a normal variable that is larger by less than this.
+DISCRETE = 2.0**-10
+
+#: In deviations of the noise: what is added to each count between bounds, and up to where a part is empty.
 SMOOTHING = 2.0
 EMPTY = 1.5
 
@@ -75,9 +126,8 @@ FINE = 1024
 FIRST_RUN = 2
 LONGEST_RUN = FINE // 2
 
-#: In deviations of the noise: what a run must hold to be looked at alone, and how far it may fall short of
-#: all records; and how far as a share of them, since noise can hide as much.
-CLOSE = 6.0
+#: How far a run may fall short of all records, in deviations of the noise; and as a share of them, since
+#: noise can hide as much.
 SHORT = 2.0
 SHORT_SHARE = 1 / 8
 
@@ -97,14 +147,14 @@ class Cells:
         Of the records, as estimated; they add up to 1.
     records
         How many there are, as the first counts say, added up where they are believed.
-    largest
-        The largest of the first counts.
+    found
+        Whether a range was found in the column's own counts; True between public bounds.
     """
 
     edges: Vector
     shares: Vector
     records: float
-    largest: float
+    found: bool
 
     def quantiles(self, ranks: Vector) -> Vector:
         """Return the values below which these shares of the records are, even within each cell."""
@@ -214,8 +264,14 @@ def private_cells(
     first = released(edges, [np.arange(roots) for _ in columns], roots, noise_multiplier)
     steps = BOUNDED_STEPS if bounded else UNBOUNDED_STEPS
     finer = _of_steps(noise_multiplier, steps)
-    weights = [_smoothed(counts, noise) if bounded else _believed(counts, noise) for counts in first]
-    enough = [_Enough.of(*column, noise, finer * sensitivity) for column in zip(first, weights, strict=True)]
+    if bounded:
+        weights, found = [_smoothed(counts, noise) for counts in first], [True] * len(columns)
+    else:
+        weights, found = _ranges(first, noise)
+    sure = level(RUNS * max(len(columns), 1))
+    enough = [
+        _Enough.of(*column, noise, finer * sensitivity, sure) for column in zip(first, weights, strict=True)
+    ]
     weights = [weight / weight.sum() for weight in weights]
     windows: list[_Window | None] = [None] * len(columns)
     for step in range(steps):
@@ -224,9 +280,16 @@ def private_cells(
         counts = released(edges, places, _cells_in(step), finer)
         for j, cut in enumerate(cuts):
             weights[j], windows[j] = _after(cut, counts[j], weights[j], enough[j], bounded=bounded)
-    return [
-        Cells(edges[j], weights[j], enough[j].records, float(counts.max())) for j, counts in enumerate(first)
-    ]
+    return [Cells(edges[j], weights[j], enough[j].records, found[j]) for j in range(len(columns))]
+
+
+def level(windows: int) -> float:
+    """Return z: noise of deviation s adds z s sqrt(L) to one of ``windows`` of L cells with ``FAILURE`` / 2.
+
+    >>> [round(level(3439 * columns), 2) for columns in (1, 12, 102, 1002)]
+    [6.42, 6.79, 7.09, 7.4]
+    """
+    return -NormalDist().inv_cdf(FAILURE / 2 / windows) / (1 - DISCRETE)
 
 
 @attrs.frozen
@@ -271,20 +334,23 @@ def _after(
     """
     everywhere = np.zeros(cut.edges.size - 1)
     everywhere[cut.places] = counts[: cut.places.size]
+    counted = np.zeros(everywhere.size, dtype=np.bool_)
+    counted[cut.places] = True
     if cut.split is None:
-        run = _shortest_run(everywhere, enough, SURE, LONGEST_RUN)
+        run = _shortest_run(everywhere, enough, LONGEST_RUN)
         if run is None:
             window = _Window(int(cut.places[0]), int(cut.places[-1]) + 1, enough.told)
         else:
-            window = _Window(*_widened(run, everywhere.size), FINE)
+            window = _Window(*_widened(run, counted), FINE)
         return _within(everywhere, (window.first, window.last), enough.noise), window
-    divide = _smoothed if bounded else _shrunk
+    divide, before = (_smoothed if bounded else _shrunk), weights
     shares = divide(everywhere[cut.places].reshape(SPLIT, PARTS), enough.noise)
     weights = _divided(weights, cut.split, shares)
-    run = None if bounded else _shortest_run(everywhere, enough, CLOSE, FIRST_RUN)
+    counted &= _divided(before, cut.split, np.ones_like(shares)) > 0
+    run = None if bounded else _shortest_run(np.where(counted, everywhere, 0.0), enough, FIRST_RUN)
     if run is None or _around_zero(cut.edges, run):
         return weights, None
-    return weights, _Window(*_widened(run, everywhere.size), FINE)
+    return weights, _Window(*_widened(run, counted), FINE)
 
 
 def _counts(
@@ -319,15 +385,88 @@ def _between(lower: float, upper: float) -> Vector:
     return np.sort(lower * (1 - ranks) + upper * ranks)
 
 
-def _believed(counts: Vector, noise: float) -> Vector:
-    """Return the counts of octaves above the noise, by the rule of the notes; the largest if none is."""
-    likely = counts > BELIEVED * noise
-    runs = np.cumsum(~likely)  # the same number all along a run of likely octaves
-    believed = np.isin(runs, runs[counts >= min(SURE * noise, counts.max())])
-    believed[counts.size // 2] = True
-    weights = np.where(likely & believed, counts - BELIEVED * noise, 0.0)
-    if not weights.any():
-        weights[np.argmax(counts)] = 1.0
+def _ranges(counts: Sequence[Vector], noise: float) -> tuple[list[Vector], list[bool]]:
+    """Return weights of all octaves of each column, 0 outside of its range, and whether that is its own."""
+    columns = len(counts)
+    if not columns:
+        return [], []
+    rows, deviations = np.array(counts), np.full(columns, noise)
+    if columns > 1:
+        rows = np.vstack([rows, rows.sum(axis=0)])
+        deviations = np.append(deviations, noise * math.sqrt(columns))
+    believed = _believed(rows, deviations, level(WINDOWS * len(rows)))
+    reaches = _reaches(believed)
+    found = (reaches >= 0).tolist()
+    # Up to where a range reaches, the own one or that of the pool.
+    within = np.where(reaches >= 0, reaches, reaches[-1])[:, np.newaxis]
+    inside = np.where(_outwards() <= within, rows, -np.inf)
+    believed |= _believed(inside, deviations, INSIDE)
+    own = [_weights(*row) for row in zip(rows, believed, deviations.tolist(), strict=True)]
+    edges = octaves()
+    public = np.where((edges[:-1] >= -1) & (edges[1:] <= 1), np.diff(edges), 0.0)
+    pooled = own[-1] if found[-1] else public
+    return [own[j] if own[j].any() else pooled for j in range(columns)], found[:columns]
+
+
+def _outwards() -> Integers:
+    """Return the number of each octave, from 0 outwards."""
+    zero = (octaves().size - 1) // 2
+    return np.abs(np.arange(2 * zero + 1) - zero)
+
+
+def _reaches(believed: npt.NDArray[np.bool_]) -> Integers:
+    """Return the number of the outermost octave of each row, -1 if there is none."""
+    return np.where(believed, _outwards(), -1).max(axis=1)
+
+
+#: Windows of a column: those of each length and sign, and the cell around 0.
+WINDOWS = 1 + 3 * sum((octaves().size - 2) // 2 - length for length in range(LONGEST_WINDOW))
+
+
+def _believed(counts: Matrix, noise: Vector, sure: float) -> npt.NDArray[np.bool_]:
+    """Return which octaves are in the range of each row, by the notes; none without a sure window.
+
+    Parameters
+    ----------
+    counts
+        Of all octaves, one row for each column.
+    noise
+        Its deviation in each row.
+    sure
+        z of the notes.
+    """
+    zero = counts.shape[1] // 2
+    scaled = counts / noise[:, np.newaxis]
+    # Outwards from 0, and in units in which the noise on each sum of L octaves has the deviation sqrt(L).
+    signs = np.stack([scaled[:, zero - 1 :: -1], scaled[:, zero + 1 :]])
+    tested = np.concatenate([signs, signs.sum(axis=0, keepdims=True) / math.sqrt(2)])
+    kept = np.zeros(signs.shape, dtype=np.bool_)
+    first = np.ones(tested.shape, dtype=np.bool_)
+    last = first
+    for length in range(1, min(LONGEST_WINDOW, zero) + 1):
+        sums = _windows(tested, length)
+        here = (first[..., : sums.shape[2]] & last[..., length - 1 :]) & (sums >= sure * math.sqrt(length))
+        by_sign = here.any(axis=0) & (_windows(signs, length) >= SIGN * math.sqrt(length))
+        for i in range(length):
+            kept[..., i : i + by_sign.shape[2]] |= by_sign
+        # What longer windows must begin and end with.
+        stands_out = sums >= (ENDS[length - 1] if length <= len(ENDS) else sure) * math.sqrt(length)
+        first, last = first[..., : sums.shape[2]] & stands_out, last.copy()
+        last[..., length - 1 :] &= stands_out
+    found = np.logical_or(np.any(kept, axis=(0, 2)), scaled[:, zero] >= sure)
+    around = np.logical_and(found, scaled[:, zero] >= SIGN)
+    return np.concatenate([kept[0][:, ::-1], around[:, np.newaxis], kept[1]], axis=1)
+
+
+def _windows(rows: npt.NDArray[np.float64], length: int) -> npt.NDArray[np.float64]:
+    """Return the sums of so many neighbors along the last axis."""
+    return np.lib.stride_tricks.sliding_window_view(rows, length, axis=-1).sum(axis=-1)
+
+
+def _weights(counts: Vector, believed: npt.NDArray[np.bool_], noise: float) -> Vector:
+    weights = np.zeros(counts.size)
+    if believed.any():
+        weights[believed] = _shrunk(counts[believed][np.newaxis], noise)[0]
     return weights
 
 
@@ -352,33 +491,34 @@ def _shrunk(counts: Matrix, noise: float) -> Matrix:
 class _Enough:
     """How many records there are, as released, and deviations of the noise of that and of each count.
 
-    Fixed by the first counts, for all steps.
+    Fixed by the first counts, for all steps, with the level from which on a run is sure.
     """
 
     records: float
     noise_of_records: float
     noise: float
+    sure: float
 
     @classmethod
-    def of(cls, counts: Vector, weights: Vector, noise_of_count: float, noise: float) -> _Enough:
+    def of(cls, counts: Vector, weights: Vector, noise_of_count: float, noise: float, sure: float) -> _Enough:
         """Return what the first counts show, where they are believed."""
         records = max(float(counts[weights > 0].sum()), 1.0)
-        return cls(records, noise_of_count * math.sqrt(np.count_nonzero(weights)), noise)
+        return cls(records, noise_of_count * math.sqrt(np.count_nonzero(weights)), noise, sure)
 
-    def records_in(self, length: int, sure: float) -> float:
+    def records_in(self, length: int) -> float:
         """Return how many records a run of ``length`` cells must count in order to hold all of them."""
         own = self.noise * math.sqrt(length)
         short = min(SHORT * math.hypot(self.noise_of_records, own), SHORT_SHARE * self.records)
-        return max(sure * own, self.records - short)
+        return max(self.sure * own, self.records - short)
 
     @property
     def told(self) -> int:
         """Number of parts at which half-filled ones still stand out from the noise."""
-        parts = 2 * (self.records / (SURE * self.noise)) ** 2
+        parts = 2 * (self.records / (self.sure * self.noise)) ** 2
         return int(2 ** math.floor(math.log2(min(max(parts, PARTS), FINE))))
 
 
-def _shortest_run(counts: Vector, enough: _Enough, sure: float, longest: int) -> tuple[int, int] | None:
+def _shortest_run(counts: Vector, enough: _Enough, longest: int) -> tuple[int, int] | None:
     """Return from where to where the shortest run of 1, 2, 4, ... cells holds all records, if one does.
 
     ``counts`` are those of all cells, 0 where none were counted; a run has no more than ``longest`` cells.
@@ -388,16 +528,20 @@ def _shortest_run(counts: Vector, enough: _Enough, sure: float, longest: int) ->
     while length <= min(longest, counts.size):  # a window divided into few parts leaves fewer cells
         sums = below[length:] - below[:-length]
         first = int(np.argmax(sums))
-        if sums[first] >= enough.records_in(length, sure):
+        if sums[first] >= enough.records_in(length):
             return first, first + length
         length *= 2
     return None
 
 
-def _widened(run: tuple[int, int], cells: int) -> tuple[int, int]:
-    """Return the run with half as much on either side, where there is so much."""
-    beside = -(-(run[1] - run[0]) // 2)
-    return max(run[0] - beside, 0), min(run[1] + beside, cells)
+def _widened(run: tuple[int, int], counted: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """Return the run with half as much on either side, as far as cells were counted: beyond are octaves."""
+    first, last = run
+    beside = -(-(last - first) // 2)
+    for _ in range(beside):
+        first -= int(first > 0 and counted[first - 1])
+        last += int(last < counted.size and counted[last])
+    return first, last
 
 
 def _around_zero(edges: Vector, run: tuple[int, int]) -> bool:

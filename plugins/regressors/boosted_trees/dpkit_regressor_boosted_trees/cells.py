@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from dpkit_core import AnyDataset, Block, Feature, Matrix, Meter, Vector
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
 
-#: How many standard deviations an octave of the target must exceed the noise by: pure noise does so in fewer
-#: than one of a thousand tables.
-FOUND = 4.5
-
 
 @attrs.frozen(eq=False)
 class KnownColumn:
@@ -52,7 +48,7 @@ def known(feature: Feature) -> bool:
 
 
 def target_interval(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> Fences | None:
-    """Return the interval that holds the target, or None where no octave stands out from the noise."""
+    """Return the interval that holds the target, or None where nothing stands out from the noise."""
     if settings.target_bounds is not None:
         return Fences.between(*settings.target_bounds)
     multiplier = settings.multiplier("target")
@@ -66,9 +62,9 @@ def target_interval(data: AnyDataset, settings: BoostedTreesSettings, meter: Met
         neighboring=settings.neighboring,
         planned=1,
     )
-    noise = multiplier * counts_sensitivity(1, settings.neighboring)
-    if cells.largest < FOUND * noise:
+    if not cells.found:
         return None
+    noise = multiplier * counts_sensitivity(1, settings.neighboring)
     tail = min(noise / 2 / cells.records, 0.25)
     low, high = cells.quantiles(np.array([tail, 1 - tail])).tolist()
     if settings.loss == "poisson":  # counts are at least 0
