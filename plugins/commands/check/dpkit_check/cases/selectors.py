@@ -273,9 +273,22 @@ def claimed_selection(
 ) -> SelectorCase | None:
     """Return the plan for the first accountant that can serve it, if it claims to be private."""
     sensitivities = (Sensitivity(*moves, relation),) * len(picks)
-    plans = (_selection(make, maker, features, picks, sensitivities, budget) for maker in accountants())
-    case = next((case for case in plans if isinstance(case, SelectorCase)), None)
+    case = planned_selection(make, features, picks, sensitivities, budget)
     return None if case is None or denial(case.plan) else case
+
+
+def planned_selection(
+    make: Factory[TopKSelector],
+    features: int,
+    picks: tuple[int, ...],
+    sensitivities: tuple[Sensitivity, ...],
+    budget: Budget,
+) -> SelectorCase | None:
+    """Return the plan for the first accountant that can serve it, if there is one."""
+    plans = (
+        _selection(make, maker, features, picks, sensitivities, budget) for maker in accountants()
+    )
+    return next((case for case in plans if isinstance(case, SelectorCase)), None)
 
 
 def distinct(cases: Iterable[SelectorCase]) -> list[SelectorCase]:
