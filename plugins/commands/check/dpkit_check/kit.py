@@ -156,6 +156,11 @@ class Report:
         """Time taken by all checks."""
         return sum(result.seconds for result in self.results)
 
+    @property
+    def strict(self) -> bool:
+        """Whether nothing failed, and no code of the part was left without an attack."""
+        return self.ok and not self.reach.unreached
+
     def count(self, status: Status) -> int:
         """Return how many checks ended so."""
         return sum(result.status == status for result in self.results)
@@ -185,6 +190,9 @@ class Report:
             *([f"Attacked with {options}, and not with the defaults alone."] * bool(options)),
             *([f"{not_run} of the skipped need the members that check_protocol lists."] * bool(not_run)),
             *([f"{unclaimed} of the skipped had no private plan to attack."] * bool(unclaimed)),
+            f"{number_of(len(self.reach.unreached), 'place')} of the code not attacked: "
+            f"{self.reach.blocks[0]} of {self.reach.blocks[1]} blocks and {self.reach.sides[0]} of "
+            f"{self.reach.sides[1]} sides of conditions were reached.",
             f"A correct part fails such a run with probability at most {FALSE_ALARM:g}.",
             LIMITS,
         ]
@@ -203,6 +211,7 @@ class Report:
             "checks": len(self.results),
             "statement": self.statement,
             "results": [attrs.asdict(result, filter=_told) for result in self.results],
+            "reach": attrs.asdict(self.reach),
         }
 
 

@@ -203,7 +203,7 @@ class Watch:
         self._depth += 1
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._depth -= 1
         if not self._depth:
             for function, old, _ in self._codes:
@@ -220,10 +220,7 @@ class Watch:
         result = _COMPARED[_OPERATORS[which]](one, other)
         site = self.sites[number]
         try:
-            if isinstance(result, np.ndarray):
-                sides = _sides(result)
-            else:
-                sides = {bool(result)}
+            sides = _sides(result) if isinstance(result, np.ndarray) else {bool(result)}
         except (TypeError, ValueError):
             return result
         for side in sides:
@@ -233,10 +230,8 @@ class Watch:
 
     def truth(self, number: int, value: Any) -> Any:
         """Return the value, and note whether it is true."""
-        try:
+        with suppress(TypeError, ValueError):  # an array at the end of ``a or b`` is none
             self._see(self.sites[number], bool(value))
-        except (TypeError, ValueError):
-            pass  # an array at the end of ``a or b`` is none
         return value
 
     def cap(self, number: int, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -583,7 +578,11 @@ class _Rewriter(ast.NodeTransformer):
         hits = ast.Attribute(ast.Name(self.tag, ast.Load()), "hits", ast.Load())
         # A call would take ten times as long.
         mark = ast.Assign([ast.Subscript(hits, number, ast.Store())], ast.Constant(1))
-        return [*head, ast.copy_location(mark, statements[0]), *(self.visit(statement) for statement in statements)]
+        return [
+            *head,
+            ast.copy_location(mark, statements[0]),
+            *(self.visit(statement) for statement in statements),
+        ]
 
     def test(self, node: ast.expr) -> ast.expr:
         """Return a condition with a hook, unless its parts have theirs."""
@@ -694,16 +693,18 @@ class _Rewriter(ast.NodeTransformer):
             self.generic_visit(node)
             names: list[ast.expr | None] = [ast.Constant(keyword.arg) for keyword in node.keywords]
             options = ast.Dict(names, [keyword.value for keyword in node.keywords])
-            return self.hook(
-                "cap", number, node.func, ast.Tuple(node.args, ast.Load()), options, like=node
-            )
-        if isinstance(node.func, ast.Attribute) and node.func.attr in {"startswith", "endswith"}:
-            if len(node.args) == 1 and not node.keywords and not starred:
-                number = self.site(node, "text", self.source(node))
-                self.generic_visit(node)
-                method = ast.Constant(node.func.attr)
-                return self.hook("text", number, node.func.value, method, node.args[0], like=node)
+            return self.hook("cap", number, node.func, ast.Tuple(node.args, ast.Load()), options, like=node)
+        if _tests_text(node):
+            owner, method = node.func.value, ast.Constant(node.func.attr)  # type: ignore[attr-defined]
+            number = self.site(node, "text", self.source(node))
+            return self.hook("text", number, self.visit(owner), method, self.visit(node.args[0]), like=node)
         return self.generic_visit(node)
+
+
+def _tests_text(node: ast.Call) -> bool:
+    method = isinstance(node.func, ast.Attribute) and node.func.attr in {"startswith", "endswith"}
+    one = len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
+    return method and one
 
 
 def _again(node: ast.expr) -> ast.expr:

@@ -1,13 +1,13 @@
-"""Recipes of worlds: small values that print, vary and replay, of which tables, scores and histories are made.
+"""Recipes of worlds: small values that print, vary and replay, of which tables and scores are made.
 
-What a run of a part depends on is public facts, a table or scores, and what it was answered. A recipe holds all
-of it in a few fields, each of which can be set to a constant of the part's code or varied by itself.
+What a run of a part depends on is public facts, a table or scores, and what it was answered. A recipe holds
+all of it in a few fields, each of which can be set to a constant of the part's code or varied by itself.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, Self, TypeAlias
 
 import attrs
@@ -27,8 +27,8 @@ from dpkit_core.privacy.events import (
     PoissonSampled,
     PureDP,
     Repeated,
-    Sequence as InSequence,
 )
+from dpkit_core.privacy.events import Sequence as InSequence
 
 Bounds: TypeAlias = tuple[float, float] | None
 
@@ -142,10 +142,12 @@ class TableRecipe:
             if kind == "categorical":
                 columns.append(Column(name, "categorical", categories=tuple(facts)))
             elif facts is None:
-                columns.append(Column(name, kind))  # type: ignore[arg-type]  # a kind of number
+                columns.append(Column(name, kind))
             else:
-                columns.append(Column(name, kind, lower=facts[0], upper=facts[1]))  # type: ignore[arg-type]
-        target = Column("y") if self.target is None else Column("y", lower=self.target[0], upper=self.target[1])
+                columns.append(Column(name, kind, lower=facts[0], upper=facts[1]))
+        target = (
+            Column("y") if self.target is None else Column("y", lower=self.target[0], upper=self.target[1])
+        )
         known = self.records if self.known and self.relation is REPLACE else None
         return Schema(tuple(columns), target, self.relation, records=known)
 
@@ -171,7 +173,7 @@ class TableRecipe:
             table[row] = _one(rng, corners)
         return Pair(table, row, other.copy() if replace else None)
 
-    def _structure(
+    def _structure(  # noqa: PLR0912 - one case for each structure
         self,
         rng: np.random.Generator,
         table: Matrix,
@@ -407,9 +409,7 @@ class ScoresRecipe:
                 )
             case 3:
                 move = constants.pick(rng, 1e-6, 1e6, (1e-3, 1.0, 30.0, 100.0, 1e6))
-                return attrs.evolve(
-                    self, moves=((move, move * _one(rng, (1.0, 1.5, 2.0))), *self.moves[:1])
-                )
+                return attrs.evolve(self, moves=((move, move * _one(rng, (1.0, 1.5, 2.0))), *self.moves[:1]))
             case 4:
                 other = REPLACE if self.relation is ADD_REMOVE else ADD_REMOVE
                 return attrs.evolve(self, relation=other)
@@ -476,7 +476,7 @@ class HistoryRecipe:
         for delta in constants.near(1e-15, 0.9):
             yield attrs.evolve(self, events=((gaussian, 2), (small, 2)), delta=delta)
 
-    def varied(self, rng: np.random.Generator, constants: Constants, variants: int) -> HistoryRecipe:
+    def varied(self, rng: np.random.Generator, constants: Constants, variants: int) -> HistoryRecipe:  # noqa: PLR0911 - one case for each field
         """Return this with one event more or less, or another count, relation, delta or epsilon."""
         match int(rng.integers(9)):
             case 0 | 1 | 2:
@@ -508,12 +508,12 @@ class HistoryRecipe:
         return attrs.evolve(self, events=(*self.events[-4:], (event, 1 + int(rng.integers(2)))))
 
 
-_EVENTS = (
+_EVENTS: tuple[Callable[[float, Neighboring], Event], ...] = (
     lambda size, relation: Laplace(1 / size, relation),
     lambda size, relation: Gaussian(max(1 / size, 0.05), relation),
-    lambda size, relation: ExponentialMechanism(size, relation),
-    lambda size, relation: PermuteAndFlip(size, relation),
-    lambda size, relation: PureDP(size, relation),
+    ExponentialMechanism,
+    PermuteAndFlip,
+    PureDP,
     lambda size, relation: ApproxDP(size, min(size * 1e-3, 0.1), relation),
 )
 
@@ -529,7 +529,10 @@ HISTORIES: tuple[HistoryRecipe, ...] = tuple(
         (((PureDP(0.1, relation), 1),), 0),
         (_of_every_kind(relation), 0),
         *(((one,), 0) for one in _of_every_kind(relation)),
-        *((tuple(pair), 0) for pair in zip(_of_every_kind(relation), _of_every_kind(relation)[1:], strict=False)),
+        *(
+            (tuple(pair), 0)
+            for pair in zip(_of_every_kind(relation), _of_every_kind(relation)[1:], strict=False)
+        ),
         (((PoissonSampled(0.2, PureDP(1.0, relation)), 3),), 0),
         (((PoissonSampled(0.2, Gaussian(2.0, relation)), 3),), 0),
         (((PoissonSampled(0.2, Laplace(2.0, relation)), 1), (Gaussian(2.0, relation), 2)), 0),

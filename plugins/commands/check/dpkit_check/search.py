@@ -54,4 +54,3 @@ def worlds(
         yield world
         if watch.mark > before:
             kept.append(world)
-

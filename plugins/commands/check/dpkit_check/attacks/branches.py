@@ -1,14 +1,14 @@
 """One law for all kinds, attacked in every branch of the part's own code.
 
-*The law.* Let the meter's answers be fixed, and all other coins. If for all neighbors each call of the meter has
-the same event, settings and shape, given equal answers before it, and its values move by at most its event's
-sensitivity in its norm, then each call is a mechanism with that event's guarantee given the past, so the answers
-are one run of an adaptive composition of the planned events; and if what is released is the same function of the
-answers for all tables, it is post-processing. Each premise compares two runs: a difference is a counterexample,
-and needs no statistics.
+*The law.* Let the meter's answers be fixed, and all other coins. If for all neighbors each call of the meter
+has the same event, settings and shape, given equal answers before it, and its values move by at most its
+event's sensitivity in its norm, then each call is a mechanism with that event's guarantee given the past, so
+the answers are one run of an adaptive composition of the planned events; and if what is released is the same
+function of the answers for all tables, it is post-processing. Each premise compares two runs: a difference is
+a counterexample, and needs no statistics.
 
-*Accountants* have no runs. What they say of a history is compared with what they say of histories that cost as
-much, or no more; and at delta 0 with the sum of the losses that some mechanism of each event attains.
+*Accountants* have no runs. What they say of a history is compared with what they say of histories that cost
+as much, or no more; and at delta 0 with the sum of the losses that some mechanism of each event attains.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import attrs
@@ -52,18 +53,14 @@ from dpkit_core.privacy import events
 from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.privacy.events import Event
 from dpkit_core.protocols import Accountant, Refusal
-from dpkit_core.text import number_of
 
 #: Worlds of a run: scores and tables that are scored are cheap, fits and exact totals are not.
 WORLDS = {"scorer": 500, "selector": 500, "regressor": 160, "accountant": 120}
 
-# Sums of numbers that differ in their order alone, and the grid of exact draws.
-_SLACK = 2.0**-40
-
 # Above a total of these losses, laws underflow: what has chance 1e-308 would count as impossible.
 _LOSSES = 200.0
 
-# Above this many features, records or rounds together, a world costs as much as a hundred others.
+# A table with more numbers costs as much as a hundred others.
 _CELLS = 150_000
 
 
@@ -89,7 +86,10 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
     if kind != "accountant":
         variants = (*variants, *_by_words(make, constants))
     rng = np.random.default_rng([trial.seed, 26])
-    begun = (*starts, *(attrs.evolve(starts[0], variant=v) for v in range(1, len(variants)) if kind != "accountant"))
+    begun = (
+        *starts,
+        *(attrs.evolve(starts[0], variant=v) for v in range(1, len(variants)) if kind != "accountant"),
+    )
     tried = 0
     try:
         with watch:
@@ -118,16 +118,12 @@ def _told(world: Any) -> str:
     """Return a recipe in words: the fields in which it is unlike the plainest."""
     plain = type(world)()
     fields = attrs.asdict(world, recurse=False)
-    return ", ".join(
-        f"{name} = {value!r}" for name, value in fields.items() if value != getattr(plain, name)
-    )
+    return ", ".join(f"{name} = {value!r}" for name, value in fields.items() if value != getattr(plain, name))
 
 
 def _by_words(make: Factory[Any], constants: Constants) -> list[Factory[Any]]:
     """Return what makes the part with a word of its code as a text option that lists no values."""
-    from functools import partial
-
-    part, found = make(), []
+    part, found = make(), list[Factory[Any]]()
     for field in attrs.fields(type(part)) if attrs.has(type(part)) else ():
         name = field.alias or field.name
         if not field.init or not isinstance(getattr(part, field.name), str) or field.validator is not None:
@@ -163,7 +159,7 @@ def _scorer_law(variants: Sequence[Factory[Any]], world: TableRecipe, tried: int
     features = len(schema.features)
     selected = [j for j in world.selected if j < features][: features - 1] if part.adaptive else []
     try:
-        if denial(case.plan) or getattr(part, "not_private", ()):
+        if denial(case.plan) or getattr(part, "not_private", ""):
             return None
         part.sensitivity(schema, len(selected))
     except REFUSALS:
@@ -263,7 +259,8 @@ def draws_keep_the_law(case: Case, pair: Worlds, *, seed: int = 0, pushed: Seque
     (released, made), (others, _) = outcomes
     if not (first.own or other.own):
         require(
-            len(first.answers) <= made, f"{len(first.answers)} answers of the meter, {made} are paid ({case.name})"
+            len(first.answers) <= made,
+            f"{len(first.answers)} answers of the meter, {made} are paid ({case.name})",
         )
     shapes = [[None if a is None else a.values.shape for a in t.asked] for t in (first, other)]
     settings = [
@@ -382,7 +379,8 @@ def _accountant_law(variants: Sequence[Factory[Any]], world: HistoryRecipe, trie
     least = math.fsum(count * attained_loss(event) for event, count in charged)
     require(
         epsilons[0] >= least * (1 - 1e-9),
-        f"epsilon(0) is {epsilons[0]:.9g}; mechanisms with these events lose {least:.9g} together, after {said}",
+        f"epsilon(0) is {epsilons[0]:.9g}; mechanisms with these events lose {least:.9g} "
+        f"together, after {said}",
     )
     if sum(count * _typical(event) for event, count in charged) < _LOSSES and not world.different:
         with suppress(NoLaw):
@@ -425,7 +423,7 @@ def _require_counts(fresh: Accountant, charged: Sequence[tuple[Event, int]], del
             )
 
 
-def attained_loss(event: Event) -> float:
+def attained_loss(event: Event) -> float:  # noqa: PLR0911 - one case for each kind of event
     """Return the largest loss that some mechanism of ``event`` attains, or comes near to: exact at delta 0.
 
     Losses of independent mechanisms add up, so epsilon(0) of a history is at least their sum. Of a Poisson

@@ -285,9 +285,7 @@ def planned_selection(
     budget: Budget,
 ) -> SelectorCase | None:
     """Return the plan for the first accountant that can serve it, if there is one."""
-    plans = (
-        _selection(make, maker, features, picks, sensitivities, budget) for maker in accountants()
-    )
+    plans = (_selection(make, maker, features, picks, sensitivities, budget) for maker in accountants())
     return next((case for case in plans if isinstance(case, SelectorCase)), None)
 
 
