@@ -171,8 +171,7 @@ class Watch:
             for function in those:
                 code, new = function.__code__, read.get(_key(function.__code__))
                 if new is None or new.co_freevars != code.co_freevars:
-                    if not file.startswith("<"):
-                        not_read.append(function.__qualname__)
+                    not_read.append(function.__qualname__)
                 else:
                     self._codes.append((function, code, new))
         self.not_read = tuple(not_read)
@@ -301,7 +300,9 @@ class Watch:
                 if file == site.file and text and text in site.text and 0 <= site.line - line <= _NEAR
             ]
             seen = next((words for one in before if (words := _seen(one))), "")
-            yield Unreached(str(site.file), site.line, site.end, site.text or "a call", seen)
+            yield Unreached(
+                str(site.file), site.line, site.end, site.text or f"a call of {site.owners[-1][0]}", seen
+            )
         for site in self.sites:
             lit = not any(b <= site.line <= e for b, e in dark.get(site.file, ()))
             if site.way in {"compare", "text", "truth"} and len(site.sides) == 1 and lit:
@@ -460,7 +461,7 @@ def watched(cls: type[Any]) -> Watch:
             waiting += [base for base in thing.__mro__[1:] if _at_home(base, home)]
             for member in vars(thing).values():
                 waiting += _functions(member)
-        elif isinstance(thing, types.FunctionType):
+        elif isinstance(thing, types.FunctionType) and _at_home(thing, home) and _written(thing):
             functions[id(thing)] = thing
             for value in _named(thing):
                 if isinstance(value, types.ModuleType):
@@ -470,6 +471,12 @@ def watched(cls: type[Any]) -> Watch:
                 elif _at_home(value, home):
                     waiting += [value] if isinstance(value, type) else _functions(value)
     return Watch(functions.values())
+
+
+def _written(function: types.FunctionType) -> bool:
+    """Return whether a function stands in the file of its module: others were made for it, as by attrs."""
+    module = sys.modules.get(function.__module__)
+    return getattr(module, "__file__", None) == function.__code__.co_filename
 
 
 def _named(function: types.FunctionType) -> Iterator[Any]:
@@ -591,6 +598,7 @@ class _Rewriter(ast.NodeTransformer):
         own = isinstance(node, ast.BoolOp | ast.Compare) or (
             isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
         )
+        own |= isinstance(node, ast.Call) and _tests_text(node)
         if own or not self.owners:
             return visited
         return self.hook("truth", self.site(node, "truth", text), visited, like=node)
