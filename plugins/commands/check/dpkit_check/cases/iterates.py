@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from dpkit_check.cases.parts import each_variant, two_options
+from dpkit_check.cases.parts import chooses, each_variant, two_options
 from dpkit_check.cases.plans import REFUSALS, draws, keeping_plan, offered
 from dpkit_check.instrument import Blind, opened
 from dpkit_check.reference import ReferenceAccountant
@@ -33,6 +33,9 @@ _RADII = (0.5, 4.0)
 _CLIPS = (0.25, None)
 
 _KNOWN = (2, 8)
+
+# Of what is tried with a scorer, every which one with another value of a number of its options.
+_SOME = 3
 
 
 @attrs.frozen(eq=False, slots=False)
@@ -90,12 +93,18 @@ def iterate_scorings(make: Factory[Scorer]) -> Iterator[IterateCase]:
     """
     if ITERATES not in forms_of(make()):
         raise NotApplicable("it scores no iterates")
-    often = [one() for one in each_variant(make)]
-    scorers = [*often, *(one() for one in two_options(make))]
+    others = each_variant(make)[1:]
+    often = [make(), *(one() for one in others if chooses(one))]
+    scorers = [*often, *(one() for one in (*others, *two_options(make)) if not chooses(one))]
     claiming = [scorer for scorer in scorers if not getattr(scorer, "not_private", ())]
 
     def asked() -> Iterator[IterateCase | str]:
-        choices = itertools.product(claiming, Neighboring, ("squared", "logistic"), _CLIPS, _RADII)
+        every = list(itertools.product(Neighboring, ("squared", "logistic"), _CLIPS, _RADII))
+        choices = (
+            (scorer, *choice)
+            for number, scorer in enumerate(claiming)
+            for choice in (every if scorer in often else every[number % _SOME :: _SOME])
+        )
         for scorer, relation, loss, clip, radius in choices:
             for records in _KNOWN if relation is Neighboring.REPLACE_ONE else (None,):
                 facts = Iterates(loss, radius, clip, ITERATE_FEATURES, (1,), relation, records)

@@ -75,6 +75,12 @@ def each_variant(make: Factory[Any]) -> tuple[Factory[Any], ...]:
     return (make, *(other for _, other in variants(make)))
 
 
+def chooses(make: Factory[Any]) -> bool:
+    """Return whether words are all that ``make`` sets: another method, and no other number."""
+    values = options_of(make).values()
+    return bool(values) and all(isinstance(value, str) for value in values)
+
+
 def two_options(make: Factory[Any]) -> list[Factory[Any]]:
     """Return what makes the part by each word of an option that lists words, with another value besides.
 
@@ -82,7 +88,7 @@ def two_options(make: Factory[Any]) -> list[Factory[Any]]:
     """
     known, found = [one() for one in each_variant(make)], list[Factory[Any]]()
     for one in each_variant(make)[1:]:
-        if not any(isinstance(value, str) for value in options_of(one).values()):
+        if not chooses(one):
             continue
         for other in each_variant(one):
             if all(other() != part for part in known):
