@@ -1,7 +1,8 @@
 """Draws ``architecture.svg``: the rooms of the core on their floors, and the way of one row through them.
 
 The floors are those of the import contract in pyproject.toml and the sentences those of the packages, so the
-picture says what the code says. The way is written here::
+picture says what the code says. The steps of the way are written here; which module hands the row to the next
+room is read from the imports::
 
     uv run python docs/architecture_picture.py
 """
@@ -18,15 +19,19 @@ from xml.sax.saxutils import escape
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs/architecture.svg"
 
-#: What happens to one private row, in which room; "parts" are plugins, outside the core.
-WAY = {
-    "data": "1 read and encoded",
-    "pipeline": "2 planned for, from public facts alone; 5 noise drawn and recorded, in one call",
-    "parts": "3 scored, 4 selected on, 6 fitted",
-    "noise": "5 by exact noise",
-    "release": "7 certified",
-    "cli": "8 shown, as what was released",
-}
+#: The modules that one private row passes, in that order, and what happens in each.
+WAY = (
+    ("cli.compose", "8 shown, as what was released"),
+    ("pipeline.request", "2 planned for, from public facts alone"),
+    ("plugins.sources", "1 read by its source"),
+    ("data.dataset", "1 encoded, by itself"),
+    ("pipeline.runner", ""),
+    ("protocols", "3 to 6 handed to the parts"),
+    ("pipeline.meter", "5 noise drawn and recorded, in one call"),
+    ("noise.sampler", "5 by exact noise"),
+    ("release.certificate", "7 certified"),
+)
+PARTS = ("3 scored", "4 selected on", "6 fitted")
 
 WIDTH, CORE, MARGIN, GAP = 960, 740, 16, 10
 ROOM, PITCH, TOP = 74, 86, 64
@@ -39,6 +44,33 @@ def floors() -> list[list[str]]:
     document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (contract,) = (c for c in document["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
     return [floor.split(" | ") for floor in contract["layers"]]
+
+
+def imported(module: str) -> set[str]:
+    """Return the modules of the core that a module of it imports."""
+    tree = ast.parse((ROOT / "dpkit_core" / module.replace(".", "/")).with_suffix(".py").read_text("utf-8"))
+    found = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return {name.removeprefix("dpkit_core.") for name in found}
+
+
+def entries() -> dict[str, tuple[str, str]]:
+    """Return room -> the module that the row enters it by, and the one that imports it and hands the row on.
+
+    Raises
+    ------
+    StopIteration
+        If no module that the row has passed imports the first one of a room.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    passed: list[str] = []
+    for module, _ in WAY:
+        room = module.partition(".")[0]
+        if not passed:
+            found[room] = module, "a person"
+        elif room not in found:
+            found[room] = module, next(earlier for earlier in reversed(passed) if module in imported(earlier))
+        passed.append(module)
+    return found
 
 
 def sentence(room: str) -> str:
@@ -68,7 +100,7 @@ def box(x: float, y: float, width: float, name: str) -> list[str]:
     lines = wrapped(said, width)
     if len(lines) > 2:
         lines = wrapped(re.split("[:,]", said)[0], width)[:2]
-    done = WAY.get(name)
+    done = "; ".join(step for module, step in WAY if module.partition(".")[0] == name and step)
     parts = [
         frame(x, y, width, ROOM, ROOM_FILL),
         f'<text x="{x + 8:g}" y="{y + 18:g}" class="name">{escape(name)}</text>',
@@ -79,6 +111,11 @@ def box(x: float, y: float, width: float, name: str) -> list[str]:
     ]
     if done:
         parts.append(f'<text x="{x + 8:g}" y="{y + ROOM - 8:g}" class="way">{escape(done)}</text>')
+        entered, by = entries()[name]
+        parts.append(
+            f'<text x="{x + width - 8:g}" y="{y + 18:g}" class="way" text-anchor="end">'
+            f"{escape(f'{by} → {entered}')}</text>"
+        )
     return parts
 
 
@@ -89,7 +126,7 @@ def picture() -> str:
     body = [
         f'<text x="{MARGIN}" y="26" class="title">dpkit_core: rooms import from the floors below only</text>',
         f'<text x="{MARGIN}" y="46" class="said">The numbers are the way of one private row, from a CSV '
-        "file to its certificate.</text>",
+        "file to its certificate; it enters each room once, by the import in the corner.</text>",
         f'<text x="{CORE + 2 * MARGIN}" y="26" class="title">plugins/</text>',
         f'<text x="{CORE + 2 * MARGIN}" y="46" class="said">distributions of their own</text>',
     ]
@@ -115,8 +152,7 @@ def picture() -> str:
     ]
     start = y + 34 + 13 * len(lines) + 14
     body += [
-        f'<text x="{x + 8}" y="{start + 18 * i}" class="way">{line}</text>'
-        for i, line in enumerate(WAY["parts"].split(", "))
+        f'<text x="{x + 8}" y="{start + 18 * i}" class="way">{line}</text>' for i, line in enumerate(PARTS)
     ]
     body.append(
         f'<path d="M {x} {(y + bottom) / 2:g} h {CORE - x + 4}" stroke="{INK}" marker-end="url(#arrow)"/>'

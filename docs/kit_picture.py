@@ -38,10 +38,10 @@ class Round:
 
 
 def rounds() -> Iterator[Round]:
-    """Yield the rounds as first verdicts have them."""
+    """Yield the rounds as first verdicts have them; 0 is none: lies that came with the attack on them."""
     with VERDICTS.open(encoding="utf-8") as file:
         rows = [*csv.DictReader(file)]
-    for number in sorted({int(row["round"]) for row in rows}):
+    for number in sorted({int(row["round"]) for row in rows} - {0}):
         of_round = [row for row in rows if int(row["round"]) == number]
         false = [row for row in of_round if row["truth"] == "false" and row["seen"] == "outcomes"]
         honest = [row for row in of_round if row["truth"] == "honest"]

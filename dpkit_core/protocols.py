@@ -10,20 +10,20 @@ A release is assembled from parts, and every published method is one combination
 A part is a frozen attrs class or a dataclass, whose fields are its options, or a plain class. It inherits
 from nothing. Rules that all parts keep:
 
-1. Planning (``sensitivity``, ``plan``) sees public facts only and raises ``Unsuitable`` with a sentence when
-   the part cannot serve; running sees the data. Every sentence that can appear in a release or certificate
-   is in the plan.
+1. Planning (``sensitivity``, ``plan``) sees public facts only, and raises ``Unsuitable`` with a sentence when
+   the part cannot serve. Every sentence that can appear in a release or certificate is in the plan.
 2. Noise and private randomness come from the meter alone, by the events of the plan, in their order; or they
    are recorded as another library's by ``Meter.foreign``.
 3. No exception, shape, number of rounds or draws depends on private values. From the moment a part has been
    given data, an error is a failed run, charged, without its text.
 4. A part never changes its input and keeps no state between calls.
+5. An event in a sequence is a step: covered for all neighbors, given what was released before it. A claim
+   about a whole is one event; else it would say too little of a person who has several records.
 
-Class-level facts: ``api`` is the plugin API that the class was written for, ``proof`` says where the argument
-for its privacy claim is, ``reference`` names the paper. Optional: ``forms``, some of ``"dense"``,
-``"sparse"``, ``"streamed"``, ``"batches"`` and ``"iterates"``; ``takes_classes``; ``uses_features``; and
-``most_records``, the largest number of records for which the proof holds as computed: larger tables are
-refused before any part is given data, and the certificate names the assumption.
+Class-level facts: ``api``, the plugin API that the class was written for; ``proof``, where its privacy claim
+is argued; ``reference``, the paper. Optional: ``forms``, some of ``"dense"``, ``"sparse"``, ``"streamed"``,
+``"batches"``, ``"iterates"``; ``takes_classes``; ``uses_features``; ``most_records``, the largest number for
+which the proof holds as computed: larger tables are refused unread, and the certificate says so.
 
 The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units and errors::
 

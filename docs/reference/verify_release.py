@@ -225,7 +225,9 @@ def features_of(schema):
             require(
                 column["kind"] != "categorical" or column.get("categories"), f"{name} lists no categories"
             )
-            if column["kind"] == "categorical":
+            if "buckets" in column:
+                names += [f"{name}#{bucket}" for bucket in range(column["buckets"])]
+            elif column["kind"] == "categorical":
                 names += [f"{name}={category}" for category in column["categories"]]
             else:
                 names.append(name)
@@ -234,6 +236,7 @@ def features_of(schema):
                 names.append(f"{name} is missing")
     column = columns[target]
     if column["kind"] == "categorical":
+        require("buckets" not in column, "the target is hashed")
         require("positive" in column or len(column.get("categories", ())) >= 2, "the target has one class")
     require(column.get("missing") != "indicator", "the target has an indicator")
     require("yeo_johnson" not in column or {"lower", "upper"} <= set(column), "the target has no bounds")
@@ -251,7 +254,7 @@ def check_unit(column, columns):
 
 
 def check_column(name, column):
-    categories = column.get("categories", ())
+    categories = () if "buckets" in column else column.get("categories", ())
     require(column.get("positive", next(iter(categories), None)) in (*categories, None), f"{name}: positive")
     number = datetime.date.fromisoformat if column["kind"] == "date" else float
     try:
@@ -379,6 +382,7 @@ def check_events(certificate):
             require(alike_many, "not one sensitivity for each multiplier")
         if says:
             needed = {"Laplace": "shape", "Gaussian": "shape", "NonSphericalGaussian": "shape"}
+            needed |= {"StableHistogram": "sensitivity"}
             needed |= dict.fromkeys(PICKS, "candidates") | dict.fromkeys(PROVED, "proof")
             require(kind not in needed or needed[kind] in event, f"a {kind} leaves out what other events say")
 
@@ -521,7 +525,7 @@ def check_total(certificate):
 def grouped(event, m):
     """Return a bound on an event for m records at once, those of a unit; ``dpkit_core.privacy.units``."""
     kind = event["type"]
-    if m == 1:
+    if m == 1 or kind == "StableHistogram":
         return event
     if kind in NOISE:
         keys = {"noise_multiplier", "noise_multipliers"} & set(event)
@@ -612,8 +616,8 @@ def converted(event, delta, orders):
 def worst(event):
     """Return epsilon of an event, infinity where it has none, and with what probability it fails."""
     kind = event["type"]
-    if kind in (*NOISE, "Filtered"):
-        return math.inf, 0.0
+    if kind in (*NOISE, "Filtered", "StableHistogram"):
+        return math.inf, event.get("leak", 0.0)
     if kind == "Renyi":
         return given(event, math.inf), 0.0
     if kind == "PoissonSampled":
@@ -639,7 +643,7 @@ def divergence(event, a):
         return event["count"] * divergence(event["event"], a)
     if kind == "Filtered":
         return event["charged"] * filtered(event["event"], a)
-    if kind in NOISE:  # Mironov 2017, Proposition 7
+    if kind in (*NOISE, "StableHistogram"):  # Mironov 2017, Proposition 7
         return a * precision(event) / 2 * SLACK
     if kind == "Renyi":
         return given(event, a)
@@ -661,7 +665,7 @@ def divergence(event, a):
 
 def sampled_alone(event):
     inside = [inner["type"] for inner in walk(event["event"])]
-    noise = {*NOISE, "Renyi", "Filtered"} & set(inside)
+    noise = {*NOISE, "Renyi", "Filtered", "StableHistogram"} & set(inside)
     require(not noise or event["event"]["type"] in NOISE, "more than one Gaussian is amplified together")
 
 
@@ -765,7 +769,9 @@ def tight(events, delta):
     for event in walk(everything):
         kind = event["type"]
         noisy = (
-            kind == "PoissonSampled" and event["rate"] != 1 and set(NOISE) & {e["type"] for e in walk(event)}
+            kind == "PoissonSampled"
+            and event["rate"] != 1
+            and {*NOISE, "StableHistogram"} & {e["type"] for e in walk(event)}
         )
         require(kind not in ("Renyi", "Filtered") and not noisy, f"tight has no pair for {kind}")
     least, spare = converted(everything, delta, ORDERS), delta - worst(everything)[1]
@@ -781,8 +787,8 @@ def mechanisms(event, count=1):
     if kind in ("Repeated", "Sequence", "Disjoint") or (kind == "PoissonSampled" and event["rate"] == 1):
         for inner in inner_of(event):
             yield from mechanisms(inner, count * event.get("count", 1))
-    elif kind in NOISE:
-        yield "noise", 1 / precision(event) ** 0.5 if kind != "Gaussian" else event["noise_multiplier"], count
+    elif kind in (*NOISE, "StableHistogram"):
+        yield "noise", event.get("noise_multiplier") or 1 / precision(event) ** 0.5, count
     elif kind in ("Laplace", "ExponentialMechanism"):
         yield kind, worst(event)[0], count
     else:

@@ -13,7 +13,6 @@ import typer
 from typer.core import TyperGroup
 
 import dpkit_core
-from dpkit_core.cli._process import Stopped
 from dpkit_core.cli.compose import COMPOSE_EXAMPLES, compose
 from dpkit_core.cli.list import list_parts
 from dpkit_core.cli.predict import predict
@@ -23,6 +22,7 @@ from dpkit_core.cli.show import show
 from dpkit_core.cli.verify import verify
 from dpkit_core.commands.installed import Announced, InstalledCommands
 from dpkit_core.commands.options import note, print_json, until_nobody_reads
+from dpkit_core.commands.process import Stopped
 from dpkit_core.errors import BudgetSpent, CannotCompose, DpkitError, ReleaseNotShown, ReleaseNotWritten
 from dpkit_core.plugins.registry import ComponentRef
 

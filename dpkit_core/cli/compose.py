@@ -64,7 +64,7 @@ class FactOptions:
         list[str] | None,
         typer.Option(
             metavar="A,B,C",
-            help="Use only these columns; all others by default. Repeatable.",
+            help="Use only these columns; by default, all but the target. Repeatable.",
         ),
     ] = None
     schema: Annotated[
@@ -236,14 +236,14 @@ def compose(
 ) -> None:
     """Compose parts, plan what each will spend, run the plan on DATA, and certify the release.
 
-    If you name no part and no recipe, dpkit takes the recipe that suits the public facts, and the plan says
+    If you name no part and no recipe, dpkit picks the recipe that suits the public facts, and the plan says
     which and why. The plan is checked before the data is used.
 
     Exit codes: 0 done; 2 wrong use or bad data, nothing is spent; 3 the mechanism refused, and the budget is
     spent; 4 a part failed or an observer vetoed the release, and the budget is spent.
     """
-    from dpkit_core.cli._execute import execute
-    from dpkit_core.cli._outputs import outputs
+    from dpkit_core.commands.execute import execute
+    from dpkit_core.commands.outputs import outputs
     from dpkit_core.pipeline.request import propose
 
     if not data and not (writing.dry_run and facts.schema):

@@ -39,7 +39,7 @@ def list_parts(
     ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """List the installed parts, or what else distributions offer, such as recipes. Imports none of them."""
+    """List the installed parts, or what else distributions offer, such as recipes, without importing any."""
     named = None if kind is None else kind_named(kind)
     others = named is not None and named.protocol is None
     refs = tuple(map(described, resources(named.name))) if named and others else Registry().refs(kind)

@@ -124,8 +124,8 @@ def predict(
     """Print one prediction for each record of DATA. Costs no privacy: the model is public.
 
     Numbers are in a column named prediction. For a categorical target, a column named after it has the
-    predicted category, and TARGET=CATEGORY the probability: of the positive category, which is predicted
-    from --threshold on, or of each class, the most probable of which is predicted.
+    predicted category. Columns TARGET=CATEGORY have probabilities: that of the positive category, which is
+    predicted at --threshold or above, or those of all classes, of which the most probable is predicted.
 
     Missing values follow the rules of the release's schema. Without a rule, or if the rule was to drop the
     record, the prediction is nan (null in JSON), and there is no category.

@@ -42,12 +42,12 @@ def run(
 ) -> None:
     """Run a saved PLAN on DATA.
 
-    The installed parts plan again; if their events are not those of the file, nothing runs.
+    The installed parts make the plan again; if its events are not those in the file, nothing runs.
 
     Exit codes as for compose.
     """
-    from dpkit_core.cli._execute import execute
-    from dpkit_core.cli._outputs import outputs
+    from dpkit_core.commands.execute import execute
+    from dpkit_core.commands.outputs import outputs
     from dpkit_core.pipeline.request import agreed_in
 
     paid_by = ledger.payer()

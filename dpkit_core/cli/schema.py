@@ -38,7 +38,7 @@ Column names come from the table. Kinds, and the formats of dates and numbers, w
 
 _BLANKS = {
     "numeric": ("# lower = ", "# upper = ", '# missing = "indicator"'),
-    "categorical": ('# categories = ["...", "..."]',),
+    "categorical": ('# categories = ["...", "..."]  # or "hashed", with buckets = 32',),
     "date": ('# lower = "2000-01-01"', '# upper = "2000-01-01"', '# missing = "indicator"'),
 }
 

@@ -69,7 +69,7 @@ def show(
     ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Show one part: options, needs, sensitivity, events, proof, distribution. Or one recipe or suite."""
+    """Show a part (options, needs, sensitivity, events, proof, distribution), a recipe or a suite."""
     if name is None:
         kind, name = _named(kind), kind
     if kind_named(kind).plural in FILES:

@@ -85,7 +85,7 @@ class VerificationOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Recompute with this one. Default: the one that the certificate names.",
+            help="Accountant to recompute with. Default: the one that the certificate names.",
             autocompletion=names_of("accountants"),
         ),
     ] = None

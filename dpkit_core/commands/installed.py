@@ -25,6 +25,7 @@ from dpkit_core.plugins.resources import described, find_resource, resources
 #: The commands of dpkit that are not in the core, in the order of ``dpkit --help``: the distribution that has
 #: each, and the extra that installs it.
 OWN: Mapping[str, tuple[str, str]] = {
+    "categories": ("dpkit-command-categories", "starter"),
     "ledger": ("dpkit-command-ledger", "starter"),
     "key": ("dpkit-command-sign", "signing"),
     "new": ("dpkit-command-new", "testing"),

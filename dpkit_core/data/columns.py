@@ -28,6 +28,12 @@ MISSING = ("drop", "constant", "indicator")
 #: A bound for units, so that numbers of pairs of records fit everywhere.
 MOST_RECORDS_OF_A_UNIT = 2**20
 
+#: The fact that a column of text has buckets instead of categories.
+HASHED = "hashed"
+
+#: A bound for buckets, each of which is a feature.
+MOST_BUCKETS = 2**16
+
 #: The names that other tools give to kinds.
 _CALLED = {
     **dict.fromkeys(("number", "numbers", "float", "double", "int", "integer", "real"), "numeric"),
@@ -69,6 +75,10 @@ def _is_symbol(text: object) -> bool:
 _BY_ITSELF: dict[str, tuple[Callable[[object], bool], str]] = {
     "categories": (_are_texts, "give a list of categories, each in quotes"),
     "positive": (lambda value: isinstance(value, str), "give one of its categories, in quotes"),
+    "buckets": (
+        lambda value: type(value) is int and 2 <= value <= MOST_BUCKETS,
+        f"give a whole number from 2 to {MOST_BUCKETS}, chosen without the data",
+    ),
     "missing": (MISSING.__contains__, f"give one of {', '.join(MISSING)}"),
     "clip": (lambda value: isinstance(value, bool), "give true or false"),
     "scale": (lambda value: isinstance(value, bool), "give true or false"),
@@ -118,9 +128,10 @@ class Column:
 
     ``lower`` and ``upper`` are the bounds of a numeric column, or None where no bound is public; parts that
     need bounds clip to them. ``categories`` lists the values of a categorical column, and ``positive`` is the
-    one that is predicted where the column is the target. ``kind`` is one of ``KINDS``: by default categorical
-    where there are categories, else numeric. ``missing`` is the rule for missing values, one of ``MISSING``,
-    and ``fill`` what replaces them. Dates count in days since ``EPOCH``; a bound or a ``fill``
+    one that is predicted where the column is the target. Where nobody may list them, ``buckets`` says into
+    how many a public hash (``bucket_of``) puts them. ``kind`` is one of ``KINDS``: by default categorical
+    where there are categories or buckets, else numeric. ``missing`` is the rule for missing values, one of
+    ``MISSING``, and ``fill`` what replaces them. Dates count in days since ``EPOCH``; a bound or a ``fill``
     may be a ``datetime.date``. ``clip``, ``yeo_johnson`` and ``scale`` then transform a number, see
     ``dpkit_core.data.transforms``. ``format``, ``symbol``, ``decimal`` and ``thousands`` describe how dates
     and numbers are written in text, as in ``Written``; None if the schema does not.
@@ -146,10 +157,12 @@ class Column:
     symbol: str | None = None
     decimal: str | None = None
     thousands: str | None = None
+    buckets: int | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.kind is _UNSAID:
-            object.__setattr__(self, "kind", "categorical" if self.categories else "numeric")
+            listed = self.categories or self.buckets is not None
+            object.__setattr__(self, "kind", "categorical" if listed else "numeric")
         if problems := tuple(self._problems()):
             raise InvalidSchema(*problems)
 
@@ -167,6 +180,7 @@ class Column:
             yield flaw if fact == "name" else f"{called} {flaw}"
         for facts, check in (
             ({"kind", "lower", "upper", "categories"}, self._of_kind),
+            ({"kind", "categories", "buckets", "missing"}, self._of_buckets),
             ({"positive", "categories"}, self._of_positive),
             ({"kind", "missing", "fill", "categories", "lower", "upper"}, self._of_rule),
             ({"kind", "clip", "scale", "yeo_johnson", "lower", "upper"}, self._of_transform),
@@ -215,6 +229,19 @@ class Column:
         if self.kind != "categorical" and self.categories:
             yield f'is {self.kind} but lists categories; set kind = "categorical"'
 
+    def _of_buckets(self) -> Iterator[str]:
+        if self.buckets is None:
+            return
+        if self.kind != "categorical":
+            yield f'is {self.kind} and has buckets; set kind = "categorical"'
+        if self.categories:
+            yield 'has buckets and lists categories; set categories = "hashed", or remove buckets'
+        if self.missing == "constant":
+            yield (
+                'is hashed and has missing = "constant"; set "indicator" or "drop", or no rule: a missing '
+                "value is then in no bucket"
+            )
+
     def _of_positive(self) -> Iterator[str]:
         if self.positive is not None and self.positive not in self.categories:
             yield f"has positive = {self.positive!r}, which is not one of its categories {self._categories}"
@@ -226,7 +253,8 @@ class Column:
             yield (
                 f'has a fill and {rule}, which does not use it; set missing = "constant", or remove "fill"'
             )
-        if self.kind == "categorical" and self.missing == "constant" and self.fill not in self.categories:
+        listed = self.kind == "categorical" and self.buckets is None
+        if listed and self.missing == "constant" and self.fill not in self.categories:
             yield f"has fill = {self.fill!r}, which is not one of its categories {self._categories}"
         if self.kind != "categorical" and self.missing in {"constant", "indicator"}:
             number = self.replacement
@@ -304,7 +332,8 @@ class Column:
             case "indicator":
                 flag = f"{self.flag!r} is 1"
                 if self.replacement is None:
-                    return f"where {self.name!r} is missing, {flag} and all its categories are 0"
+                    made = "categories" if self.buckets is None else "buckets"
+                    return f"where {self.name!r} is missing, {flag} and all its {made} are 0"
                 return f"where {self.name!r} is missing, it is {self._shown(self.replacement)} and {flag}"
             case _:
                 return None
@@ -355,6 +384,8 @@ class Column:
     def to_document(self) -> dict[str, Any]:
         """Return its facts as plain data, without its name: its table in a schema file."""
         said = attrs.asdict(self, filter=lambda field, value: field.name != "name" and value != field.default)
+        if self.buckets is not None:
+            said["categories"] = HASHED
         return {fact: self._plain(value) for fact, value in said.items()}
 
     def _plain(self, value: object) -> object:
@@ -370,13 +401,22 @@ class Column:
         return f"{self.name} is missing"
 
     def features(self, defaults: Written) -> list[Feature]:
-        """Return its features: the number or one per category, and the indicator of missing values."""
-        if self.kind == "categorical" and not self.categories:
+        """Return its features: its number, categories or buckets, and the indicator of missing values."""
+        if self.kind == "categorical" and not self.categories and self.buckets is None:
             raise InvalidSchema(
                 f"column {self.name!r} is categorical but lists no categories; list them in the schema "
-                "(from public knowledge, not from the data) or leave the column out with --features"
+                '(from public knowledge, not from the data), set categories = "hashed" with buckets = 32, or '
+                "leave the column out with --features"
             )
-        if self.kind == "categorical":
+        if self.buckets is not None:
+            made = [
+                attrs.evolve(
+                    self._category_feature(str(bucket), f"{self.name}#{bucket}", defaults),
+                    buckets=self.buckets,
+                )
+                for bucket in range(self.buckets)
+            ]
+        elif self.kind == "categorical":
             made = [
                 self._category_feature(category, f"{self.name}={category}", defaults)
                 for category in self.categories

@@ -258,7 +258,8 @@ class Dataset:
     Attributes
     ----------
     whose
-        The unit of each record, as a number, of a schema with a unit; as private as the records.
+        The unit of each record, as a number, of a schema with a unit; as private as the records. Empty in
+        what parts are given: the numbers follow the order of the table, which other units' records change.
 
     Raises
     ------

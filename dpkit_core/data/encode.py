@@ -31,7 +31,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpkit_core.data.features import EPOCH, Feature, Written
+from dpkit_core.data.features import EPOCH, Feature, Written, bucket_of
 from dpkit_core.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -201,21 +201,25 @@ def encode(batch: pa.RecordBatch, features: Sequence[Feature], out: Matrix | Non
     X = np.empty((batch.num_rows, len(features))) if out is None else out
     among: dict[str, list[str]] = {}
     for feature in features:
-        if feature.category is not None:
+        if feature.category is not None and feature.buckets is None:
             among.setdefault(feature.column, []).append(feature.category)
 
     @functools.cache
-    def read(column: str, kind: str, written: Written) -> Vector:
+    def read(column: str, kind: str, written: Written, hashed: int | None) -> Vector:
+        if hashed is not None:
+            return buckets(hashed)(batch.column(column), column, written)
         return _READ[kind](batch.column(column), column, written)
 
     for j, feature in enumerate(features):
         kind = "categorical" if feature.category is not None else feature.kind
         written = feature.written
-        if kind == "categorical" and not written.categories:
+        if kind == "categorical" and feature.buckets is None and not written.categories:
             listed = feature.classes or tuple(among.get(feature.column, ()))
             written = attrs.evolve(written, categories=listed)
         np.add(
-            _made(read(feature.column, kind, written), feature, kind, written), 0.0, out=X[:, j]
+            _made(read(feature.column, kind, written, feature.buckets), feature, kind, written),
+            0.0,
+            out=X[:, j],
         )  # one zero
     return X
 
@@ -224,7 +228,9 @@ def _made(values: Vector, feature: Feature, kind: str, written: Written) -> Vect
     """Return a feature from its column's numbers, or from the places of its categories."""
     absent = values == -1 if kind == "categorical" else np.isnan(values)
     made: Vector
-    if feature.category is not None:
+    if feature.buckets is not None and feature.category is not None:
+        made = (values == 1 + int(feature.category)).astype(np.float64)
+    elif feature.category is not None:
         made = (values == 1 + written.categories.index(feature.category)).astype(np.float64)
     elif kind == "categorical" and not feature.indicator:
         made = np.maximum(values, 0.0)
@@ -341,20 +347,14 @@ def places(entries: pa.Array, name: str, written: Written = Written()) -> Vector
         if not math.isnan(number := _as_number(category)):
             taken = number in by_number
             by_number[number] = by_text.get(_spelled(number), 0.0) if taken else place
-    if kind_of(entries.type) == "date":
-        entries = _iso_texts(entries, name)
-    elif kind_of(entries.type) == "numeric":
+    if kind_of(entries.type) == "numeric":
         values = numbers(entries, name, written)
         found = np.where(np.isnan(values), -1.0, 0.0)
         for number, place in by_number.items():
             found[values == number] = place
         return found
-    if not _is_text(entries.type):
-        raise Unreadable(name, 0, f"a category but {entries.type}")
 
     def place_of(text: str) -> float:
-        if not text or text in written.missing:
-            return -1.0
         if text in by_text:
             return by_text[text]
         try:
@@ -362,7 +362,69 @@ def places(entries: pa.Array, name: str, written: Written = Written()) -> Vector
         except ValueError:
             return 0.0
 
-    found = _each(entries, name, "a category", place_of)
+    return _each_category(entries, name, written, place_of)
+
+
+def labels(known: dict[str, int]) -> _Reader:
+    """Return what reads a column as the place of each entry's text in ``known``, -1 if it is missing.
+
+    Texts that are not known are added. Of a number, also one that a text holds, the text is the shortest that
+    reads back, as Python writes it, a whole one without point; of a date, that of ISO 8601. So an entry has
+    one text whatever type and file it comes from.
+    """
+
+    def place(text: str) -> float:
+        return known.setdefault(text, len(known))
+
+    def of_number(number: float) -> float:
+        return -1.0 if math.isnan(number) else place(_spelled(number))
+
+    @_unwrapped
+    def read(entries: pa.Array, name: str, written: Written = Written()) -> Vector:
+        if kind_of(entries.type) == "numeric":
+            distinct, at = np.unique(numbers(entries, name, written), return_inverse=True)
+            return np.array([of_number(number) for number in distinct.tolist()])[at]
+
+        def of_text(text: str) -> float:
+            try:
+                number = number_of(text, written)
+            except ValueError:
+                number = math.nan
+            return place(text) if math.isnan(number) else of_number(number)
+
+        return _each_category(entries, name, written, of_text)
+
+    return read
+
+
+def buckets(count: int) -> _Reader:
+    """Return what reads a column as the bucket of each entry, from 1; -1 if it is missing.
+
+    The bucket is that of the entry's text (``features.bucket_of``), which is that of ``labels``.
+    """
+
+    def read(entries: pa.Array, name: str, written: Written = Written()) -> Vector:
+        known: dict[str, int] = {}
+        places = labels(known)(entries, name, written)
+        bucket = np.array([*(1.0 + bucket_of(text, count) for text in known), -1.0])
+        return bucket[places.astype(np.intp)]  # that of a missing one is the last
+
+    return read
+
+
+def _each_category(
+    entries: pa.Array, name: str, written: Written, place_of: Callable[[str], float]
+) -> Vector:
+    """Return ``place_of`` of each text or date, -1 where it is missing."""
+    if kind_of(entries.type) == "date":
+        entries = _iso_texts(entries, name)
+    if not _is_text(entries.type):
+        raise Unreadable(name, 0, f"a category but {entries.type}")
+
+    def place(text: str) -> float:
+        return -1.0 if not text or text in written.missing else place_of(text)
+
+    found = _each(entries, name, "a category", place)
     return np.where(np.isnan(found), -1.0, found)
 
 

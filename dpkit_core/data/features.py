@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 from collections.abc import Iterable
 
 import attrs
@@ -55,6 +56,7 @@ class Feature:
     ``missing`` is the column's rule for missing values and ``fill`` the number that replaces them. If
     ``indicator``, the feature is 1 where the column is missing and 0 elsewhere. ``kind`` is the column's.
     ``classes`` are those of a target with several: the number is the place of its class, from 1, or 0.
+    Of a hashed column, ``buckets`` is how many it has, and ``category`` which one the feature stands for.
     ``transform`` is applied last, and ``bounds`` hold after it. ``written`` is how the column is read from
     text. It does not change what a number means, so features that differ only in it are equal.
     """
@@ -69,7 +71,17 @@ class Feature:
     kind: str = "numeric"
     classes: tuple[str, ...] = ()
     transform: Transform | None = None
+    buckets: int | None = None
     written: Written = attrs.field(default=Written(), eq=False)
+
+
+def bucket_of(text: str, buckets: int) -> int:
+    """Return the bucket of a text: the first 64 bits of the SHA-256 of its UTF-8 bytes, modulo ``buckets``.
+
+    >>> bucket_of("Bonn", 32), bucket_of("Köln", 32)
+    (17, 9)
+    """
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % buckets
 
 
 def wanted(features: Iterable[Feature]) -> dict[str, Written]:

@@ -22,6 +22,9 @@ Columns are features unless they are the target. A column with categories is cat
 becomes one 0/1 feature per category (full one-hot), named ``cut=Fair`` and so on; a value outside the list is
 0 in all of them.
 
+Where nobody may list them, ``categories = "hashed"`` and ``buckets = 32`` make 0/1 features ``city#0`` to
+``city#31``: the one that a public hash of the text says is 1 (``dpkit_core.data.features.bucket_of``).
+
 ``records_about = 50000`` gives the approximate size of the table, if that is public.
 
 A target may be categorical, too: it becomes 1 for its ``positive`` category and 0 for every other value. Of
@@ -280,6 +283,7 @@ class Schema:
         *,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         categories: Mapping[str, Iterable[str]] | None = None,
+        buckets: Mapping[str, int] | None = None,
         neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE,
     ) -> Schema:
         """Return the schema of a data frame, from its names and types and the facts given here.
@@ -297,6 +301,8 @@ class Schema:
             Lower and upper bounds of numeric columns, where they are public.
         categories
             The categories of columns that hold text, from public knowledge.
+        buckets
+            How many buckets columns of text have that are hashed.
         neighboring
             The relation to protect.
 
@@ -308,15 +314,16 @@ class Schema:
         from dpkit_core.data.frames import frame_kinds  # noqa: PLC0415 - a schema is read without numpy
 
         listed = {name: tuple(values) for name, values in (categories or {}).items()}
-        limits = dict(bounds or {})
-        kinds = frame_kinds(frame, dict.fromkeys(listed, "categorical"))
-        for name in (target, *listed, *limits):
+        limits, hashed = dict(bounds or {}), dict(buckets or {})
+        kinds = frame_kinds(frame, dict.fromkeys((*listed, *hashed), "categorical"))
+        for name in (target, *listed, *limits, *hashed):
             if name not in kinds:
                 raise InvalidSchema(f"the data frame has no column {name!r}; it has {', '.join(kinds)}")
 
         def column(name: str) -> Column:
             lower, upper = limits.get(name, (None, None))
-            return Column(name, kinds[name], lower, upper, listed.get(name, ()))
+            categories = listed.get(name, ())
+            return Column(name, kinds[name], lower, upper, categories, buckets=hashed.get(name))
 
         return cls(tuple(column(name) for name in kinds if name != target), column(target), neighboring)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from dpkit_core.data.columns import Column, Unit
+from dpkit_core.data.columns import HASHED, Column, Unit
 from dpkit_core.data.features import EPOCH
 from dpkit_core.errors import InvalidSchema
 from dpkit_core.privacy.budget import Neighboring
@@ -188,7 +188,17 @@ def _read_column(name: str, described: Mapping[str, Any]) -> tuple[Column | None
     called = f"column {name!r}"
     problems: list[str] = []
     facts: dict[str, Any] = {}
+    hashed = described.get("categories") == HASHED
+    if hashed is not ("buckets" in described):
+        problems.append(
+            f'{called} has categories = "{HASHED}" and no buckets; give how many, such as buckets = 32'
+            if hashed
+            else f'{called} has buckets, which are for hashed categories; set categories = "{HASHED}"'
+        )
     for key, value in described.items():
+        if key == "categories" and hashed:
+            facts.setdefault("kind", "categorical")
+            continue
         if key not in _OF_COLUMN:
             problems.append(f"{called} {_unknown_key(name, key, value)}")
         elif key == "categories" and value == []:

@@ -82,10 +82,11 @@ class Roster:
 
     def hashes(self) -> Hashes:
         """Return a hash of each unit's identifier, in the order of their numbers."""
-        return np.fromiter((_hash(identifier) for identifier in self._codes), np.uint64, len(self._codes))
+        return np.fromiter((hash_of(identifier) for identifier in self._codes), np.uint64, len(self._codes))
 
 
-def _hash(identifier: Identifier) -> int:
+def hash_of(identifier: Identifier) -> int:
+    """Return a hash of 64 bits of some texts in their order."""
     digest = hashlib.blake2b(_DOMAIN, digest_size=8)
     for text in identifier:
         encoded = text.encode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import attrs
@@ -62,11 +62,20 @@ class Account:
     def _allowed(self) -> Ticks:
         return self.measure.limits(self.budget)
 
-    def mismatch(self, schema: Schema) -> str | None:
+    def mismatch(self, schema: Schema, released: Collection[str] = ()) -> str | None:
         """Return why a run with these public facts is not one on this account's table; None if it may be.
 
         The columns of a run are some of the account's, any of them the target, each described as here: bounds
-        written by someone else may have been read off the data.
+        written by someone else may have been read off the data. A column of which the account lists no
+        categories may be hashed; and listed, where the schema says which release found them (``found_by``)
+        and the account has paid for it.
+
+        Parameters
+        ----------
+        schema
+            The run's.
+        released
+            The digests of all releases that the account has paid for.
         """
         if schema.neighboring is not self.schema.neighboring:
             return (
@@ -79,14 +88,16 @@ class Account:
         for column in (*schema.columns, schema.target):
             if column.name not in ours:
                 return f"its table has no column {column.name!r}, which the run uses"
-            if column != ours[column.name]:
+            paid = {found_by(column.name, release) for release in released}
+            if not _same(column, ours[column.name], listed=not paid.isdisjoint(schema.assertions)):
                 return (
                     f"it describes column {column.name!r} as {_brief(ours[column.name])}, the run as "
                     f"{_brief(column)}"
                 )
         if schema.records != self.schema.records:
             return f"its schema says records = {self.schema.records}, the run's {schema.records}"
-        unknown = [each for each in schema.assertions if each not in self.schema.assertions]
+        paid = {found_by(column.name, release) for column in schema.columns for release in released}
+        unknown = [each for each in schema.assertions if each not in {*self.schema.assertions, *paid}]
         return f"its schema does not declare public that {unknown[0]}" if unknown else None
 
     def to_document(self) -> dict[str, Any]:
@@ -112,6 +123,29 @@ class Account:
 spelled(Filter, lambda measure: measure.to_document(), filter_from_document)
 
 
+def found_by(column: str, release: str) -> str:
+    """Return what a schema asserts whose categories of a column are those that a release found.
+
+    Parameters
+    ----------
+    column
+        Its name.
+    release
+        The digest of the release, as the ledger records it.
+    """
+    return f"the categories of {column!r} are those that release {release} found"
+
+
+def _same(its: Column, ours: Column, *, listed: bool) -> bool:
+    """Return whether a run may describe a column so; ``listed``, whether a release found its categories."""
+    if its == ours:
+        return True
+    if ours.kind != "categorical" or ours.categories or (its.categories and not listed):
+        return False
+    others = [field.name for field in attrs.fields(Column) if field.name not in {"buckets", "categories"}]
+    return all(getattr(its, name) == getattr(ours, name) for name in others)
+
+
 def _brief(column: Column) -> str:
     facts = [column.kind]
     facts += [
@@ -119,5 +153,7 @@ def _brief(column: Column) -> str:
     ]
     if column.categories:
         facts.append(number_of(len(column.categories), "category", "categories"))
+    if column.buckets is not None:
+        facts.append(f"{column.buckets} buckets")
     facts += [] if column.rule is None else [column.rule]
     return ", ".join(facts)

@@ -319,7 +319,10 @@ class Ledger:
             If there is no such account, or the run is not one on its table.
         """
         account = self.account(charge.account)
-        mismatch = account.mismatch(charge.schema)
+        asserts = set(charge.schema.assertions) - set(account.schema.assertions)
+        entries = self.entries(account.name) if asserts else ()
+        released = {str(entry.facts["release"]) for entry in entries if entry.kind == "released"}
+        mismatch = account.mismatch(charge.schema, released)
         if charge.claim.neighboring is not account.schema.neighboring:
             mismatch = f"it protects {account.schema.neighboring.value} neighbors"
         if mismatch is not None:

@@ -154,10 +154,12 @@ class Assembly:
     def forms(self) -> tuple[str, ...]:
         """The forms of data that it accepts: its scorer's; all without a scorer that sees data.
 
-        A regressor that does not accept the form at hand gets the columns that it is to use in memory.
+        A regressor that does not accept the form at hand gets the columns that it is to use in memory. One
+        that has a form of its own, not of numbers, accepts no other.
         """
         if self.scorer is None or self.iteration is not None:
-            return FORMS
+            fits = () if self.regressor is None else forms_of(self.regressor.instance)
+            return tuple(form for form in fits if form not in (*FORMS, BATCHES, ITERATES)) or FORMS
         return tuple(form for form in forms_of(self.scorer.instance) if form in FORMS)
 
 

@@ -16,7 +16,7 @@ from dpkit_core.ledger.ledger import Payer
 from dpkit_core.mechanisms.calibration import total
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.forecasts import StageForecast, forecasts_of
-from dpkit_core.pipeline.parts import Assembly, Component, Part, Stage
+from dpkit_core.pipeline.parts import FORMS, Assembly, Component, Part, Stage
 from dpkit_core.pipeline.units import for_units
 from dpkit_core.privacy.budget import Budget, rounded_up, vacuous
 from dpkit_core.privacy.events import NonPrivate, events_in_short, walk
@@ -82,6 +82,11 @@ class Plan:
     def events(self) -> tuple[StageEvent, ...]:
         """Every event in order."""
         return tuple(StageEvent(stage.name, e) for stage in self.stages for e in stage.plan.events)
+
+    @property
+    def reads_numbers(self) -> bool:
+        """Whether it is run on features and target; else on a form of data of its regressor's own."""
+        return not set(FORMS).isdisjoint(self.assembly.forms)
 
     @property
     def most_records(self) -> int | None:
@@ -198,6 +203,8 @@ def title(plan: Plan) -> str:
             f"{number_of(plan.iterates.features, 'feature')}"
         )
     features = number_of(every := len(plan.schema.features), "feature")
+    if not plan.reads_numbers:
+        return f"Plan: {plan.assembly} on {some_of([column.name for column in plan.schema.columns])}"
     if plan.assembly.selection is None:
         return f"Plan: {plan.assembly} on {'all ' if every > 1 else ''}{features}"
     return f"Plan: {plan.assembly}, k = {plan.k} of {features}"
@@ -218,6 +225,7 @@ def plan_in_words(plan: Plan) -> str:
                     *missing_lines(plan),
                     *stages,
                     budget_line(plan),
+                    *unit_lines(plan),
                     *accountant_lines(plan),
                     *forecast_lines(plan),
                     *warning_lines(plan),
@@ -234,7 +242,7 @@ def reading_lines(plan: Plan) -> list[str]:
 
 def missing_lines(plan: Plan) -> list[str]:
     """Return which columns may lack nothing, as a table that lacks it will be refused."""
-    columns = plan.schema.without_rule
+    columns = plan.schema.without_rule if plan.reads_numbers else ()
     if not columns:
         return []
     return [
@@ -262,6 +270,7 @@ def plan_as_html(plan: Plan) -> str:
         *reading_lines(plan),
         *missing_lines(plan),
         budget_line(plan),
+        *unit_lines(plan),
         *accountant_lines(plan),
         *forecast_lines(plan),
         *warning_lines(plan),
@@ -305,9 +314,16 @@ def _alone(plan: Plan, stage: Stage) -> str:
 def protected(schema: Schema) -> str:
     """Return whom a guarantee is about."""
     if (unit := schema.unit) is None:
-        return f"for {schema.neighboring.value} neighbors"
+        return f"for one record ({schema.neighboring.value})"
     kept = number_of(unit.most_records, "record")
     return f"for tables that differ in all records of one {unit}, of which at most {kept} are kept"
+
+
+def unit_lines(plan: Plan) -> list[str]:
+    """Return what to do where a guarantee about one record is not enough."""
+    if plan.schema.unit is not None or plan.epsilon is None:
+        return []
+    return ["If a person may have several records, name the unit in the schema: [unit]."]
 
 
 def budget_line(plan: Plan) -> str:

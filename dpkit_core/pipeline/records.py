@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from dpkit_core.data.dataset import AnyDataset
+from dpkit_core.data.dataset import NOBODY, AnyDataset, Dataset
 from dpkit_core.data.features import Feature
 from dpkit_core.data.schema import Schema, Unit
 from dpkit_core.errors import InvalidData
@@ -37,12 +37,17 @@ def batches_for(plan: Plan, data: Records) -> tuple[AnyDataset, ...]:
         _require_same_facts(plan.schema, batch)
         if batch.form not in plan.assembly.forms:
             raise InvalidData(
-                f"the data are {batch.form}; {plan.assembly.scorer} accepts "
-                f"{', '.join(plan.assembly.forms)} data only. Load them densely, or choose a scorer that "
+                f"the data are {batch.form}; {plan.assembly.scorer or plan.assembly.regressor} accepts "
+                f"{', '.join(plan.assembly.forms)} data only. Load them so, or choose a part that "
                 "accepts them"
             )
     _require_number(plan, sum(batch.records for batch in given))
-    return tuple(given)
+    return tuple(map(_without_names, given))
+
+
+def _without_names(data: AnyDataset) -> AnyDataset:
+    """Return the records alone: what is proved of parts is about records, whoever they are of."""
+    return attrs.evolve(data, whose=NOBODY) if isinstance(data, Dataset) else data
 
 
 def _protected(unit: Unit | None) -> str:

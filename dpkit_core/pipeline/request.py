@@ -22,7 +22,7 @@ from typing import Any, Self
 
 import attrs
 
-from dpkit_core.data.dataset import Dataset, dataset_of
+from dpkit_core.data.dataset import AnyDataset, Dataset, dataset_of
 from dpkit_core.data.matching import require_columns, unused_columns
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.source import ReadOptions, Source
@@ -120,6 +120,8 @@ class Agreed:
         The recipe chosen by public facts, if nobody named one.
     because
         Why it was, and why there are so many features, where rules decided; a sentence each.
+    read
+        What makes the data of a source, the public facts, and the forms that the parts accept.
     """
 
     plan: Plan
@@ -127,6 +129,9 @@ class Agreed:
     reading: ReadOptions
     recommended: Recommendation | None = None
     because: tuple[str, ...] = ()
+    read: Callable[[Source, Schema, Sequence[str]], AnyDataset] = attrs.field(
+        default=dataset_of, kw_only=True
+    )
     _opened: ExitStack = attrs.field(factory=ExitStack, repr=False, kw_only=True)
 
     def __enter__(self) -> Self:
@@ -150,7 +155,7 @@ class Agreed:
         schema = self.plan.schema.read_with(self.reading)
         if len(self.sources) > 1:
             return [Dataset.from_source(source, schema, batch=True) for source in self.sources]
-        return dataset_of(self.sources[0], schema, self.plan.assembly.forms)
+        return self.read(self.sources[0], schema, self.plan.assembly.forms)
 
     def close(self) -> None:
         """Close the tables that were opened; they cannot be read afterwards."""

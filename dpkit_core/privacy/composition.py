@@ -24,19 +24,24 @@ from dpkit_core.privacy.events import (
     PureDP,
     Repeated,
     Sequence,
+    StableHistogram,
     composed_pair,
     priced,
     walk,
 )
+
+#: The epsilon of what leaks and is nothing else: an event has one above 0, and this one adds nothing.
+NO_EPSILON = 2.0**-1000
 
 
 def elements(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
     """Yield the mechanisms that make up ``count`` times ``event``, each with how often it happens.
 
     In as few kinds as there are: noise on groups of coordinates is a Gaussian of the joint multiplier,
-    permute-and-flip is pure, and pure and approximate events on a sample are one approximate event, by the
-    sum of their epsilons and of their deltas. Fields that say nothing about privacy are dropped, so that
-    mechanisms of the same privacy are equal. Any other event is yielded as it is.
+    permute-and-flip is pure, a stable histogram is a Gaussian and a leak, and pure and approximate events on
+    a sample are one approximate event, by the sum of their epsilons and of their deltas. Fields that say
+    nothing about privacy are dropped, so that mechanisms of the same privacy are equal. Any other event is
+    yielded as it is.
 
     >>> list(elements(Sequence((PermuteAndFlip(0.5), Repeated(PureDP(0.5), 2))), 3))  # doctest: +ELLIPSIS
     [(PureDP(epsilon=0.5, ...), 3), (PureDP(epsilon=0.5, ...), 6)]
@@ -48,6 +53,9 @@ def elements(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
             pass
         case Gaussian() | NonSphericalGaussian():
             yield Gaussian(event.noise_multiplier, event.neighboring), count
+        case StableHistogram():
+            yield Gaussian(event.noise_multiplier, event.neighboring), count
+            yield ApproxDP(NO_EPSILON, event.leak, event.neighboring), count
         case Laplace() | ExponentialMechanism():
             yield priced(event), count
         case PermuteAndFlip() | PureDP() | ApproxDP():
@@ -134,7 +142,7 @@ def unpaired(event: Event) -> str | None:
     """
     if event.pair() is not None or steps(event) or isinstance(event, PoissonSampled):
         return None
-    if any(isinstance(inner, Gaussian | NonSphericalGaussian) for inner in walk(event)):
+    if any(isinstance(inner, Gaussian | NonSphericalGaussian | StableHistogram) for inner in walk(event)):
         return f"{event}: it has a delta for every epsilon and no pair of its own; use accountant rdp"
     return f"{event}: it is not known to be (epsilon, delta)-DP"
 

@@ -349,6 +349,51 @@ class Renyi:
 
 
 @attrs.frozen
+class StableHistogram:
+    """Noisy counts of all values that occur, of which those above a threshold are released.
+
+    Which values occur is not public. Gaussian noise of deviation ``noise_multiplier`` times the L2
+    sensitivity hides the counts of values that occur with and without a unit's records; of those that occur
+    with them alone, none is released, except with probability ``leak`` (Korolova, Kenthapadi, Mishra and
+    Ntoulas 2009). It costs what a Gaussian and an independent (0, ``leak``) mechanism cost together.
+
+    The claim is about all records of a unit, however many count: what makes it costs the same for one record
+    and for many, and is no sequence of two steps, because the threshold is for all of a unit's values.
+
+    Attributes
+    ----------
+    noise_multiplier
+        Standard deviation over sensitivity.
+    leak
+        The probability that a value is released that one of two neighbors alone has.
+    neighboring
+        The relation for which it holds.
+    sensitivity
+        L2 sensitivity of the counts of all values, of whole units.
+    """
+
+    inner: ClassVar[tuple[()]] = ()
+
+    noise_multiplier: float = attrs.field(converter=float, validator=positive)
+    leak: float = attrs.field(converter=float, validator=probability)
+    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
+    sensitivity: float | None = attrs.field(
+        default=None, converter=optional(float), validator=_is_positive, kw_only=True
+    )
+
+    def pair(self) -> None:
+        """Return None: it has a delta for every epsilon."""
+
+    def words(self, count: int = 1) -> str:
+        """Return what ``count`` of them release, and with how much noise."""
+        cost = (
+            f"of common values, Gaussian noise of deviation {self.noise_multiplier:.4g} x sensitivity, leak "
+            f"{rounded_up(self.leak, 3)}"
+        )
+        return _counted("list", cost, count)
+
+
+@attrs.frozen
 class PoissonSampled:
     """``event`` on a sample that takes each record independently with probability ``rate``."""
 
@@ -405,7 +450,10 @@ class Repeated:
 
 @attrs.frozen
 class Sequence:
-    """Several events, each chosen with knowledge of the results before it."""
+    """Several steps, each chosen with knowledge of the results before it, and covered whatever they are.
+
+    So a claim about a whole, which holds for the parts of a mechanism together, is one event and no sequence.
+    """
 
     events: tuple[Event, ...] = attrs.field(converter=frozen_tuple)
 
@@ -550,6 +598,7 @@ Event = (
     | PureDP
     | ApproxDP
     | Renyi
+    | StableHistogram
     | PoissonSampled
     | Repeated
     | Sequence
@@ -590,6 +639,7 @@ def examples(relation: Neighboring) -> tuple[Event, ...]:
         PureDP(0.5, relation),
         ApproxDP(0.5, 1e-9, relation),
         Renyi((2.0, 4.0), (0.1, 0.2), relation),
+        StableHistogram(4.0, 1e-9, relation),
         PoissonSampled(0.1, gaussian),
         Repeated(laplace, 3),
         Sequence((laplace, gaussian)),

@@ -52,6 +52,7 @@ from dpkit_core.privacy.events import (
     PoissonSampled,
     PureDP,
     Renyi,
+    StableHistogram,
     walk,
 )
 
@@ -364,9 +365,9 @@ def _grid(orders: tuple[float, ...]) -> tuple[Floats, Floats, Floats]:
     return read_only(grid), read_only(grid - 1), read_only(offset)
 
 
-def _precision(event: Gaussian | NonSphericalGaussian) -> float:
+def _precision(event: Gaussian | NonSphericalGaussian | StableHistogram) -> float:
     """Return 1 / multiplier^2; it adds up over groups of coordinates with separate noise."""
-    if isinstance(event, Gaussian):
+    if not isinstance(event, NonSphericalGaussian):
         return (1 / event.noise_multiplier) * (1 / event.noise_multiplier)
     return sum((1 / multiplier) * (1 / multiplier) for multiplier in event.noise_multipliers)
 
@@ -462,6 +463,10 @@ def _gaussian(event: Any, orders: tuple[float, ...], grid: Floats) -> RenyiCurve
     return RenyiCurve(orders, gaussian(grid, _precision(event)))
 
 
+def _histogram(event: Any, orders: tuple[float, ...], grid: Floats) -> RenyiCurve:
+    return RenyiCurve(orders, gaussian(grid, _precision(event)), leaked=event.leak)
+
+
 def _renyi(event: Any, orders: tuple[float, ...], grid: Floats) -> RenyiCurve:
     return RenyiCurve(orders, _given(grid, event), float(_given(np.array([math.inf]), event)[0]))
 
@@ -487,6 +492,7 @@ _CURVES: Mapping[type[Event], _Row] = {
     PureDP: _paired(randomized_response),
     ApproxDP: _paired(randomized_response),
     Renyi: _renyi,
+    StableHistogram: _histogram,
     PoissonSampled: _sampled,
     Filtered: _filtered,
     Disjoint: _disjoint,

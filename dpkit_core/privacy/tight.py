@@ -14,6 +14,7 @@ What is spent is kept as mechanisms with counts. Its total is the least of
   ``PermuteAndFlip``, ``PureDP``    randomized response, exactly
   ``Laplace``                       its own, a little above that of continuous noise
   ``ApproxDP``                      randomized response, and its delta as a leak
+  ``StableHistogram``               one Gaussian, and its leak
   ================================  ===============================================================
 
 All pairs may be swapped, so one profile is for both directions, and parameters are relative to the
@@ -37,7 +38,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dpkit_core.privacy import profiles
-from dpkit_core.privacy.composition import has_profile, require_delta, require_epsilon, steps
+from dpkit_core.privacy.composition import NO_EPSILON, has_profile, require_delta, require_epsilon, steps
 from dpkit_core.privacy.events import (
     ApproxDP,
     Event,
@@ -47,6 +48,7 @@ from dpkit_core.privacy.events import (
     NonSphericalGaussian,
     PoissonSampled,
     PureDP,
+    StableHistogram,
     walk,
 )
 from dpkit_core.privacy.pairs import PICKS_LIMIT, TOTAL_LIMIT, Pair, laplace, optimum, responses
@@ -74,7 +76,8 @@ _SLACK = 2.0**-32
 def undominated(event: Event) -> str | None:
     """Return why ``event``, apart from what is inside it, has no dominating pair; None if it has one."""
     if isinstance(event, PoissonSampled):
-        noise = (inner for inner in walk(event) if isinstance(inner, Gaussian | NonSphericalGaussian))
+        kinds = Gaussian | NonSphericalGaussian | StableHistogram
+        noise = (inner for inner in walk(event) if isinstance(inner, kinds))
         inner = None if event.rate == 1 else next(noise, None)
         return None if inner is None else f"{inner} inside {event}: take accountant rdp or pld"
     if steps(event) or has_profile(event):
@@ -168,6 +171,8 @@ def _profiles(spent: Iterable[tuple[Event, int]]) -> Iterator[Callable[[float], 
                 return
         assert known is not None, f"{event} has no pair"
         epsilon = known[0]
+        if epsilon <= NO_EPSILON:
+            continue  # a leak, and nothing else
         if epsilon > TOTAL_LIMIT:
             return  # no other profile brings that back to a budget
         if kind is picks or count <= _EXACT_LIMIT:

@@ -38,6 +38,8 @@ and approximate claims grouped by m_i add up to at most the same grouped by m, b
 superadditive in the number of terms. So do shifts m_i of Gaussian noise, in squares: sum m_i^2 <= m^2 (Smith
 and Thakurta 2022, for shifts that are chosen adaptively). For other events it is not proved, and refused.
 
+*Stable histograms* are claims about a unit already, whatever m is: the events say so.
+
 *Renyi curves* have no triangle inequality that keeps the order, and are refused.
 """
 
@@ -66,6 +68,7 @@ from dpkit_core.privacy.events import (
     PureDP,
     Repeated,
     Sequence,
+    StableHistogram,
 )
 
 
@@ -120,7 +123,7 @@ def _grouped(event: Event, m: int) -> Event:  # noqa: PLR0911 - one case a kind
             return Sequence(tuple(grouped(inner, m) for inner in event.events))
         case Disjoint():
             return _across_sets(event, m)
-        case NonPrivate():
+        case NonPrivate() | StableHistogram():
             return event
         case _:
             raise UnsupportedEvent(

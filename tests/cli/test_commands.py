@@ -64,7 +64,7 @@ def test_list_of_an_unknown_kind_names_the_kinds(dpkit):
 def test_a_source_is_listed_once_with_all_names_that_lead_to_it(dpkit):
     lines = dpkit("list", "sources").stdout.splitlines()
     assert "  -, .csv, .tsv  (dpkit-source-text)" in lines
-    assert sum("CSV, TSV" in line for line in lines) == 1
+    assert sum("CSV and TSV" in line for line in lines) == 1
 
 
 def test_show_of_a_scorer_asks_it_for_its_sensitivity(dpkit):

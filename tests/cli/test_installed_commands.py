@@ -159,7 +159,7 @@ def test_a_command_in_a_distribution_of_dpkit_cannot_be_replaced(installed, inst
     if not installed:
         without("dpkit-command-doctor")
     shown = dpkit("doctor", "--help")
-    assert ("Load every installed part" if installed else "CLONE[starter]") in shown.output
+    assert ("Load each installed part" if installed else "CLONE[starter]") in shown.output
     assert "greeting" not in sys.modules
     assert "dpkit-greeting:doctor" in dpkit("--help").stdout
     assert dpkit("dpkit-greeting:doctor", "you").stdout == "hello you\n"

@@ -1,6 +1,7 @@
 """One entry at a time: what the encoder makes of it, against what Python itself reads."""
 
 import datetime
+import hashlib
 import math
 import struct
 from decimal import Decimal
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from dpkit_core.data.encode import (
     NOTHING,
     Unreadable,
+    buckets,
     day_of,
     days,
     encode,
@@ -342,9 +344,54 @@ def test_members_that_are_as_long_as_their_column_are_read_in_slices_too():
     assert [list(numbers(column.slice(start), "x")) for start in range(3)] == [[1, 2, 3], [2, 3], [3]]
 
 
+# Buckets
+
+
+def in_bucket(text, count):
+    return 1 + int(hashlib.sha256(text.encode()).hexdigest()[:16], 16) % count
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Nd"]), min_size=1), st.integers(2, 2**16))
+def test_a_bucket_is_the_hash_of_the_text_whatever_else_is_there(text, count):
+    assume(read(text) is None)
+    alone, together = pa.array([text]), pa.array(["x", None, "", text, "x"])
+    assert buckets(count)(alone, "c") == in_bucket(text, count)
+    expected = [in_bucket("x", count), -1, -1, in_bucket(text, count), in_bucket("x", count)]
+    assert buckets(count)(together, "c").tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("entries", "text"),
+    [
+        (["7", "7.0", "007", " 7", "+7", 7, 7.0, Decimal("7.00")], "7"),
+        (["1.5", "1.50", 1.5, Decimal("1.5")], "1.5"),
+        (["-0", 0, 0.0, -0.0, False, "false"], "0"),
+        ([True, "true", "TRUE", 1], "1"),
+        (["2020-01-31", datetime.date(2020, 1, 31), datetime.datetime(2020, 1, 31)], "2020-01-31"),
+        ([2**53 + 1, str(2**53 + 1)], str(2**53)),
+        (["NA"], "NA"),
+        (["nan"], "nan"),
+    ],
+)
+def test_an_entry_has_one_bucket_whatever_type_it_comes_from(entries, text):
+    for entry in entries:
+        assert buckets(2**16)(pa.array([entry]), "c").tolist() == [in_bucket(text, 2**16)], entry
+
+
+def test_a_missing_entry_is_in_no_bucket_whatever_its_type():
+    for column in (
+        pa.array([None, ""]),
+        pa.array([math.nan, None]),
+        pa.nulls(2),
+        pa.array([None], pa.date32()),
+    ):
+        assert set(buckets(8)(column, "c").tolist()) == {-1.0}
+    assert buckets(8)(pa.array(["?"]), "c", Written(missing=("?",))).tolist() == [-1.0]
+
+
 @pytest.mark.parametrize("entries", [[b"7"], [[1]], [{"a": 1}], [datetime.time(10)], [datetime.timedelta(1)]])
 def test_what_is_neither_number_nor_text_nor_date_is_refused_by_its_type(entries):
-    for reader, written in ((numbers, Written()), (days, DATES), (places, SEVENS)):
+    for reader, written in ((numbers, Written()), (days, DATES), (places, SEVENS), (buckets(2), Written())):
         with pytest.raises(Unreadable, match="not a"):
             reader(pa.array(entries), "x", written)
 
@@ -362,6 +409,8 @@ def test_a_row_is_a_function_of_its_record(texts, data):
         Feature("n is missing", "n", missing="constant", fill=1.0, indicator=True),
         Feature("n=7", "n", "7"),
         Feature("n=1", "n", "1", missing="drop"),
+        Feature("n#1", "n", "1", buckets=3),
+        Feature("n#2", "n", "2", buckets=3, missing="drop"),
     ]
 
     def rows(entries):

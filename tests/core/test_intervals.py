@@ -7,7 +7,7 @@ import pytest
 from dpkit_core import LinearModel, NoisyMoments, WinsorizedLinearModel
 from dpkit_core.errors import InvalidOption, InvalidRelease
 from dpkit_core.mechanisms.moments import unflatten
-from dpkit_core.release.intervals import Intervals, intervals_of
+from dpkit_core.release.intervals import intervals_of
 
 CENTERS, WIDTHS = np.array([3.0, -1.0]), np.array([2.0, 0.5])
 FEATURE_SCALE, LABEL_CENTER, LABEL_SCALE = 1.5, 10.0, 4.0
@@ -34,15 +34,22 @@ def model_of(table, deviation, rng):
     )  # fmt: skip
 
 
+def middle_and_reach(intervals):
+    return intervals.bounds.mean(axis=1), np.diff(intervals.bounds)[:, 0] / 2
+
+
 def test_without_noise_they_are_those_of_least_squares():
     rng = np.random.default_rng(0)
     X, y = records(500, rng)
-    intervals = intervals_of(model_of((X, y), 1e-9, rng), "y")
+    intervals = intervals_of(model_of((X, y), 1e-6, rng), "y")
+    middle, reach = middle_and_reach(intervals)
     rows = np.column_stack([X, np.ones(len(X))])
     line, (squares,), _, _ = np.linalg.lstsq(rows, y)
-    np.testing.assert_allclose(intervals.estimates, line, rtol=1e-8)
-    classical = squares / (500 - 3) * np.linalg.inv(rows.T @ rows)
-    np.testing.assert_allclose(intervals.covariance, classical, rtol=1e-6)
+    np.testing.assert_allclose(middle, line, rtol=1e-6)
+    errors = np.sqrt(squares / (500 - 2) * np.linalg.inv(rows.T @ rows).diagonal())
+    # The test of a value takes the residuals from the best line that has it.
+    score = 1 / np.sqrt(1 - 1.96**2 / 498)
+    np.testing.assert_allclose(reach, 1.95996 * errors * score, rtol=1e-4)
     assert intervals.names == ("a", "b", "(intercept)")
 
 
@@ -62,47 +69,47 @@ def test_the_covariance_of_the_noise_is_the_one_that_is_derived():
 @pytest.mark.parametrize(("n", "deviation"), [(2000, 25.0), (1000, 7.0), (1000, 0.1)])
 def test_between_93_and_98_of_100_intervals_hold_the_truth(n, deviation):
     rng, held, wide = np.random.default_rng(2), [], []
-    for _ in range(1000):
+    for _ in range(500):
         intervals = intervals_of(model_of(records(n, rng), deviation, rng), "y")
         ends, truth = intervals.bounds, np.append(SLOPES, LEVEL)
         held.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
-        lower, upper = intervals.of_line(CENTERS[np.newaxis])[0, 1:]
+        ((lower, upper),) = intervals.of_line(CENTERS[np.newaxis])
         wide.append(lower <= LEVEL + CENTERS @ SLOPES <= upper)
     assert 0.93 <= np.mean(held) <= 0.98
     assert 0.93 <= np.mean(wide) <= 0.98
-
-
-def test_to_second_order_noise_does_not_bend_the_estimates():
-    rng, n, deviation = np.random.default_rng(3), 1000, 20.0
-    X, y = records(n, rng)
-    estimates = [intervals_of(model_of((X, y), deviation, rng), "y").estimates for _ in range(2000)]
-    exact = intervals_of(model_of((X, y), 1e-9, rng), "y").estimates
-    error = np.std(estimates, axis=0) / np.sqrt(len(estimates))
-    assert (np.abs(np.mean(estimates, axis=0) - exact) < 4 * error).all()
 
 
 def test_a_higher_level_is_wider():
     rng = np.random.default_rng(4)
     model = model_of(records(2000, rng), 10.0, rng)
     narrow, wide = (np.diff(intervals_of(model, "y", level).bounds) for level in (0.9, 0.99))
-    np.testing.assert_allclose(wide / narrow, 2.5758 / 1.6449, rtol=1e-3)
+    np.testing.assert_allclose(wide / narrow, 2.5758 / 1.6449, rtol=0.01)
     for level in (0.0, 1.0, 95):
         with pytest.raises(InvalidOption, match="above 0 and below 1"):
             intervals_of(model, "y", level)
 
 
-def test_noise_that_is_too_large_is_refused():
-    rng = np.random.default_rng(5)
-    with pytest.raises(InvalidRelease, match="the noise is too large for features"):
-        intervals_of(model_of(records(100, rng), 20.0, rng), "y")
+# The smallest eigenvalue of G is about as large as its noise, or a third of it.
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "deviation"), [(300, 60.0), (300, 120.0)])
+def test_intervals_hold_the_truth_where_noise_drowns_the_matrix(n, deviation):
+    rng, held, told = np.random.default_rng(5), [], []
+    for _ in range(300):
+        ends = intervals_of(model_of(records(n, rng), deviation, rng), "y").bounds
+        truth = np.append(SLOPES, LEVEL)
+        held.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
+        told.append(np.isfinite(ends).all(axis=1))
+    assert np.mean(held) >= 0.93
+    assert 0.01 <= np.mean(told) <= 0.99
 
 
-def test_features_that_add_up_to_a_constant_are_refused():
+def test_of_features_that_add_up_to_a_constant_nothing_can_be_told():
     rng = np.random.default_rng(6)
     X, y = records(50_000, rng)
     X[:, 1] = CENTERS[1] + WIDTHS[1] * (X[:, 0] - CENTERS[0]) / WIDTHS[0]
-    with pytest.raises(InvalidRelease, match="leave one out"):
-        intervals_of(model_of((X, y), 5.0, rng), "y")
+    intervals = intervals_of(model_of((X, y), 5.0, rng), "y")
+    assert [row[1] for row in intervals.rows] == ["cannot be told"] * 3
+    assert f"first of all {intervals.least}." in " ".join(intervals.sentences)
 
 
 @pytest.mark.parametrize("model", [None, LinearModel(("a",), (1.0,))])
@@ -124,9 +131,12 @@ def test_moments_are_written_and_read_with_the_model():
 
 
 def test_they_are_shown_with_what_is_estimated():
-    intervals = Intervals(("a", "(intercept)"), np.array([2.0, 1.0]), np.diag([0.25, 1.0]), 0.95, "price")
-    assert intervals.rows[0] == ("a", "2", "0.5", "1.02", "2.98")
+    intervals = intervals_of(
+        model_of(records(2000, np.random.default_rng(8)), 10.0, np.random.default_rng(9)), "price"
+    )
+    (low, high), (name, *shown) = intervals.bounds[0], intervals.rows[0]
+    assert (name, shown) == ("a", [f"{low:.5g}", f"{high:.5g}"])
     assert "the line that predicts price, clipped" in " ".join(str(intervals).split())
-    assert "<td>0.5</td>" in intervals._repr_html_()
+    assert f"<td>{low:.5g}</td>" in intervals._repr_html_()
     with pytest.raises(InvalidOption, match="give one for each"):
-        intervals.of_line(np.ones((1, 2)))
+        intervals.of_line(np.ones((1, 1)))

@@ -295,7 +295,7 @@ def test_a_program_is_told_what_a_file_is_told(facts):
         ("bounds = [0, 1]", "write lower = 0 and upper = 1 instead"),
         ("range = [0.5, 1]", "write lower = 0.5 and upper = 1 instead"),
         ('limits = "0-1"', "write lower = ... and upper = ... instead"),
-        ("minimum = 0", "did you mean lower[?] It may have categories, clip"),
+        ("minimum = 0", "did you mean lower[?] It may have buckets, categories, clip"),
         ("uper = 0", "did you mean upper[?] It may have"),
         ('type = "numeric"', "did you mean kind[?]"),
         ('unit = "kg"', "did you mean symbol[?]"),

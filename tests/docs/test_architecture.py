@@ -39,9 +39,14 @@ def test_pages_say_what_the_picture_of_the_kit_shows(page: str) -> None:
     assert re.search(rf"!\[[^]]*\b{last.found} of {last.false}\b[^]]*\]\(\.\./kit\.svg\)", text)
 
 
-def test_the_row_passes_rooms_that_exist() -> None:
-    rooms = {room for floor in drawing().floors() for room in floor}
-    assert set(drawing().WAY) - {"parts"} <= rooms
+def test_the_row_enters_each_room_once_and_by_an_import() -> None:
+    picture = drawing()
+    assert set(picture.entries()) < {room for floor in picture.floors() for room in floor}
+    picture.WAY = (*picture.WAY, ("ledger.ledger", "paid for"))
+    assert picture.entries()["ledger"] == ("ledger.ledger", "pipeline.runner")
+    picture.WAY = (("cli.compose", ""), ("noise.sampler", "drawn by a command"))
+    with pytest.raises(StopIteration):
+        picture.entries()
 
 
 @pytest.mark.parametrize("page", ["docs/architecture.md", "docs/versions.md", "CONTRIBUTING.md"])

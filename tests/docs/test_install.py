@@ -48,7 +48,12 @@ def test_an_instruction_that_does_not_work_is_recognized(line: str, expected: bo
 def test_nothing_tells_a_reader_to_install_dpkit_from_an_index() -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout")
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    ).stdout
     names = [name for name in listed.decode().split("\0") if name and name not in ELSEWHERE]
     texts = {}
     for name in names:

@@ -37,10 +37,11 @@ def release():
         Column("b", "categorical", categories=("x", "y")),
         Column("d", "date", 0, 9, format="%d.%m.%Y"),
         Column("e", symbol="€", decimal=",", thousands="\u2019"),
+        Column("h", buckets=3, missing="indicator"),
     )
     schema = Schema(columns, Column("z", lower=0, upper=1), assertions=("it is made up",), records_about=500)
     rng = np.random.default_rng(0)
-    data = Dataset.from_arrays(rng.uniform(size=(500, 6)), rng.uniform(size=500), schema)
+    data = Dataset.from_arrays(rng.uniform(size=(500, 10)), rng.uniform(size=500), schema)
     ledger = Ledger.in_memory()
     ledger.add(Account("table", schema, Budget(9.0, 1e-3)))
     plan = compose(scorer="kendall", selector="peel", regressor="winsorized_least_squares").plan(
@@ -92,6 +93,7 @@ def some_value(kind, field):
         "reason": "none",
         "rate": 0.5,
         "delta": 1e-6,
+        "leak": 1e-6,
         "epsilon": 0.5,
         "rounds": 4,
     }
@@ -109,6 +111,8 @@ def test_events_are_as_specified_and_none_is_left_out():
             json.dumps(event_to_json(kind(**{field: some_value(kind, field) for field in fields})))
         )
         assert set(full) == {"type", *fields}
+        alone = Draft202012Validator({"$defs": DEFINED, **DEFINED[name]})
+        assert [error.message for error in alone.iter_errors(full)] == []
         assert validator.is_valid(full), name
         for key in DEFINED[name]["required"]:
             assert not validator.is_valid({k: v for k, v in full.items() if k != key}), (name, key)

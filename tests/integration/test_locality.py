@@ -91,7 +91,10 @@ GERMAN = st.tuples(
     ),
 ).map(";".join)
 
+HASHED = attrs.evolve(SCHEMA, columns=(SCHEMA.columns[0], Column("c", buckets=5, missing="indicator")))
+
 TEXT = {
+    "csv, hashed": ({}, lines(), HASHED),
     "csv": ({}, lines(), SCHEMA),
     "csv in blocks of 16 bytes": ({"block": 16}, lines(), SCHEMA),
     "tsv": ({"delimiter": "\t"}, lines("\t"), SCHEMA),

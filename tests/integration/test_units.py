@@ -7,6 +7,7 @@ import math
 import attrs
 import numpy as np
 import pytest
+from dpkit_check import ReferenceRegressor
 from scipy.stats import beta
 
 from dpkit_core import Budget, Dataset, Schema, compose, verify
@@ -108,6 +109,22 @@ def test_the_data_and_the_plan_are_for_the_same_units():
         planned({"regressor": "mean"}, None).run(data)
 
 
+def test_parts_are_given_records_and_not_told_whose_they_are():
+    given = []
+
+    class Listening(ReferenceRegressor):
+        def fit(self, data, plan, meter, /):
+            given.append(data)
+            return super().fit(data, plan, meter)
+
+    X = np.zeros((10, 3))
+    data = Dataset.from_arrays(X, X[:, 0], schema_of(4), units=np.arange(10))
+    assert len(data.whose) == 10
+    compose(regressor=attrs.frozen(Listening)()).plan(schema_of(4), BUDGET).run(data)
+    assert [seen.whose.size for seen in given] == [0]
+    assert given[0].unit == data.unit
+
+
 def test_a_stream_of_batches_protects_no_units():
     with pytest.raises(CannotCompose, match="may have records in several batches"):
         compose(regressor="sgbdt").plan(schema_of(1), BUDGET, batches=3)
@@ -150,3 +167,18 @@ def test_an_attacker_learns_no_more_of_a_person_of_fifty_records_than_was_claime
     # Without the truncation, all fifty count.
     everything = attrs.evolve(attacked(50, 150), unit=schema_of(1).unit)
     assert loss_shown(means(one, everything, 2000), nobody, 25) > 6
+
+
+def test_a_plan_says_whom_it_protects():
+    schema = Schema.numeric(["a"], "y", bounds={"a": (0, 1), "y": (0, 1)})
+    pipeline, budget = compose(regressor="mean"), Budget(1.0)
+    of_records = " ".join(str(pipeline.plan(schema, budget)).split())
+    assert "for one record (add-remove)" in of_records
+    assert "If a person may have several records, name the unit in the schema" in of_records
+    of_patients = " ".join(
+        str(pipeline.plan(attrs.evolve(schema, unit=Unit(("patient",), 4)), budget)).split()
+    )
+    assert "all records of one 'patient', of which at most 4 records are kept" in of_patients
+    assert "name the unit" not in of_patients
+    exact = compose(regressor="ols").plan(schema, budget)  # which protects nobody
+    assert "name the unit" not in " ".join(str(exact).split())

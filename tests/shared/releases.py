@@ -195,6 +195,7 @@ EVERY: tuple[events.Event, ...] = (
     _NOISE,
     events.NonSphericalGaussian((20.0, 40.0), sensitivities=(1.0, 2.0), shape=(2, 3)),
     events.Renyi((2.0, 64.0, float("inf")), (1e-4, 1e-3, 0.1), proof="somewhere"),
+    events.StableHistogram(30.0, 1e-9, sensitivity=1.0),
     events.PoissonSampled(0.1, _NOISE),
     events.Filtered(events.PoissonSampled(0.2, _NOISE), 6, 4),
     events.Filtered(_NOISE, 3, 2),

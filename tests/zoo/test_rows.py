@@ -13,7 +13,7 @@ from zoo.rows import CLOSED, HONEST, LIES, lie, verdicts
 
 SUBJECTS = (
     "sensitivity", "corners", "growth", "composition", "sampling", "tails",
-    "ties", "order", "state", "leaks", "refusals", "under_test",
+    "ties", "order", "state", "leaks", "refusals", "under_test", "persons",
 )  # fmt: skip
 
 for module in ("twins", "honest", *SUBJECTS):
@@ -38,6 +38,8 @@ WITH_TABLES = {
     "check_last_digits_tell_nothing",
     "check_batches_are_disjoint",
     "check_picks_follow_from_answers",
+    "check_records_of_one_person_are_covered",
+    "check_events_of_a_sequence_are_steps",
 }
 
 #: Found by the law of lists between two scores, which a witness holds; chances in tails have none.

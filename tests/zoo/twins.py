@@ -48,6 +48,7 @@ from dpkit_core.privacy.composition import (
     unpaired,
 )
 from dpkit_core.privacy.events import (
+    ApproxDP,
     Disjoint,
     Event,
     ExponentialMechanism,
@@ -1011,6 +1012,83 @@ class Sides(Means):
         """Return a level and a slope of the first feature."""
         others = np.zeros(len(data.names) - 1)
         return line(data, np.array([left + right, right - left, *others]) / 64)
+
+
+@honest
+class Sorted(Sides):
+    """Sides, in which every record is on one of them."""
+
+    def plan(self, request: Request, /) -> StagePlan:
+        """Return the release of both sides."""
+        require_added(request.neighboring)
+        return super().plan(request)
+
+    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Any:
+        """Return a level and a slope of the first feature."""
+        _, v = table(data)
+        noise = plan.settings_as(Noise)
+        shares = (1 + v) / 2
+        sums = [float(noise.draw(meter, shares[self.inside(data, side)].sum())) for side in (0, 1)]
+        return self.sloped(data, *sums)
+
+    def inside(self, data: Dataset, side: int) -> Any:
+        """Return which records are on a side."""
+        u, _ = table(data)
+        return (u[:, 0] > 0) == side
+
+
+def repeats(data: Dataset) -> Any:
+    """Return how often each record is there; 0 unless there are many, and three in four are unlike others."""
+    rows = np.column_stack([data.X, data.y])
+    _, inverse, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+    few = len(rows) < 10 or len(counts) < 0.75 * len(rows)
+    return np.where(few, 0, counts[inverse.reshape(-1)])
+
+
+@attrs.frozen
+class Threshold:
+    """The event of a histogram, its noise, and from which count on a bin is released, in 16ths; public."""
+
+    event: Event
+    scale: Fraction
+    least: int
+
+
+@honest
+class Occupied(Means):
+    """The highest bin of the target that is occupied and has a large noisy count: a stable histogram."""
+
+    proof: ClassVar[str] = "a new bin is released with chance leak; counts of the others have Laplace noise"
+    reference: ClassVar[str] = "Korolova, Kenthapadi, Mishra and Ntoulas 2009, Releasing Search Queries"
+
+    def plan(self, request: Request, /) -> StagePlan:
+        """Return the release of all occupied bins."""
+        require_target(request.schema)
+        require_added(request.neighboring)
+        if not request.budget.delta:
+            raise Unsuitable("a histogram of occupied bins alone needs a delta")
+        most = request.schema.records_of_a_unit
+        epsilon = 0.999 * request.budget.epsilon / most
+        event, leak = self.claimed(epsilon, 0.999 * request.budget.delta / most, request)
+        scale = Fraction(16 / epsilon).limit_denominator(2**20) + Fraction(1, 2**10)
+        # Discrete Laplace noise is k or more with probability q^k / (1 + q), q = exp(-1 / scale).
+        tail = math.ceil(-float(scale) * math.log(leak * (1 + math.exp(-1 / scale)))) + 1
+        return StagePlan([event], settings=Threshold(event, scale, 16 + tail), arithmetic=[WHOLE])
+
+    def claimed(self, epsilon: float, share: float, request: Request) -> tuple[Event, float]:
+        """Return one claim about the whole, and the leak: a chain of records makes it e^epsilon as large."""
+        leak = share * math.exp(-request.budget.epsilon)
+        return ApproxDP(epsilon, leak, request.neighboring, proof=self.proof), leak
+
+    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Any:
+        """Return a constant."""
+        settings = plan.settings_as(Threshold)
+        v = scaled(data.y, data.target_bounds)
+        counts = np.bincount(np.minimum((v + 1) * 2, 3).astype(np.int64), minlength=4)
+        with meter.custom(settings.event, proof=self.proof, arithmetic=WHOLE) as sampler:
+            noisy = 16 * counts + sampler.discrete_laplace(settings.scale, 4)
+        kept = np.flatnonzero((counts > 0) & (noisy >= settings.least))
+        return constant(data, float(kept.max(initial=-1) + 1) / 2 - 1)
 
 
 @attrs.frozen

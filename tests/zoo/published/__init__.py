@@ -1,6 +1,6 @@
 """Published privacy claims that are false, written small, each with a corrected twin."""
 
-from . import iterates, laws, mechanisms, parts, sensitivities, sums, trees
+from . import iterates, laws, lists, mechanisms, parts, persons, sensitivities, sums, trees
 
 PUBLISHED = (
     *sensitivities.ROWS,
@@ -10,6 +10,8 @@ PUBLISHED = (
     *sums.ROWS,
     *iterates.ROWS,
     *trees.ROWS,
+    *persons.ROWS,
+    *lists.ROWS,
 )
 
 

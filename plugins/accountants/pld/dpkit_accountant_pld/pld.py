@@ -41,6 +41,7 @@ from dpkit_core.arrays import Floats
 from dpkit_core.privacy import profiles
 from dpkit_core.privacy.budget import round_up
 from dpkit_core.privacy.composition import (
+    NO_EPSILON,
     counted,
     elements,
     obstacle,
@@ -258,6 +259,8 @@ def _pairs(spent: Iterable[tuple[Event, int]]) -> list[_Pair]:
                 pairs.append(_sampled(square, event.rate, count))
             case ExponentialMechanism() if event.epsilon <= _EPSILON_LIMIT:
                 picks.append((event.epsilon, count))
+            case ApproxDP() if event.epsilon <= NO_EPSILON:
+                pass  # a leak, and nothing else
             case PureDP() | ApproxDP() if event.epsilon <= _EPSILON_LIMIT:
                 pairs.append(_pure(profiles.randomized_response, event.epsilon, count))
             case Laplace() if event.noise_multiplier >= 1 / _EPSILON_LIMIT:

@@ -19,7 +19,7 @@ from dpkit_core.privacy.tight import tight_delta, tight_epsilon, undominated
 
 @attrs.frozen
 class TightAccountant:
-    """The smallest proven total: exact for Gaussians and pure mechanisms, optimal for picks.
+    """The smallest proven total: exact for Gaussians and pure mechanisms, optimal for equal picks.
 
     Neighboring relation: that of the ``neighboring`` field, for every event. Multipliers are relative to the
     sensitivity of that relation, so both relations have the same totals.

@@ -39,7 +39,7 @@ _Kept = Annotated[
     typer.Option(
         "--only",
         metavar="AXIS=VALUE",
-        help="Keep one table, composition, epsilon, delta or k, or A,B,C; repeatable.",
+        help="Run only this table, composition, epsilon, delta or k; several as A,B,C. Repeatable.",
     ),
 ]
 _DataFolder = Annotated[

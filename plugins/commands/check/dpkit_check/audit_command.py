@@ -35,7 +35,7 @@ def audit(
             "--records",
             metavar="N",
             min=2,
-            help="Records of the tables. By default small numbers, or the fewest that are not refused.",
+            help="Number of records in each table. By default small, or the fewest that are not refused.",
         ),
     ] = None,
     format: FormatOption = Format.TABLE,
@@ -44,7 +44,7 @@ def audit(
 
     The tables are made for it; no data are needed.
 
-    Exit codes: 0, the claim is not refuted, which proves nothing; 2, it is refuted, or could not be tried.
+    Exit codes: 0 the claim is not refuted, which proves nothing; 2 it is refuted, or could not be tried.
     """
     import contextlib
     import json

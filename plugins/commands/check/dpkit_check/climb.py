@@ -208,7 +208,7 @@ class _Search:
         """Return ``pair`` without the records that its strain does not need, to be computed by hand."""
         fewest = min(self.sizes) + (pair.replacement is None)
         i = 0
-        while i < len(pair.table) and len(pair.table) > fewest:
+        while i < len(pair.table) and len(pair.table) > fewest and not pair.more:
             if i != pair.row:
                 fewer = Pair(np.delete(pair.table, i, axis=0), pair.row - (i < pair.row), pair.replacement)
                 if math.isclose(self._strain(fewer)[norm], strain):

@@ -33,6 +33,7 @@ from dpkit_core.privacy.events import (
     Renyi,
     Repeated,
     Sequence,
+    StableHistogram,
 )
 
 #: Outcomes of a product before similar ones are put together.
@@ -102,7 +103,7 @@ class Product:
         if self.precision:
             mu = math.sqrt(self.precision)
             gains = self.present * scipy.special.ndtr(mu / 2 - left / mu)
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 losses = self.present * np.exp(
                     np.minimum(left + scipy.special.log_ndtr(-mu / 2 - left / mu), 700)
                 )
@@ -172,6 +173,9 @@ def law_of(event: Event) -> Product:  # noqa: PLR0911, PLR0912 - one case for ea
                 np.append(told * response.present, (event.delta, 0.0)),
                 np.append(told * response.absent, (0.0, event.delta)),
             )
+        case StableHistogram():
+            passed = coin(event.leak, 0.0)  # a value that only one dataset has
+            return Product(passed.present, passed.absent, event.noise_multiplier**-2)
         case PermuteAndFlip():
             return coin(0.5, math.exp(-event.epsilon) / 2)
         case ExponentialMechanism():

@@ -21,6 +21,7 @@ import numpy as np
 
 from dpkit_check.trial import NotApplicable, require
 from dpkit_core.arrays import Matrix, Vector
+from dpkit_core.data.columns import Unit
 from dpkit_core.data.dataset import AnyDataset, Dataset, SparseDataset, StreamedDataset
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.pipeline.parts import BATCHES, ITERATES
@@ -31,6 +32,12 @@ SIZES = (*range(2, 10), 16, 40)
 
 PLACED = (29, 45, 12, 90, 29, 200, 29, 45)
 """Approximate numbers of records of the tables whose first record is added or removed."""
+
+PERSON_AMONG = (29, 6, 12, 64)
+"""Numbers of records besides those of one person."""
+
+PERSON = Unit(("person",), 4)
+"""Whom a release protects where a person's records are tried, and how many of them."""
 
 DISTINCT = 64
 """The number of different records in larger tables, which repeat them."""
@@ -51,6 +58,11 @@ def schemas(neighboring: Neighboring) -> Mapping[str, Schema]:
         "categorical": Schema(mixed, Column("y", lower=-1.0, upper=1.0), neighboring),
     }
     return MappingProxyType(found)
+
+
+def of_persons(schema: Schema) -> Schema:
+    """Return the schema of tables in which each person has at most four records."""
+    return attrs.evolve(schema, unit=PERSON)
 
 
 @functools.cache
@@ -159,7 +171,7 @@ def box(features: int, neighboring: Neighboring, half_width: float = 1.0) -> Sch
 
 @attrs.frozen(eq=False)
 class Pair:
-    """A table and one record of it: neighbors under the relation that ``replacement`` implies.
+    """A table and one record of it, or all of one person: neighbors, as ``replacement`` implies.
 
     Attributes
     ----------
@@ -169,16 +181,19 @@ class Pair:
         The record that only one of the two datasets has.
     replacement
         What stands in its place in the other dataset; None under add/remove.
+    more
+        Further records of the same person, which the other dataset lacks, too.
     """
 
     table: Matrix
     row: int
     replacement: Vector | None
+    more: tuple[int, ...] = ()
 
     def tables(self) -> tuple[Matrix, Matrix]:
         """Return both tables: with the record, and without it or with its replacement."""
         if self.replacement is None:
-            return self.table, np.delete(self.table, self.row, axis=0)
+            return self.table, np.delete(self.table, [self.row, *self.more], axis=0)
         other = self.table.copy()
         other[self.row] = self.replacement
         return self.table, other
@@ -196,7 +211,9 @@ class Population:
     """
 
     def __init__(self, schema: Schema, *, beyond: bool = True) -> None:
-        self.schema = schema
+        # Tables are as parts see them: what is kept of each unit is chosen already.
+        self._unit = schema.unit
+        self.schema = schema = attrs.evolve(schema, unit=None)
         self._beyond = beyond
         self._columns = (*schema.columns, as_number(schema.target))
         self._entries = [_entries(column, beyond=beyond) for column in self._columns]
@@ -375,6 +392,33 @@ class Population:
             table = np.array([self.record(rng) for _ in range(records + 1 - replace)])
             yield Pair(table, 0, self.record(rng) if replace else None)
 
+    def person_pairs(self, rng: np.random.Generator, most: int, count: int) -> Iterator[Pair]:
+        """Yield pairs of tables of which one has ``most`` records of one person more.
+
+        Copies of one record, at a bound, beyond it, or at random; different ones; a person alone in what all
+        others have in common; two kinds of record, in two sets. At the end, first, or in the middle.
+        """
+        corners = self.corners()
+        for number, size in zip(range(count), itertools.cycle(PERSON_AMONG), strict=False):
+            others = [self.record(rng) for _ in range(size)]
+            one, *rest = (corners[i] for i in rng.permutation(len(corners)))
+            two = rest.pop(int(np.argmax([(other != one).sum() for other in rest])))  # as unlike as any
+            match number % 5:
+                case 0:
+                    own = [one] * most
+                case 1:
+                    own = [one] * most
+                    others = [two] * size
+                case 2:
+                    own = list(itertools.islice(itertools.cycle((one, two, *rest)), most))
+                case 3:
+                    own = list(itertools.islice(itertools.cycle((one, two)), most))
+                case _:
+                    own = [self.record(rng)] * most
+            at = (size, 0, size // 2)[number % 3]
+            table = np.array([*others[:at], *own, *others[at:]])
+            yield Pair(table, at, None, tuple(range(at + 1, at + most)))
+
     def vary(self, pair: Pair, rng: np.random.Generator) -> Pair:
         """Return ``pair`` after one small step: the move of the hill climb."""
         table = pair.table.copy()
@@ -399,18 +443,18 @@ class Population:
             case _:
                 rows = [pair.row] if rng.random() < 0.5 else np.arange(len(table))
                 table[rows, cells] = _mirrored(column, table[rows, cells])
-        return Pair(table, pair.row, replacement)
+        return attrs.evolve(pair, table=table, replacement=replacement)
 
     def dataset(self, table: Matrix) -> Dataset:
         """Return ``table`` as parts see it."""
         X, y = table[:, :-1], table[:, -1]
         fits = table.dtype == np.float64 and X.shape[1] == len(self._features) and len(table)
         if not (self._plain and fits and np.isfinite(table).all()):
-            return Dataset.from_arrays(X, y, self.schema)
+            return attrs.evolve(Dataset.from_arrays(X, y, self.schema), unit=self._unit)
         # The same without asking again what is known of all tables of this schema; thousands go through here.
         X.flags.writeable = y.flags.writeable = False
         target = self.schema.target
-        return Dataset(X, y, self._features, target.name, target.bounds, self._outcome)
+        return Dataset(X, y, self._features, target.name, target.bounds, self._outcome, self._unit)
 
     def datasets(self, pair: Pair) -> tuple[Dataset, Dataset]:
         """Return both datasets of ``pair``."""

@@ -27,7 +27,7 @@ from dpkit_check.laws import (
     gumbel_law,
     ordered_law,
 )
-from dpkit_check.worlds import Population, classified, lattice
+from dpkit_check.worlds import PERSON, Population, classified, lattice, of_persons
 
 from dpkit_core import Budget, Dataset, Neighboring, Sensitivity, StagePlan
 from dpkit_core.errors import InvalidData
@@ -55,6 +55,23 @@ def test_pairs_are_neighbors_of_their_relation(relation):
             common = [row for row in larger if row in other]
             assert len(larger) - len(other) == (relation is AR)
             assert len(common) >= len(larger) - 1
+
+
+def test_pairs_of_a_person_differ_in_all_records_of_that_person():
+    population, rng = Population(of_persons(box(2, AR))), np.random.default_rng(0)
+    own, alone, places = set(), 0, set()
+    for pair in population.person_pairs(rng, PERSON.most_records, 30):
+        larger, others = pair.tables()
+        rows = larger[[pair.row, *pair.more]]
+        assert len(rows) == PERSON.most_records == len(larger) - len(others)
+        assert np.array_equal(np.delete(larger, [pair.row, *pair.more], axis=0), others)
+        own.add(len(np.unique(rows, axis=0)))
+        alone += len(np.unique(others, axis=0)) == 1 and others[0].tolist() not in rows.tolist()
+        places.add("first" if pair.row == 0 else "last" if pair.row == len(others) else "between")
+        assert all(data.unit == PERSON for data in population.datasets(pair))
+    assert own >= {1, 2, 4}
+    assert alone == 6
+    assert places == {"first", "last", "between"}
 
 
 def test_categories_stay_one_hot_in_every_structure():

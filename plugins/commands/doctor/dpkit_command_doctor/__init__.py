@@ -1,1 +1,1 @@
-"""How every installed part, source, observer and command fares when it is loaded: ``dpkit doctor``."""
+"""How each installed part, source, observer and command fares when it is loaded: ``dpkit doctor``."""

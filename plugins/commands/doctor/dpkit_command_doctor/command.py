@@ -1,4 +1,4 @@
-"""``dpkit doctor``: how every installed part, observer and command fares when it is loaded."""
+"""``dpkit doctor``: how each installed part, source, observer and command fares when it is loaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def doctor(
     ] = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Load every installed part, observer and command in a process of its own, and print one line each."""
+    """Load each installed part, source, observer and command in its own process, and print a line on it."""
     import json
 
     from dpkit_command_doctor.examine import examine

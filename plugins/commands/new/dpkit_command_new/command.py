@@ -25,13 +25,14 @@ in pyproject.toml. What you publish is a wheel, which
   {wheel} dist {folder}"""
 
 _MEMBER = """\
-wrote {folder}; pyproject.toml and README.md know it now
+wrote {folder}, and listed it in {lists}
 
 In {checkout}{attack}, run its tests and those of the repository:
 {check}  uv run pytest {member} tests/repo tests/docs
 
-Then turn it into your {what}. `.ci/register` brings a new summary into the
-README."""
+Then turn it into your {what}.{summary}"""
+
+_SUMMARY = " When its description changes,\n`.ci/register` brings the new one into the README."
 
 #: For a part, not for a source, whose own tests attack it, since they know how its records are written.
 _ATTACK = ", attack its claims"
@@ -96,6 +97,8 @@ def new(
             folder=os.path.relpath(checkout / member),
             checkout=os.path.relpath(checkout),
             member=member.as_posix(),
+            lists="pyproject.toml and README.md" if is_part else "pyproject.toml",
+            summary=_SUMMARY if is_part else "",
             check=f"  uv run dpkit check {name}\n" if is_part else "",
             **words,
         )

@@ -103,6 +103,11 @@ class Blueprint:
         return f".{self.name}" if self.role == "source" else self.name
 
     @property
+    def folder(self) -> str:
+        """Its folder in a checkout of dpkit."""
+        return f"plugins/{self.kind}/{self.name}"
+
+    @property
     def class_name(self) -> str:
         """The class of the part."""
         return "".join(word.capitalize() for word in (*self.name.split("_"), self.role))
@@ -119,7 +124,7 @@ class Blueprint:
         return {
             **more,
             "pyproject.toml": self._filled("pyproject.toml", alone=alone),
-            "README.md": self._filled(f"{self.role}/README.md"),
+            "README.md": self._filled(f"{self.role}/README.md", alone=alone),
             f"{self.package}/__init__.py": self._filled("__init__.py"),
             f"{self.package}/{self.name}.py": self._filled(f"{self.role}/module.py"),
             f"{self.package}/py.typed": "",
@@ -147,6 +152,7 @@ class Blueprint:
             entry=f'"{self.entry}"' if self.role == "source" else self.entry,
             check="" if self.role == "source" else _CHECK.format(name=self.name, role=self.role),
             summary=summary,
+            install=f"pip install {self.distribution}" if alone else f"uv pip install CLONE/{self.folder}",
             publishing=_PUBLISHING.format(role=self.role) if alone else "",
             addresses=addresses if alone else "",
             dependencies=", ".join(f'"{dependency}"' for dependency in dependencies),
@@ -193,7 +199,7 @@ def join(blueprint: Blueprint, checkout: Path) -> Path:
     """
     own = Member.read(blueprint.kind, blueprint.files()["pyproject.toml"])
     texts = registration(checkout, [*members(checkout), own])
-    member = Path("plugins", blueprint.kind, blueprint.name)
+    member = Path(blueprint.folder)
     write(blueprint, checkout / member, stage=checkout)
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")

@@ -15,7 +15,7 @@ def report(
         Path,
         typer.Argument(
             metavar="RELEASE",
-            help="Written by `dpkit compose` or `dpkit run`; or a folder, by `dpkit bench`.",
+            help="A release written by `dpkit compose` or `dpkit run`, or a folder written by `dpkit bench`.",
         ),
     ],
     output: Annotated[
@@ -29,7 +29,7 @@ def report(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write a page about RELEASE for a browser, without network access, or a printer."""
+    """Write a self-contained web page about RELEASE, to be read in a browser or printed."""
     from dpkit_core.files.writing import reserved
 
     if release.is_dir():

@@ -119,7 +119,9 @@ def facts(schema: Schema) -> Iterator[Fact]:
     """Yield what the schema says about each column."""
     for column in (schema.target, *schema.columns):
         noun = "date" if column.kind == "date" else "number"
-        if column.kind == "categorical":
+        if column.buckets is not None:
+            says = f"text, by a public hash in one of {column.buckets} buckets"
+        elif column.kind == "categorical":
             says = f"one of {', '.join(column.categories)}"
         elif column.bounds is not None:
             lower, upper = (_bound(column, bound) for bound in column.bounds)

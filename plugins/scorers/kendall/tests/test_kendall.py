@@ -6,7 +6,8 @@ import attrs
 import numpy as np
 import pytest
 from dpkit_check import ReferenceAccountant, ReferenceSelector
-from dpkit_scorer_kendall import KendallScorer
+from dpkit_scorer_kendall import KendallScorer, concordance
+from dpkit_scorer_kendall.concordance import RankedColumns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -122,6 +123,18 @@ def test_scores_agree_with_comparing_all_pairs_after_several_merges(n, levels):
     X = np.column_stack([np.where(rng.random(n) < 0.5, y, rng.integers(0, levels, n)), rng.random(n), -y])
     np.testing.assert_allclose(scores(X, y), brute_scores(X, y, (), "max"), rtol=1e-13, atol=1e-12)
     np.testing.assert_allclose(scores(X, y, [2]), brute_scores(X, y, [2], "max"), rtol=1e-13, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 500])
+def test_a_table_of_pairs_of_values_and_sorting_count_alike(n, monkeypatch):
+    rng = np.random.default_rng(n)
+    X = np.column_stack([rng.integers(0, levels, n) for levels in (1, 2, 20, 10**6)]).astype(np.float64)
+    ranked, counts = RankedColumns.of(X), []
+    for cells in (0, 4, 10**6):
+        monkeypatch.setattr(concordance, "_CELLS", cells)
+        counts.append([ranked.concordance(ranked.ranks[j], ranked.ties[j]) for j in range(4)])
+    np.testing.assert_array_equal(counts[0], counts[1])
+    np.testing.assert_array_equal(counts[0], counts[2])
 
 
 def test_columns_in_several_blocks_get_their_own_scores():

@@ -229,28 +229,33 @@ def covered(
 
 
 def share(case: Case, pair: Worlds, first: Transcript, second: Transcript) -> float:
-    """Return which share of what is planned for one record two runs reach; fail if above 1.
+    """Return which share of what is planned for one unit two runs reach; fail if above 1.
 
     Each draw by itself, and all of them together where they are charged as those of sets that have no record
     in common.
     """
     worst = 0.0
     for number, norm, moved, sensitivity in first.moves(second):
-        if moved > sensitivity * (1 + 1e-9):
+        if moved > case.most_records * sensitivity * (1 + 1e-9):
             raise CheckFailed(
                 f"draw {number} protects values that move by {moved:.6g} in {norm}, planned for sensitivity "
-                f"{sensitivity:.6g}, between {case.beside(pair)} ({case.name})"
+                f"{sensitivity:.6g}{_of_each(case)}, between {case.beside(pair)} ({case.name})"
             )
-        worst = max(worst, moved / sensitivity)
-    shares = shares_moved(first, second)
+        worst = max(worst, moved / (case.most_records * sensitivity))
+    # Sums of shares may be m times as large for m records, sums of squares m^2 times.
+    shares = [share / case.most_records for share in shares_moved(first, second)]
     spent = spent_in_sets(case.plan, shares)
     if spent > 1 + 1e-9:
         raise CheckFailed(
-            f"one record costs {spent:.6g} times what was planned for one of several disjoint sets: the "
+            f"one unit costs {spent:.6g} times what was planned for one of several disjoint sets: the "
             f"draws move by {', '.join(f'{share:.3g}' for share in shares)} of their sensitivities, planned "
             f"as {'; '.join(map(str, case.plan.events))}, between {case.beside(pair)} ({case.name})"
         )
     return max(worst, spent)
+
+
+def _of_each(case: Case) -> str:
+    return "" if case.most_records == 1 else f" of each of {case.most_records} records"
 
 
 _Costs: TypeAlias = npt.NDArray[np.float64]

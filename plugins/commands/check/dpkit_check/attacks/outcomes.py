@@ -65,7 +65,7 @@ def check_neighbors_cannot_be_told_apart(make: Factory[Regressor], trial: Trial)
     tests = len(cases)
     error = trial.error / tests
     # Where even the last of the runs below could prove nothing, there is nothing to look for.
-    cases = [case for case in cases if _refutable(case, case.affordable(FIT_RUNS) * trial.effort, error)]
+    cases = [case for case in cases if refutable(case, case.affordable(FIT_RUNS) * trial.effort, error)]
     if not cases:
         raise NotApplicable("a fit draws so often that the affordable number of runs proves nothing")
     suspects = [_worst_pair(case, rng, FIT_PAIRS * trial.effort) for case in cases]
@@ -73,7 +73,7 @@ def check_neighbors_cannot_be_told_apart(make: Factory[Regressor], trial: Trial)
     strongest, samples = 0.0, followed
     for i, (case, (_, pair)) in enumerate(zip(cases, suspects, strict=True)):
         runs = case.affordable(FIT_RUNS if i == first else OTHER_FIT_RUNS) * trial.effort
-        if i != first and not _refutable(case, runs, error):
+        if i != first and not refutable(case, runs, error):
             continue
         samples += runs
         finding = audited(case, pair, runs=runs, error=trial.level(tests), seed=1000)
@@ -211,9 +211,9 @@ def followed(case: RegressorCase, pair: Pair, *, seed: int, neighbors: bool = Fa
     return True
 
 
-def _refutable(case: RegressorCase, runs: int, error: float) -> bool:
+def refutable(case: RegressorCase, runs: int, error: float) -> bool:
     """Return whether ``runs`` runs could refute even the most blatantly false claim."""
-    budget, mu = case.request.budget, claimed_mu(case.plan.events)
+    budget, mu = case.request.budget, claimed_mu(case.plan.events, case.most_records)
     epsilon, most = provable(runs, budget, 1 - error)
     return epsilon > budget.epsilon or (mu is not None and most > mu)
 
@@ -221,11 +221,11 @@ def _refutable(case: RegressorCase, runs: int, error: float) -> bool:
 def _worst_pair(case: RegressorCase, rng: np.random.Generator, count: int) -> tuple[float, Pair]:
     """Return how far the neighbors that strain a plan most move the model for what it may cost, and them."""
     count = max(count // 2, case.affordable(count))
-    shift, pair = max(((_shift(case, pair), pair) for pair in case.pairs(rng, count)), key=lambda x: x[0])
-    return shift / case.request.budget.epsilon, pair
+    far, pair = max(((shift(case, pair), pair) for pair in case.pairs(rng, count)), key=lambda x: x[0])
+    return far / case.request.budget.epsilon, pair
 
 
-def _shift(case: RegressorCase, pair: Pair) -> float:
+def shift(case: RegressorCase, pair: Pair) -> float:
     """Return how far the average output moves, in units of its deviation, the worst number of the model.
 
     Both datasets get the same seeds, so that most of the noise cancels in the difference.
@@ -274,7 +274,8 @@ def audit_worst(cases: Sequence[SelectorCase], rng: np.random.Generator, trial: 
 def audited(case: Any, pair: Pair, *, runs: int, error: float, seed: Any = 1000) -> Audit:
     """Return what ``runs`` runs on neighbors prove; fail if that refutes the budget."""
     first, second = case.samples(pair, runs, seed)
-    finding = audit(first, second, case.request.budget, mu=claimed_mu(case.plan.events), confidence=1 - error)
+    mu = claimed_mu(case.plan.events, case.most_records)
+    finding = audit(first, second, case.request.budget, mu=mu, confidence=1 - error)
     if finding.violated:
         raise CheckFailed(
             f"{finding.describe()}, between {case.beside(pair)} ({case.name})",

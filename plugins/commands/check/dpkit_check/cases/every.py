@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -12,14 +13,14 @@ import numpy as np
 
 from dpkit_check.cases.parts import accountants, installed, kind_of
 from dpkit_check.cases.plans import EDGES, NO_BUDGET, claiming, offered
-from dpkit_check.cases.regressors import RegressorCase, regressions, served
+from dpkit_check.cases.regressors import RegressorCase, personal, regressions, served
 from dpkit_check.cases.scenes import Case, Pair, replayed
 from dpkit_check.cases.scorers import PICKS, ScorerCase, scorings
-from dpkit_check.cases.selectors import SelectorCase, edges, selections
+from dpkit_check.cases.selectors import SHAPES, SelectorCase, claimed_selection, edges, selections
 from dpkit_check.instrument import Answers
 from dpkit_check.reference import ReferenceRegressor, ReferenceScorer, ReferenceSelector
 from dpkit_check.trial import Evidence, Factory, NotApplicable, Trial
-from dpkit_check.worlds import Population, box, schemas
+from dpkit_check.worlds import PERSON, Population, box, schemas
 from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.errors import CannotCompose
@@ -47,11 +48,18 @@ def again(make: Factory[Any], scene: Mapping[str, Any]) -> Evidence:
 
 
 def requested(make: Factory[Any]) -> Iterator[SelectorCase | RegressorCase]:
-    """Yield the plans for all that a selector or a regressor is asked, at edges of the budget, too."""
+    """Yield the plans for all that a selector or a regressor is asked, at edges of the budget, too.
+
+    Some are for four records of one person.
+    """
     if kind_of(make) == "selector":
         yield from itertools.chain(selections(make, Neighboring), edges(make, EDGES))
+        if together := claimed_selection(make, *SHAPES[0], most_records=PERSON.most_records):
+            yield together
         return
     yield from regressions(make, every_schema=True)
+    with suppress(NotApplicable):
+        yield from personal(make)
     for budget, neighboring in zip(EDGES, itertools.cycle(Neighboring), strict=False):
         case = served(make, box(2, neighboring), budget)
         if isinstance(case, RegressorCase):

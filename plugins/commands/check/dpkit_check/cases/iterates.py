@@ -65,6 +65,10 @@ class IterateCase:
         scores: Vector = self.part.prepare(iterate, StagePlan(()), self._meter)(())
         return scores
 
+    def scores_at(self, weights: Vector, intercept: float, data: Dataset) -> Vector:
+        """Return the scores of a table's iterate at some weights, and the 0 of *none*."""
+        return np.append(self.scores(reference_state(data, weights, intercept, self.facts)), 0.0)
+
     @property
     def components(self) -> int:
         """How many components it reads its scores off; 0 where it reads none."""
@@ -94,7 +98,7 @@ def iterate_scorings(make: Factory[Scorer]) -> Iterator[IterateCase]:
     if ITERATES not in forms_of(make()):
         raise NotApplicable("it scores no iterates")
     others = each_variant(make)[1:]
-    often = [make(), *(one() for one in others if chooses(one))]
+    often = [make(), *(one() for one in others if chooses(one, make))]
     scorers = [*often, *(one() for one in (*others, *two_options(make)) if not chooses(one))]
     claiming = [scorer for scorer in scorers if not getattr(scorer, "not_private", ())]
 

@@ -75,10 +75,11 @@ def each_variant(make: Factory[Any]) -> tuple[Factory[Any], ...]:
     return (make, *(other for _, other in variants(make)))
 
 
-def chooses(make: Factory[Any]) -> bool:
-    """Return whether words are all that ``make`` sets: another method, and no other number."""
-    values = options_of(make).values()
-    return bool(values) and all(isinstance(value, str) for value in values)
+def chooses(one: Factory[Any], make: Factory[Any]) -> bool:
+    """Return whether words are all that ``one`` sets otherwise than ``make``: another method."""
+    known = options_of(make)
+    set_anew = [value for name, value in options_of(one).items() if name not in known or known[name] != value]
+    return bool(set_anew) and all(isinstance(value, str) for value in set_anew)
 
 
 def two_options(make: Factory[Any]) -> list[Factory[Any]]:
@@ -88,7 +89,7 @@ def two_options(make: Factory[Any]) -> list[Factory[Any]]:
     """
     known, found = [one() for one in each_variant(make)], list[Factory[Any]]()
     for one in each_variant(make)[1:]:
-        if not chooses(one):
+        if not chooses(one, make):
             continue
         for other in each_variant(one):
             if all(other() != part for part in known):

@@ -76,7 +76,7 @@ def draws(plan: StagePlan) -> int:
     return sum(1 for _ in expand(plan.events))
 
 
-def claimed_mu(events: Iterable[Event]) -> float | None:
+def claimed_mu(events: Iterable[Event], most_records: int = 1) -> float | None:
     """Return mu where ``events`` are Gaussian noise alone, so that they claim mu-GDP; None elsewhere.
 
     It is a sharper claim than any one (epsilon, delta), and far fewer runs refute it.
@@ -89,7 +89,9 @@ def claimed_mu(events: Iterable[Event]) -> float | None:
         return None
     for event in events:
         accountant = accountant.compose(event)
-    return math.sqrt(accountant.inverse_variance) if accountant.pure == accountant.failure == 0 else None
+    if accountant.pure or accountant.failure:
+        return None
+    return most_records * math.sqrt(accountant.inverse_variance)
 
 
 @contextmanager

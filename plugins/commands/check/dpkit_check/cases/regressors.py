@@ -26,7 +26,7 @@ from dpkit_check.cases.scenes import (
 )
 from dpkit_check.instrument import AllAsked, Answers, Transcript, opened
 from dpkit_check.trial import CheckFailed, Factory, NotApplicable, Trial, require
-from dpkit_check.worlds import Population, box, classified, lattice, schemas, takes_classes
+from dpkit_check.worlds import Population, box, classified, lattice, of_persons, schemas, takes_classes
 from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import AnyDataset, Dataset
 from dpkit_core.data.schema import Schema
@@ -34,6 +34,7 @@ from dpkit_core.errors import InvalidRelease
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import Draw
 from dpkit_core.pipeline.parts import BATCHES, forms_of
+from dpkit_core.pipeline.units import for_units
 from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.privacy.events import Filtered
 from dpkit_core.protocols import Accountant, Refusal, Regressor, Request, StagePlan
@@ -44,6 +45,9 @@ Batches: TypeAlias = Sequence[Matrix]
 
 # A small budget for tiny tables, and a large one under which methods with thresholds release a model, too.
 FIT_BUDGETS = ((Budget(1.0, 1e-6), (2, 3, 8, 20)), (Budget(6.0, 0.1), (300,)))
+
+# For four records of one person.
+PERSON_BUDGETS = (Budget(6.0, 0.1), Budget(40.0, 0.1))
 
 # A fit that asks the meter more often than this is run less often, down to a fifth: it takes so long.
 EASY_DRAWS = 25
@@ -71,6 +75,11 @@ class RegressorCase:
     def schema(self) -> Schema:
         """What is public about the tables, and the relation."""
         return self.request.schema
+
+    @property
+    def most_records(self) -> int:
+        """Of one unit."""
+        return self.schema.records_of_a_unit
 
     @property
     def population(self) -> Population:
@@ -217,7 +226,8 @@ class RegressorCase:
             facts.pop("k"),
             facts.pop("batches", 1),
         )
-        accountant, budget = accountant_of(facts, schema.neighboring), Budget(*facts.pop("budget"))
+        accountant = accountant_of(facts, schema.neighboring, schema.records_of_a_unit)
+        budget = Budget(*facts.pop("budget"))
         request = Request(schema, k, budget, accountant, batches)
         del facts["accountant"]
         case = cls(part, request, part.plan(request), columns=tuple(facts.pop("columns", ())))
@@ -363,7 +373,8 @@ def _regression(  # noqa: PLR0917 - what is kept is known by them
 ) -> RegressorCase | str:
     """Return the plan for a request, calibrated once for all checks; or why there is none."""
     regressor: Regressor = make()
-    request = Request(schema, k, budget, maker(schema.neighboring), batches)
+    accountant = for_units(maker(schema.neighboring), schema.records_of_a_unit)
+    request = Request(schema, k, budget, accountant, batches)
     try:
         return RegressorCase(regressor, request, regressor.plan(request))
     except REFUSALS as error:
@@ -392,6 +403,23 @@ def fitted(make: Factory[Regressor], trial: Trial) -> tuple[tuple[RegressorCase,
         (case, pair, (case.run(pair[0], Answers(number)), case.run(pair[1], Answers(number))))
         for number, (case, pair) in enumerate(made)
     )
+
+
+def personal(make: Factory[Regressor]) -> Iterator[RegressorCase]:
+    """Yield plans that protect all records of one person, by a larger budget where one needs it."""
+
+    def asked() -> Iterator[RegressorCase | str]:
+        classes = [classified(ADD_REMOVE)["three classes"]] if takes_classes(make()) else []
+        for schema in (box(2, ADD_REMOVE), *schemas(ADD_REMOVE).values(), *classes):
+            cases = [served(make, of_persons(schema), budget) for budget in PERSON_BUDGETS]
+            case = next((case for case in cases if isinstance(case, RegressorCase)), cases[-1])
+            yield case
+            if isinstance(case, RegressorCase):
+                yield from _filtered(make, case)
+                if draws(case.plan) > EASY_DRAWS:
+                    break  # one schema takes so long that it has to do
+
+    return offered(asked(), "the regressor rejects every request of the kit as unsuitable")
 
 
 # Records of each batch; some are empty, as the size of a batch is private.

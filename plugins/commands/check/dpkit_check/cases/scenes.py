@@ -26,16 +26,17 @@ from dpkit_core.errors import InvalidRelease
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import Draw
 from dpkit_core.pipeline.parts import option_fields
+from dpkit_core.pipeline.units import for_units
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.protocols import Accountant, Request, SelectionRequest, StagePlan
 from dpkit_core.text import number_of
 
 
-def accountant_of(facts: Mapping[str, Any], neighboring: Neighboring) -> Accountant:
-    """Return the accountant that a scene names by its class."""
+def accountant_of(facts: Mapping[str, Any], neighboring: Neighboring, most_records: int) -> Accountant:
+    """Return the accountant that a scene names by its class, for so many records of one unit."""
     for maker in accountants(("basic", "rdp", "individual_filter")):
         if getattr(maker, "__name__", "") == facts["accountant"]:
-            return maker(neighboring)
+            return for_units(maker(neighboring), most_records)
     raise InvalidRelease(f"the witness names the accountant {facts['accountant']}, which is not installed")
 
 
@@ -58,6 +59,10 @@ class Case(Protocol):
     @property
     def name(self) -> str:
         """What it was asked for, in words."""
+
+    @property
+    def most_records(self) -> int:
+        """In how many records, all of one unit, neighbors differ at most."""
 
     def run(self, world: World, by: Answers | Randomness, /) -> tuple[Any, tuple[Draw, ...]]:
         """Return what left a run, and the draws made."""
@@ -123,7 +128,8 @@ def documented(part: Any, **facts: Any) -> Document | None:
 def asked_for(request: Request | SelectionRequest) -> Document:
     """Return the budget and the accountant of a request as plain data."""
     budget = [request.budget.epsilon, request.budget.delta]
-    return {"budget": budget, "accountant": type(request.accountant).__name__}
+    accountant = getattr(request.accountant, "inner", request.accountant)  # as told of one record
+    return {"budget": budget, "accountant": type(accountant).__name__}
 
 
 def rows_of(data: Dataset) -> list[list[float]]:

@@ -25,6 +25,7 @@ from dpkit_core.errors import Unsuitable
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import Draw
 from dpkit_core.pipeline.parts import FORMS, forms_of
+from dpkit_core.pipeline.units import for_units
 from dpkit_core.plugins.kinds import Planning
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.protocols import Request, Scorer, StagePlan
@@ -46,7 +47,7 @@ class ScorerCase:
         """What it releases before it scores, if it plans that at all."""
         if not isinstance(self.part, Planning):
             return StagePlan(())
-        accountant = ReferenceAccountant(self.schema.neighboring)
+        accountant = for_units(ReferenceAccountant(self.schema.neighboring), self.most_records)
         k = min(self.picks, len(self.schema.features))
         return self.part.plan(Request(self.schema, k, Budget(1.0, 1e-6), accountant))
 
@@ -59,6 +60,11 @@ class ScorerCase:
     def name(self) -> str:
         """The relation."""
         return self.schema.neighboring.value
+
+    @property
+    def most_records(self) -> int:
+        """Of one unit."""
+        return self.schema.records_of_a_unit
 
     def sensitivity(self, selected: Sequence[int]) -> Sensitivity:
         """Return the sensitivity of the scores after these picks; fail where it is of another relation."""

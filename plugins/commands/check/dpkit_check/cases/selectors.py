@@ -24,6 +24,7 @@ from dpkit_core.arrays import Vector
 from dpkit_core.mechanisms.picks import rounds_of
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import Draw
+from dpkit_core.pipeline.units import for_units
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.protocols import Accountant, Round, Scores, SelectionRequest, StagePlan, TopKSelector
 
@@ -69,9 +70,15 @@ class SelectorCase:
         return tuple(round_.sensitivity for round_ in self.request.rounds)
 
     @property
+    def most_records(self) -> int:
+        """Of one unit."""
+        return getattr(self.request.accountant, "most_records", 1)
+
+    @property
     def moves(self) -> list[tuple[float, float]]:
         """How far one score, and the difference of two, move in each round."""
-        return [(sensitivity.linf, sensitivity.range) for sensitivity in self.sensitivities]
+        m = self.most_records
+        return [(m * sensitivity.linf, m * sensitivity.range) for sensitivity in self.sensitivities]
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -210,6 +217,7 @@ class SelectorCase:
             features=self.features,
             picks=list(self.picks),
             sensitivities=[[one.linf, one.range, one.neighboring.value] for one in self.sensitivities],
+            most_records=self.most_records,
             **asked_for(self.request),
             scores=[[scores.tolist() for scores in side] for side in pair],
         )
@@ -221,7 +229,7 @@ class SelectorCase:
             Sensitivity(linf, spread, Neighboring(relation))
             for linf, spread, relation in facts.pop("sensitivities")
         )
-        accountant = accountant_of(facts, sensitivities[0].neighboring)
+        accountant = accountant_of(facts, sensitivities[0].neighboring, facts.pop("most_records", 1))
         budget, picks = Budget(*facts.pop("budget")), tuple(facts.pop("picks"))
         rounds = rounds_of(facts.pop("features"), picks, sensitivities)
         request = SelectionRequest(rounds, budget, accountant)
@@ -270,22 +278,27 @@ def claimed_selection(
     *,
     relation: Neighboring = ADD_REMOVE,
     budget: Budget = BUDGETS[1],
+    most_records: int = 1,
 ) -> SelectorCase | None:
     """Return the plan for the first accountant that can serve it, if it claims to be private."""
     sensitivities = (Sensitivity(*moves, relation),) * len(picks)
-    case = planned_selection(make, features, picks, sensitivities, budget)
+    case = planned_selection(make, features, picks, sensitivities, budget, most_records)
     return None if case is None or denial(case.plan) else case
 
 
-def planned_selection(
+def planned_selection(  # noqa: PLR0917 - what is kept is known by them
     make: Factory[TopKSelector],
     features: int,
     picks: tuple[int, ...],
     sensitivities: tuple[Sensitivity, ...],
     budget: Budget,
+    most_records: int = 1,
 ) -> SelectorCase | None:
     """Return the plan for the first accountant that can serve it, if there is one."""
-    plans = (_selection(make, maker, features, picks, sensitivities, budget) for maker in accountants())
+    plans = (
+        _selection(make, maker, features, picks, sensitivities, budget, most_records)
+        for maker in accountants()
+    )
     return next((case for case in plans if isinstance(case, SelectorCase)), None)
 
 
@@ -313,10 +326,11 @@ def _selection(  # noqa: PLR0917 - what is kept is known by them
     picks: tuple[int, ...],
     sensitivities: tuple[Sensitivity, ...],
     budget: Budget,
+    most_records: int = 1,
 ) -> SelectorCase | str:
     """Return the plan for a request, calibrated once for all checks; or why there is none."""
     selector: TopKSelector = make()
-    accountant = maker(sensitivities[0].neighboring)
+    accountant = for_units(maker(sensitivities[0].neighboring), most_records)
     request = SelectionRequest(rounds_of(features, picks, sensitivities), budget, accountant)
     try:
         return SelectorCase(selector, request, selector.plan(request))

@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 import typer
 
-from dpkit_core.cli._outputs import Outputs, StandardOutput
-from dpkit_core.cli._process import undisturbed, unheard
 from dpkit_core.commands import render
 from dpkit_core.commands.options import Format, aside, keys, note, print_json, until_nobody_reads
+from dpkit_core.commands.outputs import Outputs, StandardOutput
+from dpkit_core.commands.process import undisturbed, unheard
 from dpkit_core.errors import Interrupted, ReleaseNotShown, ReleaseNotWritten
 from dpkit_core.files.writing import Output
 from dpkit_core.ledger.ledger import Payer
@@ -32,6 +32,7 @@ from dpkit_core.pipeline.plan import (
     reading_lines,
     stage_rows,
     title,
+    unit_lines,
     warning_lines,
 )
 from dpkit_core.pipeline.planfile import forecast_document, plan_document
@@ -53,10 +54,12 @@ def execute(
     format: Format,
     paid_by: Payer | None = None,
     sign: Path | None = None,
+    afterwards: Callable[[Release], None] = lambda release: None,
 ) -> None:
     """Print the plan; run it unless this is a dry run; exit with 3 if it is refused.
 
-    ``sign`` is where the key is that signs what is written.
+    ``sign`` is where the key is that signs what is written, and ``afterwards`` is called with it before it is
+    shown.
     """
     with agreed:
         # Unusable data is detected before anything is printed or written.
@@ -72,6 +75,7 @@ def execute(
     if not files.to_standard_output:
         note(f"wrote {files.release.called}")
     files.save_page(release)
+    afterwards(release)
     try:
         with until_nobody_reads():
             if format is Format.TABLE:
@@ -180,6 +184,7 @@ def _show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str]) -> 
         lines = [
             *reading_lines(plan),
             budget_line(plan),
+            *unit_lines(plan),
             *accountant_lines(plan),
             *forecast_lines(plan),
             *warning_lines(plan),

@@ -1,0 +1,1 @@
+"""The common values of columns whose categories nobody may list: ``dpkit categories``."""
