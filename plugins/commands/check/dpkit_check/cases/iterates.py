@@ -99,7 +99,7 @@ def iterate_scorings(make: Factory[Scorer]) -> Iterator[IterateCase]:
         raise NotApplicable("it scores no iterates")
     others = each_variant(make)[1:]
     often = [make(), *(one() for one in others if chooses(one, make))]
-    scorers = [*often, *(one() for one in (*others, *two_options(make)) if not chooses(one))]
+    scorers = [*often, *(one() for one in (*others, *two_options(make)) if not chooses(one, make))]
     claiming = [scorer for scorer in scorers if not getattr(scorer, "not_private", ())]
 
     def asked() -> Iterator[IterateCase | str]:
