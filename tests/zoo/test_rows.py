@@ -53,6 +53,7 @@ ALARMS = {
     "FirstColumnsFirst": ["check_scores_follow_the_features"],
     "CappedScorer": ["check_scores_follow_the_features"],
     "RoundedMeanRegressor": ["check_batches_are_disjoint"],
+    "TwoExponentials": ["check_chosen_noise_hides_the_scores"],
 }
 
 
