@@ -66,7 +66,7 @@ class Constants:
         return float(chosen[int(rng.integers(len(chosen)))])
 
 
-class Recipe(Protocol):
+class WorldRecipe(Protocol):
     """A world of one kind of part."""
 
     def at_constants(self, constants: Constants) -> Iterator[Self]:

@@ -13,9 +13,9 @@ from typing import TypeVar
 import numpy as np
 
 from dpkit_check.reading import Watch
-from dpkit_check.recipes import Constants, Recipe
+from dpkit_check.recipes import Constants, WorldRecipe
 
-W = TypeVar("W", bound=Recipe)
+W = TypeVar("W", bound=WorldRecipe)
 
 #: Worlds that reached something new and are varied as often as all that did.
 KEPT = 20
