@@ -483,7 +483,7 @@ class HistoryRecipe:
                 return self._longer(rng, constants)
             case 3 if self.events:
                 i = int(rng.integers(len(self.events)))
-                n = int(constants.pick(rng, 1, 10**6, (1, 2, 10, 40, 65, 300, 70000)))
+                n = int(constants.pick(rng, 1, 10**6, (1, 2, 10, 40, 65, 300)))
                 changed = tuple((e, n if i == j else k) for j, (e, k) in enumerate(self.events))
                 return attrs.evolve(self, events=changed)
             case 4:
