@@ -55,7 +55,7 @@ from dpkit_core.privacy.events import Event
 from dpkit_core.protocols import Accountant, Refusal
 
 #: Worlds of a run: scores and tables that are scored are cheap, fits and exact totals are not.
-WORLDS = {"scorer": 400, "selector": 400, "regressor": 160, "accountant": 120}
+WORLDS = {"scorer": 400, "selector": 400, "regressor": 160, "accountant": 60}
 
 # Products of the laws of more events take seconds.
 _SAMPLES = 3
