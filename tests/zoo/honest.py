@@ -367,6 +367,17 @@ class NoisyMaxima(Flips):
 
 
 @honest
+class TwoExponentials(Flips):
+    """Each pick is the noisy maximum by Laplace noise: the difference of two exponential draws."""
+
+    def scale(self, scores, spent):
+        return 2 * super().scale(scores, spent)
+
+    def noise(self, sampler, values):
+        return sampler.exponential(values.size) - sampler.exponential(values.size)
+
+
+@honest
 class SemifinalSelector(Peel):
     """Public coins keep half of the candidates; the picks among those are listed by index."""
 

@@ -65,8 +65,8 @@ class Script:
     scale: float = 1.0
 
     def give(self, law: str, scale: float, size: Size) -> Floats:
-        """Return the noise that was chosen."""
-        if _shape(size) != (len(self.left),):
+        """Return the noise that was chosen, once: the sum of two draws has another law than either."""
+        if _shape(size) != (len(self.left),) or self.law:
             raise NotProbed
         self.law, self.scale = law, scale
         return self.noise

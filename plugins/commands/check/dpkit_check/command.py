@@ -78,6 +78,9 @@ def check(
             help="Run only the tables and seeds on which the part failed when this file was written.",
         ),
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail, too, where code of the part was not attacked.")
+    ] = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Attack every promise of a PART. Exit code 0 if all checks pass, 2 if one fails."""
@@ -123,7 +126,7 @@ def check(
     for ref in resources("remarks"):
         for sentence in load_target(ref)(attack.component):
             note(sentence)
-    if not outcome.ok:
+    if not (outcome.strict if strict else outcome.ok):
         raise typer.Exit(2)
 
 
@@ -231,6 +234,9 @@ def _print(report: Report) -> None:
     if skipped := _skipped(report):
         print()
         render.lines(skipped)
+    if report.reach.unreached:
+        print()
+        render.lines(["Not attacked:", *(f"  {place}" for place in report.reach.unreached)])
     failed = [result for result in report.results if result.status == "failed"]
     for result in failed:
         print(f"\n{result.check} failed: {result.detail}\n")

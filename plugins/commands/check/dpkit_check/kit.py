@@ -13,6 +13,7 @@ import numpy as np
 
 from dpkit_check.attacks import (
     answers,
+    branches,
     budget,
     claims,
     coins,
@@ -32,6 +33,7 @@ from dpkit_check.cases.every import again
 from dpkit_check.cases.parts import class_of, kind_of
 from dpkit_check.cases.plans import UNCLAIMED
 from dpkit_check.options import options_of
+from dpkit_check.reading import Reach, watched
 from dpkit_check.trial import (
     GROUPS,
     AnyPart,
@@ -133,6 +135,8 @@ class Report:
         Seed of everything drawn.
     options
         With which the part was made, others than its defaults.
+    reach
+        How much of the part's code the attacks reached.
     """
 
     part: str
@@ -141,6 +145,7 @@ class Report:
     thorough: bool
     seed: int
     options: Mapping[str, Any] = attrs.field(factory=dict)
+    reach: Reach = attrs.field(default=Reach())
 
     @property
     def ok(self) -> bool:
@@ -151,6 +156,11 @@ class Report:
     def seconds(self) -> float:
         """Time taken by all checks."""
         return sum(result.seconds for result in self.results)
+
+    @property
+    def strict(self) -> bool:
+        """Whether nothing failed, and no code of the part was left without an attack."""
+        return self.ok and not self.reach.unreached
 
     def count(self, status: Status) -> int:
         """Return how many checks ended so."""
@@ -181,6 +191,9 @@ class Report:
             *([f"Attacked with {options}, and not with the defaults alone."] * bool(options)),
             *([f"{not_run} of the skipped need the members that check_protocol lists."] * bool(not_run)),
             *([f"{unclaimed} of the skipped had no private plan to attack."] * bool(unclaimed)),
+            f"{number_of(len(self.reach.unreached), 'place')} of the code not attacked: "
+            f"{self.reach.blocks[0]} of {self.reach.blocks[1]} blocks and {self.reach.sides[0]} of "
+            f"{self.reach.sides[1]} sides of conditions were reached.",
             f"A correct part fails such a run with probability at most {FALSE_ALARM:g}.",
             LIMITS,
         ]
@@ -199,6 +212,7 @@ class Report:
             "checks": len(self.results),
             "statement": self.statement,
             "results": [attrs.asdict(result, filter=_told) for result in self.results],
+            "reach": attrs.asdict(self.reach),
         }
 
 
@@ -218,6 +232,7 @@ _ATTACKS = (
     persons,
     digits,
     budget,
+    branches,
 )
 
 
@@ -303,22 +318,23 @@ def run_checks(
     if unknown := set(only) - {check.name for check in checks}:
         raise ValueError(f"no check of kind {kind} is called {min(unknown)!r}")
     checks = tuple(check for check in checks if not only or check.name in only)
-    trial = trial_for(kind, thorough=thorough, seed=seed)
+    cls = class_of(make)
     results: list[Result] = []
-    for number, check in enumerate(checks):
-        if progress is not None:
-            progress(check, number, len(checks))
-        run = check.run
-        if scenes and check.name in scenes:
-            run = partial(_again, scenes[check.name])
-        if needs_protocol(check) and results and _lacks_members(results[0]):
-            run = _not_run
-        results.append(_run(check, run, make, trial, expected.get(check.name)))
+    with watched(cls) as watch:
+        trial = attrs.evolve(trial_for(kind, thorough=thorough, seed=seed), watch=watch)
+        for number, check in enumerate(checks):
+            if progress is not None:
+                progress(check, number, len(checks))
+            run = check.run
+            if scenes and check.name in scenes:
+                run = partial(_again, scenes[check.name])
+            if needs_protocol(check) and results and _lacks_members(results[0]):
+                run = _not_run
+            results.append(_run(check, run, make, trial, expected.get(check.name)))
     # Fewer results than checks would be a report on something else than was promised.
     assert len(results) == len(checks)
-    cls = class_of(make)
     name = f"{cls.__module__}:{cls.__qualname__}"
-    return Report(name, kind, tuple(results), thorough, seed, options_of(make))
+    return Report(name, kind, tuple(results), thorough, seed, options_of(make), watch.reach())
 
 
 def needs_protocol(check: Check) -> bool:

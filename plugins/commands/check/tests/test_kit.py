@@ -102,6 +102,7 @@ FORGETFUL = {
     "check_repetition_is_a_loop": "counts are forgotten",
     "check_never_below_the_exact_law": "counts are forgotten",
     "check_mixtures_are_never_below": "counts are forgotten",
+    "check_every_branch_keeps_the_law": "counts are forgotten",
 }
 
 

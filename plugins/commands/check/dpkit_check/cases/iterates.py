@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 
+from dpkit_check.cases.parts import chooses, each_variant, two_options
 from dpkit_check.cases.plans import REFUSALS, draws, keeping_plan, offered
 from dpkit_check.instrument import Blind, opened
 from dpkit_check.reference import ReferenceAccountant
@@ -33,14 +34,21 @@ _CLIPS = (0.25, None)
 
 _KNOWN = (2, 8)
 
+# Of what is tried with a scorer, every which one with another value of a number of its options.
+_SOME = 3
+
 
 @attrs.frozen(eq=False, slots=False)
 class IterateCase:
-    """A scorer of iterates, what is public of them, and the schema of tables that they are about."""
+    """A scorer of iterates, what is public of them, and the schema of tables that they are about.
+
+    ``often``, if not two of its options differ from those with which it is checked.
+    """
 
     part: Any
     facts: Iterates
     schema: Schema
+    often: bool = True
 
     @functools.cached_property
     def _meter(self) -> Meter:
@@ -82,18 +90,30 @@ class IterateCase:
 
 
 def iterate_scorings(make: Factory[Scorer]) -> Iterator[IterateCase]:
-    """Yield facts that the scorer does not call unsuitable, with the schema of tables that they are about."""
-    scorer = make()
-    if ITERATES not in forms_of(scorer):
+    """Yield facts that the scorer does not call unsuitable, with the schema of tables that they are about.
+
+    The scorer with its options, and with other values of one or two of them, which may be another rule; one
+    that its certificate calls not private is left out.
+    """
+    if ITERATES not in forms_of(make()):
         raise NotApplicable("it scores no iterates")
+    others = each_variant(make)[1:]
+    often = [make(), *(one() for one in others if chooses(one, make))]
+    scorers = [*often, *(one() for one in (*others, *two_options(make)) if not chooses(one, make))]
+    claiming = [scorer for scorer in scorers if not getattr(scorer, "not_private", ())]
 
     def asked() -> Iterator[IterateCase | str]:
-        choices = itertools.product(Neighboring, ("squared", "logistic"), _CLIPS, _RADII)
-        for relation, loss, clip, radius in choices:
+        every = list(itertools.product(Neighboring, ("squared", "logistic"), _CLIPS, _RADII))
+        choices = (
+            (scorer, *choice)
+            for number, scorer in enumerate(claiming)
+            for choice in (every if scorer in often else every[number % _SOME :: _SOME])
+        )
+        for scorer, relation, loss, clip, radius in choices:
             for records in _KNOWN if relation is Neighboring.REPLACE_ONE else (None,):
                 facts = Iterates(loss, radius, clip, ITERATE_FEATURES, (1,), relation, records)
                 schema = attrs.evolve(box(ITERATE_FEATURES, relation), records=records)
-                case = IterateCase(scorer, facts, schema)
+                case = IterateCase(scorer, facts, schema, often=scorer in often)
                 try:
                     case.sensitivity()
                 except Unsuitable as error:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpkit_check.options import variants
+from dpkit_check.options import options_of, variants
 from dpkit_check.reference import ReferenceAccountant
 from dpkit_check.trial import Factory
 from dpkit_core.errors import DpkitError
@@ -73,3 +73,26 @@ def _installed_accountant(name: str) -> Callable[[Neighboring], Accountant] | No
 def each_variant(make: Factory[Any]) -> tuple[Factory[Any], ...]:
     """Return what makes the part, and what makes it with another value of one option."""
     return (make, *(other for _, other in variants(make)))
+
+
+def chooses(one: Factory[Any], make: Factory[Any]) -> bool:
+    """Return whether words are all that ``one`` sets otherwise than ``make``: another method."""
+    known = options_of(make)
+    set_anew = [value for name, value in options_of(one).items() if name not in known or known[name] != value]
+    return bool(set_anew) and all(isinstance(value, str) for value in set_anew)
+
+
+def two_options(make: Factory[Any]) -> list[Factory[Any]]:
+    """Return what makes the part by each word of an option that lists words, with another value besides.
+
+    Such an option may choose another method, and each method reads options that others do not.
+    """
+    known, found = [one() for one in each_variant(make)], list[Factory[Any]]()
+    for one in each_variant(make)[1:]:
+        if not chooses(one, make):
+            continue
+        for other in each_variant(one):
+            if all(other() != part for part in known):
+                known.append(other())
+                found.append(other)
+    return found

@@ -282,12 +282,24 @@ def claimed_selection(
 ) -> SelectorCase | None:
     """Return the plan for the first accountant that can serve it, if it claims to be private."""
     sensitivities = (Sensitivity(*moves, relation),) * len(picks)
+    case = planned_selection(make, features, picks, sensitivities, budget, most_records)
+    return None if case is None or denial(case.plan) else case
+
+
+def planned_selection(  # noqa: PLR0917 - what is kept is known by them
+    make: Factory[TopKSelector],
+    features: int,
+    picks: tuple[int, ...],
+    sensitivities: tuple[Sensitivity, ...],
+    budget: Budget,
+    most_records: int = 1,
+) -> SelectorCase | None:
+    """Return the plan for the first accountant that can serve it, if there is one."""
     plans = (
         _selection(make, maker, features, picks, sensitivities, budget, most_records)
         for maker in accountants()
     )
-    case = next((case for case in plans if isinstance(case, SelectorCase)), None)
-    return None if case is None or denial(case.plan) else case
+    return next((case for case in plans if isinstance(case, SelectorCase)), None)
 
 
 def distinct(cases: Iterable[SelectorCase]) -> list[SelectorCase]:

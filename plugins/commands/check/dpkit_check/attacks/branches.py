@@ -1,0 +1,509 @@
+"""One law for all kinds, attacked in every branch of the part's own code.
+
+*The law.* Let the meter's answers be fixed, and all other coins. If for all neighbors each call of the meter
+has the same event, settings and shape, given equal answers before it, and its values move by at most its
+event's sensitivity in its norm, then each call is a mechanism with that event's guarantee given the past, so
+the answers are one run of an adaptive composition of the planned events; and if what is released is the same
+function of the answers for all tables, it is post-processing. Each premise compares two runs: a difference is
+a counterexample, and needs no statistics.
+
+*Accountants* have no runs. What they say of a history is compared with what they say of histories that cost
+as much, or no more; and at delta 0 with the sum of the losses that some mechanism of each event attains.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import attrs
+import numpy as np
+
+from dpkit_check.attacks.draws import share
+from dpkit_check.cases.parts import class_of, each_variant, kind_of
+from dpkit_check.cases.plans import REFUSALS, denial, failure_allowed
+from dpkit_check.cases.regressors import RegressorCase, served
+from dpkit_check.cases.scenes import Case, judged
+from dpkit_check.cases.scenes import Pair as Worlds
+from dpkit_check.cases.scorers import ScorerCase
+from dpkit_check.cases.selectors import SelectorCase, planned_selection
+from dpkit_check.climb import NORMS, ROUNDING
+from dpkit_check.instrument import Transcript
+from dpkit_check.products import NoLaw, Product, product_of
+from dpkit_check.reading import watched
+from dpkit_check.recipes import (
+    HISTORIES,
+    SCORES,
+    TABLES,
+    Constants,
+    HistoryRecipe,
+    ScoresRecipe,
+    TableRecipe,
+)
+from dpkit_check.search import worlds
+from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
+from dpkit_check.worlds import Population
+from dpkit_core.pipeline.parts import FORMS, forms_of
+from dpkit_core.privacy import events
+from dpkit_core.privacy.budget import Budget, Neighboring
+from dpkit_core.privacy.events import Event
+from dpkit_core.protocols import Accountant, Refusal
+
+#: Worlds of a run: scores and tables that are scored are cheap, fits and exact totals are not.
+WORLDS = {"scorer": 400, "selector": 400, "regressor": 160, "accountant": 60}
+
+# Products of the laws of more events take seconds.
+_SAMPLES = 3
+
+# A table with more numbers costs as much as a hundred others.
+_CELLS = 150_000
+
+
+@attack("privacy")
+def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Evidence:
+    """In worlds that reach new code, neighbors differ only in what is handed to the meter, as declared.
+
+    The code of the part is read while it runs: its constants become sizes, values, names, budgets, counts and
+    rates, on both sides and exactly at them; worlds that reach new code are kept and varied. With the meter's
+    answers fixed, neighbors make the same calls with the same settings; values move by at most the
+    sensitivity of exactly that call; the same is released. Totals of accountants do not depend on the order
+    of events, grow with them, and at delta 0 are at least the sum of what mechanisms lose.
+
+    If this fails: the message has the world. Look for the condition in the code that it meets: a constant
+    beside which the code does something else.
+    """
+    kind = kind_of(make)
+    variants = each_variant(make) if kind != "accountant" else (make,)
+    law, starts = _LAWS[kind]
+    worst: list[float] = []
+    watch = watched(class_of(make))
+    constants = Constants(*watch.constants())
+    if kind != "accountant":
+        variants = (*variants, *_by_words(make, constants))
+    rng = np.random.default_rng([trial.seed, 26])
+    begun = (
+        *starts,
+        *(attrs.evolve(starts[0], variant=v) for v in range(1, len(variants)) if kind != "accountant"),
+    )
+    tried = 0
+    try:
+        with watch:
+            found = worlds(
+                begun, watch, constants, rng, variants=len(variants), most=WORLDS[kind] * trial.effort
+            )
+            for world in found:
+                tried += 1
+                try:
+                    reached = law(variants, world, tried)
+                except CheckFailed as failure:
+                    failure.args = (f"{failure}\nworld {tried}: {_told(world)}",)
+                    failure.samples = tried
+                    raise
+                if reached is not None:
+                    worst.append(reached)
+    finally:
+        if trial.watch is not None:
+            trial.watch.absorb(watch)
+    if not worst:
+        raise NotApplicable("it accepts no world of the search, or claims no privacy")
+    return Evidence(f"{max(worst):.3f} of what was declared reached", len(worst))
+
+
+def _told(world: Any) -> str:
+    """Return a recipe in words: the fields in which it is unlike the plainest."""
+    plain = type(world)()
+    fields = attrs.asdict(world, recurse=False)
+    return ", ".join(f"{name} = {value!r}" for name, value in fields.items() if value != getattr(plain, name))
+
+
+def _by_words(make: Factory[Any], constants: Constants) -> list[Factory[Any]]:
+    """Return what makes the part with a word of its code as a text option that lists no values."""
+    part, found = make(), list[Factory[Any]]()
+    for field in attrs.fields(type(part)) if attrs.has(type(part)) else ():
+        name = field.alias or field.name
+        if not field.init or not isinstance(getattr(part, field.name), str) or field.validator is not None:
+            continue
+        for word in constants.words:
+            other = partial(make, **{name: word})
+            with suppress(Exception):  # the part says which values it accepts
+                other()
+                found.append(other)
+    return found
+
+
+def _tables(world: TableRecipe) -> tuple[Population, tuple[Any, Any]] | None:
+    if (world.records + 1) * (len(world.columns) + 1) > _CELLS:
+        return None
+    try:
+        population = Population(world.schema())
+    except (ValueError, TypeError):
+        return None  # a name that the schema refuses
+    return population, population.datasets(world.pair(population))
+
+
+def _scorer_law(variants: Sequence[Factory[Any]], world: TableRecipe, tried: int) -> float | None:
+    part = variants[world.variant % len(variants)]()
+    if not set(forms_of(part)) & set(FORMS):
+        return None
+    made = _tables(world)
+    if made is None:
+        return None
+    population, pair = made
+    schema = population.schema
+    case = ScorerCase(part, schema)
+    features = len(schema.features)
+    selected = [j for j in world.selected if j < features][: features - 1] if part.adaptive else []
+    try:
+        if denial(case.plan) or getattr(part, "not_private", ""):
+            return None
+        part.sensitivity(schema, len(selected))
+    except REFUSALS:
+        return None
+    return max(
+        scores_keep_the_law(case, pair, selected=selected, seed=world.seed, samples=tried),
+        draws_keep_the_law(case, pair, pushed=_pushed(world, case), samples=tried),
+    )
+
+
+def _pushed(world: TableRecipe, case: Case) -> list[float]:
+    return [] if failure_allowed(case.plan) else list(world.pushed)
+
+
+@judged("scores_keep_the_law")
+def scores_keep_the_law(case: ScorerCase, pair: Worlds, *, selected: Sequence[int], seed: int) -> float:
+    """Return which share of the sensitivity the scores of neighbors reach after some picks; fail above 1."""
+    declared = case.sensitivity(selected)
+    left = [j for j in range(len(case.schema.features)) if j not in selected]
+
+    def scored(data: Any) -> Any:
+        return np.array(case.scoring(data, seed)(tuple(selected)), dtype=np.float64)[left]
+
+    outcomes = _both(case, pair, scored)
+    if outcomes is None:
+        return 0.0
+    one, other = outcomes
+    again = scored(pair[0])
+    require(
+        np.array_equal(one, again, equal_nan=True),
+        f"the scores of one table differ after another was scored: {one} and {again}",
+    )
+    most = {"linf": declared.linf, "range": declared.range}
+    slack = ROUNDING * float(max(np.abs(one).max(), np.abs(other).max()))
+    worst = 0.0
+    for norm, limit in most.items():
+        moved = NORMS[norm](one - other)
+        require(
+            moved - slack <= limit * (1 + 1e-9),
+            f"scores after {list(selected)} move by {moved:.6g} in {norm}, declared {limit:.6g}, between "
+            f"{case.beside(pair)}",
+        )
+        worst = max(worst, (moved - slack) / limit if limit else 0.0)
+    return worst
+
+
+def _both(case: Case, pair: Worlds, run: Callable[[Any], Any]) -> tuple[Any, Any] | None:
+    """Return what comes of both worlds; None where both end in an exception; fail where one does."""
+    outcomes: list[Any] = []
+    raised: list[Exception] = []
+    for world in pair[:2]:
+        try:
+            outcomes.append(run(world))
+        except CheckFailed:
+            raise
+        except Exception as error:
+            raised.append(error)
+    if not raised:
+        return outcomes[0], outcomes[1]
+    if len(raised) == 2:
+        return None
+    raise CheckFailed(
+        f"one of two neighbors raises {type(raised[0]).__name__}: {raised[0]}; the other does not, between "
+        f"{case.beside(pair)} ({case.name})"
+    ) from raised[0]
+
+
+@judged("draws_keep_the_law")
+def draws_keep_the_law(case: Case, pair: Worlds, *, seed: int = 0, pushed: Sequence[float] = ()) -> float:
+    """Return which share of a planned sensitivity neighbors reach, after the same answers; fail above 1.
+
+    Fails, too, where one of them makes other draws, gets more answers than it pays for, or releases
+    something else. Where a mechanism of the part's own is opened, its answers are not all that it uses, and
+    what a delta may pay for is left to other checks.
+    """
+    if not case.plan.events:
+        return 0.0
+    first = Transcript(pushed=pushed, seed=seed)
+    given = iter((first, None))
+    second: list[Transcript] = []
+
+    def run(world: Any) -> tuple[str, int]:
+        transcript = next(given) or first.follower()
+        second.append(transcript)
+        outcome, made = case.run(world, transcript)
+        return _bytes(outcome), len(made)
+
+    try:
+        outcomes = _both(case, pair, run)
+    except CheckFailed:
+        if first.opaque or first.own or any(t.opaque or t.own for t in second):
+            return 0.0  # answers of one run do not fit another
+        raise
+    other = second[-1]
+    if outcomes is None or first.opaque or other.opaque:
+        return 0.0
+    (released, made), (others, _) = outcomes
+    if not (first.own or other.own):
+        require(
+            len(first.answers) <= made,
+            f"{len(first.answers)} answers of the meter, {made} are paid ({case.name})",
+        )
+    shapes = [[None if a is None else a.values.shape for a in t.asked] for t in (first, other)]
+    settings = [
+        [None if a is None else (a.norm, a.sensitivity, a.scale) for a in t.asked] for t in (first, other)
+    ]
+    for what, found in (("shapes", shapes), ("settings", settings)):
+        require(
+            found[0] == found[1],
+            f"after the same answers, neighbors ask the meter for other {what}: {found[0]} and {found[1]}, "
+            f"between {case.beside(pair)} ({case.name})",
+        )
+    reached = share(case, pair, first, other)
+    paid = failure_allowed(case.plan) and first.own
+    if isinstance(case, ScorerCase) or paid:
+        return reached
+    require(
+        released == others,
+        f"given the same answers from the meter, two runs release {released} and {others}, on "
+        f"{case.beside(pair)} ({case.name})",
+    )
+    return reached
+
+
+def _bytes(outcome: Any) -> str:
+    """Return what leaves a run as text: a bit and a number that are equal are not alike there."""
+    if isinstance(outcome, Refusal):
+        return outcome.code
+    if hasattr(outcome, "to_document"):
+        return json.dumps(outcome.to_document(), default=repr)
+    return repr(outcome) if isinstance(outcome, tuple) else ""
+
+
+def _selector_law(variants: Sequence[Factory[Any]], world: ScoresRecipe, tried: int) -> float | None:
+    if sum(world.picks) > world.features:
+        return None
+    budget = Budget(world.epsilon, world.delta)
+    case = planned_selection(
+        variants[world.variant % len(variants)],
+        world.features,
+        world.picks,
+        world.sensitivities(),
+        budget,
+    )
+    if case is None or denial(case.plan):
+        return None
+    one, other, stranger = world.scores()
+    reached = draws_keep_the_law(case, (one, other), seed=world.seed, samples=tried)
+    picks_keep_the_law(case, (one, stranger), seed=world.seed, samples=tried)
+    return reached
+
+
+@judged("picks_keep_the_law")
+def picks_keep_the_law(case: SelectorCase, pair: Worlds, *, seed: int) -> float:
+    """Fail where unrelated scores with the same answers are picked from differently."""
+    first = Transcript(seed=seed)
+    picks = case.selected(pair[0], first)
+    second = first.follower()
+    try:
+        others = case.selected(pair[1], second)
+    except CheckFailed:
+        if first.opaque or first.own or second.opaque or second.own:
+            return 0.0
+        raise
+    if first.opaque or second.opaque or first.own or second.own:
+        return 0.0
+    alike = len(first.candidates) == len(second.candidates) and all(
+        map(np.array_equal, first.candidates, second.candidates)
+    )
+    require(
+        picks == others and alike,
+        f"given the same answers from the meter, {picks} and {others} are picked, among candidates that "
+        f"{'are the same' if alike else 'differ'} ({case.name})",
+    )
+    return 0.0
+
+
+def _regressor_law(variants: Sequence[Factory[Any]], world: TableRecipe, tried: int) -> float | None:
+    made = _tables(world)
+    if made is None:
+        return None
+    population, pair = made
+    case = served(
+        variants[world.variant % len(variants)], population.schema, Budget(world.epsilon, world.delta)
+    )
+    if not isinstance(case, RegressorCase) or denial(case.plan):
+        return None
+    return draws_keep_the_law(case, pair, seed=world.seed, pushed=_pushed(world, case), samples=tried)
+
+
+def _accountant_law(variants: Sequence[Factory[Any]], world: HistoryRecipe, tried: int) -> float | None:
+    fresh: Accountant = variants[0](neighboring=world.relation)
+    charged = [(event, count) for event, count in world.charged() if fresh.supports(event)]
+    if not charged:
+        return None
+    said = f"{'; '.join(f'{count} times {event}' for event, count in charged[:6])}"
+    deltas = [0.0] if world.different else sorted({0.0, 1e-9, 1e-2, min(world.delta, 0.99)})
+    total = _total(fresh, charged)
+    epsilons = [total.epsilon(delta) for delta in deltas]
+    require(
+        all(b <= a * (1 + 1e-9) + 1e-12 for a, b in itertools.pairwise(epsilons)),
+        f"epsilon grows with delta: {epsilons} at {deltas}, after {said}",
+    )
+    if not world.different:
+        _require_order(fresh, charged, deltas, epsilons, said)
+        _require_counts(fresh, charged, deltas)
+    least = math.fsum(count * attained_loss(event) for event, count in charged)
+    require(
+        epsilons[0] >= least * (1 - 1e-9),
+        f"epsilon(0) is {epsilons[0]:.9g}; mechanisms with these events lose {least:.9g} "
+        f"together, after {said}",
+    )
+    if any(_sampled(event) for event, _ in charged) and sum(count for _, count in charged) <= _SAMPLES:
+        with suppress(NoLaw):
+            _require_no_less(total, _joint(charged), deltas, epsilons, said)
+    return least / epsilons[0] if 0 < epsilons[0] < math.inf else 0.0
+
+
+def _require_order(
+    fresh: Accountant,
+    charged: Sequence[tuple[Event, int]],
+    deltas: Sequence[float],
+    epsilons: Sequence[float],
+    said: str,
+) -> None:
+    """Fail where the order of events matters, or one event more makes epsilon smaller."""
+    backwards = _total(fresh, charged[::-1])
+    require(
+        _alike(epsilons, [backwards.epsilon(delta) for delta in deltas]),
+        f"in the other order, the same events have other epsilons, after {said}",
+    )
+    for dropped in {0, len(charged) - 1}:
+        less = _total(fresh, [*charged[:dropped], *charged[dropped + 1 :]])
+        # Numerical accountants may lose a little with an event more: of two valid bounds either may be lower.
+        require(
+            all(less.epsilon(d) <= e * 1.01 + 1e-9 for d, e in zip(deltas, epsilons, strict=True)),
+            f"without {charged[dropped][0]}, epsilon is larger, after {said}",
+        )
+
+
+def _total(fresh: Accountant, charged: Sequence[tuple[Event, int]]) -> Accountant:
+    for event, count in charged:
+        fresh = fresh.compose(event, count)
+    return fresh
+
+
+def _alike(ones: Sequence[float], others: Sequence[float]) -> bool:
+    # At a delta that equals the sum of all deltas, rounding decides whether epsilon is finite.
+    return all(
+        math.isinf(a) or math.isinf(b) or math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)
+        for a, b in zip(ones, others, strict=True)
+    )
+
+
+def _require_counts(fresh: Accountant, charged: Sequence[tuple[Event, int]], deltas: Sequence[float]) -> None:
+    """Fail where an event that is charged several times costs another sum than one after another."""
+    for event, count in charged[-2:]:
+        if count < 2:
+            continue
+        at_once = fresh.compose(event, count)
+        others = {}
+        repeated = events.Repeated(event, count)
+        if fresh.supports(repeated):
+            others["Repeated"] = fresh.compose(repeated)
+        if count <= 20:
+            others["a loop"] = _total(fresh, [(event, 1)] * count)
+        epsilons = [at_once.epsilon(delta) for delta in deltas]
+        for name, other in others.items():
+            found = [other.epsilon(delta) for delta in deltas]
+            require(
+                _alike(epsilons, found),
+                f"{count} times {event}: by count the epsilons are {epsilons}, by {name} {found}",
+            )
+
+
+def attained_loss(event: Event) -> float:  # noqa: PLR0911 - one case for each kind of event
+    """Return the largest loss that some mechanism of ``event`` attains, or comes near to: exact at delta 0.
+
+    Losses of independent mechanisms add up, so epsilon(0) of a history is at least their sum. Of a Poisson
+    sample it is log(1 + q (e^x - 1)) under add/remove; under replace-one, where a mechanism may tell who is
+    in the sample, it is x.
+    """
+    match event:
+        case events.Repeated() | events.Sequence():
+            return math.fsum(count * attained_loss(inner) for inner, count in event.inner)
+        case events.Disjoint():
+            return attained_loss(event.event)
+        case events.Laplace():
+            return 1 / event.noise_multiplier
+        case events.ExponentialMechanism() | events.PermuteAndFlip() | events.PureDP():
+            return event.epsilon
+        case events.Gaussian() | events.ApproxDP():
+            return math.inf if isinstance(event, events.Gaussian) or event.delta else event.epsilon
+        case events.PoissonSampled():
+            loss = attained_loss(event.event)
+            if event.neighboring is Neighboring.REPLACE_ONE:
+                return loss
+            return math.log1p(event.rate * math.expm1(loss)) if loss < 700 else loss + math.log(event.rate)
+        case _:
+            return 0.0
+
+
+def _sampled(event: Event) -> bool:
+    """Return whether an event is a sample under replace-one; joint laws of others are attacked elsewhere."""
+    return isinstance(event, events.PoissonSampled) and event.neighboring is Neighboring.REPLACE_ONE
+
+
+def _joint(charged: Sequence[tuple[Event, int]]) -> Product:
+    """Return a joint law of mechanisms with these events.
+
+    A sample under replace-one may tell whether the record was in it: then no epsilon is amplified, and the
+    delta is, by the rate.
+    """
+    total = Product()
+    for event, count in charged:
+        if isinstance(event, events.PoissonSampled):
+            inner = product_of([(event.event, 1)])
+            if inner.precision:
+                raise NoLaw
+            q = event.rate
+            told = Product(np.append(q * inner.present, 1 - q), np.append(q * inner.absent, 1 - q))
+            total = total.then(told.times(count))
+        elif isinstance(event, events.ExponentialMechanism):
+            raise NoLaw  # of bounded range: its coin is one of two, and their product no worst case
+        else:
+            total = total.then(product_of([(event, count)]))
+    return total
+
+
+def _require_no_less(
+    total: Accountant, joint: Product, deltas: Sequence[float], epsilons: Sequence[float], said: str
+) -> None:
+    for delta, epsilon in zip(deltas, epsilons, strict=True):
+        if math.isfinite(epsilon):
+            true, error = joint.delta(epsilon)
+            require(
+                true - error <= delta * (1 + 1e-6) + 1e-15,
+                f"epsilon({delta:g}) = {epsilon:.6g}, where delta is {true:.6g}, after {said}",
+            )
+
+
+_LAWS: dict[str, tuple[Callable[..., float | None], Sequence[Any]]] = {
+    "scorer": (_scorer_law, TABLES),
+    "selector": (_selector_law, SCORES),
+    "regressor": (_regressor_law, TABLES),
+    "accountant": (_accountant_law, HISTORIES),
+}

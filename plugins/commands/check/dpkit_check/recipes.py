@@ -1,0 +1,541 @@
+"""Recipes of worlds: small values that print, vary and replay, of which tables and scores are made.
+
+What a run of a part depends on is public facts, a table or scores, and what it was answered. A recipe holds
+all of it in a few fields, each of which can be set to a constant of the part's code or varied by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, Self, TypeAlias
+
+import attrs
+import numpy as np
+
+from dpkit_check.worlds import Pair, Population
+from dpkit_core.arrays import Matrix, Vector
+from dpkit_core.data.schema import Column, Schema
+from dpkit_core.privacy.budget import Neighboring, Sensitivity
+from dpkit_core.privacy.events import (
+    ApproxDP,
+    Event,
+    ExponentialMechanism,
+    Gaussian,
+    Laplace,
+    PermuteAndFlip,
+    PoissonSampled,
+    PureDP,
+    Repeated,
+)
+from dpkit_core.privacy.events import Sequence as InSequence
+
+Bounds: TypeAlias = tuple[float, float] | None
+
+ADD_REMOVE, REPLACE = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
+
+#: Most records of a table, columns and rounds: constants above these are tried as values only.
+RECORDS, COLUMNS, ROUNDS = 4100, 150, 14
+
+
+@attrs.frozen
+class Constants:
+    """What the code of a part names: its numbers, and its short texts."""
+
+    numbers: tuple[float, ...] = ()
+    words: tuple[str, ...] = ()
+
+    def whole(self, least: float, most: float) -> list[int]:
+        """Return whole numbers at, below and above each that lies between two others."""
+        found = {int(c) + step for c in map(abs, self.numbers) if c == int(c) for step in (-1, 0, 1)}
+        return sorted(value for value in found if least <= value <= most)
+
+    def near(self, least: float, most: float) -> list[float]:
+        """Return numbers at each that lies between two others, and on both sides of it."""
+        found: set[float] = set()
+        for c in self.numbers:
+            found |= {c, math.nextafter(c, math.inf), math.nextafter(c, -math.inf), c - 1, c + 1}
+            found |= {0.99 * c, 1.01 * c}
+        return sorted(value for value in found if least <= value <= most)
+
+    def pick(self, rng: np.random.Generator, least: float, most: float, others: Sequence[float]) -> float:
+        """Return one of such numbers, or of others."""
+        mine = self.near(least, most)
+        from_code = mine and rng.random() < 0.5
+        chosen = mine if from_code else others
+        return float(chosen[int(rng.integers(len(chosen)))])
+
+
+class WorldRecipe(Protocol):
+    """A world of one kind of part."""
+
+    def at_constants(self, constants: Constants) -> Iterator[Self]:
+        """Yield this with one field at a constant, one after another."""
+
+    def varied(self, rng: np.random.Generator, constants: Constants, variants: int) -> Self:
+        """Return this with one field changed at random."""
+
+
+def _one(rng: np.random.Generator, values: Sequence[Any]) -> Any:
+    return values[int(rng.integers(len(values)))]
+
+
+UNIT = (-1.0, 1.0)
+
+STRUCTURES = (
+    "independent", "rising", "falling", "equal columns", "all equal", "ties", "balanced", "middle", "whole",
+    "corner", "fine",
+)  # fmt: skip
+
+
+@attrs.frozen
+class TableRecipe:
+    """A pair of neighboring tables, and the request.
+
+    Attributes
+    ----------
+    columns
+        Name, kind and facts of each: bounds, or categories.
+    target
+        Its bounds, if it has any.
+    records
+        Of the smaller table.
+    known
+        Whether the schema says how many.
+    structure
+        What the records have in common.
+    values
+        Put into random places, one into the record that differs.
+    place
+        Of the record that differs: ``first``, ``last`` or anywhere.
+    selected
+        Features that were selected before.
+    pushed
+        By how many scales the noise of each answer is moved.
+    variant
+        Which value of an option.
+    """
+
+    columns: tuple[tuple[str, str, Any], ...] = (
+        ("a", "numeric", UNIT),
+        ("b", "numeric", (0.0, 10.0)),
+        ("c", "numeric", (2.0, 3.0)),
+    )
+    target: Bounds = (0.0, 5.0)
+    relation: Neighboring = ADD_REMOVE
+    records: int = 12
+    known: bool = False
+    structure: str = "independent"
+    values: tuple[float, ...] = ()
+    seed: int = 0
+    place: str = "anywhere"
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    selected: tuple[int, ...] = ()
+    pushed: tuple[float, ...] = ()
+    variant: int = 0
+
+    def schema(self) -> Schema:
+        """Return what is public about the tables."""
+        columns = []
+        for name, kind, facts in self.columns:
+            if kind == "categorical":
+                columns.append(Column(name, "categorical", categories=tuple(facts)))
+            elif facts is None:
+                columns.append(Column(name, kind))
+            else:
+                columns.append(Column(name, kind, lower=facts[0], upper=facts[1]))
+        target = (
+            Column("y") if self.target is None else Column("y", lower=self.target[0], upper=self.target[1])
+        )
+        known = self.records if self.known and self.relation is REPLACE else None
+        return Schema(tuple(columns), target, self.relation, records=known)
+
+    def pair(self, population: Population) -> Pair:
+        """Return both tables."""
+        rng, schema = np.random.default_rng(self.seed), population.schema
+        replace = self.relation is REPLACE
+        n = self.records + (not replace)
+        table = np.array([population.record(rng) for _ in range(min(n, 64))])
+        table = table if n == len(table) else table[rng.integers(len(table), size=n)]
+        numbers = [j for j, f in enumerate(schema.features) if f.category is None]
+        bounds = {j: schema.features[j].bounds or UNIT for j in numbers} | {-1: self.target or UNIT}
+        self._structure(rng, table, bounds, population.corners())
+        for value in self.values:
+            column = _one(rng, [*numbers, -1])
+            table[rng.random(n) < _one(rng, (0.3, 2 / n)), column] = value
+        row = {"first": 0, "last": n - 1}.get(self.place, int(rng.integers(n)))
+        corners = population.corners()
+        other = _one(rng, corners) if rng.random() < 0.5 else population.record(rng)
+        if self.values and rng.random() < 0.7:
+            table[row, _one(rng, [*numbers, -1])] = self.values[0]
+        elif self.structure not in {"rising", "falling"} and rng.random() < 0.7:
+            table[row] = _one(rng, corners)
+        return Pair(table, row, other.copy() if replace else None)
+
+    def _structure(  # noqa: PLR0912 - one case for each structure
+        self,
+        rng: np.random.Generator,
+        table: Matrix,
+        bounds: dict[int, tuple[float, float]],
+        corners: Sequence[Vector],
+    ) -> None:
+        """Give the records what they have in common."""
+        n = len(table)
+        low, high = bounds[-1]
+        match self.structure:
+            case "rising" | "falling":
+                table[:, -1] = np.linspace(low, high, n)[:: 1 if self.structure == "rising" else -1]
+                j = _one(rng, list(bounds))
+                table[:, j] = np.linspace(*bounds[j], n) if j >= 0 else table[:, j]
+            case "all equal":
+                table[:] = table[0]
+            case "corner":
+                table[:] = _one(rng, corners)
+                table[: n // 4] = _one(rng, corners)
+            case "equal columns":
+                share = rng.integers(0, 2, n)
+                for j, (lower, upper) in bounds.items():
+                    table[:, j] = lower + (upper - lower) * share
+            case "ties":
+                for j in bounds:
+                    table[:, j] = table[rng.integers(0, 2, n) * (n - 1), j]
+            case "balanced":
+                table[:, -1] = np.where(np.arange(n) % 2, low, high)
+            case "middle":
+                for j, (lower, upper) in bounds.items():
+                    table[:, j] = (lower + upper) / 2
+            case "whole":
+                for j in bounds:
+                    table[:, j] = np.rint(table[:, j])
+            case "fine":
+                for j, (lower, upper) in bounds.items():
+                    table[:, j] = upper - (upper - lower) * 1e-3 * rng.random(n)
+
+    def at_constants(self, constants: Constants) -> Iterator[TableRecipe]:
+        """Yield this with one field at a constant."""
+        for records in constants.whole(1, RECORDS):
+            yield attrs.evolve(self, records=records, seed=records)
+            yield attrs.evolve(self, records=records, structure="corner", seed=records)
+        for columns in constants.whole(1, COLUMNS):
+            yield attrs.evolve(self, columns=_box(columns))
+        for epsilon in constants.near(1e-4, 1e3):
+            yield attrs.evolve(self, epsilon=epsilon)
+        for delta in constants.near(1e-15, 0.9):
+            yield attrs.evolve(self, delta=delta)
+        for value in constants.near(-1e9, 1e9):
+            yield attrs.evolve(self, values=(value,))
+        for rounds in constants.whole(1, 12):
+            yield attrs.evolve(self, columns=_box(rounds + 2), selected=tuple(range(rounds))[::-1])
+        for count in constants.whole(2, 40):
+            categories = tuple(f"v{i}" for i in range(count))
+            yield attrs.evolve(self, columns=(*self.columns[:1], ("g", "categorical", categories)))
+        for word in constants.words:
+            for name in (word, f"{word}x", f"x{word}"):
+                if name not in {"y", *(column for column, *_ in self.columns[1:])}:
+                    yield attrs.evolve(self, columns=((name, *self.columns[0][1:]), *self.columns[1:]))
+        for end in constants.near(1e-6, 1e6):
+            yield attrs.evolve(self, target=(-end, end))
+
+    def varied(self, rng: np.random.Generator, constants: Constants, variants: int) -> TableRecipe:  # noqa: PLR0911, PLR0912 - one case for each field
+        """Return this with one field changed."""
+        match int(rng.integers(17)):
+            case 0 | 1:
+                few = (1, 2, 3, 5, 8, 9, 17, 30, 40, 64, 100, 130, 400, 1000)
+                return attrs.evolve(self, records=int(constants.pick(rng, 1, RECORDS, few)), known=False)
+            case 2:
+                count = int(constants.pick(rng, 1, COLUMNS, (1, 2, 3, 5, 8, 13)))
+                return attrs.evolve(self, columns=_box(count), selected=())
+            case 3:
+                rounds = int(constants.pick(rng, 1, 12, (1, 2, 3, 4, 5, 6)))
+                columns = self.columns if len(self.columns) > rounds + 1 else _box(rounds + 2)
+                order = rng.permutation(len(columns))[:rounds]
+                return attrs.evolve(self, columns=columns, selected=tuple(order.tolist()))
+            case 4:
+                other = REPLACE if self.relation is ADD_REMOVE else ADD_REMOVE
+                return attrs.evolve(self, relation=other)
+            case 5:
+                return attrs.evolve(self, relation=REPLACE, known=not self.known)
+            case 6 | 7:
+                seed = int(rng.integers(10**6))
+                return attrs.evolve(self, structure=_one(rng, STRUCTURES), seed=seed)
+            case 8 | 9:
+                value = constants.pick(rng, -1e9, 1e9, (0.0, 1.0, 1e3, 1 - 2**-53, 2 + 2**-40))
+                return attrs.evolve(self, values=(value,), seed=int(rng.integers(10**6)))
+            case 10:
+                tried = (None, (0.0, 5.0), UNIT, (0.0, 20.0), (1.0, 3.0), (0.0, 1.0), (-1000.0, 1000.0))
+                return attrs.evolve(self, target=_one(rng, tried))
+            case 11:
+                return self._other_column(rng, constants)
+            case 12:
+                tried_epsilons = (1e-3, 0.02, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 10.0, 40.0)
+                return attrs.evolve(self, epsilon=constants.pick(rng, 1e-4, 1e3, tried_epsilons))
+            case 13:
+                return attrs.evolve(self, delta=constants.pick(rng, 1e-12, 0.5, (0.0, 1e-12, 1e-6, 0.05)))
+            case 14:
+                place = _one(rng, ("first", "last", "anywhere"))
+                return attrs.evolve(self, place=place, seed=int(rng.integers(10**6)))
+            case 15:
+                tried_pushes = ((), (12.0,), (-12.0,), (3.0,), (0.0, 12.0), (-3.0, 12.0))
+                return attrs.evolve(self, pushed=_one(rng, tried_pushes))
+            case _:
+                return attrs.evolve(self, variant=int(rng.integers(variants)))
+
+    def _other_column(self, rng: np.random.Generator, constants: Constants) -> TableRecipe:
+        columns, j = list(self.columns), int(rng.integers(len(self.columns)))
+        name = columns[j][0]
+        kinds: list[tuple[str, Any]] = [
+            ("date", (0.0, 4000.0)),
+            ("numeric", None),
+            ("numeric", _one(rng, (UNIT, (0.0, 1.0), (0.0, 10.0), (-1e3, 1e3)))),
+            ("categorical", tuple(f"v{i}" for i in range(int(constants.pick(rng, 2, 40, (2, 3, 6, 9, 15)))))),
+        ]
+        if constants.words and rng.random() < 0.3:
+            word = _one(rng, constants.words)
+            name = _one(rng, (word, f"{word}x", f"x{word}"))
+        if name in {"y", *(other for i, (other, *_) in enumerate(columns) if i != j)}:
+            name = columns[j][0]
+        columns[j] = (name, *_one(rng, kinds))
+        return attrs.evolve(self, columns=tuple(columns), selected=())
+
+
+def _box(columns: int) -> tuple[tuple[str, str, Any], ...]:
+    return tuple((f"x{j}", "numeric", UNIT) for j in range(columns))
+
+
+_MIXED = (("a", "numeric", UNIT), ("g", "categorical", ("u", "v", "w")), ("d", "date", (0.0, 4000.0)))
+
+TABLES: tuple[TableRecipe, ...] = (
+    TableRecipe(),
+    TableRecipe(relation=REPLACE),
+    TableRecipe(columns=_MIXED, target=UNIT),
+    TableRecipe(records=60, structure="equal columns"),
+    TableRecipe(records=200),
+    TableRecipe(target=None),
+    TableRecipe(structure="rising", records=20),
+    TableRecipe(structure="falling", records=20),
+    TableRecipe(relation=REPLACE, known=True, records=9),
+    TableRecipe(epsilon=0.1),
+    TableRecipe(epsilon=10.0),
+    TableRecipe(pushed=(12.0,)),
+    TableRecipe(pushed=(-12.0,)),
+    TableRecipe(records=1),
+    TableRecipe(structure="fine", records=700),
+    TableRecipe(structure="balanced", records=8),
+    TableRecipe(columns=_box(8), selected=(0, 1, 2)),
+    TableRecipe(columns=_box(9), selected=(7, 3, 2, 1, 0, 5)),
+)
+
+
+@attrs.frozen
+class ScoresRecipe:
+    """The scores of all rounds, those of a neighbor, and the request."""
+
+    features: int = 5
+    picks: tuple[int, ...] = (2,)
+    moves: tuple[tuple[float, float], ...] = ((1.0, 2.0), (1.0, 1.0))
+    relation: Neighboring = ADD_REMOVE
+    epsilon: float = 2.0
+    delta: float = 1e-6
+    pattern: str = "random"
+    scale: float = 1.0
+    how: str = "all"
+    seed: int = 0
+    variant: int = 0
+
+    def sensitivities(self) -> tuple[Sensitivity, ...]:
+        """Return those of all rounds."""
+        return tuple(
+            Sensitivity(*self.moves[r % len(self.moves)], self.relation) for r in range(len(self.picks))
+        )
+
+    def scores(self) -> tuple[list[Vector], list[Vector], list[Vector]]:
+        """Return scores of all rounds, those of a neighbor, and unrelated ones."""
+        rng, d = np.random.default_rng(self.seed), self.features
+        ones, others, strangers = [], [], []
+        for sensitivity in self.sensitivities():
+            linf, spread = sensitivity.linf, min(sensitivity.range, 2 * sensitivity.linf)
+            one = linf * self.scale * self._pattern(rng)
+            # Every change lies within an interval as long as the range, in which 0 is at most linf away.
+            top = _one(rng, (linf, spread - linf, spread / 2))
+            changes = {
+                "all": rng.choice((top - spread, top), d),
+                "one": (spread if spread <= linf else linf) * (np.arange(d) == rng.integers(d)),
+                "both": rng.uniform(top - spread, top, d),
+            }
+            ones.append(one)
+            others.append(one + changes[self.how])
+            strangers.append(rng.permutation(one) + 50 * linf * rng.normal(size=d))
+        return ones, others, strangers
+
+    def _pattern(self, rng: np.random.Generator) -> Vector:
+        d = self.features
+        patterns = {
+            "random": rng.normal(size=d),
+            "winner": 25.0 * (np.arange(d) == rng.integers(d)),
+            "ties": np.round(rng.normal(size=d)),
+            "steps": rng.permutation(d) * 1.0,
+            "zero": np.zeros(d),
+            "negative": -np.abs(rng.normal(size=d)),
+        }
+        return patterns[self.pattern]
+
+    def at_constants(self, constants: Constants) -> Iterator[ScoresRecipe]:
+        """Yield this with one field at a constant."""
+        for features in constants.whole(1, 400):
+            yield attrs.evolve(self, features=features, picks=(min(2, features),))
+        for picks in constants.whole(1, ROUNDS):
+            yield attrs.evolve(self, features=picks + 2, picks=(picks,))
+            yield attrs.evolve(self, features=picks + 2, picks=(1,) * picks)
+        for epsilon in constants.near(1e-3, 500):
+            yield attrs.evolve(self, epsilon=epsilon)
+        for delta in constants.near(1e-15, 0.9):
+            yield attrs.evolve(self, delta=delta)
+        for move in constants.near(1e-6, 1e6):
+            yield attrs.evolve(self, moves=((move, 2 * move),))
+            yield attrs.evolve(self, scale=move)
+
+    def varied(self, rng: np.random.Generator, constants: Constants, variants: int) -> ScoresRecipe:  # noqa: PLR0911 - one case for each field
+        """Return this with one field changed."""
+        match int(rng.integers(11)):
+            case 0:
+                count = int(constants.pick(rng, 1, 400, (1, 2, 3, 6, 12, 40, 120)))
+                return attrs.evolve(self, features=max(count, sum(self.picks)))
+            case 1 | 2:
+                k = int(constants.pick(rng, 1, ROUNDS, (1, 2, 3, 5, 7, 12)))
+                picks = _one(rng, ((k,), (1,) * k, (1,) * k, (2, 1) * max(1, k // 2)))
+                return attrs.evolve(
+                    self, picks=picks, features=max(self.features, sum(picks) + int(rng.integers(3)))
+                )
+            case 3:
+                move = constants.pick(rng, 1e-6, 1e6, (1e-3, 1.0, 30.0, 100.0, 1e6))
+                return attrs.evolve(self, moves=((move, move * _one(rng, (1.0, 1.5, 2.0))), *self.moves[:1]))
+            case 4:
+                other = REPLACE if self.relation is ADD_REMOVE else ADD_REMOVE
+                return attrs.evolve(self, relation=other)
+            case 5:
+                epsilon = constants.pick(rng, 1e-3, 300, (1e-2, 0.3, 1.0, 5.0, 20.0, 60.0))
+                return attrs.evolve(self, epsilon=epsilon * _one(rng, (1, 1, 1.1 * sum(self.picks))))
+            case 6:
+                pattern = _one(rng, ("random", "winner", "ties", "steps", "zero", "negative"))
+                return attrs.evolve(self, pattern=pattern, seed=int(rng.integers(10**6)))
+            case 7 | 8:
+                scale = constants.pick(rng, 1e-3, 1e6, (1e-2, 1.0, 10.0, 30.0, 100.0, 1e4))
+                return attrs.evolve(self, scale=scale, how=_one(rng, ("all", "one", "both")))
+            case 9:
+                return attrs.evolve(self, variant=int(rng.integers(variants)))
+            case _:
+                seed = int(rng.integers(10**6))
+                return attrs.evolve(self, seed=seed, how=_one(rng, ("all", "one", "both")))
+
+
+SCORES: tuple[ScoresRecipe, ...] = (
+    ScoresRecipe(),
+    ScoresRecipe(picks=(1, 1)),
+    ScoresRecipe(picks=(1, 1, 1)),
+    ScoresRecipe(relation=REPLACE),
+    ScoresRecipe(features=40, picks=(1,) * 6),
+    ScoresRecipe(features=6, picks=(5,)),
+    ScoresRecipe(features=20, picks=(1,) * 12),
+    ScoresRecipe(scale=100.0, pattern="winner"),
+    ScoresRecipe(epsilon=20.0),
+    ScoresRecipe(epsilon=60.0),
+    ScoresRecipe(epsilon=60.0, picks=(1,) * 5),
+    ScoresRecipe(moves=((100.0, 150.0),)),
+)
+
+
+@attrs.frozen
+class HistoryRecipe:
+    """Events and how often each is charged, and many different ones of nearly one size."""
+
+    events: tuple[tuple[Event, int], ...] = ()
+    relation: Neighboring = ADD_REMOVE
+    delta: float = 1e-6
+    epsilon: float = 1.0
+    different: int = 0
+
+    def charged(self) -> tuple[tuple[Event, int], ...]:
+        """Return the events and how often each is charged."""
+        many = ((PureDP(0.01 * (1 + i * 1e-6), self.relation), 1) for i in range(self.different))
+        return (*self.events, *many)
+
+    def at_constants(self, constants: Constants) -> Iterator[HistoryRecipe]:
+        """Yield this with one field at a constant."""
+        relation = self.relation
+        small, gaussian = PureDP(0.01, relation), Gaussian(20.0, relation)
+        for count in constants.whole(2, 10**6):
+            yield attrs.evolve(self, events=((small, count),))
+            yield attrs.evolve(self, events=((gaussian, count),))
+        for epsilon in constants.near(1e-6, 50):
+            for make in _EVENTS:
+                yield attrs.evolve(self, events=((make(epsilon, relation), 1),))
+        for rate in constants.near(1e-6, 1):
+            for event in (gaussian, PureDP(1.0, relation)):
+                yield attrs.evolve(self, events=((PoissonSampled(rate, event), 3),))
+        for delta in constants.near(1e-15, 0.9):
+            yield attrs.evolve(self, events=((gaussian, 2), (small, 2)), delta=delta)
+
+    def varied(self, rng: np.random.Generator, constants: Constants, variants: int) -> HistoryRecipe:  # noqa: PLR0911 - one case for each field
+        """Return this with one event more or less, or another count, relation, delta or epsilon."""
+        match int(rng.integers(9)):
+            case 0 | 1 | 2:
+                return self._longer(rng, constants)
+            case 3 if self.events:
+                i = int(rng.integers(len(self.events)))
+                n = int(constants.pick(rng, 1, 10**6, (1, 2, 10, 40, 65, 300)))
+                changed = tuple((e, n if i == j else k) for j, (e, k) in enumerate(self.events))
+                return attrs.evolve(self, events=changed)
+            case 4:
+                other = REPLACE if self.relation is ADD_REMOVE else ADD_REMOVE
+                return HistoryRecipe((), other, self.delta, self.epsilon)._longer(rng, constants)
+            case 5:
+                return attrs.evolve(self, delta=constants.pick(rng, 1e-15, 0.9, (0.0, 1e-14, 1e-6, 0.1)))
+            case 6:
+                return attrs.evolve(self, epsilon=constants.pick(rng, 1e-6, 50, (0.1, 1.0, 5.0)))
+            case 7:
+                return attrs.evolve(self, events=self.events[1:])._longer(rng, constants)
+            case _:
+                return self._longer(rng, constants)._longer(rng, constants)
+
+    def _longer(self, rng: np.random.Generator, constants: Constants) -> HistoryRecipe:
+        size = constants.pick(rng, 1e-6, 20, (0.001, 0.01, 0.05, 0.3, 1.0, 3.0, 10.0))
+        event: Event = _one(rng, _EVENTS)(size, self.relation)
+        if rng.random() < 0.35:
+            event = PoissonSampled(constants.pick(rng, 1e-6, 1, (0.01, 0.05, 0.1, 0.3, 0.5, 0.9)), event)
+        if rng.random() < 0.15:
+            event = InSequence((event, event)) if rng.random() < 0.5 else Repeated(event, 3)
+        return attrs.evolve(self, events=(*self.events[-4:], (event, 1 + int(rng.integers(2)))))
+
+
+_EVENTS: tuple[Callable[[float, Neighboring], Event], ...] = (
+    lambda size, relation: Laplace(1 / size, relation),
+    lambda size, relation: Gaussian(max(1 / size, 0.05), relation),
+    ExponentialMechanism,
+    PermuteAndFlip,
+    PureDP,
+    lambda size, relation: ApproxDP(size, min(size * 1e-3, 0.1), relation),
+)
+
+
+def _of_every_kind(relation: Neighboring) -> tuple[tuple[Event, int], ...]:
+    return tuple((make(0.05 * (i + 1), relation), i + 1) for i, make in enumerate(_EVENTS))
+
+
+HISTORIES: tuple[HistoryRecipe, ...] = tuple(
+    HistoryRecipe(events, relation, different=different)
+    for relation in Neighboring
+    for events, different in (
+        (((PureDP(0.1, relation), 1),), 0),
+        (_of_every_kind(relation), 0),
+        *(((one,), 0) for one in _of_every_kind(relation)),
+        *(
+            (tuple(pair), 0)
+            for pair in zip(_of_every_kind(relation), _of_every_kind(relation)[1:], strict=False)
+        ),
+        (((PoissonSampled(0.2, PureDP(1.0, relation)), 3),), 0),
+        (((PoissonSampled(0.2, Gaussian(2.0, relation)), 3),), 0),
+        (((PoissonSampled(0.2, Laplace(2.0, relation)), 1), (Gaussian(2.0, relation), 2)), 0),
+        ((), 1001),
+    )
+)
