@@ -60,7 +60,7 @@ def execute(
 ) -> None:
     """Print the plan; run it unless this is a dry run; exit with 3 if it is refused.
 
-    Where the plan warns, a person at a terminal is asked whether to go on, unless ``anyway``. ``sign`` is
+    Where waste is foretold, a person at a terminal is asked whether to go on, unless ``anyway``. ``sign`` is
     where the key is that signs what is written, and ``afterwards`` is called with it before it is shown.
     """
     with agreed:
@@ -72,7 +72,7 @@ def execute(
         _show_agreed(agreed, paid_by, format=format, dry_run=records is None)
         if records is None or files.release is None:
             return
-        if agreed.plan.warnings and not anyway:
+        if agreed.plan.waste and not anyway:
             _ask_whether_to_go_on(agreed.plan)
         signer = None if sign is None else keys("--sign").SigningKey.read(sign)
         release = _released(agreed.plan, records, files.release, seed=seed, paid_by=paid_by, signer=signer)
@@ -97,12 +97,13 @@ def execute(
 
 
 def _ask_whether_to_go_on(plan: Plan) -> None:
-    """Raise ``LikelyWasted`` unless a person says that a plan with warnings is to be run."""
+    """Raise ``LikelyWasted`` unless a person says that a plan is to be run of which parts foretell waste."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise LikelyWasted(
-            f"the plan warns: {'; '.join(plan.warnings)}. Nothing is spent. Give --anyway to run it as it is"
+            f"the budget is likely to be wasted: {'; '.join(plan.waste)}. Nothing is spent. Give --anyway to "
+            "run it as it is"
         )
-    if not typer.confirm("The plan warns. Spend the budget anyway?", err=True):
+    if not typer.confirm("Parts foretell that the budget is wasted. Spend it anyway?", err=True):
         raise LikelyWasted("nothing is spent")
 
 

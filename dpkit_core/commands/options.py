@@ -87,8 +87,8 @@ AnywayOption = Annotated[
     bool,
     typer.Option(
         "--anyway",
-        help="Run even if the plan warns, for instance that the budget would be wasted. Else a person at a "
-        "terminal is asked, and any other run stops before anything is spent.",
+        help="Run even if the plan warns that the budget is likely to be wasted. Else a person at a terminal "
+        "is asked, and any other run stops before anything is spent.",
     ),
 ]
 SeedOption = Annotated[

@@ -106,9 +106,13 @@ class Plan:
                 f"{regressor} uses no features, so the selection takes {100 * self.select_share:.3g}% of the "
                 "budget from it and gives it nothing; leave scorer and selector out"
             )
+        return (*found, *self.waste)
+
+    @property
+    def waste(self) -> tuple[str, ...]:
+        """Those warnings by which the budget is likely to be wasted, as parts foretell."""
         warned = (forecast.warning(self.schema.size) for forecast in self.forecasts)
-        found += [warning for warning in warned if warning is not None]
-        return tuple(found)
+        return tuple(warning for warning in warned if warning is not None)
 
     @property
     def forecasts(self) -> tuple[StageForecast, ...]:

@@ -45,27 +45,32 @@ def test_a_release_is_printed_written_and_verifiable(dpkit, folder):
     assert "wrote release.json" in result.stderr
 
 
-WASTED = ("--epsilon", "5000", "--delta", "1e-6")
+@pytest.fixture
+def wasted(folder):
+    """Return a composition that needs some thousand records, on forty."""
+    (folder / "few.toml").write_text("records_about = 40\n" + (folder / "facts.toml").read_text())
+    return ("compose", "diamonds.csv", "--schema", "few.toml", "--regressor", "winsorized_least_squares")
 
 
-def test_a_plan_that_warns_stops_before_anything_is_spent(dpkit, folder):
-    wasted = ("compose", "diamonds.csv", "--schema", "facts.toml", *FULL, *WASTED)
+def test_a_run_that_is_foretold_to_be_wasted_stops_before_anything_is_spent(dpkit, folder, wasted):
     result = dpkit(*wasted)
     assert result.exit_code == 2
-    assert "Nothing is spent. Give --anyway to run it as it is" in " ".join(result.stderr.split())
+    said = " ".join(result.stderr.split())
+    assert "dpkit: the budget is likely to be wasted: " in said
+    assert "Nothing is spent. Give --anyway to run it as it is" in said
     assert not (folder / "release.json").exists()
-    assert dpkit(*wasted, "--dry-run").exit_code == 0
-    assert dpkit(*wasted, "--save", "plan.toml", "--anyway").exit_code == 0
+    assert dpkit(*wasted, "--dry-run", "--save", "plan.toml").exit_code == 0
+    assert dpkit(*wasted, "--anyway").exit_code in {0, 3}
     assert dpkit("run", "plan.toml", "diamonds.csv", "-o", "again.json").exit_code == 2
-    assert dpkit("run", "plan.toml", "diamonds.csv", "-o", "again.json", "--anyway").exit_code == 0
+    assert dpkit("run", "plan.toml", "diamonds.csv", "-o", "again.json", "--anyway").exit_code in {0, 3}
+    assert (folder / "again.json").exists()
 
 
-@pytest.mark.parametrize(("answer", "code"), [("n", 2), ("y", 0)])
-def test_at_a_terminal_a_plan_that_warns_is_asked_about(folder, answer, code):
+@pytest.mark.parametrize(("answer", "codes"), [("n", {2}), ("y", {0, 3})])
+def test_at_a_terminal_a_run_that_is_foretold_to_be_wasted_is_asked_about(folder, wasted, answer, codes):
     outer, inner = os.openpty()
     program = Path(sys.executable).parent / "dpkit"
-    asked = ("compose", "diamonds.csv", "--schema", "facts.toml", "--regressor", "mean", *WASTED)
-    with subprocess.Popen([program, *asked], stdin=inner, stdout=subprocess.DEVNULL, stderr=inner) as run:
+    with subprocess.Popen([program, *wasted], stdin=inner, stdout=subprocess.DEVNULL, stderr=inner) as run:
         os.close(inner)
         os.write(outer, f"{answer}\n".encode())
         said = b""
@@ -73,9 +78,9 @@ def test_at_a_terminal_a_plan_that_warns_is_asked_about(folder, answer, code):
             while some := os.read(outer, 2**16):
                 said += some
     os.close(outer)
-    assert run.returncode == code
-    assert b"Spend the budget anyway?" in said
-    assert (folder / "release.json").exists() == (code == 0)
+    assert run.returncode in codes
+    assert b"Spend it anyway?" in said
+    assert (folder / "release.json").exists() == (answer == "y")
 
 
 def test_json_is_the_release_and_nothing_else_is_on_standard_output(dpkit, folder):

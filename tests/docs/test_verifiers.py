@@ -125,6 +125,13 @@ def walk(document, step=1, first=0):
         for path, value in places(document["certificate"]["events"], ("certificate", "events"))
         if (path[-1] == "epsilon" and value < 1e-9) or (path[-1] == "noise_multiplier" and value > 1e3)
     }
+    # Of noise on a sample, the precision counts by the square of the rate.
+    negligible |= {
+        f"certificate/events/{n}/event/noise_multiplier"
+        for n, event in enumerate(document["certificate"]["events"])
+        if event["type"] == "PoissonSampled"
+        and event["event"].get("noise_multiplier", 0) > 250 * event["rate"]
+    }
     for what in confirmed:
         path = what.rpartition(": ")[0]
         told = any(kind.fullmatch(path) for kind in kinds) or path in negligible

@@ -22,6 +22,7 @@ from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import UnsupportedEvent
+from dpkit_core.mechanisms.calibration import total
 from dpkit_core.mechanisms.picks import fixed_scores
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
@@ -163,14 +164,25 @@ class ReferenceSelector:
     def plan(self, request: SelectionRequest, /) -> StagePlan:
         """Return one event for each pick."""
         epsilon = request.budget.epsilon / sum(request.picks)
-        rounds = zip(request.rounds, request.picks, strict=True)
-        events = [Repeated(_pick(epsilon, round_), count) for round_, count in rounds]
-        return StagePlan(events, settings=epsilon)
+        events = _picks(request, epsilon)
+        epsilon /= _excess(request, events)
+        return StagePlan(_picks(request, epsilon), settings=epsilon)
 
     def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> tuple[int, ...]:
         """Return what the meter picks."""
         event = _pick(plan.settings_as(float), scores.round)
         return meter.select(scores, scores.round.picks or 0, event=event)
+
+
+def _picks(request: SelectionRequest, epsilon: float) -> list[Event]:
+    rounds = zip(request.rounds, request.picks, strict=True)
+    return [Repeated(_pick(epsilon, round_), count) for round_, count in rounds]
+
+
+def _excess(request: SelectionRequest | Request, events: list[Event]) -> float:
+    """Return how many times the budget pure events cost, as they do where a person has several records."""
+    cost = total(events, request.accountant, request.budget.delta) / request.budget.epsilon
+    return cost if 1 + 2**-20 < cost < math.inf else 1.0
 
 
 def _pick(epsilon: float, round_: Round) -> ExponentialMechanism:
@@ -190,6 +202,8 @@ class ReferenceRegressor:
         """Return the one event of the sum."""
         moves = _times(request.neighboring)
         event = Laplace(1 / request.budget.epsilon, request.neighboring, sensitivity=moves, shape=())
+        most = event.noise_multiplier * _excess(request, [event])
+        event = attrs.evolve(event, noise_multiplier=most)
         return StagePlan([event], event)
 
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> LinearModel:

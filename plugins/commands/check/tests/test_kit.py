@@ -169,7 +169,7 @@ def test_a_release_with_noise_scaled_by_the_data_fails():
 
 @pytest.mark.slow
 def test_an_expected_failure_must_fail_and_progress_is_told_before_each_check():
-    expected, other, _ = FORGETFUL
+    expected, other, *_ = FORGETFUL
     told = []
     report = run_checks(
         Forgetful,
