@@ -503,7 +503,8 @@ def check_total(certificate):
     require(known and home in ("", own_home(name)), f"this program does not know accountant {name} of {home}")
     orders = options.get("orders", ORDERS)
     require(set(options) <= (set() if name in ("basic", "tight") else {"orders"}), "unknown options")
-    require(orders and all(number_in(a, 1.01, 4096) for a in orders), "the orders are not from 1.01 to 4096")
+    listed = isinstance(orders, list | tuple) and orders and all(number_in(a, 1.01, 4096) for a in orders)
+    require(listed, "the orders are not from 1.01 to 4096")
     if certificate["epsilon"] is None:
         return
     sampled = [e for event in certificate["events"] for e in walk(event) if e["type"] == "PoissonSampled"]

@@ -145,6 +145,13 @@ def test_all_agree_on_a_sample_of_single_edits(documents):
     assert sum(tried) > 50
 
 
+def test_all_refuse_orders_that_are_no_list(documents):
+    document = documents["events"]
+    last = len(document["certificate"]["parts"]) - 1
+    for orders in (True, 8.0, "8", {"8": 8}, []):
+        assert agree(put(document, ("certificate", "parts", last, "options", "orders"), orders)) == REFUSED
+
+
 def test_all_refuse_a_whole_number_that_no_float_is(documents):
     document = documents["table"]
     assert agree(put(document, ("certificate", "budget", "epsilon"), 2**53)) == CONFIRMED

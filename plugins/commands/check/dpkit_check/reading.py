@@ -353,7 +353,6 @@ def _excused(site: Site) -> bool:
     return any(UNREACHABLE in line and line.split(UNREACHABLE)[1].strip() for line in lines)
 
 
-@functools.lru_cache(maxsize=64)
 def _lines(file: str) -> tuple[str, ...]:
     return tuple((_source(file) or "").splitlines()) or ("",)
 
@@ -383,8 +382,8 @@ def _small(value: Any) -> Operand:
             return None
 
 
-@functools.lru_cache(maxsize=128)
 def _source(file: str) -> str | None:
+    # Not remembered: a part that is edited between two checks would be run as it was.
     try:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

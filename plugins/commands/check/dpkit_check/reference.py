@@ -9,6 +9,7 @@ delta(epsilon) <= delta_0 + Gaussian delta(epsilon - epsilon_0).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
@@ -22,7 +23,6 @@ from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import UnsupportedEvent
-from dpkit_core.mechanisms.calibration import total
 from dpkit_core.mechanisms.picks import fixed_scores
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
@@ -181,7 +181,8 @@ def _picks(request: SelectionRequest, epsilon: float) -> list[Event]:
 
 def _excess(request: SelectionRequest | Request, events: list[Event]) -> float:
     """Return how many times the budget pure events cost, as they do where a person has several records."""
-    cost = total(events, request.accountant, request.budget.delta) / request.budget.epsilon
+    charged = functools.reduce(lambda spent, event: spent.compose(event), events, request.accountant)
+    cost = charged.epsilon(request.budget.delta) / request.budget.epsilon
     return cost if 1 + 2**-20 < cost < math.inf else 1.0
 
 

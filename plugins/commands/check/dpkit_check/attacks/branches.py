@@ -101,7 +101,7 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
                 try:
                     reached = law(variants, world, tried)
                 except CheckFailed as failure:
-                    failure.args = (f"{failure}\nworld {tried}: {_told(world)}",)
+                    failure.args = (f"world {tried}{_told(world)}: {failure}",)
                     failure.samples = tried
                     raise
                 if reached is not None:
@@ -115,10 +115,11 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
 
 
 def _told(world: Any) -> str:
-    """Return a recipe in words: the fields in which it is unlike the plainest."""
+    """Return a recipe in words, in brackets: the fields in which it is unlike the plainest."""
     plain = type(world)()
     fields = attrs.asdict(world, recurse=False)
-    return ", ".join(f"{name} = {value!r}" for name, value in fields.items() if value != getattr(plain, name))
+    unlike = [f"{name} = {value!r}" for name, value in fields.items() if value != getattr(plain, name)]
+    return f" ({', '.join(unlike)})" if unlike else ""
 
 
 def _by_words(make: Factory[Any], constants: Constants) -> list[Factory[Any]]:
