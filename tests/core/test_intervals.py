@@ -65,7 +65,7 @@ def test_the_covariance_of_the_noise_is_the_one_that_is_derived():
 
 
 # Noise alone, both about equal, sampling alone.
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "deviation"), [(2000, 25.0), (1000, 7.0), (1000, 0.1)])
 def test_between_93_and_98_of_100_intervals_hold_the_truth(n, deviation):
     rng, held, wide = np.random.default_rng(2), [], []

@@ -133,7 +133,7 @@ def require_shown(block: Block, output: str) -> None:
 @pytest.mark.parametrize("page", AUTHORS, ids=lambda page: page.stem)
 def test_pages_for_authors_run_on_a_machine_of_their_own(page: Path, tmp_path: Path) -> None:
     machine, folder = tmp_path / "machine", tmp_path / "folder"
-    venv.create(machine, with_pip=True)
+    venv.create(machine)
     folder.mkdir()
     env = environment(machine / "bin") | {
         "CLONE": str(ROOT),
@@ -141,7 +141,7 @@ def test_pages_for_authors_run_on_a_machine_of_their_own(page: Path, tmp_path: P
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
     # What is to be fetched comes first, by uv, from its cache; the commands of the page install dpkit.
-    wanted = ["-r", str(ROOT / "pyproject.toml"), "--extra", "testing", *AUTHORS[page]]
+    wanted = ["pip", "-r", str(ROOT / "pyproject.toml"), "--extra", "testing", *AUTHORS[page]]
     fetched = subprocess.run(
         ["uv", "pip", "install", "-q", "--python", machine / "bin/python", *wanted], check=False
     )

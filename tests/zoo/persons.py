@@ -36,7 +36,7 @@ class CopiesInTwoSets(Sorted):
         return super().inside(data, side) | (repeats(data) > 2)
 
 
-@lie("events_of_a_sequence_are_steps", "default")
+@lie("events_of_a_sequence_are_steps", "slow")
 class PairByPair(Occupied):
     """Noise and a leak of new values, which hold pair by pair, are told as two steps."""
 

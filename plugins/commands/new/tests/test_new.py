@@ -1,6 +1,7 @@
 """What ``dpkit new`` writes is correct, complete, and of the shape of the plugins that come with dpkit.
 
-That it also installs, lists, composes and passes its own tests elsewhere is for ``test_wheels.py``.
+That it also keeps its promises, installs, lists, composes and passes its own tests elsewhere is for
+``test_wheels.py``.
 """
 
 import importlib
@@ -15,7 +16,6 @@ from typing import Any
 
 import pytest
 from arguments import assert_argued
-from dpkit_check import run_checks
 from dpkit_command_new.checkout import register
 from dpkit_command_new.leftovers import leftovers
 from dpkit_command_new.scaffold import Blueprint, write
@@ -98,17 +98,6 @@ def test_new_code_and_its_tests_are_completely_typed(made: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "role",
-    ["accountant", *(pytest.param(r, marks=pytest.mark.slow) for r in ("scorer", "selector", "regressor"))],
-)
-def test_a_new_part_keeps_its_promises(role: str, part: type[Any]) -> None:
-    report = run_checks(part)
-    assert report.ok, report.to_document()
-    assert report.kind == role
 
 
 @each_role
