@@ -84,3 +84,16 @@ def test_the_canonical_lipschitz_mechanism(benchmark, d, k):
 )
 def test_ten_of_a_hundred_thousand(benchmark, selector):
     run(benchmark, selector, 10**5, 10, gumbel_seconds)
+
+
+def test_ten_of_ten_million_by_noise_for_all(benchmark):
+    run(benchmark, OneshotLaplaceSelector(), 10**7, 10, gumbel_seconds)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [PeelSelector(), PermuteAndFlipSelector(), OneshotLaplaceSelector()],
+    ids=["peel", "permute_and_flip", "oneshot_laplace"],
+)
+def test_fifty_of_a_hundred_thousand(benchmark, selector):
+    run(benchmark, selector, 10**5, 50, gumbel_seconds)

@@ -10,6 +10,7 @@ import numpy as np
 from dpkit_core import StagePlan, calibrate_events
 from dpkit_core.errors import Unsuitable
 from dpkit_core.privacy.events import (
+    Apart,
     Disjoint,
     ExponentialMechanism,
     Gaussian,
@@ -85,6 +86,14 @@ class SetsShareTheCost(Curves):
             return curve
         n = event.parts
         return RenyiCurve(ORDERS, curve.divergences / n, curve.pure / n, curve.leaked / n)
+
+
+@lie("never_below_the_exact_law", "default")
+class FirstSideAccountant(Curves):
+    """Sides that share no record cost what the first of them costs."""
+
+    def read(self, event):
+        return event.events[0] if isinstance(event, Apart) else event
 
 
 @lie("never_below_the_exact_law")

@@ -6,7 +6,7 @@ import numpy as np
 
 from dpkit_core import LinearModel
 from zoo.rows import lie
-from zoo.twins import GaussianLines, Groups, Gumbels, Lines, Peel, Products, table
+from zoo.twins import GaussianLines, Groups, Gumbels, HeldOut, Lines, Peel, Products, table
 
 # Of records, of which one that leaves moves all behind it
 
@@ -121,6 +121,22 @@ class SeasonalMeanRegressor(Groups):
 
     def group(self, data):
         return np.arange(data.records) % 4
+
+
+@lie("draws_are_covered")
+class EveryTenthHeldOut(HeldOut):
+    """Every tenth record, as they come, is held out, charged as apart from the others."""
+
+    def held_out(self, data):
+        return np.arange(data.records) % 10 == 9
+
+
+@lie("draws_are_covered", "default")
+class ScoredOnFitted(HeldOut):
+    """The mean is of all records, also of those that are said to be held out."""
+
+    def fitted(self, out):
+        return np.ones_like(out)
 
 
 # Of picks

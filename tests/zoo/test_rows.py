@@ -7,7 +7,7 @@ import importlib
 import json
 
 import pytest
-from dpkit_check import kind_of, run_checks
+from dpkit_check import checks_for, kind_of, run_checks
 
 from zoo.rows import CLOSED, HONEST, LIES, lie, verdicts
 
@@ -27,6 +27,8 @@ FOUND = [pytest.param(row, marks=MARKS[row.effort], id=row.name) for row in LIES
 #: an outcome of chance 0.004 tells; public coins that decide an order, where the law over both is right; a
 #: sparse vector whose noise does not grow with the picks, whose sets tell in far tails.
 MISSED = [row for row in LIES if not row.found_by]
+
+BEHIND_CONSTANTS = [row for row in LIES if row.part.__module__ == "zoo.branches"]
 
 #: Checks whose witnesses are tables or scores, with which the failure is seen again.
 WITH_TABLES = {
@@ -75,6 +77,16 @@ def test_the_attack_finds_the_lie(row):
         again = checked(row.part, [check], {check: json.loads(json.dumps(found.scene))})
         assert not again.ok, again.statement
         assert again.results[0].scene == found.scene
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", BEHIND_CONSTANTS, ids=lambda row: row.name)
+def test_a_lie_behind_a_constant_is_found_by_the_reading_attack_alone(row):
+    kind = kind_of(row.part)
+    others = [check.name for check in checks_for(kind) if check.name != row.found_by]
+    assert len(others) == len(checks_for(kind)) - 1
+    report = checked(row.part, others)
+    assert report.ok, [(r.check, r.detail) for r in report.results if r.status == "failed"]
 
 
 @pytest.mark.exhaustive

@@ -48,6 +48,7 @@ from dpkit_core.privacy.composition import (
     unpaired,
 )
 from dpkit_core.privacy.events import (
+    Apart,
     ApproxDP,
     Disjoint,
     Event,
@@ -979,6 +980,32 @@ class Groups(Means):
     def group(self, data: Dataset) -> Any:
         """Return the group of each record."""
         return hashed(np.column_stack([data.X, data.y])) % 4
+
+
+@honest
+class HeldOut(Means):
+    """A mean, and that of a tenth of the records, which a hash of their values holds out."""
+
+    def plan(self, request: Request, /) -> StagePlan:
+        """Return the release of both sides, which share no record."""
+        require_target(request.schema)
+        require_added(request.neighboring)
+        return planned(request, Gaussian, 1.0, (2,), around=lambda noise: Apart((noise, noise)))
+
+    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Any:
+        """Return a constant, moved to between both means."""
+        v, noise = scaled(data.y, data.target_bounds), plan.settings_as(Noise)
+        out = self.held_out(data)
+        means = [ratio(noise.draw(meter, halves(v[side]))) for side in (self.fitted(out), out)]
+        return constant(data, means[0] / 2 + means[1] / 2)
+
+    def held_out(self, data: Dataset) -> Any:
+        """Return which records are held out."""
+        return hashed(np.column_stack([data.X, data.y])) % 10 == 0
+
+    def fitted(self, out: Any) -> Any:
+        """Return which records are fitted to."""
+        return ~out
 
 
 def hashed(rows: Matrix) -> Any:

@@ -237,6 +237,9 @@ def _print(report: Report) -> None:
     if report.reach.unreached:
         print()
         render.lines(["Not attacked:", *(f"  {place}" for place in report.reach.unreached)])
+    if report.reach.not_read:
+        print()
+        render.lines(["Not read:", *(f"  {function}" for function in report.reach.not_read)])
     failed = [result for result in report.results if result.status == "failed"]
     for result in failed:
         print(f"\n{result.check} failed: {result.detail}\n")

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from dpkit_core.errors import MissingDependency, UnsupportedEvent, install
 from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.composition import union
 from dpkit_core.privacy.events import (
+    Apart,
     ApproxDP,
     Disjoint,
     Event,
@@ -79,6 +81,9 @@ def to_dp_accounting(event: Event) -> DpEvent:  # noqa: PLR0911 - one line for e
             return dp.SelfComposedDpEvent(to_dp_accounting(event.event), event.charged)
         case Disjoint():
             return to_dp_accounting(event.event)
+        case Apart():
+            spent = [(to_dp_accounting(inner), count) for inner, count in union(event.events)]
+            return dp.ComposedDpEvent([dp.SelfComposedDpEvent(inner, count) for inner, count in spent])
         case Sequence():
             return dp.ComposedDpEvent([to_dp_accounting(inner) for inner in event.events])
         case NonPrivate():

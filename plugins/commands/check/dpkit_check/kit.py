@@ -160,7 +160,7 @@ class Report:
     @property
     def strict(self) -> bool:
         """Whether nothing failed, and no code of the part was left without an attack."""
-        return self.ok and not self.reach.unreached
+        return self.ok and not (self.reach.unreached or self.reach.not_read)
 
     def count(self, status: Status) -> int:
         """Return how many checks ended so."""
@@ -182,6 +182,7 @@ class Report:
         options = ", ".join(f"{name} = {value!r}" for name, value in self.options.items())
         skipped = [result.detail for result in self.results if result.status == "skipped"]
         not_run = skipped.count(NOT_RUN)
+        unread, (core, cores) = len(self.reach.not_read), self.reach.core
         unclaimed = sum(reason.startswith(UNCLAIMED) for reason in skipped)
         sentences = [
             f"{number_of(len(self.results), 'check')} of kind {self.kind} ({effort} effort, seed "
@@ -193,7 +194,9 @@ class Report:
             *([f"{unclaimed} of the skipped had no private plan to attack."] * bool(unclaimed)),
             f"{number_of(len(self.reach.unreached), 'place')} of the code not attacked: "
             f"{self.reach.blocks[0]} of {self.reach.blocks[1]} blocks and {self.reach.sides[0]} of "
-            f"{self.reach.sides[1]} sides of conditions were reached.",
+            f"{self.reach.sides[1]} sides of conditions were reached"
+            f"{f', and {core} of {cores} blocks of the mechanisms that it calls' if cores else ''}.",
+            *([f"{number_of(unread, 'function')} could not be read."] * bool(unread)),
             f"A correct part fails such a run with probability at most {FALSE_ALARM:g}.",
             LIMITS,
         ]

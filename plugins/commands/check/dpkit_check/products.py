@@ -18,6 +18,7 @@ import scipy
 
 from dpkit_core.arrays import Floats
 from dpkit_core.privacy.events import (
+    Apart,
     ApproxDP,
     Disjoint,
     Event,
@@ -153,6 +154,8 @@ def law_of(event: Event) -> Product:  # noqa: PLR0911, PLR0912 - one case for ea
             return product_of(event.inner)
         case Disjoint():
             return law_of(event.event)  # the record is in the first of the sets
+        case Apart():
+            return law_of(event.events[0])  # and here on the first side
         case Filtered():
             return law_of(event.event).times(event.charged)
         case Gaussian() | NonSphericalGaussian():

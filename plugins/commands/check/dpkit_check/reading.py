@@ -18,10 +18,10 @@ import operator
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import attrs
 import numpy as np
@@ -67,6 +67,8 @@ class Site:
         The source of the condition; of a block, the one in front of it.
     owners
         Name and first line of each function around it.
+    core
+        Whether it belongs to dpkit's own mechanisms, which the part calls.
     sides
         Those that were seen: True and False.
     operands
@@ -79,6 +81,7 @@ class Site:
     way: Way
     text: str
     owners: tuple[tuple[str, int], ...]
+    core: bool = False
     sides: set[bool] = attrs.field(factory=set)
     operands: deque[tuple[Operand, Operand]] = attrs.field(factory=lambda: deque(maxlen=6))
     least: float = math.inf
@@ -133,13 +136,17 @@ class Reach:
         Reached, and in all: blocks of statements, and sides of conditions.
     unreached
         What was not.
+    core
+        Blocks of dpkit's own mechanisms that the part calls: reached, and in all. They lead the search.
     not_read
-        Functions without a source that can be rewritten, such as compiled ones.
+        Functions that are not watched, with the reason: they are compiled, or their file was edited after
+        they were imported, so that it tells of other code than what runs.
     """
 
     blocks: tuple[int, int] = (0, 0)
     sides: tuple[int, int] = (0, 0)
     unreached: tuple[Unreached, ...] = ()
+    core: tuple[int, int] = (0, 0)
     not_read: tuple[str, ...] = ()
 
 
@@ -153,6 +160,8 @@ class Watch:
     """
 
     _numbers = itertools.count()
+    #: The code with which each function that is watched just now was imported.
+    _imported: ClassVar[dict[types.FunctionType, types.CodeType]] = {}
 
     def __init__(self, functions: Iterable[types.FunctionType]) -> None:
         self.sites: list[Site] = []
@@ -161,42 +170,70 @@ class Watch:
         self._depth = 0
         self._codes: list[tuple[types.FunctionType, types.CodeType, types.CodeType]] = []
         self._trees: list[ast.AST] = []
+        self._first: list[types.FunctionType] = []
+        self._unread: list[types.FunctionType] = []
+        self._lines: dict[Path, tuple[str, ...]] = {}
         not_read: list[str] = []
         by_file: dict[str, list[types.FunctionType]] = {}
         for function in functions:
-            by_file.setdefault(function.__code__.co_filename, []).append(function)
+            by_file.setdefault(_imported(function).co_filename, []).append(function)
         for file, those in by_file.items():
-            source = _source(file)
-            read = {} if source is None else self._rewritten(Path(file), source, those)
-            for function in those:
-                code, new = function.__code__, read.get(_key(function.__code__))
-                if new is None or new.co_freevars != code.co_freevars:
-                    not_read.append(function.__qualname__)
-                else:
-                    self._codes.append((function, code, new))
-        self.not_read = tuple(not_read)
+            for function, reason in self._read(Path(file), those):
+                if _is_core(function):
+                    continue
+                self._unread.append(function)
+                not_read.append(f"{function.__qualname__}: {reason}")
+        self.not_read = tuple(sorted(not_read))
         self.hits = bytearray(len(self.sites))
 
-    def _rewritten(
-        self, file: Path, source: str, functions: Iterable[types.FunctionType]
-    ) -> dict[tuple[str, int], types.CodeType]:
-        """Return name and first line of each function -> its code with hooks; keep the sites watched."""
-        tree = ast.parse(source)
+    def _read(
+        self, file: Path, functions: Sequence[types.FunctionType]
+    ) -> Iterator[tuple[types.FunctionType, str]]:
+        """Keep the functions of a file with their code with hooks; yield those that cannot be, and why."""
+        source = _source(str(file))
+        try:
+            tree = ast.parse(source or "")
+        except SyntaxError:
+            source = None
+        if source is None:
+            yield from ((function, f"{file.name} cannot be read") for function in functions)
+            return
+        self._lines[file] = tuple(source.splitlines()) or ("",)
         rewriter = _Rewriter(self, file, source, self._tag)
-        new = compile(ast.fix_missing_locations(rewriter.visit(tree)), str(file), "exec", dont_inherit=True)
-        wanted = {_key(function.__code__) for function in functions}
-        rewriter.keep(wanted)
-        found = {_key(code): code for code in _codes_in(new)}
-        self._trees += [
-            node
-            for node in ast.walk(ast.parse(source))
-            if isinstance(node, ast.FunctionDef) and any(_starts(node) == line for _, line in wanted)
-        ]
-        return found
+        # The same flags as those of an import, so that code of the same source is the same.
+        compiled = functools.partial(compile, filename=str(file), mode="exec", dont_inherit=True)
+        plain = _by_key(compiled(source))
+        new = _by_key(compiled(ast.fix_missing_locations(rewriter.visit(tree))))
+        read: set[tuple[str, int]] = set()
+        for function in functions:
+            code = _imported(function)
+            key = _key(code)
+            written, rewritten = plain.get(key, []), new.get(key, [])
+            places = [i for i, one in enumerate(written) if _same_code(one, code)]
+            if key in rewriter.compiled:
+                if not self._excused(file, key[1]):
+                    yield function, "it is compiled"
+            elif not places:
+                yield function, f"{file.name} is not what was imported"
+            elif len(written) != len(rewritten):
+                yield function, "others of its name stand in its line"
+            else:
+                self._codes.append((function, function.__code__, rewritten[places[0]]))
+                read.add(key)
+        core = any(_is_core(function) for function in functions)
+        rewriter.keep(read, core=core)
+        if not core:  # constants of the mechanisms are those of all parts
+            self._trees += [
+                node
+                for node in ast.walk(ast.parse(source))
+                if isinstance(node, ast.FunctionDef) and any(_starts(node) == line for _, line in read)
+            ]
 
     def __enter__(self) -> Self:
         if not self._depth:
             setattr(builtins, self._tag, self)
+            self._first = [f for f, _, _ in self._codes if f not in Watch._imported]
+            Watch._imported.update((f, f.__code__) for f in self._first)
             for function, _, new in self._codes:
                 function.__code__ = new
         self._depth += 1
@@ -207,6 +244,8 @@ class Watch:
         if not self._depth:
             for function, old, _ in self._codes:
                 function.__code__ = old
+            for function in self._first:
+                del Watch._imported[function]
             delattr(builtins, self._tag)
 
     def _see(self, site: Site, side: bool) -> None:
@@ -273,12 +312,14 @@ class Watch:
         for number, site in enumerate(self.sites):
             if self.hits[number]:
                 site.sides.add(True)
-        blocks = [site for site in self.sites if site.way == "block"]
-        ways = [site for site in self.sites if site.way in {"truth", "compare", "text"}]
+        blocks = [site for site in self.sites if site.way == "block" and not site.core]
+        core = [site for site in self.sites if site.way == "block" and site.core]
+        ways = [site for site in self.sites if site.way in {"truth", "compare", "text"} and not site.core]
         return Reach(
             (sum(map(len, (site.sides for site in blocks))), len(blocks)),
             (sum(len(site.sides) for site in ways), 2 * len(ways)),
             tuple(self._unreached()),
+            (sum(bool(site.sides) for site in core), len(core)),
             self.not_read,
         )
 
@@ -287,12 +328,14 @@ class Watch:
         conditions = {(site.file, site.line, site.text): site for site in self.sites if site.way != "block"}
         dark: dict[Path, list[tuple[int, int]]] = {}
         for site in self.sites:
-            if site.way != "block" or site.sides:
+            if site.core or site.way != "block" or site.sides:
                 continue
             if any(begin <= site.line and site.end <= end for begin, end in dark.get(site.file, ())):
                 continue
             dark.setdefault(site.file, []).append((site.line, site.end))
-            if _excused(site):
+            # A function says it where its definition begins, too.
+            first = site.owners[-1][1] if not site.text else site.line
+            if any(self._excused(site.file, line) for line in range(first, site.line + 1)):
                 continue
             before = [
                 one
@@ -305,17 +348,27 @@ class Watch:
             )
         for site in self.sites:
             lit = not any(b <= site.line <= e for b, e in dark.get(site.file, ()))
-            if site.way in {"compare", "text", "truth"} and len(site.sides) == 1 and lit:
+            if site.way in {"compare", "text", "truth"} and len(site.sides) == 1 and lit and not site.core:
                 # A statement has blocks, which tell; what is left is inside of a line.
                 following = any(
                     b.way == "block" and b.file == site.file and 0 < b.line - site.line <= _NEAR
                     and site.text in b.text and not b.sides for b in self.sites
                 )  # fmt: skip
-                if following or _excused(site) or not _inline(site):
+                if following or self._excused(site.file, site.line) or not self._inline(site):
                     continue
                 always = next(iter(site.sides))
                 needs = f"not ({site.text})" if always else site.text
                 yield Unreached(str(site.file), site.line, site.line, needs, _seen(site))
+
+    def _inline(self, site: Site) -> bool:
+        """Return whether a condition is not that of a statement with a block of its own."""
+        line = self._lines[site.file][site.line - 1].strip()
+        return not line.startswith(("if ", "elif ", "while ", "assert ", "case "))
+
+    def _excused(self, file: Path, line: int) -> bool:
+        """Return whether a line, or the one before it, says why the kit cannot reach it."""
+        lines = self._lines[file][max(0, line - 2) : line]
+        return any(UNREACHABLE in line and line.split(UNREACHABLE)[1].strip() for line in lines)
 
     def constants(self) -> tuple[tuple[float, ...], tuple[str, ...]]:
         """Return the numbers and the words of the code watched, and of the constants that it names."""
@@ -323,11 +376,15 @@ class Watch:
         words: set[str] = set()
         for tree in self._trees:
             _mine(tree, numbers, words)
+        for function in self._unread:
+            code = _imported(function)
+            for one in (code, *_codes_in(code)):
+                _keep(one.co_consts, numbers, words)
         for function, _, _ in self._codes:
             owner = sys.modules.get(function.__module__)
             if owner is None or function.__module__.startswith("dpkit_core"):
                 continue
-            for name in function.__code__.co_names:
+            for name in _imported(function).co_names:
                 _keep(getattr(owner, name, None), numbers, words)
             for value in function.__defaults__ or ():
                 _keep(value, numbers, words)
@@ -340,21 +397,6 @@ _NEAR = 8
 
 def _sides(truths: Any) -> set[bool]:
     return ({True} if truths.any() else set()) | (set() if truths.all() else {False})
-
-
-def _inline(site: Site) -> bool:
-    """Return whether a condition is not that of a statement with a block of its own."""
-    line = _lines(str(site.file))[site.line - 1].strip()
-    return not line.startswith(("if ", "elif ", "while ", "assert ", "case "))
-
-
-def _excused(site: Site) -> bool:
-    lines = _lines(str(site.file))[max(0, site.line - 2) : site.line]
-    return any(UNREACHABLE in line and line.split(UNREACHABLE)[1].strip() for line in lines)
-
-
-def _lines(file: str) -> tuple[str, ...]:
-    return tuple((_source(file) or "").splitlines()) or ("",)
 
 
 def _seen(site: Site) -> str:
@@ -392,6 +434,55 @@ def _source(file: str) -> str | None:
 
 def _key(code: types.CodeType) -> tuple[str, int]:
     return code.co_qualname, code.co_firstlineno
+
+
+def _imported(function: types.FunctionType) -> types.CodeType:
+    """Return the code with which a function was imported, also while another watch has exchanged it."""
+    return Watch._imported.get(function, function.__code__)
+
+
+def _by_key(code: types.CodeType) -> dict[tuple[str, int], list[types.CodeType]]:
+    """Return name and first line -> the codes inside of one that have them: several for lambdas of a line."""
+    found: dict[tuple[str, int], list[types.CodeType]] = {}
+    for one in _codes_in(code):
+        found.setdefault(_key(one), []).append(one)
+    return found
+
+
+def _same_code(one: types.CodeType, other: types.CodeType) -> bool:
+    """Return whether two codes do the same.
+
+    Not ``==``, which looks at caches that a run fills on Python 3.11, and at the names of files.
+    """
+    same = all(
+        getattr(one, name) == getattr(other, name)
+        for name in (
+            "co_name",
+            "co_code",
+            "co_names",
+            "co_varnames",
+            "co_freevars",
+            "co_cellvars",
+            "co_flags",
+        )
+    )
+    return (
+        same
+        and len(one.co_consts) == len(other.co_consts)
+        and all(map(_same_constant, one.co_consts, other.co_consts))
+    )
+
+
+def _same_constant(one: Any, other: Any) -> bool:
+    match one, other:
+        case types.CodeType(), types.CodeType():
+            return _same_code(one, other)
+        case tuple(), tuple():
+            return len(one) == len(other) and all(map(_same_constant, one, other))
+        case frozenset(), frozenset():
+            return one == other
+        case _:  # 1, 1.0 and True are equal, and 0.0 is -0.0
+            return type(one) is type(other) and repr(one) == repr(other)
 
 
 def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -445,9 +536,25 @@ def _keep(value: Any, numbers: set[float], words: set[str]) -> None:
                 _keep(one, numbers, words)
 
 
+#: Code of the core that does the work of parts, and that of accountants: their calculations.
+_MECHANISMS = ("dpkit_core.mechanisms",)
+_CALCULATIONS = (
+    "dpkit_core.privacy.accounts",
+    "dpkit_core.privacy.composition",
+    "dpkit_core.privacy.divergence_filters",
+    "dpkit_core.privacy.filters",
+    "dpkit_core.privacy.pairs",
+    "dpkit_core.privacy.profiles",
+    "dpkit_core.privacy.renyi",
+    "dpkit_core.privacy.tight",
+)
+
+
 def watched(cls: type[Any]) -> Watch:
-    """Return a watch of the code of a part: what its class names in its own package."""
+    """Return a watch of the code of a part: what its class names in its own package, and core mechanisms."""
     home = cls.__module__.partition(".")[0]
+    core = _CALCULATIONS if callable(getattr(cls, "compose", None)) else _MECHANISMS
+    homes = (home, *core) if home != "dpkit_core" else (home,)
     functions: dict[int, types.FunctionType] = {}
     done: set[int] = set()
     waiting: list[Any] = [cls]
@@ -457,30 +564,36 @@ def watched(cls: type[Any]) -> Watch:
             continue
         done.add(id(thing))
         if isinstance(thing, type):
-            waiting += [base for base in thing.__mro__[1:] if _at_home(base, home)]
+            waiting += [base for base in thing.__mro__[1:] if _at_home(base, homes)]
             for member in vars(thing).values():
                 waiting += _functions(member)
-        elif isinstance(thing, types.FunctionType) and _at_home(thing, home) and _written(thing):
+        elif isinstance(thing, types.FunctionType) and _at_home(thing, homes) and _written(thing):
             functions[id(thing)] = thing
             for value in _named(thing):
                 if isinstance(value, types.ModuleType):
-                    if value.__name__.partition(".")[0] == home:
-                        others = (getattr(value, other, None) for other in thing.__code__.co_names)
-                        waiting += [other for other in others if _at_home(other, home)]
-                elif _at_home(value, home):
+                    if _within(value.__name__, homes):
+                        others = (getattr(value, other, None) for other in _imported(thing).co_names)
+                        waiting += [other for other in others if _at_home(other, homes)]
+                elif _at_home(value, homes):
                     waiting += [value] if isinstance(value, type) else _functions(value)
     return Watch(functions.values())
+
+
+def _is_core(function: types.FunctionType) -> bool:
+    return _within(function.__module__, (*_MECHANISMS, *_CALCULATIONS))
 
 
 def _written(function: types.FunctionType) -> bool:
     """Return whether a function stands in the file of its module: others were made for it, as by attrs."""
     module = sys.modules.get(function.__module__)
-    return getattr(module, "__file__", None) == function.__code__.co_filename
+    return getattr(module, "__file__", None) == _imported(function).co_filename
 
 
 def _named(function: types.FunctionType) -> Iterator[Any]:
     """Yield the globals and the enclosed variables that the code of a function names, inner ones too."""
-    names = {name for code in (function.__code__, *_codes_in(function.__code__)) for name in code.co_names}
+    names = {
+        name for code in (_imported(function), *_codes_in(_imported(function))) for name in code.co_names
+    }
     for name in sorted(names):
         if name in function.__globals__:
             yield function.__globals__[name]
@@ -489,8 +602,12 @@ def _named(function: types.FunctionType) -> Iterator[Any]:
             yield cell.cell_contents
 
 
-def _at_home(thing: Any, home: str) -> bool:
-    return str(getattr(thing, "__module__", "")).partition(".")[0] == home
+def _at_home(thing: Any, homes: Sequence[str]) -> bool:
+    return _within(str(getattr(thing, "__module__", "")), homes)
+
+
+def _within(module: str, homes: Sequence[str]) -> bool:
+    return any(module == home or module.startswith(f"{home}.") for home in homes)
 
 
 def _functions(member: Any) -> list[types.FunctionType]:
@@ -520,12 +637,14 @@ class _Rewriter(ast.NodeTransformer):
         self.watch, self.file, self.tag = watch, file, tag
         self.lines = source.encode().split(b"\n")
         self.names: list[str] = []
+        self.compiled: set[tuple[str, int]] = set()
         self.owners: list[tuple[str, int]] = []
         self.first = len(watch.sites)
 
-    def keep(self, wanted: set[tuple[str, int]]) -> None:
+    def keep(self, wanted: set[tuple[str, int]], *, core: bool) -> None:
         """Forget what belongs to no function that is watched: it stays in its place, and wants nothing."""
         for site in self.watch.sites[self.first :]:
+            site.core = core
             if not wanted.intersection(site.owners):
                 site.way = "cap"  # counted nowhere
                 site.text = ""
@@ -559,6 +678,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_FunctionDef(self, node: Any) -> ast.AST:
         """Mark the body; compiled functions are left alone."""
         if any("jit" in ast.dump(decorator) for decorator in node.decorator_list):
+            self.compiled.add((".".join([*self.names, node.name]), _starts(node)))
             return node
         self.names.append(node.name)
         self.owners.append((".".join(self.names), _starts(node)))
@@ -593,8 +713,11 @@ class _Rewriter(ast.NodeTransformer):
     def test(self, node: ast.expr) -> ast.expr:
         """Return a condition with a hook, unless its parts have theirs."""
         text = self.source(node)
+        if isinstance(node, ast.BoolOp):
+            node.values = [self.test(value) for value in node.values]
+            return node
         visited: ast.expr = self.visit(node)
-        own = isinstance(node, ast.BoolOp | ast.Compare) or (
+        own = isinstance(node, ast.Compare) or (
             isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
         )
         own |= isinstance(node, ast.Call) and _tests_text(node)
@@ -654,8 +777,9 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        """Watch every part."""
-        node.values = [self.test(value) for value in node.values]
+        """Watch every part but the last, which is no condition, such as the default in ``a or b``."""
+        *before, last = node.values
+        node.values = [*map(self.test, before), self.visit(last)]
         return node
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:

@@ -18,6 +18,7 @@ from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
+    CANDIDATE_LIMIT,
     ApproxDP,
     Event,
     ExponentialMechanism,
@@ -34,8 +35,20 @@ Bounds: TypeAlias = tuple[float, float] | None
 
 ADD_REMOVE, REPLACE = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
 
-#: Most records of a table, columns and rounds: constants above these are tried as values only.
-RECORDS, COLUMNS, ROUNDS = 4100, 150, 14
+#: Most records of a table, columns, scores and rounds: with more, a part is asked for its plan alone.
+RECORDS, COLUMNS, SCORED, ROUNDS = 4100, 150, 400, 14
+
+#: More than any part takes.
+COUNTLESS = 2**40
+
+#: A target of two categories, instead of bounds.
+CATEGORY = "category"
+
+#: A target of three categories, which parts see as 1, 2 and 3.
+CLASSES = "classes"
+
+_CATEGORIES = {CATEGORY: ("no", "yes"), CLASSES: ("1", "2", "3")}
+_VALUES = {CATEGORY: (0.0, 1.0), CLASSES: (1.0, 3.0)}
 
 
 @attrs.frozen
@@ -97,7 +110,7 @@ class TableRecipe:
     columns
         Name, kind and facts of each: bounds, or categories.
     target
-        Its bounds, if it has any.
+        Its bounds, if it has any; or ``category`` or ``classes``.
     records
         Of the smaller table.
     known
@@ -114,6 +127,8 @@ class TableRecipe:
         By how many scales the noise of each answer is moved.
     variant
         Which value of an option.
+    form
+        In which the part is given them, if it takes it.
     """
 
     columns: tuple[tuple[str, str, Any], ...] = (
@@ -121,7 +136,7 @@ class TableRecipe:
         ("b", "numeric", (0.0, 10.0)),
         ("c", "numeric", (2.0, 3.0)),
     )
-    target: Bounds = (0.0, 5.0)
+    target: Bounds | str = (0.0, 5.0)
     relation: Neighboring = ADD_REMOVE
     records: int = 12
     known: bool = False
@@ -134,6 +149,7 @@ class TableRecipe:
     selected: tuple[int, ...] = ()
     pushed: tuple[float, ...] = ()
     variant: int = 0
+    form: str = "dense"
 
     def schema(self) -> Schema:
         """Return what is public about the tables."""
@@ -145,9 +161,13 @@ class TableRecipe:
                 columns.append(Column(name, kind))
             else:
                 columns.append(Column(name, kind, lower=facts[0], upper=facts[1]))
-        target = (
-            Column("y") if self.target is None else Column("y", lower=self.target[0], upper=self.target[1])
-        )
+        match self.target:
+            case None:
+                target = Column("y")
+            case str():
+                target = Column("y", "categorical", categories=_CATEGORIES[self.target])
+            case low, high:
+                target = Column("y", lower=low, upper=high)
         known = self.records if self.known and self.relation is REPLACE else None
         return Schema(tuple(columns), target, self.relation, records=known)
 
@@ -159,16 +179,20 @@ class TableRecipe:
         table = np.array([population.record(rng) for _ in range(min(n, 64))])
         table = table if n == len(table) else table[rng.integers(len(table), size=n)]
         numbers = [j for j, f in enumerate(schema.features) if f.category is None]
-        bounds = {j: schema.features[j].bounds or UNIT for j in numbers} | {-1: self.target or UNIT}
+        target = _VALUES[self.target] if isinstance(self.target, str) else self.target or UNIT
+        bounds = {j: schema.features[j].bounds or UNIT for j in numbers} | {-1: target}
         self._structure(rng, table, bounds, population.corners())
+        if isinstance(self.target, str):
+            table[:, -1] = np.rint(np.clip(table[:, -1], *target))
+        chosen = [*([_one(rng, numbers)] if numbers else []), -1]
         for value in self.values:
-            column = _one(rng, [*numbers, -1])
-            table[rng.random(n) < _one(rng, (0.3, 2 / n)), column] = value
+            for column in chosen:
+                table[rng.random(n) < _one(rng, (0.3, 2 / n)), column] = value
         row = {"first": 0, "last": n - 1}.get(self.place, int(rng.integers(n)))
         corners = population.corners()
         other = _one(rng, corners) if rng.random() < 0.5 else population.record(rng)
         if self.values and rng.random() < 0.7:
-            table[row, _one(rng, [*numbers, -1])] = self.values[0]
+            table[row, _one(rng, chosen)] = self.values[0]
         elif self.structure not in {"rising", "falling"} and rng.random() < 0.7:
             table[row] = _one(rng, corners)
         return Pair(table, row, other.copy() if replace else None)
@@ -217,6 +241,8 @@ class TableRecipe:
         for records in constants.whole(1, RECORDS):
             yield attrs.evolve(self, records=records, seed=records)
             yield attrs.evolve(self, records=records, structure="corner", seed=records)
+        for records in (*constants.whole(RECORDS + 1, COUNTLESS), COUNTLESS):
+            yield attrs.evolve(self, records=records, relation=REPLACE, known=True)
         for columns in constants.whole(1, COLUMNS):
             yield attrs.evolve(self, columns=_box(columns))
         for epsilon in constants.near(1e-4, 1e3):
@@ -239,7 +265,7 @@ class TableRecipe:
 
     def varied(self, rng: np.random.Generator, constants: Constants, variants: int) -> TableRecipe:  # noqa: PLR0911, PLR0912 - one case for each field
         """Return this with one field changed."""
-        match int(rng.integers(17)):
+        match int(rng.integers(18)):
             case 0 | 1:
                 few = (1, 2, 3, 5, 8, 9, 17, 30, 40, 64, 100, 130, 400, 1000)
                 return attrs.evolve(self, records=int(constants.pick(rng, 1, RECORDS, few)), known=False)
@@ -263,7 +289,10 @@ class TableRecipe:
                 value = constants.pick(rng, -1e9, 1e9, (0.0, 1.0, 1e3, 1 - 2**-53, 2 + 2**-40))
                 return attrs.evolve(self, values=(value,), seed=int(rng.integers(10**6)))
             case 10:
-                tried = (None, (0.0, 5.0), UNIT, (0.0, 20.0), (1.0, 3.0), (0.0, 1.0), (-1000.0, 1000.0))
+                tried = (
+                    *(None, CATEGORY, CLASSES, (0.0, 5.0), UNIT, (0.0, 20.0), (1.0, 3.0), (0.0, 1.0)),
+                    (-1000.0, 1000.0),
+                )
                 return attrs.evolve(self, target=_one(rng, tried))
             case 11:
                 return self._other_column(rng, constants)
@@ -278,6 +307,8 @@ class TableRecipe:
             case 15:
                 tried_pushes = ((), (12.0,), (-12.0,), (3.0,), (0.0, 12.0), (-3.0, 12.0))
                 return attrs.evolve(self, pushed=_one(rng, tried_pushes))
+            case 16:
+                return attrs.evolve(self, form=_one(rng, ("dense", "sparse", "by columns", "streamed")))
             case _:
                 return attrs.evolve(self, variant=int(rng.integers(variants)))
 
@@ -324,6 +355,26 @@ TABLES: tuple[TableRecipe, ...] = (
     TableRecipe(structure="balanced", records=8),
     TableRecipe(columns=_box(8), selected=(0, 1, 2)),
     TableRecipe(columns=_box(9), selected=(7, 3, 2, 1, 0, 5)),
+    TableRecipe(target=CATEGORY),
+    TableRecipe(form="sparse"),
+    TableRecipe(form="by columns"),
+    TableRecipe(form="streamed"),
+    TableRecipe(columns=_box(24), records=40),
+    TableRecipe(epsilon=1e-7, delta=1e-12),
+    TableRecipe(structure="all equal", records=30),
+)
+
+#: With which each word is tried that an option lists: it may choose another method.
+METHODS: tuple[TableRecipe, ...] = tuple(
+    attrs.evolve(recipe, records=40)
+    for recipe in (
+        *TABLES[:2],
+        TableRecipe(target=CATEGORY),
+        TableRecipe(target=CLASSES),
+        TableRecipe(form="sparse"),
+        TableRecipe(target=UNIT),
+        TableRecipe(target=None),
+    )
 )
 
 
@@ -382,7 +433,10 @@ class ScoresRecipe:
 
     def at_constants(self, constants: Constants) -> Iterator[ScoresRecipe]:
         """Yield this with one field at a constant."""
-        for features in constants.whole(1, 400):
+        for features in (*constants.whole(SCORED + 1, CANDIDATE_LIMIT), CANDIDATE_LIMIT):
+            yield attrs.evolve(self, features=features)
+            yield attrs.evolve(self, features=features, picks=(20,))
+        for features in constants.whole(1, SCORED):
             yield attrs.evolve(self, features=features, picks=(min(2, features),))
         for picks in constants.whole(1, ROUNDS):
             yield attrs.evolve(self, features=picks + 2, picks=(picks,))
@@ -399,7 +453,7 @@ class ScoresRecipe:
         """Return this with one field changed."""
         match int(rng.integers(11)):
             case 0:
-                count = int(constants.pick(rng, 1, 400, (1, 2, 3, 6, 12, 40, 120)))
+                count = int(constants.pick(rng, 1, SCORED, (1, 2, 3, 6, 12, 40, 120)))
                 return attrs.evolve(self, features=max(count, sum(self.picks)))
             case 1 | 2:
                 k = int(constants.pick(rng, 1, ROUNDS, (1, 2, 3, 5, 7, 12)))
@@ -442,6 +496,9 @@ SCORES: tuple[ScoresRecipe, ...] = (
     ScoresRecipe(epsilon=60.0),
     ScoresRecipe(epsilon=60.0, picks=(1,) * 5),
     ScoresRecipe(moves=((100.0, 150.0),)),
+    ScoresRecipe(epsilon=1e-7),
+    ScoresRecipe(epsilon=1e-15, delta=0.0),
+    ScoresRecipe(epsilon=1e-14, delta=1e-13),
 )
 
 
@@ -467,7 +524,7 @@ class HistoryRecipe:
         for count in constants.whole(2, 10**6):
             yield attrs.evolve(self, events=((small, count),))
             yield attrs.evolve(self, events=((gaussian, count),))
-        for epsilon in constants.near(1e-6, 50):
+        for epsilon in constants.near(1e-15, 50):
             for make in _EVENTS:
                 yield attrs.evolve(self, events=((make(epsilon, relation), 1),))
         for rate in constants.near(1e-6, 1):
@@ -510,7 +567,7 @@ class HistoryRecipe:
 
 _EVENTS: tuple[Callable[[float, Neighboring], Event], ...] = (
     lambda size, relation: Laplace(1 / size, relation),
-    lambda size, relation: Gaussian(max(1 / size, 0.05), relation),
+    lambda size, relation: Gaussian(max(1 / size, 0.005), relation),
     ExponentialMechanism,
     PermuteAndFlip,
     PureDP,
@@ -522,20 +579,24 @@ def _of_every_kind(relation: Neighboring) -> tuple[tuple[Event, int], ...]:
     return tuple((make(0.05 * (i + 1), relation), i + 1) for i, make in enumerate(_EVENTS))
 
 
-HISTORIES: tuple[HistoryRecipe, ...] = tuple(
-    HistoryRecipe(events, relation, different=different)
-    for relation in Neighboring
-    for events, different in (
-        (((PureDP(0.1, relation), 1),), 0),
-        (_of_every_kind(relation), 0),
-        *(((one,), 0) for one in _of_every_kind(relation)),
-        *(
-            (tuple(pair), 0)
-            for pair in zip(_of_every_kind(relation), _of_every_kind(relation)[1:], strict=False)
-        ),
-        (((PoissonSampled(0.2, PureDP(1.0, relation)), 3),), 0),
-        (((PoissonSampled(0.2, Gaussian(2.0, relation)), 3),), 0),
-        (((PoissonSampled(0.2, Laplace(2.0, relation)), 1), (Gaussian(2.0, relation), 2)), 0),
-        ((), 1001),
-    )
+HISTORIES: tuple[HistoryRecipe, ...] = (
+    HistoryRecipe(((ApproxDP(1e-18, 1e-6, ADD_REMOVE), 3),)),
+    HistoryRecipe(((Gaussian(0.005, ADD_REMOVE), 3),)),
+    *(
+        HistoryRecipe(events, relation, different=different)
+        for relation in Neighboring
+        for events, different in (
+            (((PureDP(0.1, relation), 1),), 0),
+            (_of_every_kind(relation), 0),
+            *(((one,), 0) for one in _of_every_kind(relation)),
+            *(
+                (tuple(pair), 0)
+                for pair in zip(_of_every_kind(relation), _of_every_kind(relation)[1:], strict=False)
+            ),
+            (((PoissonSampled(0.2, PureDP(1.0, relation)), 3),), 0),
+            (((PoissonSampled(0.2, Gaussian(2.0, relation)), 3),), 0),
+            (((PoissonSampled(0.2, Laplace(2.0, relation)), 1), (Gaussian(2.0, relation), 2)), 0),
+            ((), 1001),
+        )
+    ),
 )

@@ -30,19 +30,19 @@ def worlds(
     variants: int,
     most: int,
 ) -> Iterator[W]:
-    """Yield at most ``most`` worlds: the starts, those at constants, and variations of what reached more.
+    """Yield the starts, and ``most`` worlds besides: those at constants, and variations of what reached more.
 
     The caller runs each world before it asks for the next, under the watch.
     """
     begun = list(starts)
     at_constants = [other for start in begun[:2] for other in start.at_constants(constants)]
-    # A long table of constants leaves half of the budget to the variations.
-    room = max(0, most // 2 - len(begun))
+    # A long table of constants leaves a quarter of the budget to the variations.
+    room = 3 * most // 4
     if len(at_constants) > room:
         at_constants = [at_constants[i] for i in sorted(rng.permutation(len(at_constants))[:room])]
     waiting = deque([*begun, *at_constants])
     kept: list[W] = []
-    for _ in range(most):
+    for _ in range(len(begun) + most):
         if waiting:
             world = waiting.popleft()
         else:

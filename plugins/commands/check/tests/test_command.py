@@ -246,3 +246,35 @@ def test_an_option_is_set_and_said(dpkit, folder):
     unknown = dpkit("check", "optional.py", "--set", "faktor=0.5")
     assert unknown.exit_code == 2
     assert "it has factor" in " ".join(unknown.stderr.split())
+
+
+GUARDED = """def prepare(self, data, plan, meter, /):
+        if data.records < 0:REASON
+            raise ValueError("no table has fewer than no records")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("reason", "options", "code"),
+    [
+        ("", [], 0),
+        ("", ["--strict"], 2),
+        ("  # kit: unreachable,", ["--strict"], 2),
+        ("  # kit: unreachable, sizes are never negative", ["--strict"], 0),
+    ],
+)
+def test_strict_fails_on_code_that_is_not_attacked_unless_the_line_says_why(
+    dpkit, folder, reason, options, code
+):
+    text = PART.replace("FACTOR", "1.0").replace('        print("preparing")\n', "")
+    head = "def prepare(self, data, plan, meter, /):\n"
+    (folder / "guarded.py").write_text(text.replace(head, GUARDED.replace("REASON", reason)))
+    result = dpkit("check", "guarded.py", *options)
+    assert result.exit_code == code, result.output
+    told = " ".join(result.stdout.split())
+    excused = reason.endswith("negative")
+    assert ("Not attacked:" in told) is not excused
+    assert ("needs data.records < 0, seen" in told) is not excused
+    assert "FAILED" not in told
+    assert ("0 places of the code not attacked" in told) is excused

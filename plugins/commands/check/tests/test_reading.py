@@ -1,5 +1,8 @@
 """The code of a part is read while it runs: nothing changes but what is known of it."""
 
+import importlib.util
+import sys
+
 import attrs
 import numpy as np
 import pytest
@@ -81,6 +84,20 @@ def test_functions_get_their_own_code_back_even_after_an_exception():
     assert {name: getattr(Tower, name).__code__ for name in before} == before
 
 
+def test_a_watch_inside_of_another_reads_the_same():
+    part = Tower()
+    with watched(Tower) as outer:
+        inner = watched(Tower)
+        with inner:
+            assert part.size(30) == 12
+        assert inner.reach().not_read == ()
+        assert inner.reach().sides[1] == outer.reach().sides[1]
+        assert inner.constants() == outer.constants()
+        assert outer.reach().blocks[0] < inner.reach().blocks[0]
+        assert part.size(30) == 12
+    assert outer.reach() == inner.reach()
+
+
 def test_constants_are_those_of_the_code_and_of_the_names_that_it_loads():
     numbers, words = watched(Tower).constants()
     assert {-99.0, 7.0, 12.0, 32.0, 2.0} <= set(numbers)
@@ -102,7 +119,21 @@ def test_one_seed_gives_one_list_of_worlds_and_the_budget_counts_worlds():
         for _ in range(2)
     ]
     assert lists[0] == lists[1]
-    assert len(lists[0]) == 150
+    assert len(lists[0]) == len(TABLES) + 150
+
+
+def test_mechanisms_that_a_part_calls_are_counted_apart():
+    from dpkit_accountant_tight import TightAccountant
+    from dpkit_regressor_mean import MeanRegressor
+
+    report = run_checks(MeanRegressor, only=["check_every_branch_keeps_the_law"])
+    reached, blocks = report.reach.core
+    assert 0 < reached <= blocks
+    assert f"{reached} of {blocks} blocks of the mechanisms" in report.statement
+    assert not any("dpkit_core" in place.file for place in report.reach.unreached)
+    # Nearly all that an accountant does is done by the core.
+    tight = watched(TightAccountant).reach()
+    assert tight.core[1] > 10 * tight.blocks[1]
 
 
 def test_a_report_tells_what_was_not_attacked_and_strict_minds():
@@ -114,3 +145,103 @@ def test_a_report_tells_what_was_not_attacked_and_strict_minds():
     assert report.reach.blocks[0] < report.reach.blocks[1]
     assert "places of the code not attacked" in report.statement
     assert report.to_document()["reach"]["unreached"][0]["needs"]
+
+
+EDITED = '''
+def size(n):
+    """Return a size."""
+    return "many" if n > {limit} else "few"
+
+
+def other(n):
+    """Return another."""
+    return [n == 5 for n in range(n)], (lambda: 1), (lambda: 2)
+
+
+class Part:
+    def ask(self, n):
+        return size(n), other(n)
+'''
+
+
+@pytest.fixture
+def module(tmp_path):
+    path = tmp_path / "edited_part.py"
+    path.write_text(EDITED.format(limit=10))
+    spec = importlib.util.spec_from_file_location("edited_part", path)
+    found = importlib.util.module_from_spec(spec)
+    sys.modules["edited_part"] = found
+    spec.loader.exec_module(found)
+    yield found, path
+    del sys.modules["edited_part"]
+
+
+def test_a_file_that_is_as_it_was_imported_is_read(module):
+    found, _ = module
+    with watched(found.Part) as watch:
+        assert found.Part().ask(11)[0] == "many"
+    assert watch.reach().not_read == ()
+    assert "needs not (n > 10), seen 11" in unreached(watch)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "unread"),
+    [
+        ("n > 10", "n > 10.0", ["size"]),
+        ("n > 10", "n >= 10", ["size"]),
+        ("n == 5", "n == 6", ["other"]),
+        ("lambda: 2", "lambda: 3", ["other"]),
+        ("    return size", "    # one more line\n        return size", []),
+        ("def other", "\ndef other", ["Part.ask", "other"]),
+        ("def other", "def (", ["Part.ask", "other", "size"]),
+    ],
+)
+def test_where_the_file_is_not_what_was_imported_the_kit_says_so_and_runs_what_was(module, old, new, unread):
+    found, path = module
+    before = found.size.__code__
+    path.write_text(path.read_text().replace(old, new))
+    watch = watched(found.Part)
+    assert [told.partition(":")[0] for told in watch.reach().not_read] == unread
+    with watch:
+        assert [found.size(n) for n in (10, 11)] == ["few", "many"]  # what was imported, not what is there
+        assert (found.size.__code__ is before) is ("size" in unread)
+    assert 10 in watch.constants()[0]
+
+
+COMPILED = """
+def njit(f):
+    return f
+
+
+@njit
+def size(n):
+    return n
+
+
+@njit  # kit: unreachable, it is compiled
+def other(n):
+    return n
+
+
+class Part:
+    def ask(self, n):
+        return size(n), other(n)
+"""
+
+
+def test_what_is_compiled_is_said_unless_the_line_says_why(module):
+    found, path = module
+    path.write_text(COMPILED)
+    found.__spec__.loader.exec_module(found)
+    assert watched(found.Part).reach().not_read == ("size: it is compiled",)
+
+
+@pytest.mark.parametrize(("reason", "told"), [("", True), ("no table is so large", False)])
+def test_a_line_that_cannot_be_reached_says_why(module, reason, told):
+    found, path = module
+    guard = f"    if n > 99:  # kit: unreachable, {reason}\n            raise ValueError\n        return size"
+    path.write_text(EDITED.format(limit=10).replace("    return size", guard))
+    found.__spec__.loader.exec_module(found)
+    with watched(found.Part) as watch:
+        found.Part().ask(1)
+    assert any("n > 99" in line for line in unreached(watch)) is told

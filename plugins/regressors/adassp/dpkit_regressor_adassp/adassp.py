@@ -91,6 +91,7 @@ class AdasspRegressor:
     api: ClassVar[int] = 3
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
     most_records: ClassVar[int] = MOST_RECORDS
+    additive: ClassVar[bool] = True
     proof: ClassVar[str] = "dpkit_regressor_adassp.adassp, dpkit_core.mechanisms.moments"
     reference: ClassVar[str] = (
         "Wang 2018, Revisiting Differentially Private Linear Regression, Algorithm 2, arXiv:1803.02596"

@@ -153,6 +153,7 @@ class BoostedTreesRegressor:
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
     most_records: ClassVar[int] = MOST_RECORDS
     takes_classes: ClassVar[bool] = True
+    additive: ClassVar[bool] = True
     proof: ClassVar[str] = (
         "dpkit_regressor_boosted_trees.boosted_trees, dpkit_core.mechanisms.cells, "
         "dpkit_core.mechanisms.moments; Dong, Roth and Su 2022, Theorem 4"

@@ -74,6 +74,7 @@ def gain_range(neighboring: Neighboring) -> float:
     >>> gain_range(Neighboring.REPLACE_ONE) / gain_range(Neighboring.ADD_OR_REMOVE_ONE)
     2.0
     """
+    # kit: unreachable, planned for add-remove alone
     return (4.0 if neighboring is Neighboring.ADD_OR_REMOVE_ONE else 8.0) * (1 + MARGIN)
 
 
@@ -171,5 +172,6 @@ def _term(sums: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], ridge: flo
         shares * shares,
         counts + ridge,
         out=np.zeros(sums.shape),
+        # kit: unreachable, the ridge is above 0
         where=np.broadcast_to(counts + ridge > 0, sums.shape),
     )

@@ -278,6 +278,7 @@ class FrankWolfeRegressor:
         if self.calibration != "proved":
             return self._baseline(request)
         if 2 * (request.k + 1) > CANDIDATE_LIMIT:
+            # kit: unreachable, tables of the kit have fewer columns
             raise Unsuitable(
                 f"{request.k} columns have more than 2^24 vertices, the most that selections are proved for; "
                 "drop some"
@@ -296,6 +297,7 @@ class FrankWolfeRegressor:
         budget, scale = request.budget, 0.0
         if self.calibration == "published":
             if not budget.delta:
+                # kit: unreachable, this calibration claims no privacy
                 raise Unsuitable("calibration = published has no noise at delta 0; give a delta")
             scale = 2 * math.sqrt(8 * self.rounds * math.log(1 / budget.delta)) / budget.epsilon
         step = NonPrivate(NOT_PRIVATE[self.calibration], request.neighboring)
@@ -404,6 +406,7 @@ class FrankWolfeRegressor:
 
     def _unit(self, facts: Iterates, w: Vector) -> float:
         """Return the unit of the scores: the sensitivity of the gradient, or 1 as published."""
+        # kit: unreachable, this calibration claims no privacy
         return 1.0 if self.calibration == "published" else facts.reach(float(np.abs(w).sum()))
 
     def _descent(self, columns: ScaledColumns, target: Fences) -> Descent:
@@ -415,12 +418,14 @@ class FrankWolfeRegressor:
     def _vertex(self, scores: Scores, settings: FrankWolfeSettings, meter: Meter) -> int:
         """Return a vertex, numbered +e_1, ..., +e_p, -e_1, ..., -e_p."""
         if isinstance(settings.vertex, NonPrivate):
+            # kit: unreachable, this calibration claims no privacy
             with meter.custom(settings.vertex, proof="none", arithmetic=WITHOUT_PRIVACY) as sampler:
                 return self._baseline_vertex(scores, settings.scale, sampler)
         (vertex,) = meter.select(scores, 1, event=settings.vertex, constant_work=self.constant_work)
         return vertex
 
     @staticmethod
+    # kit: unreachable, this calibration claims no privacy
     def _baseline_vertex(scores: Scores, scale: float, sampler: Sampler) -> int:
         values = scores.values
         if scale:
@@ -432,6 +437,7 @@ class FrankWolfeRegressor:
     ) -> tuple[list[Fences], Fences]:
         """Return the fences of the features, and of the target."""
         if isinstance(settings.vertex, NonPrivate):
+            # kit: unreachable, this calibration claims no privacy
             return _fences_of_data(data)
         return table_fences(
             meter,
@@ -462,6 +468,7 @@ def _linear(
     )
 
 
+# kit: unreachable, this calibration claims no privacy
 def _fences_of_data(data: AnyDataset) -> tuple[list[Fences], Fences]:
     """Return fences at public bounds, else at the smallest and largest value, for baselines only."""
     features = [
@@ -472,6 +479,7 @@ def _fences_of_data(data: AnyDataset) -> tuple[list[Fences], Fences]:
     return features, Fences.between(*bounds) if bounds else _enclosing(data.select(()).dense().y)
 
 
+# kit: unreachable, this calibration claims no privacy
 def _enclosing(values: Matrix) -> Fences:
     return Fences.between(float(values.min()), float(values.max()))
 
@@ -662,6 +670,7 @@ class GramDescent:
         if self.whole is not None:
             return self.whole[j]
         if j not in self.visited:
+            # kit: unreachable, tables of the kit have fewer columns
             of = functools.partial(_gram_column, j=j, offsets=self.columns.offsets)
             self.visited[j] = self.columns.total(of, self.b.shape)
         return self.visited[j]
@@ -681,6 +690,7 @@ class GramDescent:
             return
         self.c = -self.b
         for j in np.flatnonzero(w):
+            # kit: unreachable, tables of the kit have fewer columns
             self.c = self.c + w[j] * self.column(int(j))
 
     def iterate(self, facts: Iterates, step: int, w: Vector) -> Iterate:
@@ -707,6 +717,7 @@ class GramDescent:
         """The sum of x_j^2 for each column."""
         if self._squares is None:
             if self.whole is None:
+                # kit: unreachable, tables of the kit have fewer columns
                 of = functools.partial(_squares, offsets=self.columns.offsets)
                 self._squares = self.columns.total(of, self.b.shape)
             else:
@@ -735,6 +746,7 @@ def _gram(block: AnyBlock, offsets: Vector) -> Matrix:
     return gram
 
 
+# kit: unreachable, tables of the kit have fewer columns
 def _gram_column(block: AnyBlock, j: int, offsets: Vector) -> Vector:
     if j == offsets.size:
         return _transposed(block, np.full(len(block), float(UNITS)), offsets)
@@ -742,6 +754,7 @@ def _gram_column(block: AnyBlock, j: int, offsets: Vector) -> Vector:
     return _transposed(block, column + offsets[j], offsets)
 
 
+# kit: unreachable, tables of the kit have fewer columns
 def _squares(block: AnyBlock, offsets: Vector) -> Vector:
     if isinstance(block, Block):
         squares = np.square(block.X).sum(axis=0)

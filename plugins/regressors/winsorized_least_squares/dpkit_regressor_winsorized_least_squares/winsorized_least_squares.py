@@ -268,6 +268,7 @@ class WinsorizedSettings:
     @property
     def gradient_noise(self) -> float:
         """Deviation of the noise in an entry of a gradient, in units of the clip; 0 without refits."""
+        # kit: unreachable, asked for only where there are refits
         return (self.refit_multiplier or 0.0) * gradient_sensitivity(self.neighboring)
 
     @property
@@ -453,6 +454,7 @@ class Scale:
         """Return the model of a line, intercept and slopes, found from a noisy matrix of such rows."""
         target, unit = self.target, self.target.width / LABEL_WEIGHT
         # The matrix is released, so it may be kept with what was computed from it.
+        # kit: unreachable, tables of the kit have fewer columns
         kept = len(self.fences) <= NoisyMoments.MOST_FEATURES
         upper = noisy[np.triu_indices(len(noisy))]
         moments = NoisyMoments(upper, deviation, self.weight, target.center, unit)
@@ -464,6 +466,7 @@ class Scale:
             unit * (self.weight * line[1:]),
             target.center + unit * float(line[0]),
             target.interval,
+            # kit: unreachable, tables of the kit have fewer columns
             moments if kept else None,
         )
 
@@ -540,6 +543,7 @@ def shrunk_covariances(noisy: Matrix, deviation: float) -> tuple[Matrix, float]:
     about = np.diag(noisy) - level
 
     def kept(energy: float, dimensions: float) -> float:
+        # kit: unreachable, of noise, which is not all 0
         return max(0.0, 1 - dimensions * deviation**2 / energy) if energy else 0.0
 
     left = kept(float(np.square(beside).sum()), k * (k - 1) / 2)
@@ -558,6 +562,7 @@ def stands_out(moments: Matrix, deviation: float) -> bool:
 
 def _shrinkage(estimate: Vector, variance: float) -> float:
     length = float(estimate @ estimate)
+    # kit: unreachable, of noise, which is not all 0
     return max(0.0, 1 - estimate.size * variance / length) if length else 0.0
 
 
@@ -691,6 +696,7 @@ class Line:
         """
         explained = self.explained()
         expected = noise**2 * float(self.weights.sum())
+        # kit: unreachable, of noise, which is not all 0
         trust = max(0.0, 1 - expected / explained) if explained else 0.0
         return attrs.evolve(self, slopes=trust * self.slopes).line
 

@@ -179,6 +179,7 @@ class _Inversions:
         self._rows, self._length, self._padded = rows, length, radix**passes
         self._bits = (radix - 1).bit_length()
         size = rows * self._padded
+        # kit: unreachable, tables of the kit are smaller
         key = np.int32 if (length + 1) << self._bits < 2**31 else np.int64
         # The padding is above every rank and comes last, so it takes part in no inversion.
         self._values = np.full((rows, self._padded), length << self._bits, dtype=key)

@@ -214,6 +214,7 @@ class ScreeningScorer:
         if not isinstance(facts, Iterates):
             raise Unsuitable("these are scores of the iterates of a regressor, such as frank_wolfe")
         if self.calibration == "published":
+            # kit: unreachable, this calibration claims no privacy
             self._require_gradient(facts)
             return Sensitivity.general(1.0, facts.neighboring)
         twice = 2.0 if facts.neighboring is Neighboring.REPLACE_ONE else 1.0
@@ -283,6 +284,7 @@ class ScreeningScores:
         scorer, iterate, facts = self.scorer, self.iterate, self.iterate.facts
         scores: Vector
         if scorer.calibration == "published":
+            # kit: unreachable, this calibration claims no privacy
             scores = -printed_rule(iterate, facts.radius) / printed_sensitivity(facts.radius)
             return scores
         reach = facts.reach(iterate.length)
@@ -295,7 +297,11 @@ class ScreeningScores:
                 scores = -np.abs(iterate.gradient) / reach
             case "exact":
                 scores = -exact_rule(iterate, facts.radius) / exact_sensitivity(
-                    facts.radius, iterate.length, scorer.records_of(facts) or 0, facts.neighboring
+                    facts.radius,
+                    iterate.length,
+                    # kit: unreachable, planned with a number alone
+                    scorer.records_of(facts) or 0,
+                    facts.neighboring,
                 )
             case "components":
                 inner, square, squares = _moments(iterate)
@@ -344,6 +350,7 @@ def exact_rule(iterate: Iterate, radius: float) -> Vector:
     return radius * np.abs(iterate.gradient) + inner + lengths * math.sqrt(gap)
 
 
+# kit: unreachable, this calibration claims no privacy
 def printed_rule(iterate: Iterate, radius: float) -> Vector:
     """Return n s_j for each feature, Eq. (1) as printed: the rule for the unit ball."""
     inner, square, squares = _moments(iterate)
@@ -351,6 +358,7 @@ def printed_rule(iterate: Iterate, radius: float) -> Vector:
     return np.abs(iterate.gradient) + inner + (np.sqrt(squares) + math.sqrt(square)) * math.sqrt(gap)
 
 
+# kit: unreachable, this calibration claims no privacy
 def printed_sensitivity(radius: float) -> float:
     """Return n times the sensitivity of Theorem 1, which does not hold: 2 L + 2 L^2 + 2 L (1 + L)."""
     return 2 * radius + 2 * radius**2 + 2 * radius * (1 + radius)
@@ -396,6 +404,7 @@ def relaxed_sensitivity(radius: float, length: float, kappa: float, neighboring:
 
 def _moments(iterate: Iterate) -> tuple[float, float, Vector]:
     if iterate.inner is None or iterate.square is None or iterate.squares is None:
+        # kit: unreachable, iterates without moments were refused by `sensitivity`
         raise Unsuitable("this rule needs moments of the iterate that its regressor does not provide")
     return iterate.inner, iterate.square, iterate.squares
 

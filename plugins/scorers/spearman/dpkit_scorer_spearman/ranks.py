@@ -64,6 +64,7 @@ def products(ranks: CenteredRanks, reference: CenteredRanks) -> npt.NDArray[Any]
     records = reference.size
     rows = max(1, _LARGEST_SUM // max(1, records) ** 2)
     wide = reference.astype(np.int64)
+    # kit: unreachable, tables of the kit are smaller
     sums: npt.NDArray[Any] = np.zeros(len(ranks), dtype=np.int64 if records <= FEW_RECORDS else np.object_)
     step = max(1, _BLOCK // max(1, records))
     for start in range(0, len(ranks), step):

@@ -145,6 +145,7 @@ class CanonicalLipschitzSelector:
 
     def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the indices of the best noisy set of candidates, ascending; spends one event."""
+        # kit: unreachable, every plan has a number of picks
         event, k = self._event(plan.settings_as(float), scores.round), scores.round.picks or 0
         lazy = self.sampler == "lazy"
         if k == 1:

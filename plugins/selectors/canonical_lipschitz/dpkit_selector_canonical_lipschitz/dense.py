@@ -44,5 +44,6 @@ def _as_noise(log_z: Floats, noise: Noise) -> Floats:
     if noise == "gumbel":
         return -log_z
     # Below -37, -log(1 - e^-z) is -log z to within e^-37 / 2.
+    # kit: unreachable, drawn with probability e^-37
     far = log_z < -37
     return np.where(far, -log_z, -np.log(-np.expm1(-np.exp(np.where(far, 0.0, log_z)))))

@@ -108,6 +108,7 @@ class JointSelector:
 
     def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the drawn sequence of candidates; spends one event."""
+        # kit: unreachable, every plan has a number of picks
         event, k = _event(plan.settings_as(float), scores.round), scores.round.picks or 0
         if k == 1:
             return meter.select(scores, 1, event=event, constant_work=True)

@@ -122,9 +122,9 @@ def _occurrence(positions: Integers) -> Integers:
     >>> _occurrence(np.array([2, 0, 2, 2, 0])).tolist()
     [1, 1, 2, 3, 2]
     """
-    order = np.argsort(positions, kind="stable")
-    ordered = positions[order]
-    first = np.searchsorted(ordered, ordered)
+    # NumPy sorts whole numbers of 16 bits and fewer by their digits, ten times as fast as wider ones.
+    order = np.argsort(positions.astype(np.min_scalar_type(positions.max(initial=0))), kind="stable")
+    sizes = np.bincount(positions)
     counts = np.empty_like(positions)
-    counts[order] = np.arange(1, positions.size + 1) - first
+    counts[order] = np.arange(1, positions.size + 1) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return counts

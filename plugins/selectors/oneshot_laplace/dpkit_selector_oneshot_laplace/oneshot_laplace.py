@@ -19,6 +19,7 @@ from dpkit_core import (
     TopKSelector,
     calibrate_events,
 )
+from dpkit_core.arrays import Integers
 from dpkit_core.errors import Unsuitable
 from dpkit_core.noise.sampler import Grid, laplace_grid
 from dpkit_core.privacy.events import Event, ExponentialMechanism, PureDP, Repeated
@@ -123,6 +124,7 @@ class OneshotLaplaceSelector:
             if all(map(request.accountant.supports, _events(1.0, request, stepwise=stepwise)))
         ]
         if not settings:
+            # kit: unreachable, accountants of the kit support one of them
             raise Unsuitable(
                 f"oneshot_laplace emits PureDP or ExponentialMechanism for {request.neighboring.value}, and "
                 "the accountant supports neither; use one that does, such as basic or rdp"
@@ -149,8 +151,19 @@ class OneshotLaplaceSelector:
             candidates = sampler.permutation(np.flatnonzero(scores.candidates))
             noise = sampler.discrete_laplace(grid.scale, candidates.size)
         noisy = grid.snap(scores.values[candidates]) + noise
-        best = np.argsort(-noisy, kind="stable")[: scores.round.picks]
-        return tuple(candidates[best].tolist())
+        return tuple(candidates[_largest(noisy, scores.round.picks or 0)].tolist())
+
+
+def _largest(values: Integers, k: int) -> Integers:
+    """Return the places of the k largest values, best first, the earlier of equal ones first.
+
+    >>> _largest(np.array([3, 5, 5, 1, 3]), 3).tolist()
+    [1, 2, 0]
+    """
+    threshold = np.partition(values, values.size - k)[values.size - k]
+    # All that equal the threshold take part, so that their order alone decides among them.
+    reaching = np.flatnonzero(values >= threshold)
+    return reaching[np.argsort(-values[reaching], kind="stable")[:k]]
 
 
 def _grid(sensitivity: Sensitivity, shift: float) -> Grid:
@@ -158,6 +171,7 @@ def _grid(sensitivity: Sensitivity, shift: float) -> Grid:
 
 
 def _event(shift: float, round_: Round, *, stepwise: bool) -> Event:
+    # kit: unreachable, every plan has a number of picks
     k, sensitivity = round_.picks or 0, round_.sensitivity
     if not stepwise:
         return PureDP(k * shift, sensitivity.neighboring, proof=PROOF)

@@ -25,7 +25,7 @@ import attrs
 import numpy as np
 
 from dpkit_check.attacks.draws import share
-from dpkit_check.cases.parts import class_of, each_variant, kind_of
+from dpkit_check.cases.parts import chooses, class_of, each_variant, kind_of, two_options
 from dpkit_check.cases.plans import REFUSALS, denial, failure_allowed
 from dpkit_check.cases.regressors import RegressorCase, served
 from dpkit_check.cases.scenes import Case, judged
@@ -34,10 +34,14 @@ from dpkit_check.cases.scorers import ScorerCase
 from dpkit_check.cases.selectors import SelectorCase, planned_selection
 from dpkit_check.climb import NORMS, ROUNDING
 from dpkit_check.instrument import Transcript
+from dpkit_check.options import options_of
 from dpkit_check.products import NoLaw, Product, product_of
 from dpkit_check.reading import watched
 from dpkit_check.recipes import (
+    CLASSES,
     HISTORIES,
+    METHODS,
+    SCORED,
     SCORES,
     TABLES,
     Constants,
@@ -47,18 +51,26 @@ from dpkit_check.recipes import (
 )
 from dpkit_check.search import worlds
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
-from dpkit_check.worlds import Population
-from dpkit_core.pipeline.parts import FORMS, forms_of
+from dpkit_check.worlds import FORMS as FORMED
+from dpkit_check.worlds import Population, takes_classes
+from dpkit_core.data.dataset import SparseDataset
+from dpkit_core.data.schema import Schema
+from dpkit_core.pipeline.parts import BATCHES, FORMS, forms_of
+from dpkit_core.plugins.kinds import Forecasting, Iterating
 from dpkit_core.privacy import events
 from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.privacy.events import Event
 from dpkit_core.protocols import Accountant, Refusal
+from dpkit_core.release.kinds import rebuilt
 
 #: Worlds of a run: scores and tables that are scored are cheap, fits and exact totals are not.
-WORLDS = {"scorer": 400, "selector": 400, "regressor": 160, "accountant": 60}
+WORLDS = {"scorer": 500, "selector": 500, "regressor": 240, "accountant": 50}
 
 # Products of the laws of more events take seconds.
 _SAMPLES = 3
+
+# Some forecasts take long: they are asked for in so many worlds, and in every such one after these.
+_FORETOLD = 24
 
 # A table with more numbers costs as much as a hundred others.
 _CELLS = 150_000
@@ -84,18 +96,23 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
     watch = watched(class_of(make))
     constants = Constants(*watch.constants())
     if kind != "accountant":
-        variants = (*variants, *_by_words(make, constants))
+        variants = (*variants, *two_options(make), *_by_words(make, constants))
     rng = np.random.default_rng([trial.seed, 26])
-    begun = (
-        *starts,
-        *(attrs.evolve(starts[0], variant=v) for v in range(1, len(variants)) if kind != "accountant"),
-    )
+    begun = [*starts]
+    for v in range(1, len(variants)):
+        method = kind != "selector" and chooses(variants[v], make)
+        begun += [attrs.evolve(start, variant=v) for start in (METHODS if method else starts[:1])]
     tried = 0
     try:
         with watch:
-            found = worlds(
-                begun, watch, constants, rng, variants=len(variants), most=WORLDS[kind] * trial.effort
+            if kind != "accountant":
+                _construct(make, variants)
+            most = (
+                _affordable(make, WORLDS[kind] * trial.effort)
+                if kind == "regressor"
+                else WORLDS[kind] * trial.effort
             )
+            found = worlds(begun, watch, constants, rng, variants=len(variants), most=most)
             for world in found:
                 tried += 1
                 try:
@@ -114,6 +131,12 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
     return Evidence(f"{max(worst):.3f} of what was declared reached", len(worst))
 
 
+def _affordable(make: Factory[Any], most: int) -> int:
+    """Return how many worlds to make of a regressor: half as many where a fit asks the meter often."""
+    case = served(make, TABLES[0].schema(), Budget(1.0, 1e-6))
+    return max(most * 2 // 5, case.affordable(most)) if isinstance(case, RegressorCase) else most
+
+
 def _told(world: Any) -> str:
     """Return a recipe in words, in brackets: the fields in which it is unlike the plainest."""
     plain = type(world)()
@@ -129,7 +152,7 @@ def _by_words(make: Factory[Any], constants: Constants) -> list[Factory[Any]]:
         name = field.alias or field.name
         if not field.init or not isinstance(getattr(part, field.name), str) or field.validator is not None:
             continue
-        for word in constants.words:
+        for word in (*constants.words, 0, 1, 3):
             other = partial(make, **{name: word})
             with suppress(Exception):  # the part says which values it accepts
                 other()
@@ -137,37 +160,79 @@ def _by_words(make: Factory[Any], constants: Constants) -> list[Factory[Any]]:
     return found
 
 
+def _construct(make: Factory[Any], variants: Sequence[Factory[Any]]) -> None:
+    """Make the part with two options at once; it says which go together, and its code for that is attacked.
+
+    Options that are shares are set to nearly all at once, too.
+    """
+    known = options_of(make)
+    others = [
+        {name: value for name, value in options_of(one).items() if name not in known or known[name] != value}
+        for one in variants
+    ]
+    shares = {name for one in others for name, value in one.items() if type(value) is float and 0 < value < 1}
+    large = dict.fromkeys(shares, 0.99)
+    for given in (large, *({**one, **other} for one, other in itertools.combinations(others, 2))):
+        with suppress(ValueError, TypeError):
+            make(**given)
+
+
 def _tables(world: TableRecipe) -> tuple[Population, tuple[Any, Any]] | None:
     if (world.records + 1) * (len(world.columns) + 1) > _CELLS:
         return None
-    try:
-        population = Population(world.schema())
-    except (ValueError, TypeError):
-        return None  # a name that the schema refuses
+    population = Population(world.schema())
     return population, population.datasets(world.pair(population))
+
+
+def _schema(world: TableRecipe) -> Schema | None:
+    """Return the public facts; None where a name is one that schemas refuse."""
+    with suppress(ValueError, TypeError):
+        return world.schema()
+    return None
+
+
+def _form(world: TableRecipe, part: Any) -> str:
+    """Return the form of the tables; dense where the part does not take that of the recipe."""
+    kind = "sparse" if world.form == BY_COLUMNS else world.form
+    return world.form if kind in forms_of(part) else "dense"
+
+
+#: The other format of sparse tables.
+BY_COLUMNS = "by columns"
+
+
+def formed(data: Any, schema: Schema, form: str) -> Any:
+    """Return the records of a table in a form."""
+    if form == BY_COLUMNS:
+        from scipy import sparse
+
+        return SparseDataset.from_arrays(sparse.csc_array(data.X), data.y, schema)
+    return FORMED[form](data, schema) if form in FORMED else data
 
 
 def _scorer_law(variants: Sequence[Factory[Any]], world: TableRecipe, tried: int) -> float | None:
     part = variants[world.variant % len(variants)]()
-    if not set(forms_of(part)) & set(FORMS):
+    if not set(forms_of(part)) & set(FORMS) or (world.target == CLASSES and not takes_classes(part)):
         return None
-    made = _tables(world)
-    if made is None:
+    schema = _schema(world)
+    if schema is None:
         return None
-    population, pair = made
-    schema = population.schema
     case = ScorerCase(part, schema)
     features = len(schema.features)
     selected = [j for j in world.selected if j < features][: features - 1] if part.adaptive else []
     try:
+        part.sensitivity(schema, len(selected))
         if denial(case.plan) or getattr(part, "not_private", ""):
             return None
-        part.sensitivity(schema, len(selected))
     except REFUSALS:
         return None
+    made = _tables(world)
+    if made is None:
+        return None
+    pair, form = made[1], _form(world, part)
     return max(
-        scores_keep_the_law(case, pair, selected=selected, seed=world.seed, samples=tried),
-        draws_keep_the_law(case, pair, pushed=_pushed(world, case), samples=tried),
+        scores_keep_the_law(case, pair, selected=selected, seed=world.seed, form=form, samples=tried),
+        draws_keep_the_law(case, pair, pushed=_pushed(world, case), form=form, samples=tried),
     )
 
 
@@ -176,12 +241,15 @@ def _pushed(world: TableRecipe, case: Case) -> list[float]:
 
 
 @judged("scores_keep_the_law")
-def scores_keep_the_law(case: ScorerCase, pair: Worlds, *, selected: Sequence[int], seed: int) -> float:
+def scores_keep_the_law(
+    case: ScorerCase, pair: Worlds, *, selected: Sequence[int], seed: int, form: str = "dense"
+) -> float:
     """Return which share of the sensitivity the scores of neighbors reach after some picks; fail above 1."""
     declared = case.sensitivity(selected)
     left = [j for j in range(len(case.schema.features)) if j not in selected]
 
     def scored(data: Any) -> Any:
+        data = formed(data, case.schema, form)
         return np.array(case.scoring(data, seed)(tuple(selected)), dtype=np.float64)[left]
 
     outcomes = _both(case, pair, scored)
@@ -229,7 +297,9 @@ def _both(case: Case, pair: Worlds, run: Callable[[Any], Any]) -> tuple[Any, Any
 
 
 @judged("draws_keep_the_law")
-def draws_keep_the_law(case: Case, pair: Worlds, *, seed: int = 0, pushed: Sequence[float] = ()) -> float:
+def draws_keep_the_law(
+    case: Case, pair: Worlds, *, seed: int = 0, pushed: Sequence[float] = (), form: str = "dense"
+) -> float:
     """Return which share of a planned sensitivity neighbors reach, after the same answers; fail above 1.
 
     Fails, too, where one of them makes other draws, gets more answers than it pays for, or releases
@@ -245,7 +315,12 @@ def draws_keep_the_law(case: Case, pair: Worlds, *, seed: int = 0, pushed: Seque
     def run(world: Any) -> tuple[str, int]:
         transcript = next(given) or first.follower()
         second.append(transcript)
-        outcome, made = case.run(world, transcript)
+        if isinstance(case, ScorerCase | RegressorCase):
+            world = formed(world, case.schema, form)
+        if isinstance(case, RegressorCase):
+            outcome, made = case.run(world, transcript, leave=_as_documented)
+        else:
+            outcome, made = case.run(world, transcript)
         return _bytes(outcome), len(made)
 
     try:
@@ -285,6 +360,18 @@ def draws_keep_the_law(case: Case, pair: Worlds, *, seed: int = 0, pushed: Seque
     return reached
 
 
+def _as_documented(model: Any) -> Any:
+    """Return the model made of its document; fail where it predicts otherwise than the fitted one."""
+    again = rebuilt(model)
+    rows = np.linspace(-1.0, 1.0, 3 * len(model.features)).reshape(3, -1)
+    ones, others = model.predict(rows), again.predict(rows)
+    require(
+        np.array_equal(ones, others, equal_nan=True),
+        f"a model predicts {ones}, and {others} when it is made again of its document",
+    )
+    return again
+
+
 def _bytes(outcome: Any) -> str:
     """Return what leaves a run as text: a bit and a number that are equal are not alike there."""
     if isinstance(outcome, Refusal):
@@ -305,7 +392,7 @@ def _selector_law(variants: Sequence[Factory[Any]], world: ScoresRecipe, tried: 
         world.sensitivities(),
         budget,
     )
-    if case is None or denial(case.plan):
+    if case is None or denial(case.plan) or world.features > SCORED:
         return None
     one, other, stranger = world.scores()
     reached = draws_keep_the_law(case, (one, other), seed=world.seed, samples=tried)
@@ -339,16 +426,34 @@ def picks_keep_the_law(case: SelectorCase, pair: Worlds, *, seed: int) -> float:
 
 
 def _regressor_law(variants: Sequence[Factory[Any]], world: TableRecipe, tried: int) -> float | None:
+    schema = _schema(world)
+    if schema is None:
+        return None
+    make = variants[world.variant % len(variants)]
+    case = served(make, schema, Budget(world.epsilon, world.delta))
+    if not isinstance(case, RegressorCase):
+        return None
+    part: Any = case.part
+    if world.target == CLASSES and not takes_classes(part):
+        return None  # none of its plans is for classes
+    if isinstance(part, Forecasting) and (tried <= _FORETOLD or not tried % _FORETOLD):
+        streams = (
+            [served(make, schema, case.request.budget, batches=3)] if BATCHES in forms_of(case.part) else []
+        )
+        for one in (case, *streams):
+            forecasts = part.forecast(one.plan, one.request) if isinstance(one, RegressorCase) else ()
+            require(all(one.sentence for one in forecasts), f"a forecast without a sentence: {forecasts!r}")
+    if isinstance(part, Iterating):
+        part.iterates(schema)
+    if denial(case.plan):
+        return None
     made = _tables(world)
     if made is None:
         return None
-    population, pair = made
-    case = served(
-        variants[world.variant % len(variants)], population.schema, Budget(world.epsilon, world.delta)
+    form = _form(world, case.part)
+    return draws_keep_the_law(
+        case, made[1], seed=world.seed, pushed=_pushed(world, case), form=form, samples=tried
     )
-    if not isinstance(case, RegressorCase) or denial(case.plan):
-        return None
-    return draws_keep_the_law(case, pair, seed=world.seed, pushed=_pushed(world, case), samples=tried)
 
 
 def _accountant_law(variants: Sequence[Factory[Any]], world: HistoryRecipe, tried: int) -> float | None:
@@ -448,6 +553,8 @@ def attained_loss(event: Event) -> float:  # noqa: PLR0911 - one case for each k
             return math.fsum(count * attained_loss(inner) for inner, count in event.inner)
         case events.Disjoint():
             return attained_loss(event.event)
+        case events.Apart():
+            return max(map(attained_loss, event.events))
         case events.Laplace():
             return 1 / event.noise_multiplier
         case events.ExponentialMechanism() | events.PermuteAndFlip() | events.PureDP():

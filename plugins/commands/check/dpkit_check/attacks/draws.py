@@ -99,11 +99,11 @@ def check_draws_are_covered(make: Factory[Any], trial: Trial) -> Evidence:
 
     Selectors: all scores move at once, each by up to its sensitivity, in one direction and in both; with two
     candidates and with many, in every round. Regressors: each draw alone, and all draws of sets charged as
-    ``Disjoint`` together; on every schema that the part accepts, at and beyond its bounds, with other values
-    of the options; on independent records of which the first is added or removed, and on equal records but
-    one; up to a thousand records, on both sides of where draws start to behave differently; and, if no
-    planned event has a delta, on tables of one record and two after rare answers. Values inside the part's
-    own mechanisms are not visible.
+    ``Disjoint`` or ``Apart`` together; on every schema that the part accepts, at and beyond its bounds, with
+    other values of the options; on independent records of which the first is added or removed, and on equal
+    records but one; up to a thousand records, on both sides of where draws start to behave differently; and,
+    if no planned event has a delta, on tables of one record and two after rare answers. Values inside the
+    part's own mechanisms are not visible.
 
     If this fails: the message names the draw and the two inputs. A vector of k numbers has the norm of all of
     them, even if only one index is released: ``linf`` times the square root of k for Gaussian noise, k times
@@ -312,6 +312,11 @@ def _spent(event: Event, shares: Iterator[float]) -> _Spent:
             together, planned = _in_all(sets), sets[0].planned
             ratio = np.divide(together.reached, planned, out=np.zeros(2), where=planned > 0)
             spent = _Spent(together.reached, planned, max(together.worst, float(ratio.max())))
+        case events.Apart():
+            sides = [_spent(inner, shares) for inner in event.events]
+            together, planned = _in_all(sides), np.max([side.planned for side in sides], axis=0)
+            ratio = np.divide(together.reached, planned, out=np.zeros(2), where=planned > 0)
+            spent = _Spent(together.reached, planned, max(together.worst, float(ratio.max())))
         case _:
             # What Filtered costs is in the accounts of records; of other noise the values are not seen.
             for _ in events.expand((event,)):
@@ -411,7 +416,7 @@ def check_iterates_are_what_is_said_of_them(make: Factory[Regressor], trial: Tri
     samples, worst = 0, 0.0
     for case in iterating(make):
         population = Population(case.schema, beyond=False)
-        for number in range(ITERATE_PAIRS * trial.effort):
+        for number in range((ITERATE_PAIRS if case.often else 1) * trial.effort):
             pair = population.datasets(population.pair(rng, int(rng.integers(2, 12))))
             shown = [case.iterates(data, trial.seed + number) for data in pair]
             require(

@@ -18,6 +18,7 @@ from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Tri
 from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import (
+    Apart,
     ApproxDP,
     Disjoint,
     Event,
@@ -72,6 +73,7 @@ def events(neighboring: Neighboring) -> tuple[Event, ...]:
     )
     if neighboring is ADD_REMOVE:
         found += Filtered(gaussian, 6, 4), Filtered(PoissonSampled(0.1, gaussian), 6, 4)
+        found += (Apart((laplace, gaussian)),)
     return found
 
 
@@ -360,6 +362,7 @@ def mixtures(neighboring: Neighboring, rng: np.random.Generator) -> Iterator[lis
             PoissonSampled(0.5, ApproxDP(0.8, 2e-5, neighboring)),
             PoissonSampled(0.5, Laplace(1.2, neighboring)),
             Filtered(gaussian, 3, 2),
+            Apart((gaussian, Repeated(laplace, 2))),
         ]
     for one, other in itertools.combinations(kinds, 2):
         yield [(one, 1), (other, 1 + int(rng.integers(2)))]
@@ -434,6 +437,11 @@ def _exact_laws(neighboring: Neighboring) -> Iterator[tuple[Event, int, Exact]]:
         yield Laplace(1 / loss, neighboring), 1, partial(_laplace_delta, loss=loss)
     for event, count in itertools.product(events, (1, 4, 30)):
         yield event, count, law_of(event).times(count).delta
+    if neighboring is ADD_REMOVE:  # a record on the costlier side, whichever comes first
+        for noisy, multiplier in itertools.product((20.0, 0.5), (1.0, 10.0)):
+            sides = sorted((Gaussian(noisy), Gaussian(multiplier)), key=lambda side: side.noise_multiplier)
+            for order in (sides, sides[::-1]):
+                yield Apart(tuple(order)), 1, law_of(sides[0]).delta
     for count in (1, 4, 30):
         for orders, p in itertools.product(((2.0,), (8.0,), (2.0, 32.0)), (1e-2, 1e-4)):
             curve = tuple(order / 100 for order in orders)

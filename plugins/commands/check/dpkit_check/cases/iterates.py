@@ -5,17 +5,18 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import attrs
 import numpy as np
 
 from dpkit_check.cases.parts import chooses, each_variant, two_options
-from dpkit_check.cases.plans import REFUSALS, draws, keeping_plan, offered
+from dpkit_check.cases.plans import REFUSALS, denial, draws, keeping_plan, offered
 from dpkit_check.instrument import Blind, opened
 from dpkit_check.reference import ReferenceAccountant
-from dpkit_check.trial import Factory, NotApplicable, require
-from dpkit_check.worlds import box
+from dpkit_check.trial import CheckFailed, Factory, NotApplicable, require
+from dpkit_check.worlds import Population, box
 from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Column, Schema
@@ -66,8 +67,9 @@ class IterateCase:
         return scores
 
     def scores_at(self, weights: Vector, intercept: float, data: Dataset) -> Vector:
-        """Return the scores of a table's iterate at some weights, and the 0 of *none*."""
-        return np.append(self.scores(reference_state(data, weights, intercept, self.facts)), 0.0)
+        """Return the scores of a table's iterate at some weights, and the 0 of *none* if it is there."""
+        scores = self.scores(reference_state(data, weights, intercept, self.facts))
+        return np.append(scores, 0.0) if getattr(self.part, "none", True) else scores
 
     @property
     def components(self) -> int:
@@ -100,6 +102,14 @@ def iterate_scorings(make: Factory[Scorer]) -> Iterator[IterateCase]:
     others = each_variant(make)[1:]
     often = [make(), *(one() for one in others if chooses(one, make))]
     scorers = [*often, *(one() for one in (*others, *two_options(make)) if not chooses(one, make))]
+    for schema in (box(ITERATE_FEATURES, relation) for relation in Neighboring):
+        with suppress(*REFUSALS):
+            make().sensitivity(schema, 0)
+            raise CheckFailed("it scores iterates alone; for a table, sensitivity must raise Unsuitable")
+        with suppress(*REFUSALS):
+            table = Population(schema).dataset(np.zeros((1, ITERATE_FEATURES + 1)))
+            make().prepare(table, StagePlan(()), opened(Blind(0), StagePlan(()), schema.neighboring).window)
+            raise CheckFailed("it scores iterates alone; for a table, prepare must raise Unsuitable")
     claiming = [scorer for scorer in scorers if not getattr(scorer, "not_private", ())]
 
     def asked() -> Iterator[IterateCase | str]:
@@ -148,12 +158,13 @@ def reference_state(data: Dataset, weights: Vector, intercept: float, facts: Ite
 
 @attrs.frozen(eq=False)
 class IteratingCase:
-    """One plan of a regressor that shows its iterates."""
+    """One plan of a regressor that shows its iterates; ``often``, if by its default method."""
 
     part: Regressor
     schema: Schema
     plan: StagePlan
     facts: Iterates
+    often: bool = True
 
     def iterates(self, data: Dataset, seed: int) -> list[tuple[int, Iterate]]:
         """Return after how many draws each iterate came, and it; releases hold no data."""
@@ -175,11 +186,12 @@ class IteratingCase:
 
 
 def iterating(make: Factory[Regressor]) -> Iterator[IteratingCase]:
-    """Yield plans of a regressor that shows its iterates, for both kinds of targets."""
-    regressor: Regressor = make()
-    if not isinstance(regressor, Iterating):
+    """Yield plans of a regressor that shows its iterates, by each method, for both kinds of targets."""
+    if not isinstance(make(), Iterating):
         raise NotApplicable("it shows no iterates")
-    for neighboring in Neighboring:
+    methods = [make, *(one for one in each_variant(make)[1:] if chooses(one, make))]
+    for one, neighboring in itertools.product(methods, Neighboring):
+        regressor: Any = one()
         numeric = box(ITERATE_FEATURES, neighboring)
         category = Column("y", "categorical", categories=("no", "yes"))
         for schema in (numeric, attrs.evolve(numeric, target=category)):
@@ -190,8 +202,10 @@ def iterating(make: Factory[Regressor]) -> Iterator[IteratingCase]:
                 plan = regressor.plan(request)
             except REFUSALS:
                 continue
+            if denial(plan):
+                continue
             require(
                 facts.after and facts.after[-1] <= draws(plan),
                 f"iterates are declared after {facts.after} draws, but {draws(plan)} are planned",
             )
-            yield IteratingCase(regressor, schema, plan, facts)
+            yield IteratingCase(regressor, schema, plan, facts, often=one is make)
