@@ -25,6 +25,8 @@ KINDS = {
 }
 # No entry point announces them.
 LIBRARIES = {"estimators"}
+# Nor these, which are not finished: what can be had of them is imported.
+UNANNOUNCED = {"federation"}
 # Groups of what a distribution offers besides what it is named for.
 SHIPPED_ALONG = ("recipes", "suites", "generators", "models", "pages", "reports", "remarks", "signers")
 # Imported by name, which does without the kind.
@@ -69,7 +71,7 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
     del document.get("dependency-groups", {}).get("dev", [])[1:]
     free = {key: project.pop(key) for key in ("description", "dependencies")}
     project.pop("optional-dependencies", None)
-    if folder.parent.name in LIBRARIES:
+    if folder.parent.name in LIBRARIES or folder.name in UNANNOUNCED:
         assert "entry-points" not in project
         project["entry-points"] = {f"dpkit.{folder.parent.name}": {folder.name: package(folder)}}
     own = project["entry-points"][f"dpkit.{folder.parent.name}"]

@@ -1,0 +1,224 @@
+r"""One party of a federation: what it sends, and what that tells.
+
+*Beginning.* Each party draws an X25519 key for this run alone, commits to a seed of public coins, and signs
+both with the terms by its identity (Ed25519), whose fingerprint is in the terms. Then all open their seeds.
+Who opens last can stop and begin again, so joint coins can be chosen: they are public by contract
+(``Meter.coins``), and nothing that must be secret is drawn from them.
+
+*A sum.* In room (step, attempt), party u sends v_u + e_u + sum_{w > u} m_uw - sum_{w < u} m_uw modulo 2^64,
+where e_u is its share of noise, sized for the members of this room, and
+
+    m_uw = AES-256-CTR(HKDF-SHA-256(X25519(u, w), info = hellos | room | members | totals so far)).
+
+``hellos`` is the digest of all that was signed, so a key of another run gives another mask; ``totals`` that
+of all answers so far, so parties that had different ones do not cancel. A room is answered once. One entry
+more, to which each adds 1, must be the number of members: parties that differ are found but with
+probability 2^-64.
+
+*A void room* stays masked by the pair masks of who is missing. Its message may arrive later, so that sum
+counts as released: the others draw fresh noise in a fresh room, which is one more event (``Joint.total``).
+
+*Privacy.* Let a record be at u, and C of at most t parties and the server, u outside. A record changes v_u
+alone, given what was released, by the sensitivity on the grid. All that C sees beside its own is, in each
+room, messages that are uniform given their sum over those outside C (to who cannot tell HKDF and AES from
+random functions: a pair of them shares a mask), and this sum: v_u, other parties' values, and the shares of
+at least members - t parties. That is a Gaussian release of the claimed multiplier (``shares``). Rooms compose
+adaptively, void ones included, because noise is fresh in each. Forged totals make an adaptive adversary.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+
+import attrs
+import numpy as np
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from dpkit_core import Integers
+from dpkit_core.errors import EngineFailed
+from dpkit_core.noise.randomness import Randomness, Uncopyable
+from dpkit_engine_federation.shares import clamped, share_of
+from dpkit_engine_federation.terms import Terms
+from dpkit_engine_federation.transport import Transport, Void
+
+_SEED, _SALT = 16, 32
+
+
+@attrs.frozen
+class Identity:
+    """A key that stands for a party in all its federations."""
+
+    _key: Ed25519PrivateKey = attrs.field(factory=Ed25519PrivateKey.generate, repr=False)
+
+    @property
+    def public(self) -> bytes:
+        """The public key, 32 bytes."""
+        return self._key.public_key().public_bytes_raw()
+
+    @property
+    def id(self) -> str:
+        """The fingerprint: SHA-256 of the public key, in hexadecimal."""
+        return hashlib.sha256(self.public).hexdigest()
+
+    def sign(self, message: bytes) -> bytes:
+        """Return a signature, 64 bytes."""
+        return self._key.sign(message)
+
+
+def mask_of(secret: bytes, context: bytes, size: int) -> Integers:
+    """Return the mask of a pair of parties in one room, as words modulo 2^64, shape (size,)."""
+    key = HKDF(hashes.SHA256(), 32, salt=None, info=b"dpkit mask" + context).derive(secret)
+    # A key makes one mask, so its counter begins at 0.
+    stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+    return np.frombuffer(stream.update(bytes(8 * size)), "<u8").astype(np.uint64).view(np.int64)
+
+
+class Participant(Uncopyable):
+    """A party that has met the others; a ``dpkit_core.noise.joint.Joint``.
+
+    Parameters
+    ----------
+    terms
+        What was agreed on.
+    name
+        Which party this is.
+    identity
+        Its key.
+    transport
+        How it reaches the others.
+    seed
+        What it adds to the public coins; from the system by default.
+
+    Raises
+    ------
+    EngineFailed
+        If a party is missing, or has signed other terms, or is not who the terms say. Nothing is spent.
+    """
+
+    def __init__(
+        self, terms: Terms, name: str, identity: Identity, transport: Transport, *, seed: int | None = None
+    ) -> None:
+        if terms.parties.get(name) != identity.id:
+            raise EngineFailed(f"the terms name another key for {name}; nothing is spent")
+        self._terms, self._name, self._transport = terms, name, transport
+        self._members: tuple[str, ...] = tuple(terms.parties)
+        secret = X25519PrivateKey.generate()
+        opening = os.urandom(_SALT) + (os.urandom(_SEED) if seed is None else seed.to_bytes(_SEED, "big"))
+        said = secret.public_key().public_bytes_raw() + hashlib.sha256(opening).digest()
+        signed = identity.public + said + identity.sign(b"dpkit hello" + terms.digest + name.encode() + said)
+        hellos = transport.meet("hello", name, signed)
+        keys = {other: self._checked(other, hellos.get(other, b"")) for other in self._members}
+        self._hellos = _digest(hellos[other] for other in self._members)
+        self._secrets = {
+            other: secret.exchange(X25519PublicKey.from_public_bytes(keys[other][:32]))
+            for other in self._members
+            if other != name
+        }
+        openings = transport.meet("seeds", name, opening)
+        joint = 0
+        for other in self._members:
+            opened = openings.get(other, b"")
+            if len(opened) != _SALT + _SEED or hashlib.sha256(opened).digest() != keys[other][32:]:
+                raise EngineFailed(f"{other} opened another seed than it had committed to; nothing is spent")
+            joint ^= int.from_bytes(opened[_SALT:], "big")
+        # Public: who is in the federation knows them, and they protect nothing.
+        self.coins = Randomness.from_seed(joint)
+        self._totals = bytes(32)
+        self._step = 0
+        self._answered: set[str] = set()
+
+    def _checked(self, other: str, hello: bytes) -> bytes:
+        """Return what a party said, if who the terms name has signed it with these terms."""
+        public, said, signature = hello[:32], hello[32:96], hello[96:]
+        if hashlib.sha256(public).hexdigest() != self._terms.parties[other]:
+            raise EngineFailed(f"{other} has another key than the terms say; nothing is spent")
+        try:
+            Ed25519PublicKey.from_public_bytes(public).verify(
+                signature, b"dpkit hello" + self._terms.digest + other.encode() + said
+            )
+        except InvalidSignature:
+            raise EngineFailed(
+                f"{other} has not signed these terms: another plan, schema, version or list of parties. "
+                "Nothing is spent"
+            ) from None
+        return said
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Those who are left."""
+        return self._members
+
+    @property
+    def spare(self) -> int:
+        """As ``Joint.spare`` says."""
+        return self._terms.spare
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """As ``Joint.assumptions`` says."""
+        terms = self._terms
+        return (
+            f"of the {len(terms.parties)} parties that hold the records, at most {terms.colluders} pool what "
+            "they know, with the server, and all others add their shares of noise",
+            "X25519, HKDF-SHA-256 and AES-256 are not broken, and fingerprints of the parties' keys were "
+            "compared by other means than the server",
+            "that a party has records, and when it answers, is public; a person with records at several "
+            "parties is several records",
+        )
+
+    def total(
+        self, value: Integers, scale: int, noise: Callable[[int], Integers], attempt: Callable[[], None], /
+    ) -> Integers:
+        """As ``Joint.total`` says."""
+        self._step += 1
+        number = 0
+        while True:
+            members = self._members
+            if len(members) < self._terms.least:
+                raise EngineFailed(f"{len(members)} parties are left, fewer than were agreed on")
+            share = share_of(scale, len(members), self._terms.colluders)
+            noisy = clamped(value, len(members)) + noise(share)  # in this order: see ``shares``
+            room = f"{self._step}/{number}"
+            answer = self._transport.add(room, self._name, members, self._masked(room, members, noisy))
+            if not isinstance(answer, Void):
+                return self._opened(answer, members, value.size)
+            if self._name not in answer.present or not set(answer.present) < set(members):
+                raise EngineFailed("this party was left out: the others went on without it")
+            self._members = tuple(other for other in members if other in answer.present)
+            attempt()
+            number += 1
+
+    def _masked(self, room: str, members: Sequence[str], noisy: Integers) -> bytes:
+        """Return the message to a room: another vector under the same masks would show their difference."""
+        if room in self._answered:
+            raise EngineFailed("a room is answered once")
+        self._answered.add(room)
+        context = _digest([self._hellos, room.encode(), *map(str.encode, members), self._totals])
+        words = np.append(noisy, 1)
+        for other in members:
+            if other != self._name:
+                mask = mask_of(self._secrets[other], context, words.size)
+                words = words + mask if self._name < other else words - mask
+        return words.astype("<i8").tobytes()
+
+    def _opened(self, answer: bytes, members: Sequence[str], size: int) -> Integers:
+        words = np.frombuffer(answer, "<i8").astype(np.int64)
+        if words.size != size + 1 or words[-1] != len(members):
+            raise EngineFailed("the parties do not agree on what came before, so nothing can be added up")
+        self._totals = _digest([self._totals, answer])
+        return words[:-1]
+
+
+def _digest(pieces: Iterable[bytes]) -> bytes:
+    """Return a digest from which pieces cannot be shifted into each other."""
+    whole = hashlib.sha256()
+    for piece in pieces:
+        whole.update(len(piece).to_bytes(8, "big") + piece)
+    return whole.digest()

@@ -1,0 +1,567 @@
+"""Several parties, one release: what they send, what a coalition sees, and what each is charged."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from dpkit_engine_federation import Identity, LocalServer, Participant, Terms, agree, federated, join
+from dpkit_engine_federation.party import mask_of
+from dpkit_engine_federation.shares import clamped, share_of
+from dpkit_engine_federation.transport import Void
+
+from dpkit_core import Budget, Dataset, Plan, Randomness, Release, Schema, compose, verify
+from dpkit_core.errors import CannotCompose, EngineFailed, InvalidOption, OverBudget
+from dpkit_core.ledger.accounts import Account
+from dpkit_core.ledger.entries import Charge
+from dpkit_core.ledger.ledger import Ledger
+from dpkit_core.noise.sampler import Sampler
+from dpkit_core.pipeline.payment import claim_of
+
+SCHEMA = Schema.numeric(["a", "b"], "y", {"a": (-1, 1), "b": (-1, 1), "y": (-2, 2)})
+NAMES = ("north", "south", "west")
+
+
+def records(n: int, seed: int = 1) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 2))
+    return X, X[:, 0] - 0.5 * X[:, 1] + 0.1 * rng.normal(size=n)
+
+
+def plan_of(name: str, spare: int = 0, epsilon: float = 2.0) -> Plan:
+    options = {"regressor": {"trees": 6}} if name == "boosted_trees" else {}
+    pipeline = compose(regressor=name, options=options)
+    return federated(pipeline, SCHEMA, Budget(epsilon, 1e-6), spare=spare)
+
+
+def together(
+    plan: Plan,
+    pieces: Mapping[str, Any],
+    *,
+    server: Any = None,
+    seeds: Mapping[str, int] | None = None,
+    payers: Mapping[str, Any] | None = None,
+    **terms_options: Any,
+) -> dict[str, Release | BaseException]:
+    """Return what each party ends with, each in a thread."""
+    identities = {name: Identity() for name in pieces}
+    terms = agree(plan, {name: key.id for name, key in identities.items()}, **terms_options)
+    server = server or LocalServer(tuple(pieces), terms.patience)
+    ends: dict[str, Release | BaseException] = {}
+
+    def party(name: str) -> None:
+        X, y = pieces[name]
+        seed = None if seeds is None else seeds[name]
+        try:
+            ends[name] = join(
+                terms,
+                plan,
+                Dataset.from_arrays(X, y, SCHEMA),
+                name=name,
+                identity=identities[name],
+                transport=server,
+                seed=seed,
+                randomness=None if seed is None else Randomness.from_seed(seed),
+                paid_by=None if payers is None else payers.get(name),
+            )
+        except BaseException as error:
+            ends[name] = error
+
+    threads = [threading.Thread(target=party, args=(name,)) for name in pieces]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return ends
+
+
+def model(release: Any) -> str:
+    assert isinstance(release, Release), repr(release)
+    return json.dumps(release.to_document()["model"], sort_keys=True)
+
+
+def thirds(n: int = 3000) -> dict[str, Any]:
+    X, y = records(n)
+    return {name: (X[i::3], y[i::3]) for i, name in enumerate(NAMES)}
+
+
+PARTS = ("adassp", "boosted_trees")
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_federation_of_one_releases_the_bytes_of_one_machine(name: str) -> None:
+    X, y = records(800)
+    plan = plan_of(name)
+    alone = plan.run(Dataset.from_arrays(X, y, SCHEMA), randomness=Randomness.from_seed(7))
+    ends = together(plan, {"north": (X, y)}, seeds={"north": 7}, colluders=0, least=1)
+    assert model(ends["north"]) == model(alone)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_three_parties_end_with_one_private_model(name: str) -> None:
+    ends = together(plan_of(name), thirds())
+    assert len({model(end) for end in ends.values()}) == 1
+    release = ends["north"]
+    assert isinstance(release, Release)
+    assert release.certificate.private
+    assert any("at most 1 pool" in words for words in release.certificate.assumptions)
+
+
+def test_three_parties_learn_what_one_place_would() -> None:
+    X, y = records(500, seed=2)
+    end = together(plan_of("adassp", epsilon=8.0), thirds(30_000))["west"]
+    assert isinstance(end, Release)
+    assert end.model is not None
+    assert 1 - np.square(y - end.model.predict(X)).mean() / y.var() > 0.9
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_what_a_part_releases_adds_up_over_parties(name: str) -> None:
+    plan, (X, y) = plan_of(name), records(900)
+    given: list[Any] = []
+
+    class Scripted:
+        """Answers all pieces alike, and keeps what was asked."""
+
+        spare = 0
+        assumptions = ()
+
+        def __init__(self) -> None:
+            self.coins, self.asked = Randomness.from_seed(3), list[Any]()
+
+        def total(self, value: Any, scale: int, noise: Any, attempt: Any) -> Any:
+            if len(self.asked) == len(given):
+                given.append(value + noise(scale))
+            self.asked.append(value)
+            return given[len(self.asked) - 1]
+
+    def asked(X: Any, y: Any) -> list[Any]:
+        joint = Scripted()
+        plan.run(Dataset.from_arrays(X, y, SCHEMA), randomness=Randomness.from_seed(3), joint=joint)
+        return joint.asked
+
+    whole = asked(X, y)
+    pieces = [asked(X[i::3], y[i::3]) for i in range(3)]
+    for value, *parts in zip(whole, *pieces, strict=True):
+        assert np.abs(sum(parts) - value).max() <= 3  # each was rounded to the grid
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("mean", "additive"), ("ols", "additive")],
+)
+def test_what_does_not_add_up_is_refused_before_anything_is_spent(name: str, words: str) -> None:
+    with pytest.raises(CannotCompose, match=words):
+        federated(compose(regressor=name), SCHEMA, Budget(1.0, 1e-6))
+
+
+# Void attempts
+
+
+@attrs.define
+class Late(LocalServer):
+    """Loses one message of one party: it is missing from then on."""
+
+    lost: str = "west"
+    at: str = "3/0"
+    seen: dict[str, dict[str, bytes]] = attrs.field(factory=dict)
+
+    def add(self, room: str, name: str, members: Sequence[str], message: bytes, /) -> bytes | Void:
+        self.seen.setdefault(room, {})[name] = message
+        if room == self.at and name == self.lost:
+            self.leave(name)
+            raise EngineFailed("cut off")
+        return super().add(room, name, members, message)
+
+
+def test_the_others_go_on_without_a_party_and_were_charged_for_it() -> None:
+    plan, server = plan_of("boosted_trees", spare=2), Late(NAMES, 30.0)
+    ends = together(plan, thirds(), server=server, least=2, spare=2)
+    assert isinstance(ends["west"], EngineFailed)
+    assert model(ends["north"]) == model(ends["south"])
+    release = ends["north"]
+    assert isinstance(release, Release)
+    assert release.certificate.epsilon is not None
+    assert release.certificate.epsilon <= 2.0
+    assert set(server.seen["3/0"]) == set(NAMES)
+    assert set(server.seen["3/1"]) == {"north", "south"}
+
+
+@pytest.mark.parametrize(("least", "spare"), [(3, 2), (2, 0)])
+def test_a_run_ends_with_too_few_parties_or_attempts(least: int, spare: int) -> None:
+    plan = plan_of("boosted_trees", spare=spare)
+    ends = together(plan, thirds(), server=Late(NAMES, 30.0), least=least, spare=spare)
+    assert all(isinstance(end, EngineFailed) for end in ends.values())
+
+
+def test_spare_attempts_are_in_the_total_that_anyone_recomputes() -> None:
+    plan, without = plan_of("adassp", spare=3), plan_of("adassp")
+    assert len(plan.events) == len(without.events) + 1
+    assert plan.epsilon is not None
+    assert 1.99 < plan.epsilon <= 2.0
+    release = together(plan, thirds(), spare=3)["north"]
+    assert isinstance(release, Release)
+    assert verify(release).private
+    events = release.certificate.events
+    cheaper = attrs.evolve(release, certificate=attrs.evolve(release.certificate, events=events[:-1]))
+    assert not verify(cheaper).confirmed
+
+
+# Charges
+
+
+def payers(west: float) -> dict[str, Any]:
+    """Return an account of each party's own ledger; that of west allows another epsilon."""
+    found = {}
+    for name in NAMES:
+        ledger = Ledger.in_memory()
+        ledger.add(Account("table", SCHEMA, Budget(west if name == "west" else 2.5, 1e-5)))
+        found[name] = ledger.payer("table")
+    return found
+
+
+def test_each_party_charges_its_own_ledger_for_all_attempts() -> None:
+    paying, plan = payers(2.5), plan_of("adassp", spare=2)
+    ends = together(plan, thirds(), spare=2, payers=paying)
+    for name in NAMES:
+        release, statement = ends[name], paying[name].ledger.statement("table")
+        assert isinstance(release, Release)
+        witness = release.certificate.witness
+        assert witness is not None
+        assert witness.ledger == paying[name].ledger.id
+        assert tuple(witness.total) == tuple(statement.total)
+        claim = Charge("table", claim_of(plan), SCHEMA, "")
+        with pytest.raises(OverBudget):  # a second one is more than the account has
+            paying[name].ledger.reserve(claim)
+
+
+def test_who_cannot_pay_sends_nothing() -> None:
+    server = Late(NAMES, 30.0, lost="nobody")
+    ends = together(plan_of("adassp"), thirds(), server=server, payers=payers(1.0))
+    assert isinstance(ends["west"], OverBudget)
+    assert all("west" not in sent for sent in server.seen.values())
+    assert isinstance(ends["north"], EngineFailed)
+
+
+# Terms
+
+
+def test_who_signed_other_terms_is_found_and_nothing_is_computed() -> None:
+    plan, key = plan_of("adassp"), {name: Identity() for name in NAMES}
+    terms = agree(plan, {name: one.id for name, one in key.items()})
+    other = attrs.evolve(terms, colluders=0)
+    server, ends = LocalServer(NAMES, 30.0), dict[str, Any]()
+
+    def come(name: str) -> None:
+        try:
+            Participant(other if name == "west" else terms, name, key[name], server)
+        except EngineFailed as error:
+            ends[name] = str(error)
+            server.leave(name)
+
+    threads = [threading.Thread(target=come, args=(name,)) for name in NAMES]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert set(ends) == set(NAMES)
+    assert "west has not signed these terms" in ends["north"]
+
+
+def test_an_identity_must_be_that_of_the_terms() -> None:
+    terms = Terms({name: Identity().id for name in NAMES})
+    with pytest.raises(EngineFailed, match="another key"):
+        Participant(terms, "north", Identity(), LocalServer(NAMES, 1.0))
+    data, server = Dataset.from_arrays(*records(10), SCHEMA), LocalServer(NAMES, 1.0)
+    plan, key = plan_of("adassp"), Identity()
+    with pytest.raises(EngineFailed, match="another plan"):
+        join(terms, plan, data, name="north", identity=key, transport=server)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"colluders": 3}, {"least": 4}, {"colluders": -1}, {"patience": 0}, {"spare": -1}]
+)
+def test_terms_that_protect_nobody_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOption):
+        Terms({name: Identity().id for name in NAMES}, **wrong)
+
+
+# What a coalition sees
+
+
+def discrete_gaussian(share: int, reach: int) -> Any:
+    weights = np.exp(-np.square(np.arange(-reach, reach + 1.0)) / (2.0 * share**2))
+    return weights / weights.sum()
+
+
+def profile(share: int, honest: int, shift: int, epsilon: float) -> float:
+    """Return delta of a sum of discrete Gaussians against itself, shifted; by enumeration."""
+    one = discrete_gaussian(share, 12 * share)
+    law = one
+    for _ in range(honest - 1):
+        law = np.convolve(law, one)
+    p, q = np.append(law, np.zeros(shift)), np.append(np.zeros(shift), law)
+    return float(
+        max(np.maximum(p - math.exp(epsilon) * q, 0).sum(), np.maximum(q - math.exp(epsilon) * p, 0).sum())
+    )
+
+
+def gaussian_profile(multiplier: float, epsilon: float) -> float:
+    normal = lambda x: math.erfc(-x / math.sqrt(2)) / 2  # noqa: E731
+    mu = 1 / multiplier
+    return normal(mu / 2 - epsilon / mu) - math.exp(epsilon) * normal(-mu / 2 - epsilon / mu)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0])
+def test_the_view_of_one_party_of_three_is_as_private_as_was_claimed(epsilon: float) -> None:
+    multiplier, shift = 1.5, 100
+    scale = math.ceil(multiplier * shift)
+    claimed = gaussian_profile(multiplier, epsilon)
+    # Total minus what the party itself has added: two shares hide the others' records.
+    assert profile(share_of(scale, 3, 1), 2, shift, epsilon) <= claimed
+    # Noise sized for three, or halved, breaks the claim.
+    assert profile(share_of(scale, 3, 0), 2, shift, epsilon) > 1.05 * claimed
+    assert profile(share_of(scale, 3, 1) // 2, 2, shift, epsilon) > 1.05 * claimed
+
+
+@pytest.mark.parametrize("honest", [2, 3, 5])
+def test_a_sum_of_shares_is_close_to_one_discrete_gaussian(honest: int) -> None:
+    """The bound of Kairouz, Liu and Steinke, where it is large enough to be seen."""
+    for share in (1, 2):
+        law = one = discrete_gaussian(share, 40)
+        for _ in range(honest - 1):
+            law = np.convolve(law, one)
+        x = np.arange(len(law)) - len(law) // 2
+        single = np.exp(-np.square(x) / (2.0 * honest * share**2))
+        single /= single.sum()
+        middle = np.abs(x) <= 6 * share
+        eta = 10 * sum(math.exp(-2 * math.pi**2 * share**2 * j / (j + 1)) for j in range(1, honest))
+        assert np.abs(np.log(law[middle] / single[middle])).max() <= eta + 1e-12
+
+
+def test_a_share_is_sized_for_the_members_of_its_own_room() -> None:
+    scale = 40_000
+    for members in range(2, 12):
+        for colluders in range(members):
+            share, honest = share_of(scale, members, colluders), members - colluders
+            assert honest * share**2 >= scale**2
+            assert share <= scale / math.sqrt(honest) + 2
+    with pytest.raises(ValueError, match="cannot hide"):
+        share_of(scale, 2, 2)
+    with pytest.raises(ValueError, match="no longer Gaussian"):
+        share_of(40, 4, 1)
+
+
+def test_no_sum_wraps() -> None:
+    for members in (1, 3, 7, 1000):
+        most = int(clamped(np.array([2**61]), members)[0])
+        assert members * most <= 2**61
+
+
+# The zoo: parties as they have been published, and worse; each has an honest twin
+
+
+def transcript(
+    member: type[Participant], *, values: Sequence[int] = (5, 6, 7), scale: int = 40_000
+) -> dict[str, Any]:
+    """Return what the server and a test, which has all noise, see of three parties with a void room."""
+    key = {name: Identity() for name in NAMES}
+    terms = Terms({name: one.id for name, one in key.items()}, least=2, spare=1)
+    server = Late(NAMES, 30.0, at="2/0")
+    drawn: dict[str, list[Any]] = {name: [] for name in NAMES}
+    shares: dict[str, list[int]] = {name: [] for name in NAMES}
+    totals: dict[str, list[int]] = {name: [] for name in NAMES}
+    again: list[str] = []
+    errors: list[BaseException] = []
+
+    def come(place: int, name: str) -> None:
+        sampler = Sampler(np.random.default_rng(place))
+
+        def noise(share: int) -> Any:
+            shares[name].append(share)
+            drawn[name].append(sampler.discrete_gaussian(share, 4))
+            return drawn[name][-1]
+
+        try:
+            party = member(terms, name, key[name], server)
+            for _ in range(2):
+                value = np.full(4, values[place])
+                totals[name].append(int(party.total(value, scale, noise, lambda: again.append(name))[0]))
+        except EngineFailed as error:
+            if name != "west":
+                errors.append(error)
+            server.leave(name)
+
+    threads = [threading.Thread(target=come, args=pair) for pair in enumerate(NAMES)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return {
+        "server": server.seen,
+        "drawn": drawn,
+        "shares": shares,
+        "totals": totals,
+        "again": again,
+        "errors": errors,
+    }
+
+
+def objections(member: type[Participant]) -> list[str]:
+    """Return what is wrong with how a party sends, by what two runs of it show."""
+    run, repeat = transcript(member), transcript(member)
+    found: list[str] = []
+    if run["errors"]:
+        return [f"ended: {run['errors'][0]}"]
+    lengths = {len(message) for room in run["server"].values() for message in room.values()}
+    if lengths != {8 * 5}:
+        found.append("sends more than the vector and the check entry")
+
+    def mask(run: Any, room: str, name: str, draw: int) -> Any:
+        words = np.frombuffer(run["server"][room][name], "<i8")[:4]
+        return words - run["drawn"][name][min(draw, len(run["drawn"][name]) - 1)] - (5 + NAMES.index(name))
+
+    first, void, again = (mask(run, room, "north", i) for i, room in enumerate(("1/0", "2/0", "2/1")))
+    if np.array_equal(first, void) or np.array_equal(void, again) or np.array_equal(first, again):
+        found.append("a mask is used twice")
+    if np.array_equal(first, mask(repeat, "1/0", "north", 0)):
+        found.append("masks do not depend on keys of this run")
+    if min(np.abs(first.astype(float)).min(), np.abs(again.astype(float)).min()) < 2**40:
+        found.append("a vector is not masked")
+    drawn = run["drawn"]["north"]
+    if len(drawn) != 3 or np.array_equal(drawn[1], drawn[2]):
+        found.append("the noise of a void room is used again")
+    if run["again"] != ["north", "south"] and run["again"] != ["south", "north"]:
+        found.append("a repeated attempt is not charged")
+    sizes = run["shares"]["north"]
+    if any((members - 1) * share**2 < 40_000**2 for share, members in zip(sizes, (3, 3, 2), strict=False)):
+        found.append("noise is too small by a colluder")
+    far = transcript(member, values=(2**61, 2**61, 2**61))
+    if min(far["totals"]["north"], default=0) <= 0:
+        found.append("a sum wraps")
+    return found
+
+
+class Stock(Participant):
+    """Masks from a seed of 32 bits that comes with the program."""
+
+    def _masked(self, room: str, members: Sequence[str], noisy: Any) -> bytes:
+        stock = {name: bytes(28) + (7).to_bytes(4, "big") for name in NAMES}
+        real, self._secrets, self._hellos = self._secrets, stock, bytes(32)
+        self._totals = bytes(32)
+        try:
+            return super()._masked(room, members, noisy)
+        finally:
+            self._secrets = real
+
+
+class Twice(Participant):
+    """One mask for all rooms."""
+
+    def _masked(self, room: str, members: Sequence[str], noisy: Any) -> bytes:
+        words = np.append(noisy, 1)
+        for other in members:
+            if other != self._name:
+                mask = mask_of(self._secrets[other], b"", words.size)
+                words = words + mask if self._name < other else words - mask
+        return words.tobytes()
+
+
+class Bare(Participant):
+    """No mask: noise of one party alone protects its vector."""
+
+    def _masked(self, room: str, members: Sequence[str], noisy: Any) -> bytes:
+        return np.append(noisy, 1).tobytes()
+
+
+class SameNoise(Participant):
+    """Sends the noise of a void room again, under a fresh mask."""
+
+    def total(
+        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], None], /
+    ) -> Any:
+        kept: list[Any] = []
+
+        def once(share: int) -> Any:
+            if not kept:
+                kept.append(noise(share))
+            return kept[0]
+
+        return super().total(value, scale, once, attempt)
+
+
+class Uncharged(Participant):
+    """Does not say that it attempts again."""
+
+    def total(
+        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], None], /
+    ) -> Any:
+        return super().total(value, scale, noise, lambda: None)
+
+
+class Counting(Participant):
+    """A count of records in the clear, beside the masked vector."""
+
+    def _masked(self, room: str, members: Sequence[str], noisy: Any) -> bytes:
+        return super()._masked(room, members, noisy) + (41).to_bytes(8, "little")
+
+
+class NoColluder(Participant):
+    """Forgets that a party knows its own noise."""
+
+    def total(
+        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], None], /
+    ) -> Any:
+        real, self._terms = self._terms, attrs.evolve(self._terms, colluders=0)
+        try:
+            return super().total(value, scale, noise, attempt)
+        finally:
+            self._terms = real
+
+
+class StartShares(Participant):
+    """Sizes its noise for the parties of the start, not for those who are left."""
+
+    def total(
+        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], None], /
+    ) -> Any:
+        return super().total(value, scale, lambda share: noise(share_of(scale, 3, 1)), attempt)
+
+
+class Wrapping(Participant):
+    """Lets each value take more of the range of the sum than its part."""
+
+    def total(
+        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], None], /
+    ) -> Any:
+        extra = value.astype(np.int64) - clamped(value, len(self._members))
+        return super().total(value, scale, lambda share: noise(share) + 2 * extra, attempt)
+
+
+@pytest.mark.parametrize(
+    ("member", "objection"),
+    [
+        (Stock, "masks do not depend on keys"),
+        (Twice, "a mask is used twice"),
+        (Bare, "a vector is not masked"),
+        (SameNoise, "noise of a void room"),
+        (Uncharged, "not charged"),
+        (Counting, "ended: the parties do not agree"),
+        (NoColluder, "too small by a colluder"),
+        (StartShares, "too small by a colluder"),
+        (Wrapping, "a sum wraps"),
+    ],
+)
+def test_a_faulty_party_is_found(member: type[Participant], objection: str) -> None:
+    found = objections(member)
+    assert any(objection in one for one in found), found
+
+
+def test_an_honest_party_is_not_objected_to() -> None:
+    assert objections(Participant) == []
